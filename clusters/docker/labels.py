@@ -1,0 +1,36 @@
+"""The names by which the Docker world knows its own things, and nothing else's.
+
+Promises: everything that this package creates carries ``OWNER``; whatever does not is never touched. Leaves out asking
+an engine for anything.
+"""
+
+from __future__ import annotations
+
+OWNER = "dethrone.owner"
+"""On every container, network and image of ours. Value: what made it (``run``, ``builder``, ``probe``, ``image``)."""
+
+RUN = "dethrone.run"
+"""The run that a container or network belongs to."""
+
+STATE = "dethrone.state"
+"""The state directory of that run's harness, so that ``heal`` finds its lock and ledger."""
+
+NODE = "dethrone.node"
+"""The node that a container is the host of."""
+
+ROOT = "/opt/dethrone"
+"""Where everything of ours lives inside a container."""
+
+LIB = f"{ROOT}/lib"
+"""The project's code: the packages ``harness`` (its core only) and ``clusters``."""
+
+PYTHON = f"{ROOT}/venv/bin/python"
+"""The interpreter for node processes: the image's own, with msgspec."""
+
+AGENT = f"{LIB}/clusters/agent/agent.py"
+"""The agent, a single file that needs only the standard library."""
+
+
+def owned_by(run: str) -> dict[str, list[str]]:
+    """The engine's filter for what belongs to ``run``."""
+    return {"label": [OWNER, f"{RUN}={run}"]}
