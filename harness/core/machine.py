@@ -26,7 +26,6 @@ from harness.core.clock import Clocks, Ns
 from harness.core.rng import Rng
 
 
-
 # --- events -----------------------------------------------------------------------------------------------------
 
 

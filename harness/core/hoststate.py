@@ -1,0 +1,88 @@
+"""A fault as a desired state of hosts: what is wrong with each host right now, as data.
+
+Faults overlap and compose: the desired state of the cluster is the fold of all active faults over the empty state,
+recomputed whenever one begins or ends. Healing is converging to the empty state. Leaves out how an agent gets there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from harness.core.clock import Ns
+
+Signal = Literal["SIGKILL", "SIGTERM"]
+
+
+class Strobe(msgspec.Struct, frozen=True):
+    """The wall clock jumps forth and back by ``amplitude_ns``, every ``period_ns``."""
+
+    amplitude_ns: Ns
+    period_ns: Ns
+
+
+class ClockSkew(msgspec.Struct, frozen=True):
+    """The wall clock of the host's node process: a constant offset, a rate and possibly a strobe on top."""
+
+    offset_ns: Ns = 0
+    rate_ppm: int = 0
+    strobe: Strobe | None = None
+
+
+class LinkQuality(msgspec.Struct, frozen=True):
+    """Quality of packets that arrive from ``src`` (a host's name)."""
+
+    src: str
+    delay_ns: Ns = 0
+    jitter_ns: Ns = 0
+    loss_percent: int = 0
+
+
+class DiskTrouble(msgspec.Struct, frozen=True):
+    """What is wrong with the node's data directory."""
+
+    kind: Literal["full", "eio", "slow"]
+    latency_ns: Ns = 0
+
+
+class HostState(msgspec.Struct, frozen=True):
+    """The desired state of one host; the default value is a healthy host with its node running.
+
+    ``cuts``: names of hosts (or ``client``) whose packets are dropped on ARRIVAL here; a two-way cut is in the state of
+    both ends. ``down``: the node process is ended by this signal and stays down. ``frozen``: SIGSTOP.
+    """
+
+    cuts: tuple[str, ...] = ()
+    links: tuple[LinkQuality, ...] = ()
+    down: Signal | None = None
+    frozen: bool = False
+    clock: ClockSkew | None = None
+    disk: DiskTrouble | None = None
+    cpu_percent: int | None = None
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing at all is wrong with this host."""
+        return self == HEALTHY
+
+
+HEALTHY = HostState()
+
+ClusterState = Mapping[str, HostState]
+"""Host name → desired state, every host present."""
+
+
+def healthy_cluster(hosts: tuple[str, ...]) -> dict[str, HostState]:
+    """The empty desired state of these hosts."""
+    return dict.fromkeys(hosts, HEALTHY)
+
+
+def with_cuts(state: ClusterState, links: frozenset[tuple[str, str]]) -> dict[str, HostState]:
+    """``state`` plus the DIRECTED cuts ``(src, dst)``: what src sends no longer arrives at dst."""
+    out = dict(state)
+    for src, dst in sorted(links):
+        old = out[dst]
+        out[dst] = msgspec.structs.replace(old, cuts=tuple(sorted({*old.cuts, src})))
+    return out

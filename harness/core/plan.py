@@ -1,0 +1,53 @@
+"""What a run was meant to do, fixed before it: cluster, knobs, promise, schedule, workload, bounds.
+
+Stored as ``plan.json`` beside the history; a checker gets it and nothing else besides history and promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from harness.core.clock import Ns
+from harness.core.promise import Promise
+from harness.core.schedule import Schedule
+
+SCHEMA = 1
+
+
+class WorkloadPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which workload, how many client processes, how many ops a second (0: as fast as answered)."""
+
+    name: str
+    processes: int
+    rate_per_s: int
+    op_timeout_ns: Ns
+    params: Mapping[str, Any] = {}
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole plan of one run.
+
+    ``observable``: event channels this system offers (``traced``, ``witness``, ``observed``, ``ops``, ``log_end``,
+    ``commit``, ``voted_for``, ``atomic``). ``observe_interval_ns``: between two status questions to one node.
+    """
+
+    system: str
+    backend: str
+    profile: str
+    variant: str | None
+    nodes: tuple[str, ...]
+    voters: tuple[str, ...]
+    knobs: Mapping[str, str]
+    seed: int
+    time_limit_ns: Ns
+    workload: WorkloadPlan
+    schedule: Schedule
+    promise: Promise
+    observable: tuple[str, ...]
+    observe_interval_ns: Ns
+    final_read_ns: Ns
+    stop_at_first_failure: bool = False
+    schema: int = SCHEMA

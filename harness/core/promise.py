@@ -1,0 +1,75 @@
+"""What a system claims: which properties, which liveness tiers, within which bounds, under which faults; and why.
+
+A checker judges against the promise, never against what its author believes. Knobs change the promise: the system's
+adapter computes it. Leaves out any judgement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from harness.core.clock import Ns
+
+SAFETY = (
+    "one-leader-per-term",
+    "one-vote-per-term",
+    "term-never-decreases",
+    "leader-completeness",
+    "log-matching",
+    "commit-never-regresses",
+    "acknowledged-survives",
+    "leader-has-majority",
+)
+"""Owed by everybody while the realised faults stay inside what the promise tolerates."""
+
+LIVENESS = ("leader-when-owed", "step-down-without-quorum", "convergence-after-heal", "leader-stability")
+"""Owed as promised."""
+
+Tier = Literal["T1", "T2", "T3", "T4", "T5"]
+Channel = Literal["ops", "observed", "traced", "witness", "converged", "noise"]
+
+
+class NotPromised(msgspec.Struct, frozen=True):
+    """Why a property is not owed, or cannot be shown by this system's channels, with the source of that statement."""
+
+    reason: str
+    kind: Literal["not promised", "not observable"] = "not promised"
+
+
+class Promise(msgspec.Struct, frozen=True, kw_only=True):
+    """One system's promise under one set of knobs. All durations in ns, already scaled.
+
+    ``exempt``: property → why it is ``n/a``. ``tiers``: when a leader is owed. ``leader_bound_ns`` is B (a window
+    shorter than B is not exercised), ``later_gap_ns`` is B′. ``step_down_ns``: a leader cut from the majority stops
+    claiming within it. ``converge_ns``: from the last heal to convergence. ``tolerates``: fault kind → most victims at
+    once (None: any number); a kind that is missing takes everything it touches out of the promise (``excused``).
+    ``leader_bound_to_term``: two nodes naming different leaders for one term is a violation. ``delay_max_ns`` is D.
+    ``quorum``: votes needed; None: ⌊n/2⌋ + 1.
+    """
+
+    system: str
+    profile: str
+    source: str
+    election_timeout_ns: Ns
+    heartbeat_ns: Ns
+    leader_bound_ns: Ns
+    later_gap_ns: Ns
+    step_down_ns: Ns | None = None
+    converge_ns: Ns | None = None
+    tiers: tuple[Tier, ...] = ()
+    exempt: Mapping[str, NotPromised] = {}
+    tolerates: Mapping[str, int | None] = {}
+    leader_bound_to_term: bool = True
+    linearizable_reads: bool = False
+    pre_vote: bool = False
+    delay_max_ns: Ns = 20_000_000
+    noise_max_ns: Ns = 50_000_000
+    """A stall of a host longer than this makes liveness there unknown."""
+    quorum: int | None = None
+
+    def owes(self, name: str) -> bool:
+        """Whether the property is owed at all."""
+        return name not in self.exempt

@@ -1,0 +1,445 @@
+"""Every interface between the layers, in one place: what the engine needs of its four siblings.
+
+Built-ins and anybody's plug-in come through the same entry points. Each interface says what it must NOT do. Optional
+abilities are small extra protocols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import msgspec
+
+from harness.core.clock import Ns, Span
+from harness.core.events import Observed, Return
+from harness.core.history import History
+from harness.core.hoststate import ClusterState, HostState
+from harness.core.plan import Plan
+from harness.core.promise import Channel, Promise
+from harness.core.rng import Rng
+from harness.core.schedule import PlannedFault, Schedule
+from harness.core.verdict import Verdict
+
+# --- clusters: systems ------------------------------------------------------------------------------------------
+
+
+class Yes(msgspec.Struct, frozen=True):
+    """Available here."""
+
+
+class No(msgspec.Struct, frozen=True):
+    """Not available: why, and what to do about it."""
+
+    why: str
+    what_to_do: str = ""
+
+
+Available = Yes | No
+
+
+class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One node as its system's adapter meets it. Paths are inside the host."""
+
+    name: str
+    address: str
+    members: Mapping[str, str]
+    """All members: name → address, this node included."""
+    knobs: Mapping[str, str]
+    profile: str
+    variant: str | None
+    seed: int
+    data_dir: str
+    log_dir: str
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """How the node process is started: argument vector, environment, working directory."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = {}
+    cwd: str = "/"
+
+
+class StatusCall(msgspec.Struct, frozen=True, kw_only=True):
+    """How to ask a node for its status without blocking: bytes to a TCP port, and how the answer is framed.
+
+    ``framing``: ``u32`` (4-byte big-endian length, then that many bytes) or ``http`` (one HTTP/1.1 response;
+    the reading gets its body, any status but 200 is silence). Connections are kept open and reused.
+    """
+
+    port: int
+    request: bytes
+    framing: Literal["u32", "http"]
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What a status answer says; fields as in ``harness.core.events.Observed``. ``incarnation`` None: not known."""
+
+    role: str
+    leads: bool
+    term: int
+    leader: str | None = None
+    voted_for: str | None = None
+    log_end: tuple[int, int] | None = None
+    commit: int | None = None
+    atomic: bool = True
+    incarnation: int | None = None
+
+
+class TraceLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One parsed line of a node's trace log. ``mono_ns`` is of the host's monotonic clock."""
+
+    incarnation: int
+    n: int
+    mono_ns: Ns
+    name: str
+    term: int
+    role: str
+    source: Literal["core", "shell"]
+    data: Mapping[str, Any]
+    group: str = ""
+
+
+class OpOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a client operation ended; see ``harness.core.events.Return``. Doubt is ``info``."""
+
+    status: Literal["ok", "fail", "info"]
+    value: Any = None
+    error: str | None = None
+    node: str | None = None
+
+
+class Client(Protocol):
+    """One client process' connection(s) to the cluster. Blocking; used by one thread only."""
+
+    def invoke(self, f: str, value: Any, *, target: str, timeout_ns: Ns) -> OpOutcome:
+        """Carry out one operation, first at node ``target``. Never raises for trouble of the system: doubt is info.
+
+        Must not retry an operation that may have taken effect. Must return within ``timeout_ns`` plus 1 s.
+        """
+
+    def close(self) -> None:
+        """Drop connections. Must not touch logical state."""
+
+
+class System(Protocol):
+    """What is tested. Stateless; every method is a function of its arguments."""
+
+    name: str
+
+    def knobs(self, settings: Mapping[str, str], *, profile: str | None, variant: str | None) -> Mapping[str, str]:
+        """All knobs with defaults filled in, as words. Raises ConfigError: unknown knob, value, profile, variant."""
+
+    def profiles(self) -> Mapping[str, str]:
+        """Profile name → one line; the first is the default."""
+
+    def variants(self) -> Mapping[str, str]:
+        """Planted bugs: name → one sentence."""
+
+    def defaults(self) -> RunDefaults:
+        """The system's default run, which flags override."""
+
+    def image(self) -> str:
+        """Name of the image recipe the hosts need (``node``, ``etcd`` …); backends map it."""
+
+    def files(self, node: NodeSpec) -> Mapping[str, bytes]:
+        """Files to place on the host before the first start: absolute path → content."""
+
+    def command(self, node: NodeSpec) -> Command:
+        """How the node process is started; the text ``{incarnation}`` in it is replaced by 1, 2 … at each start."""
+
+    def status_call(self, node: NodeSpec) -> StatusCall | None:
+        """How to ask for the status; None: cannot be asked."""
+
+    def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
+        """What the answer says; None if it is no proper answer."""
+
+    def trace_path(self, node: NodeSpec) -> str | None:
+        """The trace log on the host, None if the system writes none."""
+
+    def trace(self, line: bytes) -> TraceLine | None:
+        """One line of it; None for a line that is none of ours (counted, never guessed)."""
+
+    def client(self, nodes: Mapping[str, NodeSpec]) -> Client:
+        """A new client."""
+
+    def operations(self) -> frozenset[str]:
+        """The op names its clients serve: ``append``, ``read``, ``put``, ``get``, ``cas`` …"""
+
+    def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
+        """What it claims under these knobs."""
+
+    def observable(self) -> tuple[str, ...]:
+        """See ``harness.core.plan.Plan.observable``."""
+
+    def fault_support(self, kind: str) -> Available:
+        """Whether this system's processes can suffer that fault kind (a static Go binary cannot be libfaked)."""
+
+
+class RunDefaults(msgspec.Struct, frozen=True, kw_only=True):
+    """A system's default run. ``settings``: knobs that differ from the specification in the default RUN."""
+
+    faults: tuple[str, ...] = ("partition", "kill", "pause")
+    workload: str = "log"
+    nemesis_interval_ns: Ns = 5_000_000_000
+    time_limit_ns: Ns = 60_000_000_000
+    settings: Mapping[str, str] = {}
+    stop_at_first_failure: bool = False
+
+
+# --- clusters: backends and hosts -------------------------------------------------------------------------------
+
+
+class DeploySpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What a backend needs to make hosts. ``state_dir``: this run's ledger directory (for labels and heal)."""
+
+    run_id: str
+    nodes: tuple[str, ...]
+    image: str
+    base: str | None
+    state_dir: str
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent found after converging or probing. ``lo``/``hi``: command taken … effect probed, harness ns.
+
+    ``confirmed``: the host IS in ``state``, seen from inside. ``detail``: counters, probes, pids, measured skew.
+    """
+
+    host: str
+    span: Span
+    state: HostState
+    confirmed: bool
+    why: str = ""
+    detail: Mapping[str, Any] = {}
+
+
+class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent needs to start, restart and tail a node by itself.
+
+    The agent replaces the text ``{incarnation}`` in argv and env. ``faketime``: preload libfaketime at offset 0.
+    ``clock_socket``: a unix socket where the process tells its own clocks (``{"mono_ns", "wall_ns"}``), or None.
+    """
+
+    command: Command
+    trace_path: str | None
+    log_path: str
+    data_dir: str
+    clock_socket: str | None
+    faketime: bool
+
+
+class HostNews(msgspec.Struct, frozen=True, kw_only=True):
+    """Something an agent says unasked. ``kind``: ``started``, ``exited``, ``trace`` (lines), ``noise``, ``lost``.
+
+    ``span``: when, in harness ns. ``data``: by kind — started: pid, incarnation, asked; exited: pid, incarnation, code,
+    asked; trace: lines (list of bytes), incarnation; noise: kind, value_ns; lost: the connection broke (not the node).
+    """
+
+    host: str
+    kind: str
+    span: Span
+    data: Mapping[str, Any]
+
+
+class Host(Protocol):
+    """One host through its agent. Thread-safe. Every call is bounded and raises ClusterError when the agent is lost."""
+
+    name: str
+    address: str
+
+    def prepare(self, start: NodeStart, peers: Mapping[str, str], *, dead_man_ns: Ns) -> None:
+        """Tell the agent what the node is and who the peers are (name → address). Starts nothing."""
+
+    def start_node(self) -> None:
+        """Start the node process (next incarnation). News follow."""
+
+    def converge(self, want: HostState) -> Evidence:
+        """Bring the host into ``want`` (idempotent) and prove it from inside. Never raises for a fault that did not
+        take: that is ``confirmed=False`` and ``why``. Network probes need peers: see ``probe_links``."""
+
+    def send_probes(self, nonce: int) -> None:
+        """Send one UDP probe with this nonce to every peer's agent."""
+
+    def probe_links(self, nonce: int, *, expect: Sequence[str], timeout_ns: Ns) -> Mapping[str, Any]:
+        """Which peers' probes of ``nonce`` arrived (waits for ``expect``, at most ``timeout_ns``); drop counters."""
+
+    def reset_flows(self, peers: Sequence[str]) -> Mapping[str, Any]:
+        """Reset TCP flows to these peers (``ss -K`` or what is there); says what was done and whether it worked."""
+
+    def run(self, argv: Sequence[str], *, timeout_ns: Ns) -> tuple[int, bytes, bytes]:
+        """Run a command on the host: exit code, stdout, stderr (each at most 1 MiB)."""
+
+    def read_file(self, path: str) -> bytes:
+        """A file of the host (at most 64 MiB)."""
+
+    def write_file(self, path: str, content: bytes) -> None:
+        """Atomically replace a file of the host."""
+
+    def stop_node(self) -> None:
+        """SIGTERM, then SIGKILL after a bound: the end of the run. Not a fault."""
+
+    def close(self) -> None:
+        """Drop the connection; the agent stays."""
+
+
+class Owned(msgspec.Struct, frozen=True, kw_only=True):
+    """Something on this machine that carries our label: ``kind`` container or network, its id, the run it is of."""
+
+    backend: str
+    kind: str
+    id: str
+    name: str
+    run_id: str
+    state_dir: str
+
+
+class Backend(Protocol):
+    """Where hosts come from."""
+
+    name: str
+
+    def available(self) -> Available:
+        """Whether it can be used on this machine now."""
+
+    def deploy(
+        self,
+        spec: DeploySpec,
+        *,
+        origin_ns: Ns,
+        news: Callable[[HostNews], None],
+        progress: Callable[[str], None],
+    ) -> Mapping[str, Host]:
+        """Hosts up, agents connected, no node started. ``origin_ns``: harness monotonic ns of the history's 0; all
+        spans are relative to it. ``news`` is called from reader threads. On failure everything made is removed."""
+
+    def destroy(self, run_id: str) -> None:
+        """Remove everything of that run that carries our label; nothing else. Idempotent."""
+
+    def leftovers(self) -> Sequence[Owned]:
+        """Everything on this machine with our label, of any run."""
+
+    def doctor(self) -> Sequence[tuple[str, Available]]:
+        """Rows for ``dethrone doctor``."""
+
+
+# --- nemesis ----------------------------------------------------------------------------------------------------
+
+
+class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
+    """What the harness believes of the nodes at this moment, from the last observations; for selectors.
+
+    ``leader``: the node that leads in the highest term and answered so within the last second, else None.
+    """
+
+    nodes: tuple[str, ...]
+    leader: str | None
+    roles: Mapping[str, str]
+    terms: Mapping[str, int]
+    state: ClusterState
+
+
+class Fault(Protocol):
+    """One kind of fault. Pure: it computes desired states and touches nothing."""
+
+    kind: str
+
+    def summary(self) -> str:
+        """One line for ``list faults``."""
+
+    def check(self, fault: PlannedFault, *, nodes: int) -> None:
+        """Raise ConfigError for bad params, an unknown selector or more victims than nodes."""
+
+    def draw(self, rng: Rng, *, nodes: int, hold_ns: Ns, knobs: Mapping[str, Any]) -> PlannedFault:
+        """One planned fault of this kind."""
+
+    def resolve(
+        self, fault: PlannedFault, view: ClusterView, rng: Rng
+    ) -> tuple[tuple[str, ...], Mapping[str, Any]] | str:
+        """Victims and concrete params (for a partition: the directed cuts); or why it cannot be done now (skipped)."""
+
+    def apply(
+        self, state: ClusterState, victims: tuple[str, ...], params: Mapping[str, Any]
+    ) -> Mapping[str, HostState]:
+        """``state`` with this fault in force."""
+
+    def needs(self) -> frozenset[str]:
+        """Capabilities of hosts that it needs: ``iptables``, ``signals``, ``faketime``."""
+
+
+class Strategy(Protocol):
+    """Draws whole schedules from a seed. Obligations are met by construction."""
+
+    def draw(
+        self, rng: Rng, *, faults: Mapping[str, Fault], nodes: int, time_limit_ns: Ns, interval_ns: Ns, promise: Promise
+    ) -> Schedule:
+        """A schedule; ConfigError if the time limit is shorter than one fault."""
+
+
+# --- workloads --------------------------------------------------------------------------------------------------
+
+
+class OpPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation to do: ``target`` is the node to ask first."""
+
+    f: str
+    value: Any
+    target: str
+
+
+class Generator(Protocol):
+    """Pure source of operations; the engine asks when a client process is free."""
+
+    def next(self, process: int, now: Ns, view: ClusterView) -> OpPlan | Ns | None:
+        """An op for this free process; a moment (ns) to ask again; or None: no more of this phase."""
+
+    def returned(self, process: int, op: OpPlan, result: Return) -> None:
+        """How it ended (for values that must not be reused, last known leaders …)."""
+
+
+class Workload(Protocol):
+    """What clients do during a run, and after it."""
+
+    name: str
+
+    def needs(self) -> frozenset[str]:
+        """Op names that the system's clients must serve; empty: none."""
+
+    def processes(self, nodes: int) -> int:
+        """How many client processes by default."""
+
+    def rate_per_s(self) -> int:
+        """Ops a second over all processes by default."""
+
+    def main(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, rate_per_s: int) -> Generator:
+        """Operations of the main phase."""
+
+    def final(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> Generator:
+        """Operations after everything healed (final reads); ends by itself."""
+
+
+# --- checkers ---------------------------------------------------------------------------------------------------
+
+
+class Checker(Protocol):
+    """A pure function: history, promise, plan → verdict. A crash is turned into ``unknown`` by the caller.
+
+    Must not read files or clocks; must not judge what the promise exempts (``n/a`` with its reason).
+    """
+
+    name: str
+    version: str
+    kind: Literal["safety", "liveness", "coverage", "metric"]
+    needs: frozenset[Channel]
+
+    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+        """The verdict."""
+
+
+@runtime_checkable
+class Incremental(Protocol):
+    """A safety checker that can also watch a running history, to stop a run at its first finding."""
+
+    def watcher(self, promise: Promise, plan: Plan) -> Callable[[Observed | Any], bool]:
+        """A function that is fed events in order and answers True once a finding is certain."""

@@ -1,0 +1,68 @@
+"""The one door for built-ins and plug-ins: entry points, by group and name.
+
+Promises: an unknown name is a ConfigError that tells the nearest known one; a plug-in that fails to import is named,
+never silently absent. Leaves out any knowledge of what is behind a name.
+"""
+
+from __future__ import annotations
+
+import difflib
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from harness.core.errors import ConfigError
+
+SYSTEMS = "dethrone.systems"
+BACKENDS = "dethrone.backends"
+FAULTS = "dethrone.faults"
+WORKLOADS = "dethrone.workloads"
+CHECKERS = "dethrone.checkers"
+STRATEGIES = "dethrone.strategies"
+
+
+def names(group: str) -> dict[str, EntryPoint]:
+    """Name → entry point of that group, sorted by name; ConfigError if two distributions claim one name."""
+    out: dict[str, EntryPoint] = {}
+    for point in sorted(entry_points(group=group), key=lambda entry: entry.name):
+        other = out.get(point.name)
+        if other is not None and other.value != point.value:
+            raise ConfigError(
+                f"two plug-ins are called {point.name!r} in {group}",
+                where=f"{other.value} and {point.value}",
+                next_step="uninstall one of them",
+            )
+        out[point.name] = point
+    return out
+
+
+def origin(point: EntryPoint) -> str:
+    """The distribution that a plug-in comes from, with its version."""
+    return f"{point.dist.name} {point.dist.version}" if point.dist else "unknown"
+
+
+def load(group: str, name: str) -> Any:
+    """The object behind a name."""
+    known = names(group)
+    if name not in known:
+        raise unknown_name(group.rsplit(".", 1)[-1].removesuffix("s"), name, known)
+    try:
+        return known[name].load()
+    except ImportError as error:
+        raise ConfigError(
+            f"the plug-in {name!r} cannot be imported: {error}",
+            where=f"{group}: {known[name].value}",
+            cause="a missing dependency, or a folder of yours named like one of our packages shadows it",
+            next_step="run from another directory, or reinstall",
+        ) from error
+
+
+def load_all(group: str) -> dict[str, Any]:
+    """Name → object for the whole group."""
+    return {name: load(group, name) for name in names(group)}
+
+
+def unknown_name(kind: str, name: str, known: Any) -> ConfigError:
+    """The error for a name that does not exist, with the nearest one that does."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return ConfigError(f"unknown {kind} {name!r}", next_step=f"{hint}known: {', '.join(sorted(known))}")

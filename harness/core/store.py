@@ -1,0 +1,78 @@
+"""The run directory: one name a file, claimed once, written atomically.
+
+    history.jsonl  history.parquet  plan.json  run.json  schedule.planned.json  schedule.realised.json
+    verdict.json  report.html  junit.xml  nodes/<node>/…  (logs, traces, journals)
+
+Promises: a directory that is not ours, or is in use, is never written to. Leaves out what the files mean.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from harness.core.errors import ConfigError, HistoryError
+
+T = TypeVar("T")
+
+HISTORY = "history.jsonl"
+PARQUET = "history.parquet"
+PLAN = "plan.json"
+RUN = "run.json"
+PLANNED = "schedule.planned.json"
+REALISED = "schedule.realised.json"
+VERDICT = "verdict.json"
+REPORT = "report.html"
+JUNIT = "junit.xml"
+NODES = "nodes"
+_CLAIM = ".dethrone-run"
+
+
+def claim_run_dir(path: Path) -> Path:
+    """Make ``path`` this run's directory. ConfigError if it holds a run already or anything that is not ours."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        entries = sorted(entry.name for entry in path.iterdir())
+        if entries:
+            ours = _CLAIM in entries
+            raise ConfigError(
+                f"the run directory {'holds a run already' if ours else 'is not empty and not ours'}",
+                where=str(path),
+                next_step="choose another --out, or remove the directory yourself",
+            )
+        fd = os.open(path / _CLAIM, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        os.close(fd)
+    except OSError as error:
+        raise ConfigError(f"cannot use the run directory: {error.strerror}", where=str(path)) from error
+    return path
+
+
+def write_atomic(path: Path, content: bytes) -> None:
+    """Replace ``path`` by ``content``, durably; readers see the old or the new file."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """``value`` (structs allowed) as indented JSON, atomically."""
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+
+
+def read_json(path: Path, kind: type[T]) -> T:
+    """A typed value from a JSON file. HistoryError tells what is wrong with it."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except OSError as error:
+        raise HistoryError(f"cannot read {path.name}: {error.strerror}", where=str(path.parent)) from error
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise HistoryError(f"{path.name} is damaged: {error}", where=str(path.parent)) from error

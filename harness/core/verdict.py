@@ -1,0 +1,53 @@
+"""Verdicts and findings, and how they merge: fail > unknown > pass; n/a stays outside and is always listed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+Outcome = Literal["pass", "unknown", "fail", "n/a"]
+_RANK = {"pass": 0, "unknown": 1, "fail": 2}
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a verdict is fail: one sentence, and the handful of events (their ``seq``) that prove it.
+
+    ``excused``: the realised faults took this out of the promise: shown, not failing.
+    """
+
+    sentence: str
+    certificate: tuple[int, ...]
+    nodes: tuple[str, ...] = ()
+    term: int | None = None
+    excused: str | None = None
+    data: Mapping[str, Any] = {}
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What one checker says. ``reason`` is always given for unknown and n/a; ``evidence`` are the counts it rests on.
+
+    ``metrics`` are figures that are reported and never judged (deposed-leader exposure, term inflation …).
+    """
+
+    checker: str
+    version: str
+    kind: Literal["safety", "liveness", "coverage", "metric"]
+    outcome: Outcome
+    reason: str = ""
+    findings: tuple[Finding, ...] = ()
+    evidence: Mapping[str, Any] = {}
+    metrics: Mapping[str, Any] = {}
+
+
+def merge(verdicts: Iterable[Verdict]) -> Outcome:
+    """The verdict of a run. Pass needs at least one safety and one liveness checker that judged it."""
+    judged = [verdict for verdict in verdicts if verdict.outcome != "n/a"]
+    worst = max((_RANK[verdict.outcome] for verdict in judged), default=1)
+    if worst == 0:
+        kinds = {verdict.kind for verdict in judged}
+        if not {"safety", "liveness"} <= kinds:
+            return "unknown"
+    outcomes: tuple[Outcome, ...] = ("pass", "unknown", "fail")
+    return outcomes[worst]
