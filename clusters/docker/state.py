@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from harness.core.errors import ClusterError
+from harness.core.errors import ClusterError, ConfigError
+from harness.core.ledger import state_dir
 
 Progress = Callable[[str], None]
 """Receives one line of progress at a time, without its newline."""
@@ -24,13 +24,19 @@ def silent(_line: str) -> None:
 
 
 def state_directory(part: str) -> Path:
-    """The directory for ``part``, made if absent. ``DETHRONE_STATE`` overrides the user's usual place for state."""
-    root = os.environ.get("DETHRONE_STATE")
-    if root is None:
-        base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-        root = str(Path(base) / "dethrone")
-    directory = Path(root) / part
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """The directory for ``part`` within the user's state directory (``harness.core.ledger.state_dir``), made if absent.
+
+    Raises ConfigError where it cannot be made.
+    """
+    directory = state_dir() / part
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot make a state directory: {error.strerror}",
+            where=str(directory),
+            next_step="set DETHRONE_STATE_DIR to a directory of yours",
+        ) from error
     return directory
 
 

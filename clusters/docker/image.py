@@ -1,0 +1,254 @@
+"""The images that hosts are made of, built on this machine and cached by what they are made from.
+
+An image carries a Debian with python3, iptables, iproute2 (``ss``, ``tc``), procps and libfaketime, and a Python
+environment of its own with msgspec for node processes, whatever Python this machine has. It does NOT carry the
+project's code: that is shipped at each deploy (``clusters.docker.ship``), so code changes build nothing.
+
+Promises: the same recipe is built once a machine (its tag is the hash of everything it is made from) and builders wait
+for each other; a failed or interrupted build leaves no half image under the tag; the machine's mirrors, proxies,
+certificates and indexes are used and do not stay in the image. Leaves out pushing images anywhere, and removing old
+ones (``docker image prune`` knows them by the label ``dethrone.owner=image``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import io
+import re
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+
+import docker
+import docker.errors
+import docker.models.containers
+import msgspec
+
+from clusters.docker.base import INCLUDE, RELEASE, default_base, named_base
+from clusters.docker.client import connect, explained
+from clusters.docker.fetching import BUILD, fetching
+from clusters.docker.labels import OWNER, ROOT
+from clusters.docker.state import Progress, locked, silent, state_directory
+from harness.core.errors import ClusterError, ConfigError
+
+BUILD_LIMIT_S = 900
+"""Longest time for the steps inside one image."""
+
+_RECIPES: Mapping[str, tuple[str, ...]] = {"node": (), "etcd": ("etcd-server",)}
+"""Recipe name → Debian packages on top of what every host has."""
+
+_SCRIPT = f"""set -eu
+say() {{ echo "dethrone: $*"; }}
+command -v apt-get >/dev/null || {{ say 'FAILED the base image has no apt-get: it must be Debian-like'; exit 1; }}
+chmod -R a+rX {BUILD}
+missing=
+for package in "$@"; do
+  case "$(dpkg-query -W -f '${{db:Status-Status}}' "$package" 2>/dev/null || true)" in
+    installed) ;;
+    *) missing="$missing $package" ;;
+  esac
+done
+if [ -n "$missing" ]; then
+  say "installing$missing"
+  policy=/usr/sbin/policy-rc.d
+  [ -e $policy ] || {{ printf '#!/bin/sh\\nexit 101\\n' > $policy; chmod +x $policy; ours=1; }}
+  apt-get -q update
+  apt-get -q -y --no-install-recommends install $missing
+  [ -z "${{ours:-}}" ] || rm -f $policy
+  apt-get clean
+  rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log
+fi
+if [ ! -x {ROOT}/venv/bin/python ]; then
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' \\
+    || {{ say "FAILED its python3 is older than 3.11: $(python3 -V)"; exit 1; }}
+  say 'making the Python environment of the nodes'
+  python3 -m venv {ROOT}/venv
+  {ROOT}/venv/bin/pip install -q --only-binary :all: "$REQUIREMENT"
+  {ROOT}/venv/bin/python -m compileall -q {ROOT}/venv/lib >/dev/null || true
+fi
+{ROOT}/venv/bin/python -c 'import msgspec'
+mkdir -p {ROOT}/lib
+rm -rf {BUILD} /root/.cache /tmp/* /var/tmp/*
+"""
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+    """What an image is made from. ``base``: the user's image, or None for a Debian of our own."""
+
+    base: str | None
+    packages: tuple[str, ...]
+    requirement: str
+    script: str
+    architecture: str
+
+    @property
+    def tag(self) -> str:
+        """The image's name: a hash over everything here."""
+        digest = hashlib.blake2b(msgspec.json.encode(self), digest_size=6).hexdigest()
+        return f"dethrone/host:{digest}"
+
+
+def packages_of(recipe: str) -> tuple[str, ...]:
+    """The Debian packages behind a recipe's name: ``node``, ``etcd``, or ``node+PACKAGE+…`` for a system of yours."""
+    name, *extra = recipe.split("+")
+    if name not in _RECIPES or not all(re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", package) for package in extra):
+        raise ConfigError(
+            f"no image recipe {recipe!r}",
+            where="the system's image()",
+            cause=f"known: {', '.join(_RECIPES)}; Debian packages are added as in node+etcd-server",
+            next_step="name one of these, or build an image of your own and give it with `--image NAME`",
+        )
+    return (*_RECIPES[name], *extra)
+
+
+def ensure_image(
+    client: docker.DockerClient, *, base: str | None = None, packages: Sequence[str] = (), progress: Progress = silent
+) -> str:
+    """The tag of an image with these extra Debian packages, built unless it is there. Bounded; see ``BUILD_LIMIT_S``.
+
+    ``base`` names an image to build on; None: a minimal Debian, found, made or pulled.
+    """
+    with explained("looking for the image"):
+        recipe = _recipe(client, base, packages)
+        if has_image(client, recipe.tag):
+            return recipe.tag
+    if base is not None:
+        base = named_base(client, base, progress=progress)
+        recipe = _recipe(client, base, packages)
+    lock = state_directory("images") / "lock"
+    with locked(lock, limit_s=3 * BUILD_LIMIT_S, progress=progress):
+        if not has_image(client, recipe.tag):
+            _build(client, recipe, progress=progress)
+    return recipe.tag
+
+
+def has_image(client: docker.DockerClient, tag: str) -> bool:
+    """Whether the engine holds the image."""
+    try:
+        client.images.get(tag)
+    except docker.errors.ImageNotFound:
+        return False
+    return True
+
+
+def cached_tag(client: docker.DockerClient, recipe: str, *, base: str | None = None) -> str | None:
+    """The image's tag if it is built already; builds and pulls nothing."""
+    tag = _recipe(client, base, packages_of(recipe)).tag
+    return tag if has_image(client, tag) else None
+
+
+def _recipe(client: docker.DockerClient, base: str | None, packages: Sequence[str]) -> Recipe:
+    identity = base
+    if base is not None:
+        with contextlib.suppress(docker.errors.ImageNotFound):
+            identity = str(client.images.get(base).id)  # a newer image of that name is another recipe
+    return Recipe(
+        base=identity,
+        packages=(*INCLUDE, "ca-certificates", *sorted(set(packages))),
+        requirement=_requirement(),
+        script=f"{RELEASE}\n{_SCRIPT}",
+        architecture=str(client.version().get("Arch", "")),
+    )
+
+
+def _requirement() -> str:
+    """What nodes need from the package index, as the project itself states it."""
+    for line in importlib.metadata.requires("dethrone") or ():
+        if re.match(r"msgspec\b", line):
+            return line.split(";")[0].strip()
+    return "msgspec"
+
+
+def _build(client: docker.DockerClient, recipe: Recipe, *, progress: Progress) -> None:
+    """Run the script in a container on the base, then commit it: unlike a Dockerfile's layers this keeps no input."""
+    fetch = fetching(RELEASE)
+    plain = msgspec.structs.replace(recipe, packages=(*INCLUDE, "ca-certificates"))
+    if recipe.packages != plain.packages:  # extra packages go on top of the common image
+        if not has_image(client, plain.tag):
+            _build(client, plain, progress=progress)
+        base = plain.tag
+    else:
+        base = recipe.base or default_base(client, fetch, scratch=state_directory("images"), progress=progress)
+    progress(f"building {recipe.tag}")
+    environment = {**fetch.environment, "REQUIREMENT": recipe.requirement}
+    with explained(f"building {recipe.tag}"), _builder(client, base, recipe.tag) as container:
+        container.put_archive("/", _tar({f"{BUILD}/{name}": data for name, data in fetch.files.items()}))
+        container.start()
+        _execute(str(container.id), recipe.packages, environment, progress=progress)
+        repository, _, tag = recipe.tag.partition(":")
+        container.commit(
+            repository=repository,
+            tag=tag,
+            changes=['CMD ["python3"]', f"LABEL {OWNER}=image"],
+        )
+
+
+@contextlib.contextmanager
+def _builder(client: docker.DockerClient, base: str, tag: str) -> Iterator[docker.models.containers.Container]:
+    """A container to build in, with the machine's own network; it ends by itself if this process dies."""
+    container = client.containers.create(
+        base,
+        entrypoint=["/usr/bin/env"],  # stays in the image, where it means nothing: an empty one would not replace
+        command=["sleep", str(BUILD_LIMIT_S)],
+        network_mode="host",
+        labels={OWNER: "builder", "dethrone.image": tag},
+        user="0",
+        working_dir="/",
+        auto_remove=False,
+    )
+    try:
+        yield container
+    finally:
+        with contextlib.suppress(docker.errors.NotFound):
+            container.remove(force=True, v=True)
+
+
+def _execute(
+    container: str,
+    packages: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    progress: Progress,
+) -> None:
+    patient = connect(limit_s=BUILD_LIMIT_S)  # apt may be silent for long
+    try:
+        command = ["timeout", str(BUILD_LIMIT_S), "/bin/sh", "-c", _SCRIPT, "sh", *packages]
+        execution = patient.api.exec_create(container, command, environment=dict(environment))["Id"]
+        tail: list[str] = []
+        for line in _lines(patient.api.exec_start(execution, stream=True)):
+            tail = [*tail[-9:], line]
+            if line.startswith("dethrone: "):
+                progress(line.removeprefix("dethrone: "))
+        code = patient.api.exec_inspect(execution)["ExitCode"]
+    finally:
+        patient.close()
+    if code != 0:
+        raise ClusterError(
+            f"the image could not be built (a step ended with {code})",
+            where="a build container with this machine's network",
+            cause="its last lines were:\n" + "\n".join(tail),
+            next_step="repair what they name (mirror, proxy, index: taken from this machine's apt and pip "
+            "configuration), or build on an image of yours with `--image NAME`",
+        )
+
+
+def _lines(chunks: Iterator[bytes]) -> Iterator[str]:
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line.decode(errors="replace").rstrip()
+    if rest:
+        yield rest.decode(errors="replace").rstrip()
+
+
+def _tar(files: Mapping[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for path, data in sorted(files.items()):
+            entry = tarfile.TarInfo(path.lstrip("/"))
+            entry.size = len(data)
+            entry.mode = 0o600  # opened up by the script, inside the container only
+            tar.addfile(entry, io.BytesIO(data))
+    return out.getvalue()
