@@ -1,0 +1,425 @@
+"""The loop of a node process: one thread around a pure core, one turn after another.
+
+A turn: sleep; fire due timers; take finished disk batches; take what arrived (again timers first, if one fell due
+meanwhile: after a pause, late timers come before queued messages); flush journal and trace; only then write to
+sockets. So whatever anybody can see of this node is in its trace. Promises: effects are carried out in the order
+and behind the barriers of `harness.core.machine`; no exception is swallowed; the process ends with 0 (stopped), 70
+(``Halt``), 71 (the core raised) or 72 (the shell did). Leaves out every wire format and file format.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import selectors
+import signal
+import sys
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from clusters.node.clients import Clients
+from clusters.node.clocks import read_clocks
+from clusters.node.clocksock import ClockSocket
+from clusters.node.config import NodeConfig
+from clusters.node.disk import DiskThread, Done, read_image
+from clusters.node.effects import Barrier
+from clusters.node.journal import VERSION, Head, Journal, RecordingRng, stream_name
+from clusters.node.record import Persisted, Record, make_record, persisted_of
+from clusters.node.timers import Timers
+from clusters.node.trace import TraceLog
+from clusters.node.transport import FAR, Transport
+from harness.core.clock import MS, US, Ns
+from harness.core.errors import ClusterError
+from harness.core.machine import (
+    CoreEvent,
+    Disk,
+    DiskDone,
+    DiskImage,
+    Effect,
+    Fired,
+    Message,
+    Note,
+    Reply,
+    Request,
+    Send,
+    SendFailed,
+    SetTimer,
+    Target,
+    Witnessed,
+)
+from harness.core.rng import Rng
+
+EXIT_STOPPED = 0
+EXIT_HALTED = 70
+EXIT_CORE_CRASHED = 71
+EXIT_SHELL_FAILED = 72
+HELD_MAX = 50_000
+"""Effects behind a hanging disk; beyond, messages of peers are dropped (they may be lost), counted."""
+STOP_LIMIT_S = 5.0
+
+
+class CoreCrashed(Exception):  # noqa: N818 - names what happened; the cause is the core's own exception
+    """The core raised, or broke the contract of effects. ``str`` says in which call."""
+
+
+class Halted(Exception):  # noqa: N818 - a wish of the core, not an error
+    """The core asked to be stopped; ``str`` is its reason."""
+
+
+class Node:
+    """One node. Opens its files and ports at once (ClusterError if it cannot); ``run`` returns the exit code."""
+
+    def __init__(self, config: NodeConfig, target: Target) -> None:
+        self.counters: Counter[str] = Counter()
+        self._config = config
+        self._target = target
+        self._now = read_clocks()
+        self._started_at = self._now.wall // MS
+        self._stopping = ""
+        self._timers = Timers()
+        self._barrier = Barrier()
+        self._failures: deque[SendFailed] = deque()
+        self._persisted = Persisted()
+        self._fsync_slow_ns = config.fsync_slow_ms * MS
+        self._stall_ns = config.stall_ms * MS
+        members = tuple(config.members)
+        # Knobs and variant are judged before anything is touched: a wrong word must leave no trace of a start.
+        knobs = target.knobs(config.knobs, profile=config.profile)
+        self._core = target.core(node=config.node, members=members, knobs=knobs, variant=config.variant)
+        self._witness = target.witness(node=config.node, members=members)
+        self._rng = RecordingRng(Rng(config.seed).stream(stream_name(config.node, config.incarnation)).seed)
+        self._selector = selectors.DefaultSelector()
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._selector.register(self._wake_read, selectors.EVENT_READ, self._drain_wake)
+        self._peers = self._make_peers()
+        self._clients = Clients(
+            bind=config.bind,
+            port=config.client_port,
+            request_type=target.request_type,
+            selector=self._selector,
+            counters=self.counters,
+            on_request=self._on_request,
+            status=self._status,
+        )
+        self._clock_socket = ClockSocket(config.clock_socket, self._selector) if config.clock_socket else None
+        self._trace = TraceLog(config.trace_path, node=config.node, incarnation=config.incarnation)
+        self._disk = DiskThread(Path(config.data_dir), self._wake)
+        self._journal: Journal | None = None
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    def run(self) -> int:
+        """Boot, turn until told to stop, and say how it ended."""
+        try:
+            self._catch_signals()
+            self._boot()
+            gc.collect()
+            gc.freeze()  # what the start made stays: later collections need not look at it
+            while not self._stopping:
+                self._turn()
+            return self._stop()
+        except Halted as halted:
+            self._trace.shell(self._now, "halt", {"reason": str(halted)})
+            self._show()
+            self._end("halt")
+            return EXIT_HALTED
+        except CoreCrashed as crash:
+            return self._crash("crashed", crash.__cause__ or crash, where=str(crash), code=EXIT_CORE_CRASHED)
+        except Exception as error:  # noqa: BLE001 - the last place that can say it; the process ends
+            return self._crash("shell_failed", error, where="shell", code=EXIT_SHELL_FAILED)
+
+    def _boot(self) -> None:
+        config = self._config
+        files = [Path(path) for path in (config.trace_path, config.journal_path) if path]
+        image: DiskImage = read_image(Path(config.data_dir), leave_out=files)
+        if config.journal_path is not None:
+            self._journal = self._open_journal(config.journal_path, image)
+        boot = {
+            "pid": os.getpid(),
+            "target": config.target,
+            "profile": config.profile,
+            "variant": config.variant,
+            "knobs": config.knobs,
+            "seed": config.seed,
+            "members": list(config.members),
+            "files": len(image),
+        }
+        self._trace.shell(self._now, "boot", boot)
+        self._witnessed(self._witness.booted(image))
+        out: list[Effect] = []
+        self._now = read_clocks()
+        try:
+            self._core.boot(image, self._now, self._rng, out)
+            ready = self._barrier.admit(out)
+        except Exception as error:
+            raise CoreCrashed("boot") from error
+        finally:
+            if self._journal is not None:
+                self._journal.boot(self._now, self._rng.take(), out)
+        self._carry_out(ready)
+        self._show()
+
+    def _stop(self) -> int:
+        finished = self._disk.stop(STOP_LIMIT_S)
+        self._now = read_clocks()
+        for done in self._disk.results:
+            if isinstance(done, Done) and done.error is None:
+                self._witnessed(self._witness.synced(done.ops))
+        self._trace.shell(self._now, "stopped", {"signal": self._stopping, "disk_finished": finished})
+        self._end("stopped")
+        return EXIT_STOPPED
+
+    def _crash(self, event: str, error: BaseException, *, where: str, code: int) -> int:
+        import traceback
+
+        text = "".join(traceback.format_exception(error))
+        sys.stderr.write(text)
+        # A trace that cannot be written is itself a reason to be here; the exit code still tells.
+        with contextlib.suppress(ClusterError):
+            self._trace.shell(self._now, event, {"where": where, "error": repr(error), "traceback": text})
+            self._end(event)
+        return code
+
+    def _end(self, reason: str) -> None:
+        if self._journal is not None:
+            self._journal.close(reason)
+        self._trace.close()
+        self._peers.close()
+        self._clients.close()
+        if self._clock_socket is not None:
+            self._clock_socket.close()
+
+    # --- one turn -------------------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        self._now = before = read_clocks()
+        due = self._peers.tick(before.mono)
+        sleep = self._sleep_ns(due)
+        ready = self._selector.select(None if sleep is None else sleep / 1e9)
+        self._now = after = read_clocks()
+        if sleep is not None and after.mono - before.mono > sleep + self._stall_ns:
+            self._stalled("sleep", after.mono - before.mono - sleep)
+        self._fire_due()
+        self._take_disk_results()
+        for key, mask in ready:
+            key.data(mask)
+        for _ in range(len(self._failures)):
+            self._look()
+            self._handle(self._failures.popleft())
+        self._show()
+        if self._now.mono - after.mono > self._stall_ns:
+            self._stalled("turn", self._now.mono - after.mono)
+
+    def _sleep_ns(self, due: Ns) -> Ns | None:
+        if self._failures or self._disk.results or self._stopping:
+            return 0
+        sleep = self._timers.sleep_ns(self._now)
+        if due != FAR:
+            wait = max(0, due - self._now.mono)
+            sleep = wait if sleep is None else min(sleep, wait)
+        return sleep
+
+    def _show(self) -> None:
+        """Let the world see this turn: first the records, then the bytes."""
+        self._peers.stage()
+        if self._journal is not None:
+            self._journal.flush()
+            if self._journal.stopped is not None:
+                self._trace.shell(self._now, "journal_stopped", {"reason": self._journal.stopped})
+                self._journal.close(self._journal.stopped)
+                self._journal = None
+        self._trace.flush()
+        self._peers.write()
+        self._clients.write()
+
+    def _look(self) -> None:
+        """Read the clocks; a timer that fell due meanwhile comes first."""
+        self._now = read_clocks()
+        self._fire_due()
+
+    def _fire_due(self) -> None:
+        # A core that re-arms a timer for a moment that has passed must not keep messages out for ever.
+        for _ in range(len(self._timers) + 1):
+            name = self._timers.pop_due(self._now)
+            if name is None:
+                return
+            self._handle(Fired(name))
+            self._now = read_clocks()
+
+    def _take_disk_results(self) -> None:
+        results = self._disk.results
+        while results:
+            done = results.popleft()
+            if not isinstance(done, Done):
+                raise done
+            self._now = read_clocks()
+            if done.syncs:
+                self.counters["fsyncs"] += done.syncs
+                self.counters["fsync_us_sum"] += done.sync_ns // US
+                self.counters["fsync_us_max"] = max(self.counters["fsync_us_max"], done.sync_ns // US)
+                if done.sync_ns > self._fsync_slow_ns:
+                    self._trace.shell(self._now, "fsync_slow", {"ms": done.sync_ns // MS, "token": done.token})
+            if done.error is None:
+                self._witnessed(self._witness.synced(done.ops))
+            else:
+                self.counters["disk_errors"] += 1
+                self._trace.shell(self._now, "disk_error", {"token": done.token, "error": done.error})
+            self._carry_out(self._barrier.done(done.token, done.error))
+            self._handle(DiskDone(done.token, done.error))
+
+    # --- events and effects ---------------------------------------------------------------------------------------
+
+    def _handle(self, event: CoreEvent) -> None:
+        now = self._now
+        out: list[Effect] = []
+        try:
+            self._core.handle(event, now, self._rng, out)
+            ready = self._barrier.admit(out)
+        except Exception as error:
+            raise CoreCrashed(f"handle({type(event).__name__})") from error
+        finally:  # also the step that crashed: it is the one worth executing again
+            if self._journal is not None:
+                self._journal.step(event, now, self._rng.take(), out)
+        self._carry_out(ready)
+
+    def _carry_out(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            kind = type(effect)
+            if isinstance(effect, Send):
+                self._peers.send(effect.to, effect.body, effect.answers)
+            elif isinstance(effect, Note):
+                self._trace.note(self._now, effect.name, effect.term, effect.role, effect.data)
+            elif isinstance(effect, SetTimer):
+                self._timers.set(effect.name, effect.at, effect.clock)
+            elif isinstance(effect, Reply):
+                self._clients.reply(effect.id, effect.body)
+            elif isinstance(effect, Disk):
+                self._disk.submit(effect)
+            else:
+                raise Halted(getattr(effect, "reason", f"an effect of no known kind: {kind.__name__}"))
+
+    def _witnessed(self, seen: Iterable[Witnessed]) -> None:
+        for each in seen:
+            if each.name == "persisted":
+                self._persisted = persisted_of(each)
+            self._trace.shell(self._now, each.name, each.data, term=each.term)
+
+    def _on_request(self, request: int, body: Any) -> None:
+        self._look()
+        self._handle(Request(request, body))
+
+    def _status(self) -> Record:
+        now = read_clocks()
+        try:
+            status = self._core.status(now)
+        except Exception as error:
+            raise CoreCrashed("status") from error
+        return make_record(
+            status,
+            node=self._config.node,
+            system=self._config.system,
+            incarnation=self._config.incarnation,
+            persisted=self._persisted,
+            held=self._barrier.held,
+            started_at=self._started_at,
+            now=now,
+            counters={**self.counters, "effects_dropped": self._barrier.dropped},
+        )
+
+    # --- what transports call -------------------------------------------------------------------------------------
+
+    def mono(self) -> Ns:
+        """The monotonic clock as last read."""
+        return self._now.mono
+
+    def arrived(self, src: str, body: Any, request: int | None) -> None:
+        """A message of a peer."""
+        if self._barrier.held > HELD_MAX:
+            self.counters["peer_dropped_held"] += 1
+            return
+        self._look()
+        self._witnessed(self._witness.received(src, body))
+        self._handle(Message(src, body, request))
+
+    def failed(self, to: str, body: Any, error: str) -> None:
+        """A message that will not be answered; the core is told later in this turn or in the next."""
+        self._failures.append(SendFailed(to, body, error))
+
+    def leaving(self, to: str, body: Any) -> None:
+        """A message is about to be written; the trace is flushed in between."""
+        self._witnessed(self._witness.sent(to, body))
+
+    # --- small parts ----------------------------------------------------------------------------------------------
+
+    def _make_peers(self) -> Transport:
+        config = self._config
+        if self._target.transport == "http":
+            from clusters.node.http import HttpPeers, wire_of
+
+            return HttpPeers(
+                self,
+                node=config.node,
+                members=config.members,
+                bind=config.bind,
+                port=config.peer_port,
+                rpc_timeout_ms=config.rpc_timeout_ms,
+                wire=wire_of(config.target),
+                selector=self._selector,
+            )
+        from clusters.node.tcp import TcpPeers
+
+        return TcpPeers(
+            self,
+            node=config.node,
+            incarnation=config.incarnation,
+            members=config.members,
+            bind=config.bind,
+            port=config.peer_port,
+            rpc_timeout_ms=config.rpc_timeout_ms,
+            message_type=self._target.message_type,
+            selector=self._selector,
+        )
+
+    def _open_journal(self, path: str, image: DiskImage) -> Journal:
+        config = self._config
+        head = Head(
+            version=VERSION,
+            target=config.target,
+            node=config.node,
+            incarnation=config.incarnation,
+            members=tuple(config.members),
+            knobs=config.knobs,
+            profile=config.profile,
+            variant=config.variant,
+            seed=config.seed,
+            stream=stream_name(config.node, config.incarnation),
+            disk={name: data for name, data in image.items() if isinstance(data, bytes)},
+            unreadable=tuple(name for name, data in image.items() if not isinstance(data, bytes)),
+        )
+        try:
+            return Journal(path, head, bytes_max=config.journal_bytes_max)
+        except OSError as error:
+            raise ClusterError(f"cannot open the journal: {error.strerror}", where=path) from error
+
+    def _stalled(self, where: str, ns: Ns) -> None:
+        self.counters["stalls"] += 1
+        self._trace.shell(self._now, "stall", {"ms": ns // MS, "where": where})
+
+    def _catch_signals(self) -> None:
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        self._stopping = signal.Signals(number).name
+
+    def _wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):  # a full pipe wakes as well
+            os.write(self._wake_write, b"d")
+
+    def _drain_wake(self, _mask: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake_read, 4096)

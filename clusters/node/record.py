@@ -1,0 +1,97 @@
+"""The common observer record: what every node process answers to ``status``, whatever its protocol.
+
+Promises: one schema for all systems, values of one moment (``mono_ns``/``wall_ns`` as this process sees its clocks).
+Leaves out meaning: ``role``, ``timers``, ``counters`` and ``extra`` are the protocol's own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from harness.core.clock import MS, Clocks
+from harness.core.machine import CoreStatus, LogEnd, Witnessed
+
+
+class Persisted(msgspec.Struct, frozen=True, kw_only=True):
+    """What was last seen to be durably stored, read off the disk by the shell and not told by the core."""
+
+    term: int | None = None
+    voted_for: str | None = None
+    raw: Mapping[str, Any] = {}
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One observation of one node."""
+
+    node: str
+    system: str
+    group: str
+    incarnation: int
+    role: str
+    term: int
+    leader: str | None
+    voted_for: str | None
+    log_end: LogEnd
+    commit: int
+    hw: int | None
+    persisted: Persisted
+    held: int
+    """Effects that wait for the disk at this moment. Not 0: what is told here may not survive a crash."""
+    started_at: int
+    """Wall-clock ms at which this process began."""
+    mono_ms: int
+    wall_ms: int
+    mono_ns: int
+    wall_ns: int
+    timers: Mapping[str, int]
+    """Timer name → ms left."""
+    counters: Mapping[str, int]
+    """The core's, and the shell's own under ``shell_…``."""
+    extra: Mapping[str, Any]
+
+
+def persisted_of(witnessed: Witnessed) -> Persisted:
+    """The durable part of the record from a witness' ``persisted``."""
+    voted_for = witnessed.data.get("voted_for")
+    return Persisted(term=witnessed.term, voted_for=voted_for, raw=witnessed.data)
+
+
+def make_record(
+    status: CoreStatus,
+    *,
+    node: str,
+    system: str,
+    incarnation: int,
+    persisted: Persisted,
+    held: int,
+    started_at: int,
+    now: Clocks,
+    counters: Mapping[str, int],
+) -> Record:
+    """Join the core's share of the record with the shell's."""
+    return Record(
+        node=node,
+        system=system,
+        group=status.group,
+        incarnation=incarnation,
+        role=status.role,
+        term=status.term,
+        leader=status.leader,
+        voted_for=status.voted_for,
+        log_end=status.log_end,
+        commit=status.commit,
+        hw=status.hw,
+        persisted=persisted,
+        held=held,
+        started_at=started_at,
+        mono_ms=now.mono // MS,
+        wall_ms=now.wall // MS,
+        mono_ns=now.mono,
+        wall_ns=now.wall,
+        timers=status.timers,
+        counters={**status.counters, **{f"shell_{name}": value for name, value in counters.items()}},
+        extra=status.extra,
+    )
