@@ -1,0 +1,110 @@
+"""A network of its own for each run, with fixed addresses.
+
+Promises: a bridge of its own with a free /24 out of 198.18.0.0/15, the range reserved for benchmarks, so that no
+address of anybody's is shadowed; nothing on it reaches the outside; two runs that start at the same moment get
+different ranges. Leaves out everything that happens on the network later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import docker
+import docker.errors
+import docker.types
+import msgspec
+
+from clusters.docker.client import explained
+from clusters.docker.labels import OWNER, RUN, STATE
+from harness.core.errors import ClusterError, ConfigError
+
+POOL = ipaddress.IPv4Network("198.18.0.0/15")
+_RANGES = tuple(POOL.subnets(new_prefix=24))
+_FIRST_HOST = 11
+"""Address of the first node within its range; what is below is the engine's."""
+
+MAX_NODES = 200
+
+
+class RunNetwork(msgspec.Struct, frozen=True, kw_only=True):
+    """A network that was made for one run."""
+
+    id: str
+    name: str
+    subnet: str
+
+    def address(self, index: int) -> str:
+        """The fixed address of the node with this index."""
+        return str(ipaddress.IPv4Network(self.subnet)[_FIRST_HOST + index])
+
+
+def candidates(run_id: str, taken: Iterable[str]) -> list[str]:
+    """Free ranges in the order to try them: it differs by run, so that two of one moment rarely meet."""
+    used = [ipaddress.IPv4Network(subnet) for subnet in taken]
+    begin = int.from_bytes(hashlib.blake2b(run_id.encode(), digest_size=4).digest(), "big") % len(_RANGES)
+    ordered = [*_RANGES[begin:], *_RANGES[:begin]]
+    return [str(subnet) for subnet in ordered if not any(subnet.overlaps(other) for other in used)]
+
+
+def create_network(client: docker.DockerClient, *, run_id: str, state_dir: str, nodes: int) -> RunNetwork:
+    """Make the run's network. Raises ClusterError when every range is taken."""
+    if nodes > MAX_NODES:
+        raise ConfigError(f"{nodes} nodes do not fit into one network", next_step=f"ask for at most {MAX_NODES}")
+    name = f"dethrone-{run_id}"
+    with explained("making a network"):
+        for subnet in candidates(run_id, [*_engine_ranges(client), *_routes()]):
+            made = _try(client, name, subnet, labels={OWNER: "run", RUN: run_id, STATE: state_dir})
+            if made is not None:
+                return RunNetwork(id=made, name=name, subnet=subnet)
+    raise ClusterError(
+        f"no free range for a network in {POOL}",
+        where="this machine's routes and the engine's networks",
+        cause="leftovers of many runs, or a VPN that routes the whole range",
+        next_step="run `dethrone heal`; see `ip route` and `docker network ls`",
+    )
+
+
+def _try(client: docker.DockerClient, name: str, subnet: str, *, labels: dict[str, str]) -> str | None:
+    """The id of the new network; None if the range was taken meanwhile."""
+    pool = docker.types.IPAMPool(subnet=subnet, gateway=str(ipaddress.IPv4Network(subnet)[1]))
+    try:
+        network = client.networks.create(
+            name,
+            driver="bridge",
+            internal=True,
+            check_duplicate=True,
+            labels=labels,
+            ipam=docker.types.IPAMConfig(pool_configs=[pool]),
+        )
+    except docker.errors.APIError as error:
+        if "overlap" in str(error.explanation).lower():
+            return None
+        raise
+    return str(network.id)
+
+
+def _engine_ranges(client: docker.DockerClient) -> list[str]:
+    found: list[str] = []
+    for network in client.networks.list():
+        configs: Sequence[dict[str, str]] = ((network.attrs or {}).get("IPAM") or {}).get("Config") or ()
+        found += [config["Subnet"] for config in configs if ":" not in config.get("Subnet", ":")]
+    return found
+
+
+def _routes(path: Path = Path("/proc/net/route")) -> list[str]:
+    """Ranges that this machine routes somewhere already, less the default route and its halves."""
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()[1:]
+    except OSError:
+        return []
+    found: list[str] = []
+    for line in lines:
+        _, destination, _, _, _, _, _, mask, *_ = line.split()
+        address = ipaddress.IPv4Address(bytes.fromhex(destination)[::-1])
+        prefix = int(mask, 16).bit_count()
+        if prefix > 8:
+            found.append(str(ipaddress.IPv4Network((address, prefix), strict=False)))
+    return found

@@ -1,0 +1,127 @@
+"""The project's code as it is shipped to the hosts: one thin layer on the host image, not a new host image.
+
+Promises: the archive is a pure function of the code (same bytes, same owner, no times); it is put and compiled by the
+image's own Python once a change, so that deploying copies nothing and nodes start fast; old layers are removed. Leaves
+out everything that a node does not import: the tests, the harness above its core, the checkers, the Docker world.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import docker
+import docker.errors
+
+import clusters
+import harness
+from clusters.docker.client import explained
+from clusters.docker.image import has_image
+from clusters.docker.labels import LIB, OWNER, PYTHON
+from clusters.docker.state import Progress, locked, silent, state_directory
+from harness.core.errors import ClusterError
+
+COMPILE_LIMIT_S = 60
+_REPOSITORY = "dethrone/code"
+_CODE = "code"
+_KEPT = 6
+"""Versions of the code kept in the engine; the oldest go first."""
+
+_COMPILE = (
+    f"{PYTHON} -m compileall -q --invalidation-mode unchecked-hash {LIB} && "
+    f"python3 -m compileall -q --invalidation-mode unchecked-hash {LIB}"
+)
+"""With the nodes' Python and with the agent's, which are one unless the image is somebody's own."""
+
+
+def sources() -> dict[str, bytes]:
+    """Path below the library directory → content, of everything that runs inside a host."""
+    found: dict[str, bytes] = {}
+    for package, parts in ((harness, ("__init__.py", "core")), (clusters, ("",))):
+        root = Path(str(package.__file__)).parent
+        for part in parts:
+            base = root / part
+            for path in [base] if base.is_file() else sorted(base.rglob("*.py")):
+                name = f"{root.name}/{path.relative_to(root).as_posix()}"
+                if not name.startswith("clusters/docker/"):
+                    found[name] = path.read_bytes()
+    return found
+
+
+def archive(files: Mapping[str, bytes], *, root: str) -> bytes:
+    """A tar of ``files`` below ``root``, the same bytes whenever the content is the same."""
+    out = io.BytesIO()
+    base = root.strip("/")
+    directories = {parent.as_posix() for name in files for parent in Path(base, name).parents} - {"."}
+    outer = {parent.as_posix() for parent in Path(base).parents}
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for directory in sorted(directories - outer):
+            entry = tarfile.TarInfo(directory)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(entry)
+        for name, data in sorted(files.items()):
+            entry = tarfile.TarInfo(f"{base}/{name}")
+            entry.size, entry.mode = len(data), 0o644
+            tar.addfile(entry, io.BytesIO(data))
+    return out.getvalue()
+
+
+def ship(client: docker.DockerClient, image: str, *, progress: Progress = silent) -> str:
+    """The tag of ``image`` with the project's present code on it; made in about a second when the code has changed."""
+    with explained("looking for the project's code in the engine"):
+        plain = archive(sources(), root=LIB)
+        identity = str(client.images.get(image).id)
+        digest = hashlib.blake2b(identity.encode() + _COMPILE.encode() + plain, digest_size=6).hexdigest()
+        tag = f"{_REPOSITORY}:{digest}"
+        if has_image(client, tag):
+            return tag
+    with locked(state_directory("images") / "code-lock", limit_s=3 * COMPILE_LIMIT_S, progress=progress):
+        if not has_image(client, tag):
+            progress("shipping the project's code to the engine")
+            _make(client, image, plain, digest)
+            _forget_old(client)
+    return tag
+
+
+def _make(client: docker.DockerClient, image: str, plain: bytes, digest: str) -> None:
+    """Put the code into a container of the image, compile it there, and commit: the tag appears whole or not at all.
+
+    Compiled files never check their sources, which travel with them.
+    """
+    with explained("shipping the project's code"):
+        container = client.containers.create(
+            image,
+            entrypoint=["/usr/bin/env"],
+            command=["timeout", str(COMPILE_LIMIT_S), "/bin/sh", "-c", _COMPILE],
+            network_mode="none",
+            labels={OWNER: "builder"},
+        )
+        try:
+            container.put_archive("/", plain)
+            container.start()
+            code = container.wait(timeout=COMPILE_LIMIT_S + 10)["StatusCode"]
+            if code != 0:
+                output = container.logs(tail=10).decode(errors="replace").strip()
+                raise ClusterError(
+                    f"the project's code does not compile in the image (exit code {code})",
+                    where=image,
+                    cause=output or "the container was ended",
+                    next_step="run `make check`; with an image of your own see that its Python is 3.11 or newer",
+                )
+            container.commit(repository=_REPOSITORY, tag=digest, changes=['CMD ["python3"]', f"LABEL {OWNER}={_CODE}"])
+        finally:
+            with contextlib.suppress(docker.errors.NotFound):
+                container.remove(force=True, v=True)
+
+
+def _forget_old(client: docker.DockerClient) -> None:
+    """Remove all but the newest few; the engine itself refuses to remove one that a container uses."""
+    found = client.images.list(filters={"label": f"{OWNER}={_CODE}"})
+    found.sort(key=lambda image: str((image.attrs or {}).get("Created", "")), reverse=True)
+    for image in found[_KEPT:]:
+        with contextlib.suppress(docker.errors.APIError):
+            client.images.remove(str(image.id))
