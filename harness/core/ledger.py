@@ -19,7 +19,7 @@ import msgspec
 
 from harness.core.errors import ConfigError
 
-Transition = Literal["deploying", "deployed", "converging", "converged", "destroying", "destroyed"]
+Transition = Literal["deploying", "deployed", "converging", "converged", "destroying", "kept"]
 
 
 class LedgerLine(msgspec.Struct, frozen=True, kw_only=True):

@@ -324,6 +324,17 @@ class Backend(Protocol):
         """Rows for ``dethrone doctor``."""
 
 
+@runtime_checkable
+class Converging(Protocol):
+    """A backend that brings several hosts into their states as one transaction, with probes over every link."""
+
+    def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
+        """Converge the hosts in ``wants`` concurrently; then one probe round over ALL ``hosts`` proves cuts and heals.
+
+        Evidence for each host in ``wants``. Bounded; a host that is lost has no entry or an unconfirmed one.
+        """
+
+
 # --- nemesis ----------------------------------------------------------------------------------------------------
 
 

@@ -66,7 +66,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run came to. ``judgement`` is None when there was nothing to judge. ``exit_code`` as the README's table."""
+    """What a run came to. ``judgement`` is None when there was nothing to judge. ``exit_code``: see below."""
 
     run_dir: Path | None
     seed: int

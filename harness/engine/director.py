@@ -1,0 +1,558 @@
+"""The director: the whole course of a run as one pure step function.
+
+Happenings in, events and actions out. Phases: start → warmup → faults → heal → quiet → final → stop. Promises: an
+invoke is emitted together with its action, so that it stands in the history before it is sent; whatever happens, the
+``heal`` phase is passed before the end; everything has a bound. Leaves out files, threads and hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from harness.core.clock import MS, SECOND, Ns, Span
+from harness.core.duration import show_duration
+from harness.core.events import (
+    SCHEMA,
+    AnyEvent,
+    Begin,
+    Converged,
+    FaultEvent,
+    Invoke,
+    Mark,
+    NodeProcess,
+    Noise,
+    Observed,
+    Return,
+    Silent,
+    Traced,
+    Trouble,
+)
+from harness.core.hoststate import HEALTHY
+from harness.core.plan import Plan
+from harness.core.protocols import HostNews, System
+from harness.core.rng import Rng
+from harness.core.schedule import RealisedSchedule
+from harness.engine import world as w
+from harness.engine.model import LiveView, NodeView
+from harness.engine.nemesis_driver import NemesisDriver, Settled, StepMark
+from harness.engine.ops import OpPump
+from harness.engine.planning import WARMUP_NS, Draft
+from harness.engine.view import ViewKeeper
+
+Phase = Literal["start", "warmup", "faults", "heal", "quiet", "final", "stop"]
+EndReason = Literal["complete", "first-failure", "interrupted", "trouble"]
+START_BOUND_NS = 30 * SECOND
+OVERRUN = 2
+"""A schedule may take this many times its time limit (health is awaited between steps) before it is cut short."""
+CONVERGE_BOUND_NS = 60 * SECOND
+TICK_NS = 50 * MS
+STALL_NS = 50 * MS
+
+
+class Director:
+    """One run. ``step`` until ``done``."""
+
+    def __init__(self, draft: Draft, *, watchers: Sequence[Callable[[AnyEvent], bool]] = ()) -> None:
+        self.plan: Plan = draft.plan
+        self._system: System = draft.system
+        self._workload = draft.workload
+        self._watchers = list(watchers)
+        rng = Rng(draft.plan.seed)
+        self._workload_rng = rng.stream("workload")
+        nodes = draft.plan.nodes
+        self.keeper = ViewKeeper(nodes)
+        self._pump = OpPump(processes=draft.plan.workload.processes, rate_per_s=draft.plan.workload.rate_per_s)
+        promise = draft.plan.promise
+        self._nemesis = NemesisDriver(
+            draft.plan.schedule,
+            faults=draft.faults,
+            nodes=nodes,
+            rng=rng.stream("victims"),
+            health_bound_ns=max(2 * promise.leader_bound_ns, promise.converge_ns or 0),
+        )
+        self.phase: Phase = "start"
+        self._since: Ns = 0
+        self._began_faults: Ns = 0
+        self._seq = 0
+        self._events: list[AnyEvent] = []
+        self._actions: list[w.Action] = []
+        self._token = 0
+        self._converging: dict[int, tuple[str, w.Converge, Ns]] = {}
+        self.end_reason: EndReason = "complete"
+        self.trouble: list[str] = []
+        self.done = False
+        self._ready: set[tuple[str, int]] = set()
+        self._fsync_max_ns: Ns = 0
+        self._heal_tries = 0
+        self.counts = {"ok": 0, "fail": 0, "info": 0, "observed": 0, "traced": 0, "foreign_lines": 0}
+        self._elections: set[tuple[str, int, str | None]] = set()
+        self._found = False
+        self._not_healed = False
+        self.on_warm: Callable[[Plan], None] = _ignore
+
+    # --- the interface ----------------------------------------------------------------------------------------
+
+    def open(self, now: Ns) -> tuple[list[AnyEvent], list[w.Action]]:
+        """The first events and actions."""
+        plan = self.plan
+        self._add(Begin, now, schema=SCHEMA, system=plan.system, nodes=plan.nodes, seed=plan.seed)
+        self._add(Mark, now, name="start")
+        self._actions.append(w.StartNodes())
+        self._since = now
+        return self._take()
+
+    def step(self, now: Ns, happenings: Sequence[w.Happening]) -> tuple[list[AnyEvent], list[w.Action]]:
+        """Everything that follows from these happenings and this moment."""
+        for happening in happenings:
+            self._HANDLERS[type(happening)](self, now, happening)
+        if not self.done:
+            self._move(now)
+            self._invoke(now)
+        return self._take()
+
+    def wake_at(self, now: Ns) -> Ns:
+        """When to call ``step`` at the latest."""
+        moments = [now + TICK_NS]
+        ops = self._pump.wake_at(now)
+        if ops is not None:
+            moments.append(ops)
+        if self.phase == "faults":
+            nemesis = self._nemesis.wake_at()
+            if nemesis is not None:
+                moments.append(nemesis)
+        return max(now, min(moments))
+
+    def realised(self) -> RealisedSchedule:
+        """The schedule as it really was, so far."""
+        return self._nemesis.realised()
+
+    def live(self, now: Ns) -> LiveView:
+        """A picture for whoever watches."""
+        view = self.keeper.view(now)
+        counts = self.counts
+        elapsed = max(1, now)
+        return LiveView(
+            elapsed_ns=now,
+            limit_ns=self.plan.time_limit_ns,
+            phase=self.phase,
+            step=self._nemesis.step_index + 1,
+            steps=len(self.plan.schedule.steps),
+            nodes=tuple(self._node_view(node, view.roles[node], now) for node in self.plan.nodes),
+            ops_ok=counts["ok"],
+            ops_fail=counts["fail"],
+            ops_info=counts["info"],
+            ops_per_s=counts["ok"] * SECOND / elapsed,
+            elections=len(self._elections),
+            active_faults=tuple(f"{fault.kind}({','.join(fault.victims)})" for fault in self._nemesis.active),
+        )
+
+    @property
+    def elections(self) -> int:
+        """Different (term, leader) pairs seen."""
+        return len(self._elections)
+
+    # --- happenings -------------------------------------------------------------------------------------------
+
+    def _polled(self, now: Ns, polled: w.Polled) -> None:
+        reading = polled.reading
+        if reading is None:
+            self.keeper.silent(polled.node, now)
+            self._add(Silent, now, span=polled.span, node=polled.node, error=polled.error)
+            return
+        self.counts["observed"] += 1
+        known = self.keeper.incarnation[polled.node]
+        incarnation = reading.incarnation if reading.incarnation is not None else known
+        self.keeper.answered(polled.node, polled.span, reading)
+        if (polled.node, incarnation) not in self._ready:
+            self._ready.add((polled.node, incarnation))
+            self._add(
+                NodeProcess, now, span=polled.span, node=polled.node, incarnation=incarnation, phase="ready", asked=True
+            )
+        if reading.leads:
+            self._elections.add(("", reading.term, polled.node))
+        self._add(
+            Observed,
+            now,
+            span=polled.span,
+            node=polled.node,
+            incarnation=incarnation,
+            role=reading.role,
+            leads=reading.leads,
+            term=reading.term,
+            leader=reading.leader,
+            voted_for=reading.voted_for,
+            log_end=reading.log_end,
+            commit=reading.commit,
+            atomic=reading.atomic,
+        )
+
+    def _op_done(self, _now: Ns, done: w.OpDone) -> None:
+        outcome = done.outcome
+        self.counts[outcome.status] += 1
+        event = self._add(
+            Return,
+            done.at,
+            op=done.op,
+            status=outcome.status,
+            value=outcome.value,
+            error=outcome.error,
+            node=outcome.node,
+        )
+        self._pump.returned(event)
+
+    def _host_said(self, now: Ns, said: w.HostSaid) -> None:
+        news = said.news
+        if news.kind == "trace":
+            self._trace(now, news)
+        elif news.kind == "started":
+            incarnation = int(news.data["incarnation"])
+            self.keeper.incarnation[news.host] = incarnation
+            self._process(now, news, "started", asked=True, code=None)
+        elif news.kind == "exited":
+            asked = bool(news.data.get("asked"))
+            self._process(now, news, "exited", asked=asked, code=news.data.get("code"))
+        elif news.kind == "noise":
+            kind = str(news.data.get("kind"))
+            value = int(news.data.get("value_ns", 0))
+            if kind == "fsync":
+                self._fsync_max_ns = max(self._fsync_max_ns, value)
+            self._add(Noise, now, span=news.span, host=news.host, kind=kind, value_ns=value, detail=dict(news.data))
+        elif news.kind == "lost":
+            self._broken(now, w.Broken("agent-lost", f"{news.host}: {news.data.get('error', 'connection lost')}"))
+        else:
+            detail = dict(news.data)
+            self._add(Noise, now, span=news.span, host=news.host, kind=news.kind, value_ns=0, detail=detail)
+
+    def _process(
+        self, now: Ns, news: HostNews, phase: Literal["started", "exited"], *, asked: bool, code: int | None
+    ) -> None:
+        self._add(
+            NodeProcess,
+            now,
+            span=news.span,
+            node=news.host,
+            incarnation=int(news.data["incarnation"]),
+            phase=phase,
+            asked=asked,
+            code=code,
+        )
+        if phase == "exited" and self.phase in {"start", "warmup"} and not asked:
+            self._broken(now, w.Broken("node-did-not-start", f"{news.host} exited with code {code} before any fault"))
+
+    def _trace(self, now: Ns, news: HostNews) -> None:
+        lo_offset = int(news.data.get("offset_lo_ns", 0))
+        hi_offset = int(news.data.get("offset_hi_ns", 0))
+        for raw in news.data["lines"]:
+            line = self._system.trace(raw)
+            if line is None:
+                self.counts["foreign_lines"] += 1
+                continue
+            self.counts["traced"] += 1
+            if line.name == "elected":
+                self._elections.add((line.group, line.term, news.host))
+            self._add(
+                Traced,
+                now,
+                group=line.group,
+                span=Span(line.mono_ns + lo_offset, line.mono_ns + hi_offset),
+                node=news.host,
+                incarnation=line.incarnation,
+                n=line.n,
+                name=line.name,
+                term=line.term,
+                role=line.role,
+                source=line.source,
+                data=line.data,
+            )
+
+    def _converged(self, now: Ns, done: w.ConvergeDone) -> None:
+        purpose, asked, _ = self._converging.pop(done.token)
+        for host in sorted(asked.wants):
+            found = done.evidence.get(host)
+            confirmed = found is not None and found.confirmed
+            detail: dict[str, Any] = dict(found.detail) if found else {}
+            if host in done.resets:
+                detail["reset"] = done.resets[host]
+            self.keeper.state[host] = asked.wants[host]
+            self._add(
+                Converged,
+                now,
+                span=found.span if found else done.span,
+                host=host,
+                before=asked.before[host],
+                after=asked.wants[host],
+                confirmed=confirmed,
+                why=found.why if found else "the host did not answer",
+                evidence=detail,
+            )
+        if purpose == "nemesis":
+            for settled in self._nemesis.settled(done.evidence, done.span):
+                self._settled(now, settled)
+            if self._nemesis.not_healed and self.phase == "faults":
+                self._broken(now, w.Broken("not-healed", self._nemesis.not_healed))
+            elif self.phase == "heal":
+                self._heal_all(now)
+            return
+        failed = {host: e.why for host, e in done.evidence.items() if not e.confirmed}
+        missing = [host for host in asked.wants if host not in done.evidence]
+        if (failed or missing) and self._heal_tries < 4:
+            self._heal_tries += 1
+            self._heal_all(now)
+            return
+        if failed or missing:
+            self._not_healed = True
+            self._trouble(now, "not-healed", f"hosts not healed: {failed or missing}")
+        self._enter_after_heal(now)
+
+    def _stalled(self, now: Ns, stalled: w.Stalled) -> None:
+        self._add(Noise, now, span=stalled.span, host="", kind="harness", value_ns=stalled.value_ns)
+
+    def _stop(self, now: Ns, stop: w.Stop) -> None:
+        if self.phase in {"heal", "stop"} and self.end_reason != "complete":
+            return
+        self.end_reason = "interrupted"
+        self._add(Mark, now, name="interrupt", data={"signal": stop.signal})
+        self._go_heal(now)
+
+    def _broken(self, now: Ns, broken: w.Broken) -> None:
+        first = self.end_reason != "trouble"
+        self._trouble(now, broken.kind, broken.message)
+        self.end_reason = "trouble"
+        if first and self.phase not in {"heal", "stop"}:
+            self._go_heal(now)
+
+    # --- phases -----------------------------------------------------------------------------------------------
+
+    def _move(self, now: Ns) -> None:
+        elapsed = now - self._since
+        if self._found and self.phase in {"warmup", "faults", "quiet"} and self.end_reason == "complete":
+            self.end_reason = "first-failure"
+            self._go_heal(now)
+        elif self.phase == "start":
+            self._start_phase(now, elapsed)
+        elif self.phase == "warmup" and elapsed >= WARMUP_NS:
+            self._warm(now)
+        elif self.phase == "faults":
+            self._faults_phase(now)
+        elif self.phase == "quiet" and elapsed >= self._quiet_ns():
+            self._enter(now, "final")
+            self._pump.use(
+                self._workload.final(
+                    self._workload_rng.stream("final"),
+                    nodes=self.plan.nodes,
+                    processes=self.plan.workload.processes,
+                )
+                if self.plan.workload.processes
+                else None,
+                unpaced=True,
+            )
+        elif self.phase == "final" and (self._pump.exhausted or elapsed >= self.plan.final_read_ns):
+            self._finish(now)
+        self._expire_converge(now)
+
+    def _start_phase(self, now: Ns, elapsed: Ns) -> None:
+        healthy = self.keeper.healthy(now)
+        bound = max(START_BOUND_NS, 2 * self.plan.promise.leader_bound_ns)
+        if not healthy and elapsed < bound:
+            return
+        if not healthy:
+            absent = sorted(set(self.plan.nodes) - set(self.keeper.answering(now)))
+            if absent:
+                self._broken(
+                    now, w.Broken("node-did-not-start", f"{', '.join(absent)} did not answer within {bound} ns")
+                )
+                return
+            self._add(Mark, now, name="step", data={"step": -1, "phase": "not-healthy"})
+        self.keeper.rtt_max_ns = 0
+        self._enter(now, "warmup")
+        if self.plan.workload.processes:
+            self._pump.use(
+                self._workload.main(
+                    self._workload_rng.stream("main"),
+                    nodes=self.plan.nodes,
+                    processes=self.plan.workload.processes,
+                    rate_per_s=self.plan.workload.rate_per_s,
+                )
+            )
+
+    def _warm(self, now: Ns) -> None:
+        """Fix the bounds before the first fault: the promise's, plus 4 × (largest round trip + largest fsync)."""
+        rtt, fsync = self.keeper.rtt_max_ns, self._fsync_max_ns
+        extra = 4 * (rtt + fsync)
+        old = self.plan.promise
+        promise = msgspec.structs.replace(
+            old,
+            leader_bound_ns=old.leader_bound_ns + extra,
+            later_gap_ns=old.later_gap_ns + extra,
+            step_down_ns=None if old.step_down_ns is None else old.step_down_ns + extra,
+            converge_ns=None if old.converge_ns is None else old.converge_ns + extra,
+        )
+        self.plan = msgspec.structs.replace(
+            self.plan, promise=promise, warmup={"rtt_max_ns": rtt, "fsync_max_ns": fsync, "allowance_ns": extra}
+        )
+        self.on_warm(self.plan)
+        self._enter(now, "faults")
+        self._began_faults = now
+        self._nemesis.start(now)
+
+    def _faults_phase(self, now: Ns) -> None:
+        spent = now - self._began_faults + WARMUP_NS
+        if spent >= OVERRUN * self.plan.time_limit_ns:
+            self._nemesis.cancel()
+        view = self.keeper.view(now)
+        healthy = self.keeper.healthy(now, since=self._nemesis.healthy_since)
+        notes, wanted = self._nemesis.step(now, view, healthy=healthy)
+        for note in notes:
+            if isinstance(note, StepMark):
+                self._add(Mark, now, name="step", data={"step": note.step, "phase": note.phase})
+            else:
+                self._settled(now, note)
+        if wanted is not None:
+            self._submit_converge(now, "nemesis", w.Converge(self._next_token(), wanted.before, wanted.wants))
+        if self._nemesis.finished and spent >= self.plan.time_limit_ns:
+            self._go_heal(now)
+
+    def _go_heal(self, now: Ns) -> None:
+        """Leave whatever phase for ``heal``: every host converges to healthy, whatever is believed of it."""
+        self._nemesis.cancel()
+        self._pump_pause_if_ending()
+        self._enter(now, "heal")
+        self._heal_tries = 0
+        if not self._converging:  # else: as soon as the one under way was answered
+            self._heal_all(now)
+
+    def _heal_all(self, now: Ns) -> None:
+        before = {host: self.keeper.state[host] for host in self.plan.nodes}
+        wants = dict.fromkeys(self.plan.nodes, HEALTHY)
+        self._submit_converge(now, "heal", w.Converge(self._next_token(), before, wants))
+
+    def _enter_after_heal(self, now: Ns) -> None:
+        for settled in self._nemesis.close(Span(self._since, now), healed=not self._not_healed):
+            self._settled(now, settled)
+        if self.end_reason == "complete":
+            self._enter(now, "quiet")
+        else:
+            self._finish(now)
+
+    def _quiet_ns(self) -> Ns:
+        promise = self.plan.promise
+        return max(promise.leader_bound_ns * 5 // 4, (promise.converge_ns or 0) * 5 // 4)
+
+    def _finish(self, now: Ns) -> None:
+        self._pump.use(None)
+        self._enter(now, "stop")
+        self.done = True
+
+    def _enter(self, now: Ns, phase: Phase) -> None:
+        self.phase = phase
+        self._since = now
+        self._add(Mark, now, name=phase)
+
+    def _pump_pause_if_ending(self) -> None:
+        if self.end_reason != "complete":
+            self._pump.use(None)
+
+    # --- small parts ------------------------------------------------------------------------------------------
+
+    def _invoke(self, now: Ns) -> None:
+        if self.phase in {"start", "stop"}:
+            return
+        for op, process, thread, plan in self._pump.due(now, self.keeper.view(now)):
+            self._add(Invoke, now, op=op, process=process, f=plan.f, value=plan.value, target=plan.target)
+            self._actions.append(w.InvokeOp(op, thread, plan, self.plan.workload.op_timeout_ns))
+
+    def _settled(self, now: Ns, settled: Settled) -> None:
+        realised = settled.realised
+        self._add(
+            FaultEvent,
+            now,
+            fault=realised.fault,
+            step=realised.step,
+            kind=realised.kind,
+            phase=settled.phase,
+            span=settled.span,
+            victims=realised.victims,
+            roles=realised.roles,
+            outcome=settled.outcome,
+            why=settled.why,
+            params=realised.params,
+            evidence={},
+        )
+
+    def _submit_converge(self, now: Ns, purpose: str, action: w.Converge) -> None:
+        self._converging[action.token] = (purpose, action, now)
+        self._actions.append(action)
+
+    def _expire_converge(self, now: Ns) -> None:
+        for token, (_, action, since) in list(self._converging.items()):
+            if now - since > CONVERGE_BOUND_NS:
+                self._add(Trouble, now, kind="converge", message=f"no answer within {show_duration(CONVERGE_BOUND_NS)}")
+                self._converged(now, w.ConvergeDone(token, Span(since, now), {}, {}))
+                self.trouble.append(f"hosts {', '.join(action.wants)} did not converge in time")
+
+    def _next_token(self) -> int:
+        self._token += 1
+        return self._token
+
+    def _trouble(self, now: Ns, kind: str, message: str) -> None:
+        self.trouble.append(f"{kind}: {message}")
+        self._add(Trouble, now, kind=kind, message=message)
+
+    def _node_view(self, node: str, role: str, now: Ns) -> NodeView:
+        last = self.keeper.readings.get(node)
+        state = self.keeper.state[node]
+        faults = []
+        if state.cuts:
+            faults.append("cut from " + ",".join(state.cuts))
+        if state.down:
+            faults.append(f"down ({state.down})")
+        if state.frozen:
+            faults.append("paused")
+        if state.clock:
+            faults.append("clock")
+        return NodeView(
+            name=node,
+            role=role,
+            term=last[1].term if last else 0,
+            leads=bool(last and last[1].leads),
+            faults=tuple(faults),
+            answers=node in self.keeper.answering(now),
+            commit=last[1].commit if last else None,
+        )
+
+    def _add(self, event_type: type[Any], t: Ns, /, **fields: Any) -> Any:
+        event = event_type(seq=self._seq, t=t, **fields)
+        self._seq += 1
+        self._events.append(event)
+        if self._watchers and self.phase in {"warmup", "faults", "quiet"} and self.end_reason == "complete":
+            self._watch(event)
+        return event
+
+    def _watch(self, event: AnyEvent) -> None:
+        if any([watcher(event) for watcher in self._watchers]):  # noqa: C419 - each watcher must see each event
+            self._found = True
+
+    def _take(self) -> tuple[list[AnyEvent], list[w.Action]]:
+        events, actions = self._events, self._actions
+        self._events, self._actions = [], []
+        return events, actions
+
+    _HANDLERS: Mapping[type, Callable[[Director, Ns, Any], None]] = {}
+
+
+Director._HANDLERS = {  # noqa: SLF001 - the table of the class' own methods
+    w.Polled: Director._polled,  # noqa: SLF001
+    w.OpDone: Director._op_done,  # noqa: SLF001
+    w.HostSaid: Director._host_said,  # noqa: SLF001
+    w.ConvergeDone: Director._converged,  # noqa: SLF001
+    w.Stalled: Director._stalled,  # noqa: SLF001
+    w.Stop: Director._stop,  # noqa: SLF001
+    w.Broken: Director._broken,  # noqa: SLF001
+}
+
+
+def _ignore(_plan: Plan) -> None:
+    """Nobody wants to know."""

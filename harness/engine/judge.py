@@ -1,0 +1,137 @@
+"""From a history to a judgement: all installed checkers, each crash turned into ``unknown``, verdicts merged.
+
+The same code judges at the end of a run and in ``dethrone check``. Promises: an incomplete or damaged history is never
+``pass``; checkers see only history, promise and plan. Leaves out drawing reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from harness.core import registry, store
+from harness.core.errors import HistoryError
+from harness.core.events import Trouble
+from harness.core.history import History, read_history
+from harness.core.plan import Plan
+from harness.core.protocols import Checker
+from harness.core.verdict import Verdict, merge
+from harness.engine.model import JSON_SCHEMA, Judgement
+
+
+def load_checkers() -> dict[str, Checker]:
+    """Name → checker, of all that are installed."""
+    return registry.load_all(registry.CHECKERS)
+
+
+def judge(history: History, plan: Plan, checkers: Mapping[str, Checker] | None = None) -> Judgement:
+    """The verdicts of all checkers and what they come to."""
+    checkers = load_checkers() if checkers is None else checkers
+    verdicts = tuple(_judge_one(name, checkers[name], history, plan) for name in sorted(checkers))
+    outcome = merge(verdicts)
+    damage = history.damage
+    if outcome == "pass" and not history.complete:
+        outcome = "unknown"
+    trouble = tuple(f"{event.kind}: {event.message}" for event in history.of(Trouble))
+    if outcome == "pass" and trouble:
+        outcome = "unknown"
+    return Judgement(
+        outcome=outcome,
+        reason=_reason(outcome, verdicts, damage=damage, trouble=trouble),
+        verdicts=verdicts,
+        trouble=trouble,
+        host_noise=_only_noise(outcome, verdicts),
+        damage=damage,
+    )
+
+
+def _judge_one(name: str, checker: Checker, history: History, plan: Plan) -> Verdict:
+    exempt = plan.promise.exempt.get(name)
+    if exempt is not None:
+        return Verdict(
+            checker=name,
+            version=checker.version,
+            kind=checker.kind,
+            outcome="n/a",
+            reason=f"{exempt.kind}: {exempt.reason}",
+        )
+    try:
+        return checker.check(history, plan.promise, plan)
+    except Exception as error:  # noqa: BLE001 - a checker that dies is unknown, never pass and never the end of the others
+        at = error.__traceback__
+        while at is not None and at.tb_next is not None:
+            at = at.tb_next
+        where = f" at {Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno}" if at is not None else ""
+        return Verdict(
+            checker=name,
+            version=checker.version,
+            kind=checker.kind,
+            outcome="unknown",
+            reason=f"the checker crashed: {type(error).__name__}: {error}{where}",
+        )
+
+
+def _reason(outcome: str, verdicts: Iterable[Verdict], *, damage: str | None, trouble: tuple[str, ...]) -> str:
+    if outcome == "fail":
+        failing = [verdict for verdict in verdicts if verdict.outcome == "fail"]
+        first = next((f.sentence for verdict in failing for f in verdict.findings if f.excused is None), "")
+        return f"{failing[0].checker}: {first or failing[0].reason}"
+    if outcome == "unknown":
+        if damage:
+            return f"the history is damaged: {damage}"
+        if trouble:
+            return f"harness trouble: {trouble[0]}"
+        unknown = [verdict for verdict in verdicts if verdict.outcome == "unknown"]
+        if unknown:
+            return "; ".join(f"{verdict.checker}: {verdict.reason}" for verdict in unknown)
+        return "not at least one safety and one liveness checker could judge this run"
+    return "every promised property held, with evidence"
+
+
+def _only_noise(outcome: str, verdicts: Iterable[Verdict]) -> bool:
+    unknown = [verdict for verdict in verdicts if verdict.outcome == "unknown"]
+    return outcome == "unknown" and bool(unknown) and all("nois" in verdict.reason for verdict in unknown)
+
+
+def check_path(path: Path) -> tuple[Judgement, Plan | None, History | None]:
+    """Judge a run directory, or a history file whose ``plan.json`` lies beside it. HistoryError: nothing to judge."""
+    directory = path if path.is_dir() else path.parent
+    file = path / store.HISTORY if path.is_dir() else path
+    if not file.is_file():
+        raise HistoryError(
+            "there is no history here", where=str(file), next_step="name a run directory or a history.jsonl file"
+        )
+    history = read_history(file)
+    plan_file = directory / store.PLAN
+    if not plan_file.is_file():
+        raise HistoryError(
+            "there is no plan.json beside the history, so nothing says what was promised",
+            where=str(directory),
+            next_step="name the run directory that the history came from",
+        )
+    plan = store.read_json(plan_file, Plan)
+    begin = history.begin
+    if begin.system != plan.system or begin.nodes != plan.nodes or begin.seed != plan.seed:
+        raise HistoryError(
+            "plan.json and the history are of two different runs",
+            where=str(directory),
+            cause=f"the plan says {plan.system} seed {plan.seed}, the history {begin.system} seed {begin.seed}",
+        )
+    return judge(history, plan), plan, history
+
+
+class StoredVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``verdict.json`` holds."""
+
+    schema: int
+    system: str
+    seed: int
+    judgement: Judgement
+
+
+def write_verdict(run_dir: Path, judgement: Judgement, *, system: str, seed: int) -> None:
+    """Store the judgement in the run directory, atomically."""
+    stored = StoredVerdict(schema=JSON_SCHEMA, system=system, seed=seed, judgement=judgement)
+    store.write_json(run_dir / store.VERDICT, stored)

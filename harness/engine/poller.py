@@ -1,0 +1,247 @@
+"""One selector thread that asks every node for its status, at a fixed pace, and never waits for anybody.
+
+Promises: at most one question a node is open; each answer's span is ``[asked, answered]`` on the harness' monotonic
+clock; a node that does not answer within the bound is reported silent and its connection dropped. Leaves out what an
+answer means (``System.reading``) beyond calling it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import selectors
+import socket
+import threading
+from collections.abc import Callable, Mapping
+
+from harness.core.clock import MS, Ns, Span
+from harness.core.protocols import NodeSpec, StatusCall, System
+from harness.engine.world import Happening, Polled, Stalled
+
+ANSWER_BOUND_NS = 500 * MS
+RETRY_NS = 80 * MS
+STALL_NS = 50 * MS
+MAX_ANSWER = 4 * 1024 * 1024
+
+
+class _Line:
+    """The connection to one node and the question that is open on it."""
+
+    def __init__(self, node: NodeSpec, call: StatusCall) -> None:
+        self.node = node
+        self.call = call
+        self.sock: socket.socket | None = None
+        self.connected = False
+        self.unsent = b""
+        self.received = bytearray()
+        self.asked_ns: Ns | None = None
+        self.due_ns: Ns = 0
+
+
+class Poller:
+    """Start it, stop it; answers go to ``put``. ``clock`` reads ns since the run began."""
+
+    def __init__(
+        self,
+        system: System,
+        nodes: Mapping[str, NodeSpec],
+        *,
+        interval_ns: Ns,
+        clock: Callable[[], Ns],
+        put: Callable[[Happening], None],
+    ) -> None:
+        self._system = system
+        self._interval_ns = interval_ns
+        self._clock = clock
+        self._put = put
+        self._lines = [_Line(node, call) for node in nodes.values() if (call := system.status_call(node)) is not None]
+        self._selector = selectors.DefaultSelector()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="status-poller", daemon=True)
+
+    def start(self) -> None:
+        """Begin to ask; the nodes' questions are spread over the interval."""
+        now = self._clock()
+        for position, line in enumerate(self._lines):
+            line.due_ns = now + position * self._interval_ns // max(1, len(self._lines))
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and drop the connections."""
+        self._stop.set()
+        self._thread.join(timeout=5)
+        for line in self._lines:
+            self._drop(line)
+        self._selector.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            now = self._clock()
+            wake = now + 20 * MS
+            for line in self._lines:
+                if line.asked_ns is None and line.due_ns <= now:
+                    self._ask(line, now)
+                elif line.asked_ns is not None and now - line.asked_ns > ANSWER_BOUND_NS:
+                    self._silent(line, "no answer in time")
+                if line.asked_ns is None:
+                    wake = min(wake, line.due_ns)
+            before = self._clock()
+            timeout = max(0, wake - before)
+            for key, mask in self._selector.select(timeout / 1e9):
+                self._ready(key.data, mask)
+            late = self._clock() - before - timeout
+            if late > STALL_NS:
+                self._put(Stalled(Span(before, before + timeout + late), late))
+
+    def _ask(self, line: _Line, now: Ns) -> None:
+        line.asked_ns = now
+        line.due_ns = now + self._interval_ns
+        line.unsent = line.call.request
+        line.received.clear()
+        try:
+            if line.sock is None:
+                line.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+                line.sock.setblocking(False)
+                line.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                line.connected = False
+                code = line.sock.connect_ex((line.node.address, line.call.port))
+                if code not in {0, errno.EINPROGRESS}:
+                    self._silent(line, errno.errorcode.get(code, str(code)))
+                    return
+                self._selector.register(line.sock, selectors.EVENT_READ | selectors.EVENT_WRITE, line)
+            else:
+                self._send(line)
+        except OSError as error:
+            self._silent(line, error.strerror or str(error))
+
+    def _ready(self, line: _Line, mask: int) -> None:
+        if line.sock is None:
+            return
+        try:
+            if mask & selectors.EVENT_WRITE:
+                if not line.connected:
+                    code = line.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                    if code:
+                        self._silent(line, errno.errorcode.get(code, str(code)))
+                        return
+                    line.connected = True
+                self._send(line)
+            if mask & selectors.EVENT_READ:
+                self._receive(line)
+        except OSError as error:
+            self._silent(line, error.strerror or str(error))
+
+    def _send(self, line: _Line) -> None:
+        if line.sock is None:
+            return
+        if line.unsent:
+            with contextlib.suppress(BlockingIOError):
+                line.unsent = line.unsent[line.sock.send(line.unsent) :]
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.unsent else 0)
+        self._selector.modify(line.sock, wanted, line)
+
+    def _receive(self, line: _Line) -> None:
+        if line.sock is None:
+            return
+        try:
+            chunk = line.sock.recv(65536)
+        except BlockingIOError:
+            return
+        if not chunk:
+            self._silent(line, "connection closed")
+            return
+        line.received += chunk
+        if line.asked_ns is None:
+            self._silent(line, "an answer without a question")
+            return
+        try:
+            body = take_answer(line.received, line.call.framing)
+        except ValueError as error:
+            self._silent(line, str(error))
+            return
+        if body is None:
+            return
+        span = Span(line.asked_ns, self._clock())
+        line.asked_ns = None
+        reading = self._system.reading(line.node, body)
+        if reading is None:
+            self._put(Polled(line.node.name, span, None, "an answer that is no status"))
+        else:
+            self._put(Polled(line.node.name, span, reading))
+
+    def _silent(self, line: _Line, why: str) -> None:
+        now = self._clock()
+        asked = line.asked_ns if line.asked_ns is not None else now
+        open_question = line.asked_ns is not None
+        self._drop(line)
+        line.asked_ns = None
+        line.due_ns = max(line.due_ns, now + RETRY_NS)
+        if open_question:
+            self._put(Polled(line.node.name, Span(asked, now), None, why))
+
+    def _drop(self, line: _Line) -> None:
+        if line.sock is not None:
+            with contextlib.suppress(KeyError, ValueError):  # never registered: the connect failed at once
+                self._selector.unregister(line.sock)
+            line.sock.close()
+            line.sock = None
+
+
+def take_answer(received: bytearray, framing: str) -> bytes | None:
+    """The body of the answer in ``received``, which it is removed from; None: not all there yet. ValueError: nonsense.
+
+    ``http``: only responses with a Content-Length or chunked; any status but 200 is a ValueError.
+    """
+    if len(received) > MAX_ANSWER:
+        raise ValueError("an answer over the bound")
+    if framing == "u32":
+        if len(received) < 4:
+            return None
+        size = int.from_bytes(received[:4], "big")
+        if size > MAX_ANSWER:
+            raise ValueError("an answer over the bound")
+        if len(received) < 4 + size:
+            return None
+        body = bytes(received[4 : 4 + size])
+        del received[: 4 + size]
+        return body
+    end = received.find(b"\r\n\r\n")
+    if end < 0:
+        return None
+    head = bytes(received[:end]).split(b"\r\n")
+    headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in head[1:])}
+    start = end + 4
+    if headers.get(b"transfer-encoding", b"").lower() == b"chunked":
+        whole = _dechunk(received, start)
+        if whole is None:
+            return None
+        body, after = whole
+    else:
+        length = headers.get(b"content-length", b"")
+        if not length.isdigit():
+            raise ValueError("an HTTP answer without a length")
+        after = start + int(length)
+        if len(received) < after:
+            return None
+        body = bytes(received[start:after])
+    del received[:after]
+    parts = head[0].split(b" ")
+    if len(parts) < 2 or parts[1] != b"200":
+        raise ValueError(f"HTTP {head[0].decode('latin-1')}")
+    return body
+
+
+def _dechunk(received: bytearray, start: int) -> tuple[bytes, int] | None:
+    body = bytearray()
+    while True:
+        line_end = received.find(b"\r\n", start)
+        if line_end < 0:
+            return None
+        size = int(bytes(received[start:line_end]).split(b";")[0], 16)
+        start = line_end + 2
+        if len(received) < start + size + 2:
+            return None
+        if size == 0:
+            return bytes(body), start + 2
+        body += received[start : start + size]
+        start += size + 2

@@ -1,0 +1,354 @@
+"""One run from its options to its verdict: draft → deploy → direct → record → judge → tear down.
+
+Reads top to bottom. Promises: the ledger knows of every effect before it begins; the history is closed and the verdict
+written BEFORE teardown; SIGINT and SIGTERM heal, keep the history and exit 130. Leaves out reports and printing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import queue
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import msgspec
+
+from harness.core import store
+from harness.core.clock import MS, SECOND, Ns
+from harness.core.errors import HarnessError, HistoryError, Interrupted, MissingCapability
+from harness.core.events import AnyEvent, FaultEvent, Mark
+from harness.core.history import HistoryWriter, read_history
+from harness.core.ledger import Ledger, state_dir
+from harness.core.plan import Plan
+from harness.core.protocols import DeploySpec, Host, Incremental, No, NodeSpec, NodeStart, System
+from harness.engine import world as w
+from harness.engine.artifacts import collect, log_tail
+from harness.engine.director import Director
+from harness.engine.judge import judge, load_checkers, write_verdict
+from harness.engine.live import LiveWorld, news_into
+from harness.engine.model import Drawn, Judgement, Listener, RunOptions, RunResult, exit_code
+from harness.engine.planning import Draft, draft
+
+DATA_DIR = "/var/lib/dethrone/data"
+LOG_DIR = "/var/log/dethrone"
+CLOCK_SOCKET = "/run/dethrone/clock.sock"
+DEAD_MAN_NS = 30 * SECOND
+LIVE_EVERY_NS = 400 * MS
+
+
+def dry_run(options: RunOptions) -> Plan:
+    """The plan of a run that is not carried out."""
+    return draft(options, seed=_seed(options)).plan
+
+
+def run(options: RunOptions, listener: Listener) -> RunResult:
+    """Carry out one run. Raises HarnessError only when there is no run directory to speak of yet."""
+    seed = _seed(options)
+    drafted = draft(options, seed=seed)
+    available = drafted.backend.available()
+    if isinstance(available, No):
+        raise MissingCapability(
+            f"the backend {drafted.backend.name!r} cannot be used: {available.why}", next_step=available.what_to_do
+        )
+    run_dir = store.claim_run_dir(options.out if options.out is not None else _default_dir(drafted.plan))
+    versions = _versions()
+    store.write_json(run_dir / store.PLAN, drafted.plan)
+    store.write_json(run_dir / store.PLANNED, drafted.plan.schedule)
+    listener.drawn(Drawn(plan=drafted.plan, run_dir=run_dir, versions=versions))
+    return _Run(options, drafted, run_dir, listener, versions).carry_out()
+
+
+class _Run:
+    """The state of one run that its steps share."""
+
+    def __init__(
+        self, options: RunOptions, drafted: Draft, run_dir: Path, listener: Listener, versions: Mapping[str, str]
+    ) -> None:
+        self.options = options
+        self.draft = drafted
+        self.run_dir = run_dir
+        self.listener = listener
+        self.versions = versions
+        self.run_id = f"{drafted.plan.system}-{secrets.token_hex(4)}"
+        self.inbox: queue.SimpleQueue[w.Happening] = queue.SimpleQueue()
+        self.interrupted = threading.Event()
+        self.trouble: list[str] = []
+        self.judgement: Judgement | None = None
+        self.plan = drafted.plan
+        self.figures: dict[str, Any] = {}
+
+    def carry_out(self) -> RunResult:
+        started = time.monotonic_ns()
+        ledger = Ledger(state_dir(), self.run_id)
+        clean = False
+        with _signals(self._on_signal):
+            try:
+                self._deploy_and_direct(ledger)
+            except Interrupted:
+                self.interrupted.set()
+            except HarnessError as error:
+                self.trouble.append(str(error))
+            finally:
+                clean = self._tear_down(ledger)
+                ledger.close(clean=clean)
+        self.figures["elapsed_s"] = round((time.monotonic_ns() - started) / SECOND, 1)
+        result = RunResult(
+            run_dir=self.run_dir,
+            seed=self.plan.seed,
+            plan=self.plan,
+            judgement=self.judgement,
+            trouble=tuple(dict.fromkeys(self.trouble)),
+            interrupted=self.interrupted.is_set(),
+            exit_code=exit_code(
+                outcome=self.judgement.outcome if self.judgement else None,
+                trouble=bool(self.trouble),
+                interrupted=self.interrupted.is_set(),
+                fail_on=self.options.fail_on,
+            ),
+            figures=self.figures,
+        )
+        self._store_run(result)
+        return result
+
+    # --- the steps --------------------------------------------------------------------------------------------
+
+    def _deploy_and_direct(self, ledger: Ledger) -> None:
+        backend, system, plan = self.draft.backend, self.draft.system, self.plan
+        spec = DeploySpec(
+            run_id=self.run_id,
+            nodes=plan.nodes,
+            image=system.image(),
+            base=self.options.base,
+            state_dir=str(ledger.directory),
+        )
+        ledger.record("deploying", backend=backend.name, nodes=list(plan.nodes))
+        began = time.monotonic_ns()
+        origin = began
+        hosts = backend.deploy(spec, origin_ns=origin, news=news_into(self.inbox), progress=self.listener.progress)
+        self.figures["cluster_up_ms"] = (time.monotonic_ns() - began) // MS
+        ledger.record("deployed", backend=backend.name, nodes=list(hosts))
+        self._check_interrupted()
+        nodes = node_specs(plan, hosts)
+        for name, host in hosts.items():
+            prepare_host(system, host, nodes[name])
+        self._check_interrupted()
+        world = LiveWorld(
+            system=system,
+            backend=backend,
+            hosts=hosts,
+            nodes=nodes,
+            origin_ns=origin,
+            processes=plan.workload.processes,
+            observe_interval_ns=plan.observe_interval_ns,
+            inbox=self.inbox,
+        )
+        checkers = load_checkers()
+        watchers = (
+            [c.watcher(plan.promise, plan) for c in checkers.values() if isinstance(c, Incremental)]
+            if plan.stop_at_first_failure
+            else []
+        )
+        director = Director(self.draft, watchers=watchers)
+        director.on_warm = self._warmed
+        try:
+            self._direct(director, world, ledger)
+        finally:
+            world.close()
+            self.trouble += director.trouble
+            store.write_json(self.run_dir / store.REALISED, director.realised())
+            self.figures.update(elections=director.elections, **director.counts)
+            self.figures["faults"] = sum(f.outcome == "installed" for f in director.realised().faults)
+            self.listener.progress("collecting logs")
+            self.trouble += collect(system, hosts, nodes, self.run_dir)
+            self._add_log_tails()
+        self._judge()
+
+    def _add_log_tails(self) -> None:
+        """A node that did not start says why in its log: show its end beside the trouble."""
+        if any("node-did-not-start" in trouble for trouble in self.trouble):
+            for node in self.plan.nodes:
+                if any(node in trouble.split() or f"{node}," in trouble for trouble in self.trouble):
+                    self.trouble.append(f"the end of {node}'s log:\n{log_tail(self.run_dir, node) or '(no log)'}")
+
+    def _direct(self, director: Director, world: LiveWorld, ledger: Ledger) -> None:
+        writer = HistoryWriter(self.run_dir / store.HISTORY)
+        shown: Ns = 0
+        try:
+            events, actions = director.open(world.now())
+            while True:
+                writer.write(events)
+                for action in actions:
+                    if isinstance(action, w.Converge):
+                        wants = msgspec.to_builtins(dict(action.wants))
+                        ledger.record("converging", backend=self.plan.backend, hosts=wants)
+                    world.submit(action)
+                self._tell(events)
+                if director.done:
+                    break
+                now = world.now()
+                if now - shown > LIVE_EVERY_NS:
+                    shown = now
+                    self.listener.live(director.live(now))
+                happenings = world.wait(director.wake_at(now))
+                events, actions = director.step(world.now(), happenings)
+            writer.end(t=world.now(), reason=director.end_reason)
+        except HistoryError as error:
+            self.trouble.append(str(error))  # the disk refused: heal what is broken, keep and judge what was written
+            self._heal_blind(director, world, ledger)
+        finally:
+            with contextlib.suppress(HistoryError):
+                writer.close()
+
+    def _heal_blind(self, director: Director, world: LiveWorld, ledger: Ledger) -> None:
+        """Go on without a history until everything is healed; bounded by the director's own bounds."""
+        events, actions = director.step(world.now(), [w.Broken("history", "the history could not be written")])
+        while True:
+            for action in actions:
+                if isinstance(action, w.Converge):
+                    ledger.record("converging", backend=self.plan.backend)
+                world.submit(action)
+            if director.done:
+                return
+            events, actions = director.step(world.now(), world.wait(director.wake_at(world.now())))
+            del events
+
+    def _judge(self) -> None:
+        self.listener.progress("judging")
+        history = read_history(self.run_dir / store.HISTORY)
+        self.figures["events"] = len(history)
+        self.judgement = judge(history, self.plan)
+        write_verdict(self.run_dir, self.judgement, system=self.plan.system, seed=self.plan.seed)
+        write_columns(history, self.run_dir / store.PARQUET)
+
+    def _tear_down(self, ledger: Ledger) -> bool:
+        backend = self.draft.backend
+        if self.options.keep_cluster and self.judgement is not None:
+            ledger.record("kept", backend=backend.name)
+            self.listener.progress(f"the cluster of run {self.run_id} is kept: `dethrone heal --all` removes it")
+            return False
+        began = time.monotonic_ns()
+        try:
+            ledger.record("destroying", backend=backend.name)
+            backend.destroy(self.run_id)
+        except (HarnessError, OSError) as error:
+            self.trouble.append(f"the cluster could not be removed: {error}\n  next: dethrone heal")
+            return False
+        self.figures["cluster_down_ms"] = (time.monotonic_ns() - began) // MS
+        return True
+
+    # --- small parts ------------------------------------------------------------------------------------------
+
+    def _warmed(self, plan: Plan) -> None:
+        """The bounds are fixed now, before the first fault."""
+        self.plan = plan
+        store.write_json(self.run_dir / store.PLAN, plan)
+
+    def _tell(self, events: list[AnyEvent]) -> None:
+        for event in events:
+            if isinstance(event, Mark | FaultEvent):
+                self.listener.event(event)
+
+    def _on_signal(self, name: str) -> None:
+        self.interrupted.set()
+        self.inbox.put(w.Stop(name))
+
+    def _check_interrupted(self) -> None:
+        if self.interrupted.is_set():
+            raise Interrupted("interrupted before the nodes were started")
+
+    def _store_run(self, result: RunResult) -> None:
+        record = {
+            "schema": 1,
+            "run_id": self.run_id,
+            "seed": result.seed,
+            "versions": dict(self.versions),
+            "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - self.figures["elapsed_s"])),
+            "options": msgspec.to_builtins(self.options, enc_hook=str),
+            "exit_code": result.exit_code,
+            "interrupted": result.interrupted,
+            "trouble": list(result.trouble),
+            "figures": self.figures,
+        }
+        with contextlib.suppress(OSError):
+            store.write_json(self.run_dir / store.RUN, record)
+
+
+def node_specs(plan: Plan, hosts: Mapping[str, Host]) -> dict[str, NodeSpec]:
+    """What the system's adapter gets to know of each node."""
+    members = {name: hosts[name].address for name in plan.nodes}
+    return {
+        name: NodeSpec(
+            name=name,
+            address=members[name],
+            members=members,
+            knobs=plan.knobs,
+            profile=plan.profile,
+            variant=plan.variant,
+            seed=plan.seed,
+            data_dir=DATA_DIR,
+            log_dir=LOG_DIR,
+        )
+        for name in plan.nodes
+    }
+
+
+def prepare_host(system: System, host: Host, node: NodeSpec) -> None:
+    """Place the node's files and tell the agent how it is started."""
+    for path, content in system.files(node).items():
+        host.write_file(path, content)
+    start = NodeStart(
+        command=system.command(node),
+        trace_path=system.trace_path(node),
+        log_path=f"{node.log_dir}/node.log",
+        data_dir=node.data_dir,
+        clock_socket=CLOCK_SOCKET if not isinstance(system.fault_support("clock"), No) else None,
+        faketime=not isinstance(system.fault_support("clock"), No),
+    )
+    host.prepare(start, node.members, dead_man_ns=DEAD_MAN_NS)
+
+
+def write_columns(history: Any, path: Path) -> None:
+    """The Parquet file at the end of a run."""
+    from harness.core.parquet import write_parquet
+
+    write_parquet(history, path)
+
+
+@contextlib.contextmanager
+def _signals(on_signal: Callable[[str], None]) -> Iterator[None]:
+    """SIGINT and SIGTERM become a request to stop; only in the main thread, where Python delivers them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handler(number: int, _frame: FrameType | None) -> None:
+        on_signal(signal.Signals(number).name)
+
+    old = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, previous in old.items():
+            signal.signal(number, previous)
+
+
+def _seed(options: RunOptions) -> int:
+    return options.seed if options.seed is not None else secrets.randbelow(1 << 32)
+
+
+def _default_dir(plan: Plan) -> Path:
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    return Path("runs") / f"{stamp}-{plan.system}-{plan.seed}-{os.getpid()}"
+
+
+def _versions() -> dict[str, str]:
+    return {"dethrone": version("dethrone"), "python": platform.python_version(), "kernel": platform.release()}
