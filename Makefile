@@ -1,0 +1,63 @@
+# Everything a developer or a CI does, in one word each. `make` alone lists them.
+#
+#   VENV=dir      another virtual environment (default .venv)
+#   PYTHON=path   the Python (3.11 or newer) that makes it
+#   ARGS=...      passed on to demo, bench, accept and to pytest
+
+VENV   ?= .venv
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+            $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+ARGS   ?=
+
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.dethrone-setup
+
+.DEFAULT_GOAL := help
+.PHONY: help setup engine demo test check system bench accept clean
+
+help:
+	@echo 'make setup    a virtual environment with dethrone and the development tools'
+	@echo 'make demo     start a cluster, break it, catch a planted bug, open the report (needs Docker)'
+	@echo 'make check    ruff, formatting, mypy, import layers'
+	@echo 'make test     check, then every test (needs Docker)'
+	@echo 'make system   only the tests against real third-party systems (needs Docker)'
+	@echo 'make bench    the benchmarks, with their figures (needs Docker)'
+	@echo 'make accept   planted bugs must be found, honest builds must pass (needs Docker)'
+	@echo 'make clean    remove the virtual environment and caches'
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@test -n '$(PYTHON)' || { echo 'setup: no Python 3.11 or newer found. Debian, Ubuntu: apt-get install python3 python3-venv (or name one: make PYTHON=/path/to/python3.11)' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo 'setup: $(PYTHON) cannot make virtual environments. Debian, Ubuntu: apt-get install python3-venv' >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@
+
+engine: $(STAMP)
+	@$(BIN)/python -m clusters.docker.engine
+
+demo: engine
+	@$(BIN)/dethrone demo $(ARGS)
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: check engine
+	$(BIN)/python -m pytest $(ARGS)
+
+system: engine
+	$(BIN)/python -m pytest -m system $(ARGS)
+
+bench: engine
+	$(BIN)/python tests/benchmarks/run.py $(ARGS)
+
+accept: engine
+	$(BIN)/python tests/accept.py $(ARGS)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
