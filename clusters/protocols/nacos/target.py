@@ -1,0 +1,53 @@
+"""The naming Raft of Nacos 1.4.1 as the shells meet it: ``TARGET``.
+
+Promises: the honest build is the original with its known faults; profile ``nacos-mended`` switches on all four knobs
+that mend one each. Leaves out: planted bugs. This protocol IS one, so it needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from clusters.protocols import client_api
+from clusters.protocols.nacos.core import NacosCore
+from clusters.protocols.nacos.knobs import Knobs, parse
+from clusters.protocols.nacos.messages import NacosMessage
+from clusters.protocols.nacos.witness import NacosWitness
+from harness.core.errors import ConfigError
+from harness.core.machine import Core, Target, Witness
+
+
+class NacosTarget:
+    """See ``harness.core.machine.Target``."""
+
+    name: str = "nacos"
+    transport: Literal["tcp", "http"] = "http"
+    message_type: Any = NacosMessage
+    request_type: Any = client_api.ClientRequest
+    reply_type: Any = client_api.ClientReply
+
+    def knobs(self, settings: Mapping[str, str], *, profile: str | None = None) -> Knobs:
+        """Typed knobs from words."""
+        return parse(settings, profile=profile)
+
+    def core(self, *, node: str, members: tuple[str, ...], knobs: Any, variant: str | None) -> Core:
+        """A fresh core; ``node`` must be one of ``members``, whose names are the ``ip`` of the records."""
+        if variant is not None:
+            raise ConfigError(f"unknown variant {variant!r} of nacos", next_step="leave it out: nacos has no variants")
+        if node not in members:
+            raise ConfigError(f"{node!r} is not a member of {', '.join(members)}")
+        if knobs.standalone and len(members) > 1:
+            raise ConfigError("standalone=true is for one node", next_step="give one member, or standalone=false")
+        return NacosCore(node=node, members=members, knobs=knobs)
+
+    def witness(self, *, node: str, members: tuple[str, ...]) -> Witness:
+        """A fresh witness for that node."""
+        return NacosWitness(node=node, members=members)
+
+    def variants(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+
+TARGET: Target = NacosTarget()
