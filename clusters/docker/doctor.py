@@ -1,0 +1,179 @@
+"""What Docker hosts on this machine can do, found out by trying it in a container that lasts a second.
+
+Promises: each row is yes, or no with the reason and what to do about it; nothing is built or pulled, and the container
+is removed whatever happens. Leaves out judging: a fault that needs what is missing says so when it is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+
+import docker
+import docker.errors
+import msgspec
+
+from clusters.docker.client import ENGINE_ERRORS, connect
+from clusters.docker.image import cached_tag
+from clusters.docker.labels import OWNER, PYTHON
+from harness.core.errors import HarnessError
+from harness.core.protocols import Available, No, Yes
+
+Row = tuple[str, Available]
+
+_MEMORY_MIN = 2 * 1024**3
+_PROBE_LIMIT_S = 30
+
+
+class Probe(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to try inside a host: ``script`` exits 0 if it works."""
+
+    name: str
+    script: str
+    why: str
+    what_to_do: str
+
+
+PROBES = (
+    Probe(
+        name="docker: NET_ADMIN in a container",
+        script="ip link set dev lo down && ip link set dev lo up",
+        why="the container may not change its own network",
+        what_to_do="let the engine grant NET_ADMIN (no user namespaces that strip it, no policy against --cap-add)",
+    ),
+    Probe(
+        name="docker: iptables in a container",
+        script="iptables -w 2 -N DETHRONE-probe && iptables -w 2 -A DETHRONE-probe -s 198.18.0.1 -j DROP "
+        "&& iptables -w 2 -F DETHRONE-probe && iptables -w 2 -X DETHRONE-probe",
+        why="rules cannot be set inside a container: no partitions",
+        what_to_do="use a kernel with nf_tables or ip_tables (`modprobe nf_tables`)",
+    ),
+    Probe(
+        name="docker: random loss (iptables statistic)",
+        script="iptables -w 2 -N DETHRONE-probe && iptables -w 2 -A DETHRONE-probe -m statistic --mode random "
+        "--probability 0.5 -j DROP; code=$?; iptables -w 2 -F DETHRONE-probe; iptables -w 2 -X DETHRONE-probe; "
+        "exit $code",
+        why="the kernel has no statistic match: no packet loss on real links",
+        what_to_do="use a kernel with xt_statistic; cuts work without it",
+    ),
+    Probe(
+        name="docker: ss -K resets flows",
+        # a real flow on loopback: `ss -K` answers 0 even where the kernel cannot do it
+        script=f"{PYTHON} - <<'END'\n"
+        "import socket, subprocess, sys\n"
+        "listener = socket.create_server(('127.0.0.1', 0))\n"
+        "one = socket.create_connection(listener.getsockname())\n"
+        "subprocess.run(['ss', '-K', 'dport', '=', str(listener.getsockname()[1])], capture_output=True)\n"
+        "try:\n    one.send(b'x')\nexcept OSError:\n    sys.exit(0)\n"
+        "sys.exit(1)\nEND",
+        why="the kernel lacks INET_DIAG_DESTROY: flows that a cut stalled come back late after its heal",
+        what_to_do="use a kernel with CONFIG_INET_DIAG_DESTROY; reports tell network time from protocol time anyway",
+    ),
+    Probe(
+        name="docker: libfaketime skews a clock",
+        script="library=$(find /usr/lib -name libfaketimeMT.so.1 | head -n 1) && "
+        'test "$(LD_PRELOAD=$library FAKETIME=\'-400d\' date +%s)" -lt "$(($(date +%s) - 86400))"',
+        why="libfaketime is not in the image or does not load: no clock faults on libc programs",
+        what_to_do="leave the base image out, or put libfaketime into yours",
+    ),
+    Probe(
+        name="docker: netem (delay, jitter)",
+        script="tc qdisc add dev lo root handle 504d: netem delay 1ms && tc qdisc del dev lo root handle 504d:",
+        why="this kernel has no netem: links cannot be delayed by the kernel",
+        what_to_do="use a kernel with CONFIG_NET_SCH_NETEM (`modprobe sch_netem`); cuts and loss work without it",
+    ),
+)
+
+
+def rows(*, recipe: str = "node", base: str | None = None) -> list[Row]:
+    """All rows. Where the engine does not answer, only that."""
+    try:
+        client = connect(limit_s=_PROBE_LIMIT_S)
+    except HarnessError as error:
+        return [("docker: engine", No(why=f"{error.what}: {error.cause}", what_to_do=error.next_step))]
+    try:
+        info = client.info()
+        image = cached_tag(client, recipe, base=base)
+        found = [
+            ("docker: engine", Yes()),
+            ("docker: engine on this machine", _local()),
+            ("docker: storage driver", _storage(str(info.get("Driver", "?")))),
+            ("docker: cpu and memory", _size(int(info.get("NCPU", 0)), int(info.get("MemTotal", 0)))),
+            ("docker: image built", _image(image)),
+        ]
+        return found + (_probed(client, image) if image else [])
+    except ENGINE_ERRORS as error:
+        return [("docker: engine", No(why=f"it stopped answering: {error}", what_to_do="run `dethrone doctor` again"))]
+    finally:
+        client.close()
+
+
+def _local() -> Available:
+    address = os.environ.get("DOCKER_HOST", "unix://")
+    if address.startswith("unix://"):
+        return Yes()
+    return No(
+        why=f"DOCKER_HOST is {address}: clients here cannot reach addresses of networks over there",
+        what_to_do="run the harness on the engine's machine",
+    )
+
+
+def _storage(driver: str) -> Available:
+    if driver == "vfs":
+        return No(
+            why="vfs copies the whole image for each container: slow to deploy",
+            what_to_do="let the engine's data lie on a file system that overlay2 can use (not itself an overlay)",
+        )
+    return Yes()
+
+
+def _size(cpus: int, memory: int) -> Available:
+    if cpus >= 2 and memory >= _MEMORY_MIN:
+        return Yes()
+    return No(
+        why=f"{cpus} processors and {memory // 1024**2} MiB: five nodes will stall by themselves",
+        what_to_do="use 2 processors and 2 GiB or more, or three nodes; noise makes liveness unknown, never failed",
+    )
+
+
+def _image(tag: str | None) -> Available:
+    if tag is not None:
+        return Yes()
+    return No(
+        why="not built yet: the first run builds it, in about a minute",
+        what_to_do="run `dethrone demo` once; the probes inside a container follow then",
+    )
+
+
+def _probed(client: docker.DockerClient, image: str) -> list[Row]:
+    """Try everything in one container, which ends by itself."""
+    container = client.containers.create(
+        image,
+        entrypoint=["/usr/bin/env"],
+        command=["sleep", str(_PROBE_LIMIT_S)],
+        cap_add=["NET_ADMIN"],
+        network_mode="none",
+        labels={OWNER: "probe"},
+    )
+    try:
+        container.start()
+
+        def attempt(script: str) -> tuple[int, str]:
+            code, output = container.exec_run(["timeout", "10", "/bin/sh", "-c", script])
+            return int(code or 0), output.decode(errors="replace") if isinstance(output, bytes) else ""
+
+        return [probed(probe, attempt) for probe in PROBES]
+    finally:
+        with contextlib.suppress(docker.errors.NotFound):
+            container.remove(force=True, v=True)
+
+
+def probed(probe: Probe, attempt: Callable[[str], tuple[int, str]]) -> Row:
+    """The row of one probe; ``attempt`` runs its script and returns exit code and output."""
+    code, output = attempt(probe.script)
+    if code == 0:
+        return (probe.name, Yes())
+    said: Sequence[str] = [line for line in output.splitlines() if line.strip()]
+    detail = f" ({said[-1].strip()[:120]})" if said else ""
+    return (probe.name, No(why=f"{probe.why}{detail}", what_to_do=probe.what_to_do))
