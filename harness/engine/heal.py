@@ -1,6 +1,6 @@
 """Undo what a run left behind when its harness was killed: from the ledgers on disk and the labels on hosts.
 
-Promises: live runs (their ledger's lock is held) are not disturbed; nothing without our label is touched; healing twice,
+Promises: live runs (their lock is held) are not disturbed; nothing without our label is touched; healing twice,
 or on half-removed clusters, is fine. Leaves out judging the run: ``dethrone check`` reads its history.
 """
 

@@ -1,0 +1,71 @@
+"""The ledger: on disk before the effect, live while its process lives, readable after any crash."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from harness.core.errors import ConfigError
+from harness.core.ledger import Ledger, forget, is_live, read_ledger, stale_runs, state_dir
+
+
+def test_a_live_run_is_not_stale_and_a_closed_one_leaves_nothing(tmp_path):
+    ledger = Ledger(tmp_path, "r1")
+    ledger.record("deploying", backend="docker", nodes=["n1"])
+    assert is_live(ledger.directory)
+    assert stale_runs(tmp_path) == []
+    ledger.close(clean=True)
+    assert not ledger.directory.exists()
+
+
+def test_an_unclean_close_leaves_a_stale_run_with_its_lines(tmp_path):
+    ledger = Ledger(tmp_path, "r1")
+    ledger.record("deploying", backend="docker", nodes=["n1"])
+    ledger.record("converging", backend="docker", hosts={"n1": {"frozen": True}})
+    ledger.close(clean=False)
+    (stale,) = stale_runs(tmp_path)
+    assert [line.transition for line in stale.lines] == ["deploying", "converging"]
+    assert stale.lines[1].data["hosts"]["n1"]["frozen"] is True
+    forget(stale)
+    assert stale_runs(tmp_path) == []
+
+
+def test_the_same_run_id_twice_is_refused(tmp_path):
+    ledger = Ledger(tmp_path, "r1")
+    with pytest.raises(ConfigError, match="exists already"):
+        Ledger(tmp_path, "r1")
+    ledger.close(clean=True)
+
+
+def test_a_killed_process_leaves_a_stale_run_that_says_what_it_intended(tmp_path):
+    code = textwrap.dedent(f"""
+        import os, signal, pathlib
+        from harness.core.ledger import Ledger
+        ledger = Ledger(pathlib.Path({str(tmp_path)!r}), "killed")
+        ledger.record("converging", backend="docker", hosts={{}})
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    done = subprocess.run([sys.executable, "-c", code], check=False)
+    assert done.returncode == -signal.SIGKILL
+    (stale,) = stale_runs(tmp_path)
+    assert stale.run_id == "killed"
+    assert stale.lines[-1].transition == "converging"
+
+
+def test_a_torn_last_line_is_ignored_for_its_effect_never_began(tmp_path):
+    ledger = Ledger(tmp_path, "r1")
+    ledger.record("deploying", backend="docker")
+    with (ledger.directory / "ledger.jsonl").open("ab") as file:
+        file.write(b'{"transition":"conv')
+    assert [line.transition for line in read_ledger(ledger.directory)] == ["deploying"]
+    ledger.close(clean=False)
+
+
+def test_the_state_directory_comes_from_the_environment(tmp_path):
+    assert state_dir({"DETHRONE_STATE_DIR": "/x"}).as_posix() == "/x"
+    assert state_dir({"XDG_STATE_HOME": "/y"}).as_posix() == "/y/dethrone"
+    assert state_dir({}).parts[-1] == "dethrone"
+    assert os.environ.get("DETHRONE_STATE_DIR") is None or state_dir()
