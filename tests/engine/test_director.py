@@ -1,0 +1,132 @@
+"""The course of a run: phases in order, healing before every end, everything bounded."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.core.clock import SECOND, Span
+from harness.core.events import Converged, FaultEvent, Invoke, Mark, Return, Trouble
+from harness.core.hoststate import HEALTHY
+from harness.core.protocols import HostNews
+from harness.engine import world as w
+from harness.engine.director import Director
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from fake import NODES, FakeWorld, draft, play
+
+
+def marks(history):
+    return [event.name for event in history if isinstance(event, Mark) and event.name != "step"]
+
+
+def outcomes(history):
+    return [(event.phase, event.outcome) for event in history if isinstance(event, FaultEvent)]
+
+
+def test_a_run_passes_all_its_phases_and_every_fault_is_healed():
+    director, world = Director(draft()), FakeWorld()
+    history = play(director, world)
+    assert marks(history) == ["start", "warmup", "faults", "heal", "quiet", "final", "stop"]
+    assert outcomes(history) == [("begin", "installed"), ("end", "healed")] * 2
+    assert [event.seq for event in history] == list(range(len(history)))
+    assert director.end_reason == "complete"
+    assert world.state == dict.fromkeys(NODES, HEALTHY)
+
+
+def test_every_invoke_stands_before_its_return_and_every_op_returns_once():
+    history = play(Director(draft()), FakeWorld())
+    invoked = {event.op: event.seq for event in history if isinstance(event, Invoke)}
+    returned = {event.op: event.seq for event in history if isinstance(event, Return)}
+    assert set(returned) <= set(invoked)
+    assert all(invoked[op] < seq for op, seq in returned.items())
+    assert len([event for event in history if isinstance(event, Return)]) == len(returned)
+    assert [event.f for event in history if isinstance(event, Invoke)][-1] == "read"
+
+
+def test_a_signal_in_the_middle_of_a_fault_heals_and_ends_interrupted():
+    director, world = Director(draft(hold=60 * SECOND)), FakeWorld([(7 * SECOND, w.Stop("SIGINT"))])
+    history = play(director, world, limit=30 * SECOND)
+    assert director.end_reason == "interrupted"
+    assert "quiet" not in marks(history)
+    assert world.state == dict.fromkeys(NODES, HEALTHY)
+    assert outcomes(history) == [("begin", "installed"), ("end", "healed")]
+    assert director.realised().faults[0].healed
+
+
+def test_a_second_signal_changes_nothing():
+    world = FakeWorld([(7 * SECOND, w.Stop("SIGINT")), (7 * SECOND + 1, w.Stop("SIGTERM"))])
+    director = Director(draft(hold=60 * SECOND))
+    assert marks(play(director, world)).count("heal") == 1
+
+
+@pytest.mark.parametrize("at", [1, 3 * SECOND, 7 * SECOND, 13 * SECOND])
+def test_a_lost_agent_is_trouble_and_the_rest_is_healed(at):
+    news = HostNews(host="n2", kind="lost", span=Span(at, at), data={"error": "gone"})
+    director, world = Director(draft()), FakeWorld([(at, w.HostSaid(news))])
+    history = play(director, world)
+    assert director.end_reason == "trouble"
+    assert any(isinstance(event, Trouble) and event.kind == "agent-lost" for event in history)
+    assert isinstance([action for _, action in world.log if isinstance(action, w.Converge)][-1], w.Converge)
+    assert world.state == dict.fromkeys(NODES, HEALTHY)
+
+
+def test_a_node_that_never_answers_is_trouble_that_names_it():
+    director = Director(draft())
+    play(director, FakeWorld(answers=("n1", "n2")))
+    assert director.end_reason == "trouble"
+    assert "n3" in director.trouble[0]
+
+
+def test_a_cluster_without_a_leader_is_still_run_and_judged_later():
+    director = Director(draft())
+    history = play(director, FakeWorld(leads="nobody"))
+    assert director.end_reason == "complete"
+    assert any(event.data.get("phase") == "not-healthy" for event in history if isinstance(event, Mark))
+    assert {outcome for _, outcome in outcomes(history)} == {"skipped"}
+
+
+def test_a_host_that_cannot_be_healed_is_trouble_and_the_run_ends():
+    world = FakeWorld(converge_fails=lambda want: want == HEALTHY)
+    director = Director(draft())
+    history = play(director, world)
+    assert director.end_reason == "trouble"
+    assert ("end", "heal_failed") in outcomes(history)
+    assert any("not-healed" in line for line in director.trouble)
+
+
+def test_the_first_certain_finding_ends_the_run_early_and_heals():
+    seen = []
+
+    def watcher(event):
+        seen.append(event)
+        return isinstance(event, FaultEvent)
+
+    director, world = Director(draft(hold=60 * SECOND), watchers=[watcher]), FakeWorld()
+    history = play(director, world, limit=30 * SECOND)
+    assert director.end_reason == "first-failure"
+    assert "quiet" not in marks(history)
+    assert world.state == dict.fromkeys(NODES, HEALTHY)
+
+
+def test_the_bounds_are_fixed_before_the_first_fault_from_what_the_warm_up_measured():
+    director = Director(draft())
+    plans = []
+    director.on_warm = plans.append
+    play(director, FakeWorld())
+    (plan,) = plans
+    assert plan.warmup["rtt_max_ns"] == 1_000_000
+    assert plan.promise.leader_bound_ns == 2 * SECOND + 4_000_000
+
+
+def test_the_last_convergence_of_every_run_is_to_healthy_on_all_hosts():
+    world = FakeWorld()
+    history = play(Director(draft()), world)
+    last = [action for _, action in world.log if isinstance(action, w.Converge)][-1]
+    assert last.wants == dict.fromkeys(NODES, HEALTHY)
+    assert all(event.after == HEALTHY for event in [e for e in history if isinstance(e, Converged)][-3:])
+
+
+def test_the_same_seed_gives_the_same_history():
+    assert play(Director(draft()), FakeWorld()) == play(Director(draft()), FakeWorld())
