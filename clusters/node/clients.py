@@ -33,7 +33,7 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     """What a client sends."""
 
     id: int
-    request: msgspec.Raw | None = None
+    request: msgspec.Raw = msgspec.Raw(b"null")
     status: bool = False
 
 
@@ -178,7 +178,7 @@ class Clients:
             self._put(client, StatusFrame(ask.id, self._status()))
             return
         try:
-            body = self._request_decoder.decode(b"null" if ask.request is None else ask.request)
+            body = self._request_decoder.decode(ask.request)
         except (ValueError, RecursionError) as error:
             self._count["client_malformed"] += 1
             self._put(client, ErrorFrame(ask.id, str(error)))

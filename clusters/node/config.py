@@ -47,11 +47,6 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A loop turn that begins or lasts this much too long is traced as ``stall`` (a pause, a starved host)."""
     journal_bytes_max: int = 64 * 1024 * 1024
 
-    @property
-    def system(self) -> str:
-        """The name of the system in the observer record."""
-        return self.target.partition(":")[0].rpartition(".")[2]
-
 
 def load_config(path: Path) -> NodeConfig:
     """Read and check ``node.json``. Raises ConfigError."""

@@ -77,6 +77,7 @@ class Node:
         self._config = config
         self._target = target
         self._now = read_clocks()
+        self._awake_since = self._now.mono
         self._started_at = self._now.wall // MS
         self._stopping = ""
         self._timers = Timers()
@@ -118,6 +119,7 @@ class Node:
             self._boot()
             gc.collect()
             gc.freeze()  # what the start made stays: later collections need not look at it
+            self._awake_since = read_clocks().mono
             while not self._stopping:
                 self._turn()
             return self._stop()
@@ -196,10 +198,13 @@ class Node:
 
     def _turn(self) -> None:
         self._now = before = read_clocks()
+        if before.mono - self._awake_since > self._stall_ns:
+            self._stalled("turn", before.mono - self._awake_since)
         due = self._peers.tick(before.mono)
         sleep = self._sleep_ns(due)
         ready = self._selector.select(None if sleep is None else sleep / 1e9)
         self._now = after = read_clocks()
+        self._awake_since = after.mono
         if sleep is not None and after.mono - before.mono > sleep + self._stall_ns:
             self._stalled("sleep", after.mono - before.mono - sleep)
         self._fire_due()
@@ -210,8 +215,6 @@ class Node:
             self._look()
             self._handle(self._failures.popleft())
         self._show()
-        if self._now.mono - after.mono > self._stall_ns:
-            self._stalled("turn", self._now.mono - after.mono)
 
     def _sleep_ns(self, due: Ns) -> Ns | None:
         if self._failures or self._disk.results or self._stopping:
@@ -320,7 +323,7 @@ class Node:
         return make_record(
             status,
             node=self._config.node,
-            system=self._config.system,
+            system=self._target.name,
             incarnation=self._config.incarnation,
             persisted=self._persisted,
             held=self._barrier.held,

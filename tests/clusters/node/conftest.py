@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from node_cluster import Cluster
+
+
+@pytest.fixture
+def clusters(tmp_path):
+    """A factory of clusters that are killed at the end of the test."""
+    made = []
+
+    def make(size, target="toy_target:TARGET", **config):
+        root = tmp_path / f"c{len(made)}"
+        root.mkdir()
+        made.append(Cluster(root, size, target=target, **config))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.close()

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import pytest
+from toy_target import TARGET, Echo, Ping, Pong, Store
+
+from clusters.node.journal import (
+    VERSION,
+    Booted,
+    Digester,
+    End,
+    Head,
+    Journal,
+    RecordingRng,
+    read_lines,
+    replay,
+    stream_name,
+)
+from harness.core.clock import Clocks
+from harness.core.errors import HistoryError
+from harness.core.machine import DiskDone, Fired, Message, Note, Request, Send, SendFailed
+from harness.core.rng import Rng
+
+EVENTS = [
+    Fired("tick"),
+    Message("n2", Ping(4), None),
+    Message("n2", Pong(-4), 9),
+    Request(1, Echo({"a": [1, None]})),
+    Request(2, Store(5)),
+    DiskDone(1, None),
+    DiskDone(2, "EIO"),
+    SendFailed("n2", Ping(4), "timeout"),
+    Fired("tick"),
+]
+
+
+def write(path, *, incarnation=1, seed=3, bytes_max=1 << 20, close="stopped", events=EVENTS):
+    stream = stream_name("n1", incarnation)
+    head = Head(
+        version=VERSION,
+        target="toy_target:TARGET",
+        node="n1",
+        incarnation=incarnation,
+        members=("n1", "n2"),
+        knobs={},
+        profile=None,
+        variant=None,
+        seed=seed,
+        stream=stream,
+        disk={"value": b"7"},
+        unreadable=("other",),
+    )
+    journal = Journal(str(path), head, bytes_max=bytes_max)
+    rng = RecordingRng(Rng(seed).stream(stream).seed)
+    core = TARGET.core(node="n1", members=("n1", "n2"), knobs=None, variant=None)
+    lived = []
+    out = []
+    core.boot({"value": b"7", "other": "unreadable"}, Clocks(1, 2), rng, out)
+    journal.boot(Clocks(1, 2), rng.take(), out)
+    lived.append(out)
+    for number, event in enumerate(events):
+        out = []
+        now = Clocks(number * 1000, number * 7)
+        core.handle(event, now, rng, out)
+        journal.step(event, now, rng.take(), out)
+        lived.append(out)
+        journal.flush()
+    if close:
+        journal.close(close)
+    return lived, journal
+
+
+def test_replay_gives_the_same_events_and_effects(tmp_path):
+    lived, _ = write(tmp_path / "j")
+    pairs = list(replay(tmp_path / "j", TARGET))
+    assert pairs[0][0] == Booted({"value": b"7", "other": "unreadable"})
+    assert [event for event, _ in pairs[1:]] == EVENTS
+    assert [effects for _, effects in pairs] == lived
+
+
+def test_a_journal_cut_off_by_a_kill_replays_to_its_last_whole_line(tmp_path):
+    write(tmp_path / "j", close="")
+    whole = (tmp_path / "j").read_bytes()
+    (tmp_path / "j").write_bytes(whole[:-9])
+    assert len(list(replay(tmp_path / "j", TARGET))) == len(EVENTS)
+
+
+def test_each_incarnation_has_its_own_section_behind_a_torn_one(tmp_path):
+    path = tmp_path / "j"
+    write(path, incarnation=1, close="")
+    path.write_bytes(path.read_bytes()[:-9])
+    write(path, incarnation=2, events=EVENTS[:2])
+    assert len(list(replay(path, TARGET))) == 3
+    assert len(list(replay(path, TARGET, incarnation=1))) == len(EVENTS)
+    with pytest.raises(HistoryError, match="no incarnation 5"):
+        list(replay(path, TARGET, incarnation=5))
+
+
+def test_another_behaviour_is_found_at_its_step(tmp_path):
+    path = tmp_path / "j"
+    write(path)
+    text = path.read_bytes()
+    changed = text.replace(b'["n2",{"type":"ping","n":4', b'["n2",{"type":"ping","n":5')
+    assert changed != text
+    path.write_bytes(changed)
+    with pytest.raises(HistoryError, match="step 2"):
+        list(replay(path, TARGET))
+
+
+def test_damage_in_the_middle_is_an_error_not_an_end(tmp_path):
+    path = tmp_path / "j"
+    write(path)
+    lines = path.read_bytes().split(b"\n")
+    lines[3] = lines[3][:-4]
+    path.write_bytes(b"\n".join(lines))
+    with pytest.raises(HistoryError, match="line 4 is damaged"):
+        list(replay(path, TARGET))
+
+
+def test_the_cap_stops_the_journal_and_says_so(tmp_path):
+    _, journal = write(tmp_path / "j", bytes_max=900)
+    assert journal.stopped == "cap"
+    *_, last = read_lines(tmp_path / "j")
+    assert isinstance(last, End)
+    assert last.reason == "cap"
+    assert len(list(replay(tmp_path / "j", TARGET))) == last.steps + 1
+
+
+def test_the_digest_tells_kinds_apart():
+    digest = Digester()
+    assert digest([]) == ""
+    assert digest([Note("a", 1, "R", {"x": 1, "y": 2})]) == digest([Note("a", 1, "R", {"y": 2, "x": 1})])
+    assert digest([Send("a", 1)]) != digest([Send("a", 2)])
