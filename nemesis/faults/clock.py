@@ -1,0 +1,130 @@
+"""clock: the wall clock of the node process steps, strobes or drifts (libfaketime); its monotonic clock is left alone.
+
+Parameters, all whole numbers: ``offset_ns`` (a step, forward or back), ``rate_ppm`` (drift), and together
+``strobe_amplitude_ns`` and ``strobe_period_ns``. Two clock faults on one host add up; of two strobes the larger one is
+in force. Promises: pure; skew that did not take is for the agent to measure and tell. Leaves out monotonic time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from harness.core.clock import MS, SECOND, Ns
+from harness.core.errors import ConfigError
+from harness.core.hoststate import ClockSkew, HostState, Strobe
+from harness.core.protocols import ClusterView
+from harness.core.quorum import minority
+from harness.core.rng import Rng
+from harness.core.schedule import PlannedFault
+from nemesis import selectors
+from nemesis.parameters import bad, check_known, check_times, integer
+
+STEPS_NS: tuple[Ns, ...] = (200 * MS, 2 * SECOND, 20 * SECOND, 300 * SECOND, 3600 * SECOND)
+"""Sizes that are drawn: below and above usual timeouts, and the hour of a summer-time mistake."""
+
+OFFSET_MAX_NS = 10 * 366 * 24 * 3600 * SECOND
+RATE_MAX_PPM = 900_000
+STROBE_PERIOD_MIN_NS = 20 * MS
+
+_PARAMS = ("offset_ns", "rate_ppm", "strobe_amplitude_ns", "strobe_period_ns")
+
+
+class ClockFault:
+    """See ``harness.core.protocols.Fault``."""
+
+    kind = "clock"
+
+    def summary(self) -> str:
+        """One line for ``list faults``."""
+        return "step, strobe or drift the wall clock of the node process (its monotonic clock is left alone)"
+
+    def check(self, fault: PlannedFault, *, nodes: int) -> None:
+        """Raise ConfigError for bad parameters or victims."""
+        check_times(fault)
+        selectors.check(fault.victims, nodes=nodes)
+        skew = _skew(fault.params)
+        if skew == ClockSkew():
+            raise ConfigError("a clock fault that changes nothing", next_step=f"give one of {', '.join(_PARAMS)}")
+
+    def draw(self, rng: Rng, *, nodes: int, hold_ns: Ns, knobs: Mapping[str, Any]) -> PlannedFault:
+        """A step three times out of four, else a strobe. Knobs: ``victims`` and the parameters."""
+        check_known(self.kind, knobs, ("victims", *_PARAMS))
+        params = {name: knobs[name] for name in _PARAMS if name in knobs}
+        if not params:
+            params = draw_step(rng) if rng.chance(3, 4) else _draw_strobe(rng)
+        victims = knobs.get("victims") or _draw_victims(rng, nodes)
+        return PlannedFault(kind=self.kind, victims=victims, hold_ns=hold_ns, params=params)
+
+    def resolve(
+        self, fault: PlannedFault, view: ClusterView, rng: Rng
+    ) -> tuple[tuple[str, ...], Mapping[str, Any]] | str:
+        """Victims, with the parameters as planned."""
+        victims = selectors.resolve(selectors.parse(fault.victims), view, rng)
+        return victims if isinstance(victims, str) else (victims, dict(fault.params))
+
+    def apply(
+        self, state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]
+    ) -> Mapping[str, HostState]:
+        """``state`` with the victims' wall clocks skewed."""
+        skew = _skew(params)
+        out = dict(state)
+        for victim in victims:
+            out[victim] = msgspec.structs.replace(out[victim], clock=_sum(out[victim].clock, skew))
+        return out
+
+    def needs(self) -> frozenset[str]:
+        """It needs libfaketime, preloaded into the node process."""
+        return frozenset({"faketime"})
+
+
+def draw_step(rng: Rng) -> dict[str, int]:
+    """A step forward or back, within a tenth of one of the usual sizes."""
+    size = rng.choice(STEPS_NS)
+    size += rng.between(-size // 10, size // 10)
+    return {"offset_ns": size if rng.chance(1, 2) else -size}
+
+
+def _draw_strobe(rng: Rng) -> dict[str, int]:
+    return {
+        "strobe_amplitude_ns": rng.choice((100 * MS, SECOND, 30 * SECOND)),
+        "strobe_period_ns": rng.choice((50 * MS, 200 * MS, SECOND)),
+    }
+
+
+def _draw_victims(rng: Rng, nodes: int) -> str:
+    if nodes == 1:
+        return "leader"
+    few = f"random:{rng.between(1, max(1, minority(nodes)))}"
+    return rng.choice(("leader", "follower", few, "majority", "all"))
+
+
+def _skew(params: Mapping[str, Any]) -> ClockSkew:
+    check_known("clock", params, _PARAMS)
+    offset = integer("clock", params, "offset_ns")
+    rate = integer("clock", params, "rate_ppm", least=-RATE_MAX_PPM)
+    amplitude = integer("clock", params, "strobe_amplitude_ns", least=1)
+    period = integer("clock", params, "strobe_period_ns", least=STROBE_PERIOD_MIN_NS)
+    if abs(offset) > OFFSET_MAX_NS:
+        raise bad("clock", "offset_ns", offset, "more than ten years")
+    if rate > RATE_MAX_PPM:
+        raise bad("clock", "rate_ppm", rate, f"the most is {RATE_MAX_PPM}")
+    if bool(amplitude) != bool(period):
+        raise ConfigError("a strobe needs both strobe_amplitude_ns and strobe_period_ns")
+    return ClockSkew(offset_ns=offset, rate_ppm=rate, strobe=Strobe(amplitude, period) if amplitude else None)
+
+
+def _sum(old: ClockSkew | None, new: ClockSkew) -> ClockSkew:
+    if old is None:
+        return new
+    strobes = [skew.strobe for skew in (old, new) if skew.strobe is not None]
+    return ClockSkew(
+        offset_ns=old.offset_ns + new.offset_ns,
+        rate_ppm=old.rate_ppm + new.rate_ppm,
+        strobe=max(strobes, key=lambda strobe: (strobe.amplitude_ns, -strobe.period_ns)) if strobes else None,
+    )
+
+
+FAULT = ClockFault()

@@ -1,0 +1,215 @@
+"""partition: directed cuts between hosts, in one of the shapes of ``nemesis.shapes``.
+
+Parameters: ``shape`` (a name of ``SHAPES``); or ``cuts``, a list of ``[src, dst]``, for exactly these (a replay).
+``victims`` chooses what the shape is built around: the one side of ``halves``, the nodes that ``isolate`` and the
+one-way shapes hit, the node in the middle of ``bridge`` and ``hub``, an end (or both) of a link; ``all`` for the rest.
+
+Promises: pure; what was resolved carries the cuts themselves, so a stored schedule means the same for ever. Leaves out
+clients: only links between nodes are cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.core.clock import Ns
+from harness.core.errors import ConfigError
+from harness.core.hoststate import HostState, with_cuts
+from harness.core.protocols import ClusterView
+from harness.core.registry import unknown_name
+from harness.core.rng import Rng
+from harness.core.schedule import PlannedFault
+from nemesis import selectors, shapes
+from nemesis.parameters import bad, check_known, check_times
+
+Builder = Callable[[tuple[str, ...], tuple[str, ...], Rng], shapes.Cuts]
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """A shape by name: how it is built from (victims, all nodes, chance), and what it needs."""
+
+    build: Builder
+    nodes_min: int
+    victims_max: int | None = None
+    """None: any number short of all."""
+    whole: bool = False
+    """It is drawn over all nodes; the victims must be ``all``."""
+    draws: tuple[str, ...]
+    """The selectors that are drawn for it."""
+    weight: int
+    """How often it is drawn, against the others."""
+
+
+def _bridge(group: tuple[str, ...], nodes: tuple[str, ...], rng: Rng) -> shapes.Cuts:
+    rest = rng.shuffle([node for node in nodes if node != group[0]])
+    half = len(rest) // 2
+    return shapes.bridge(group[0], rest[:half], rest[half:])
+
+
+def _link(
+    join: Callable[[str, str], shapes.Cuts],
+) -> Builder:
+    def build(group: tuple[str, ...], nodes: tuple[str, ...], rng: Rng) -> shapes.Cuts:
+        first = group[0]
+        others = group[1:] or tuple(node for node in nodes if node != first)
+        return join(first, rng.choice(others))
+
+    return build
+
+
+SHAPES: Mapping[str, Shape] = {
+    "halves": Shape(
+        build=lambda group, nodes, _: shapes.halves(group, nodes),
+        nodes_min=3,
+        draws=("minority-with-leader", "minority"),
+        weight=4,
+    ),
+    "isolate": Shape(
+        build=lambda group, nodes, _: shapes.isolate(group, nodes),
+        nodes_min=2,
+        draws=("leader", "follower"),
+        weight=4,
+    ),
+    "bridge": Shape(build=_bridge, nodes_min=3, victims_max=1, draws=("leader", "follower"), weight=2),
+    "majorities-ring": Shape(
+        build=lambda _, nodes, rng: shapes.majorities_ring(rng.shuffle(nodes)),
+        nodes_min=4,
+        whole=True,
+        draws=("all",),
+        weight=2,
+    ),
+    "one-link": Shape(
+        build=_link(shapes.one_link), nodes_min=2, victims_max=2, draws=("leader", "follower:2"), weight=2
+    ),
+    "one-link-in": Shape(
+        build=_link(lambda a, b: shapes.one_way((b,), (a,))), nodes_min=2, victims_max=2, draws=("leader",), weight=1
+    ),
+    "one-link-out": Shape(
+        build=_link(lambda a, b: shapes.one_way((a,), (b,))), nodes_min=2, victims_max=2, draws=("leader",), weight=1
+    ),
+    "one-way-in": Shape(
+        build=lambda group, nodes, _: shapes.one_way_in(group, nodes),
+        nodes_min=2,
+        draws=("leader", "follower"),
+        weight=2,
+    ),
+    "one-way-out": Shape(
+        build=lambda group, nodes, _: shapes.one_way_out(group, nodes),
+        nodes_min=2,
+        draws=("leader", "follower"),
+        weight=2,
+    ),
+    "chain": Shape(
+        build=lambda _, nodes, rng: shapes.chain(rng.shuffle(nodes)), nodes_min=4, whole=True, draws=("all",), weight=1
+    ),
+    "hub": Shape(
+        build=lambda group, nodes, _: shapes.hub(group[0], nodes),
+        nodes_min=4,
+        victims_max=1,
+        draws=("follower",),
+        weight=1,
+    ),
+}
+
+
+class PartitionFault:
+    """See ``harness.core.protocols.Fault``."""
+
+    kind = "partition"
+
+    def summary(self) -> str:
+        """One line for ``list faults``."""
+        return f"cut links between nodes: {', '.join(SHAPES)}"
+
+    def check(self, fault: PlannedFault, *, nodes: int) -> None:
+        """Raise ConfigError for bad parameters, too few nodes for the shape, or victims that do not fit it."""
+        check_known(self.kind, fault.params, ("shape", "cuts"))
+        check_times(fault)
+        selector = selectors.check(fault.victims, nodes=nodes)
+        if "cuts" in fault.params:
+            _read_cuts(fault.params["cuts"])
+            return
+        name = fault.params.get("shape")
+        shape = _shape(name)
+        if nodes < shape.nodes_min:
+            raise ConfigError(
+                f"the shape {name!r} needs at least {shape.nodes_min} nodes, there are {nodes}",
+                next_step="give more --nodes, or another shape",
+            )
+        count = selectors.size(selector, nodes)
+        most = nodes - 1 if shape.victims_max is None else shape.victims_max
+        if shape.whole and selector.kind != "all":
+            raise bad(self.kind, "victims", fault.victims, f"the shape {name!r} is drawn over all nodes: write all")
+        if not shape.whole and count > most:
+            raise bad(self.kind, "victims", fault.victims, f"the shape {name!r} takes at most {most} of {nodes}")
+
+    def draw(self, rng: Rng, *, nodes: int, hold_ns: Ns, knobs: Mapping[str, Any]) -> PlannedFault:
+        """Any shape that so many nodes allow, by weight. Knobs: ``shape``, ``victims``."""
+        check_known(self.kind, knobs, ("shape", "victims"))
+        name = knobs.get("shape") or _draw_shape(rng, nodes)
+        shape = _shape(name)
+        fitting = [text for text in shape.draws if selectors.size(selectors.parse(text), nodes) < nodes]
+        victims = knobs.get("victims") or rng.choice(fitting or shape.draws)
+        return PlannedFault(kind=self.kind, victims=victims, hold_ns=hold_ns, params={"shape": name})
+
+    def resolve(
+        self, fault: PlannedFault, view: ClusterView, rng: Rng
+    ) -> tuple[tuple[str, ...], Mapping[str, Any]] | str:
+        """Victims, and the shape with its directed cuts as sorted pairs."""
+        victims = selectors.resolve(selectors.parse(fault.victims), view, rng.stream("victims"))
+        if isinstance(victims, str):
+            return victims
+        if "cuts" in fault.params:
+            cuts = _read_cuts(fault.params["cuts"])
+            absent = sorted({node for cut in cuts for node in cut} - set(view.nodes))
+            if absent:
+                return f"no node {', '.join(absent)} in this cluster"
+        else:
+            cuts = _shape(fault.params.get("shape")).build(victims, view.nodes, rng.stream("shape"))
+        if not cuts:
+            return "the shape cuts nothing here"
+        return victims, {**fault.params, "cuts": [list(cut) for cut in sorted(cuts)]}
+
+    def apply(
+        self, state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]
+    ) -> Mapping[str, HostState]:
+        """``state`` plus the cuts in ``params``."""
+        del victims  # the cuts say everything
+        return with_cuts(state, _read_cuts(params["cuts"]))
+
+    def needs(self) -> frozenset[str]:
+        """It needs iptables in the hosts' network namespaces."""
+        return frozenset({"iptables"})
+
+
+def _shape(name: object) -> Shape:
+    if not isinstance(name, str) or name not in SHAPES:
+        raise unknown_name("partition shape", str(name), SHAPES)
+    return SHAPES[name]
+
+
+def _draw_shape(rng: Rng, nodes: int) -> str:
+    fitting = [name for name, shape in SHAPES.items() for _ in range(shape.weight) if nodes >= shape.nodes_min]
+    if not fitting:
+        raise ConfigError(
+            "a partition needs at least two nodes", next_step="give more --nodes, or leave partition out of --faults"
+        )
+    return rng.choice(fitting)
+
+
+def _read_cuts(value: object) -> shapes.Cuts:
+    """Pairs of names, as JSON gives them. Raises ConfigError."""
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise bad("partition", "cuts", value, "a list of [src, dst] is needed")
+    cuts = set()
+    for pair in value:
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2 or pair[0] == pair[1]:
+            raise bad("partition", "cuts", pair, "each cut is two different node names")
+        cuts.add((str(pair[0]), str(pair[1])))
+    return frozenset(cuts)
+
+
+FAULT = PartitionFault()

@@ -1,0 +1,89 @@
+"""What the four faults of the node process share: whom they hit, how they are drawn, how they are checked.
+
+Promises: no draw hits more nodes than a minority (one, where there is none), unless the selector was asked for; pure.
+Leaves out the one line that tells kill, stop, restart and pause apart: each is a module of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from harness.core.clock import Ns
+from harness.core.errors import ConfigError
+from harness.core.hoststate import HostState, Signal
+from harness.core.protocols import ClusterView
+from harness.core.quorum import minority
+from harness.core.rng import Rng
+from harness.core.schedule import PlannedFault
+from nemesis import selectors
+from nemesis.parameters import check_known, check_times
+
+
+class ProcessFault(msgspec.Struct, frozen=True, kw_only=True):
+    """One fault of the node process: ended by ``signal`` and held down, or frozen (None).
+
+    See ``harness.core.protocols.Fault``. ``at_once``: it ends as soon as it is in force, so its hold is 0 (a restart).
+    """
+
+    kind: str
+    line: str
+    signal: Signal | None
+    at_once: bool = False
+
+    def summary(self) -> str:
+        """One line for ``list faults``."""
+        return self.line
+
+    def check(self, fault: PlannedFault, *, nodes: int) -> None:
+        """Raise ConfigError for any parameter, a bad selector, too many victims, or a restart that is held."""
+        check_known(self.kind, fault.params, ())
+        check_times(fault)
+        selectors.check(fault.victims, nodes=nodes)
+        if self.at_once and fault.hold_ns:
+            raise ConfigError(
+                f"the fault {self.kind!r} ends at once; a hold of {fault.hold_ns} ns makes no sense",
+                next_step="set hold_ns to 0, or use kill",
+            )
+
+    def draw(self, rng: Rng, *, nodes: int, hold_ns: Ns, knobs: Mapping[str, Any]) -> PlannedFault:
+        """The leader half the time, else followers or anybody; never more than a minority. Knob: ``victims``."""
+        check_known(self.kind, knobs, ("victims",))
+        victims = knobs.get("victims") or _draw_victims(rng, nodes)
+        return PlannedFault(kind=self.kind, victims=victims, hold_ns=0 if self.at_once else hold_ns)
+
+    def resolve(
+        self, fault: PlannedFault, view: ClusterView, rng: Rng
+    ) -> tuple[tuple[str, ...], Mapping[str, Any]] | str:
+        """Victims, without parameters; or why it cannot be done now."""
+        victims = selectors.resolve(selectors.parse(fault.victims), view, rng)
+        return victims if isinstance(victims, str) else (victims, {})
+
+    def apply(
+        self, state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]
+    ) -> Mapping[str, HostState]:
+        """``state`` with the victims down or frozen. Of two signals SIGKILL wins, so the order does not matter."""
+        del params  # it has none
+        out = dict(state)
+        for victim in victims:
+            old = out[victim]
+            if self.signal is None:
+                out[victim] = msgspec.structs.replace(old, frozen=True)
+            else:
+                down = "SIGKILL" if "SIGKILL" in (old.down, self.signal) else self.signal
+                out[victim] = msgspec.structs.replace(old, down=down)
+        return out
+
+    def needs(self) -> frozenset[str]:
+        """It needs an agent that may signal the node."""
+        return frozenset({"signals"})
+
+
+def _draw_victims(rng: Rng, nodes: int) -> str:
+    most = max(1, minority(nodes))
+    if nodes == 1 or rng.chance(1, 2):
+        return "leader"
+    name = rng.choice(("follower", "random"))
+    return f"{name}:{rng.between(1, min(most, nodes - 1))}"

@@ -1,0 +1,7 @@
+"""stop: the node process is asked to end by SIGTERM (the graceful path is different code) and stays down."""
+
+from __future__ import annotations
+
+from nemesis.faults.processes import ProcessFault
+
+FAULT = ProcessFault(kind="stop", line="SIGTERM the node process, start it again when the fault ends", signal="SIGTERM")

@@ -1,0 +1,151 @@
+"""What a schedule must show for each fault kind that was asked for, and the planned faults that show it.
+
+    partition  leader-cut-off       the leader without links to a quorum
+               leader-in-majority   a partition that leaves the leader with a quorum
+    kill       leader-killed, follower-killed
+    pause      leader-paused, follower-paused
+    clock      clock-stepped        somebody's wall clock stepped
+    restart    restarted            somebody killed and started again at once
+
+A *demand* is one obligation to be met, or, for a kind that owes none, one fault of it. Promises: pure; demands that
+``fit`` together never take more nodes than a minority out of action at once (one, where there is no minority), so a
+quorum is left. Leaves out when and in which order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from harness.core.clock import Ns
+from harness.core.errors import ConfigError
+from harness.core.protocols import Fault
+from harness.core.quorum import minority
+from harness.core.rng import Rng
+from harness.core.schedule import PlannedFault
+from nemesis.faults.clock import draw_step
+
+Who = Literal["leader", "follower", "anybody"]
+
+_PROCESS = ("kill", "stop", "restart", "pause")
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """One fault of ``kind`` that hits ``who``; ``obligation`` is what it shows, "" for kinds that owe nothing."""
+
+    kind: str
+    who: Who
+    obligation: str = ""
+
+
+_OWED: Mapping[str, tuple[Demand, ...]] = {
+    "partition": (
+        Demand("partition", "leader", "leader-cut-off"),
+        Demand("partition", "follower", "leader-in-majority"),
+    ),
+    "kill": (Demand("kill", "leader", "leader-killed"), Demand("kill", "follower", "follower-killed")),
+    "pause": (Demand("pause", "leader", "leader-paused"), Demand("pause", "follower", "follower-paused")),
+    "clock": (Demand("clock", "anybody", "clock-stepped"),),
+    "restart": (Demand("restart", "anybody", "restarted"),),
+}
+
+
+def demands(kinds: Collection[str], *, nodes: int) -> list[list[Demand]]:
+    """Per kind, in sorted order, what is owed by a cluster of ``nodes``. ConfigError where a kind makes no sense."""
+    if "partition" in kinds and nodes < 2:
+        raise ConfigError(
+            "a partition needs at least two nodes", next_step="give more --nodes, or leave partition out of --faults"
+        )
+    out = []
+    for kind in sorted(kinds):
+        owed = [demand for demand in _OWED.get(kind, (Demand(kind, "anybody"),)) if _possible(demand, nodes)]
+        out.append(owed)
+    return out
+
+
+def fit(group: Sequence[Demand], *, nodes: int, tight: bool = False) -> bool:
+    """Whether these may be in force together. ``tight``: one leader may be cut off and hit in another way too."""
+    kinds = [demand.kind for demand in group]
+    if len(set(kinds)) < len(kinds):
+        return False
+    hard = [demand for demand in group if demand.kind != "clock"]
+    if len(hard) < 2:
+        return True
+    if any(demand.kind not in (*_PROCESS, "partition") for demand in hard):
+        return False  # a plug-in's fault: nobody here knows what it leaves standing
+    leaders = sum(demand.who == "leader" for demand in hard)
+    if leaders > 1:
+        return tight and leaders == len(hard) == 2 and "partition" in kinds
+    if len(hard) <= minority(nodes):
+        return True
+    # Everything else needs one node that suffers two faults: a follower that is cut off, and killed or paused there.
+    return leaders == 0 and len(hard) == 2 and "partition" in kinds
+
+
+def faults_for(
+    group: Sequence[Demand], rng: Rng, *, kinds: Mapping[str, Fault], nodes: int, hold_ns: Ns
+) -> tuple[PlannedFault, ...]:
+    """The planned faults of one step that meet these demands together, in the order in which they must begin."""
+    hard = [demand for demand in group if demand.kind != "clock"]
+    crowded = len(hard) > minority(nodes)
+    planned = []
+    for demand in sorted(group, key=_order(crowded=crowded and len(hard) > 1)):
+        stream = rng.stream(demand.kind)
+        if demand.kind == "clock":
+            planned.append(_clock(stream, nodes, hold_ns, later=bool(hard)))
+        elif demand.kind == "partition":
+            planned.append(_partition(demand, stream, nodes, hold_ns, alone=len(hard) == 1))
+        elif demand.kind in _PROCESS:
+            planned.append(_process(demand, stream, nodes, hold_ns, company=len(hard) - 1, crowded=crowded))
+        else:
+            planned.append(kinds[demand.kind].draw(stream, nodes=nodes, hold_ns=hold_ns, knobs={}))
+    return tuple(planned)
+
+
+def _possible(demand: Demand, nodes: int) -> bool:
+    if demand.obligation == "leader-in-majority":
+        return nodes >= 3
+    return nodes >= 2 or demand.who != "follower"
+
+
+def _order(*, crowded: bool) -> Callable[[Demand], tuple[bool, bool, str]]:
+    """Followers first, as selecting them needs a leader; a cut before the fault that hits the node it cuts off."""
+
+    def key(demand: Demand) -> tuple[bool, bool, str]:
+        late = demand.kind != "partition" if crowded else demand.who == "leader"
+        return (demand.kind == "clock", late, demand.kind)
+
+    return key
+
+
+def _partition(demand: Demand, rng: Rng, nodes: int, hold_ns: Ns, *, alone: bool) -> PlannedFault:
+    """A complete partition. In company it takes one node only, to leave room for the others' victims."""
+    shape, victims = "isolate", str(demand.who)
+    if alone and minority(nodes) > 1 and rng.chance(1, 2):
+        shape = "halves"
+        victims = "minority-with-leader" if demand.who == "leader" else "minority"
+    return PlannedFault(kind="partition", victims=victims, hold_ns=hold_ns, params={"shape": shape})
+
+
+def _process(demand: Demand, rng: Rng, nodes: int, hold_ns: Ns, *, company: int, crowded: bool) -> PlannedFault:
+    victims: str = demand.who
+    most = minority(nodes)
+    if demand.who == "anybody":
+        victims = "leader" if nodes == 1 or (not company and rng.chance(1, 2)) else "follower"
+    if victims == "follower" and company and crowded:
+        victims = "cut-off"
+    elif victims == "follower" and not company and most > 1 and rng.chance(1, 3):
+        victims = f"follower:{rng.between(2, most)}"
+    return PlannedFault(kind=demand.kind, victims=victims, hold_ns=0 if demand.kind == "restart" else hold_ns)
+
+
+def _clock(rng: Rng, nodes: int, hold_ns: Ns, *, later: bool) -> PlannedFault:
+    """A step of somebody's clock, whoever leads: by a selector that can always be resolved."""
+    few = f"random:{rng.between(1, max(1, minority(nodes)))}"
+    victims = rng.choice((few, "majority", "all"))
+    delay_ns = rng.between(0, hold_ns // 2) if later else 0
+    return PlannedFault(
+        kind="clock", victims=victims, delay_ns=delay_ns, hold_ns=hold_ns - delay_ns, params=draw_step(rng)
+    )

@@ -1,0 +1,56 @@
+"""Packing demands into few steps: a small backtracking search, as a pure function.
+
+Promises: every group satisfies ``fits``; the result is a function of the arguments; bounded. Leaves out what demands
+are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+TRIES_MAX = 20_000
+"""Placements that are tried before a packing counts as impossible."""
+
+
+def pack(items: Sequence[T], groups_max: int, fits: Callable[[Sequence[T]], bool]) -> list[list[T]] | None:
+    """All ``items`` in at most ``groups_max`` groups, each alone as long as there is room; None: not found."""
+    groups: list[list[T]] = []
+    tries = 0
+
+    def place(index: int) -> bool:
+        nonlocal tries
+        if index == len(items):
+            return True
+        tries += 1
+        if tries > TRIES_MAX:
+            return False
+        item = items[index]
+        if len(groups) < groups_max:
+            groups.append([item])
+            if place(index + 1):
+                return True
+            groups.pop()
+        for group in groups:
+            if fits([*group, item]):
+                group.append(item)
+                if place(index + 1):
+                    return True
+                group.pop()
+        return False
+
+    return groups if place(0) else None
+
+
+def pack_most(
+    items: Sequence[T], groups_max: int, fits: Sequence[Callable[[Sequence[T]], bool]]
+) -> tuple[list[list[T]], int]:
+    """The longest prefix of ``items`` that can be packed, trying each rule of ``fits`` in turn; and its length."""
+    for count in range(len(items), 0, -1):
+        for rule in fits:
+            groups = pack(items[:count], groups_max, rule)
+            if groups is not None:
+                return groups, count
+    return [], 0
