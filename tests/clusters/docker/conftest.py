@@ -1,0 +1,34 @@
+"""Fixtures of the Docker world: an engine that answers, and runs that never stay behind."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+
+import docker
+import pytest
+
+from clusters.docker.client import connect
+from clusters.docker.containers import remove_run
+from harness.core.errors import MissingCapability
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[docker.DockerClient]:
+    try:
+        connected = connect()
+    except MissingCapability as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"CI needs a Docker engine: {error}")
+        pytest.skip(str(error))
+    yield connected
+    connected.close()
+
+
+@pytest.fixture
+def run_id(client: docker.DockerClient) -> Iterator[str]:
+    """A name for a run of its own; whatever carries it goes when the test ends."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    yield name
+    remove_run(client, name)
