@@ -1,0 +1,55 @@
+"""Client requests: who may be served here, and through which door.
+
+Promises: a node that does not lead redirects with the leader it knows; requests that wait are bounded, and above the
+bound are refused without effect. Leaves out time-outs: they are the client's.
+
+Source: Raft paper, 8; thesis 6.
+"""
+
+from __future__ import annotations
+
+from clusters.protocols.client_api import (
+    Acquire,
+    Append,
+    ChangeConfig,
+    ClientRequest,
+    Get,
+    NotLeader,
+    Ok,
+    Put,
+    Refused,
+    Transfer,
+)
+from clusters.protocols.raft import membership, reads, transfer
+from clusters.protocols.raft.commit import submit
+from clusters.protocols.raft.node import Node
+
+PENDING_MAX = 10_000
+
+
+def on_request(n: Node, request: int, body: ClientRequest) -> None:
+    """Serve, redirect or refuse one request."""
+    lead = n.leading
+    if lead is None:
+        n.reply(request, NotLeader(n.leader))
+    elif len(lead.writes) + len(lead.reads) >= PENDING_MAX:
+        n.reply(request, Refused(f"{PENDING_MAX} requests wait already"))
+    elif isinstance(body, Get) and (body.mode or n.knobs.reads) != "log":
+        reads.on_get(n, lead, request, body)
+    elif isinstance(body, ChangeConfig):
+        membership.on_change(n, lead, request, body)
+    elif isinstance(body, Transfer):
+        transfer.on_transfer(n, lead, request, body)
+    elif lead.handover is not None:
+        n.reply(request, Refused("leadership is being transferred"))
+    else:
+        if isinstance(body, Acquire):
+            expired = n.machine.expired(body.key, n.mono)
+            if expired is not None:
+                submit(n, lead, expired)
+        if isinstance(body, Append | Put) and n.rules.acks_client("appended"):
+            index = submit(n, lead, body)
+            n.note("write_acked", {"index": index, "term": n.term})
+            n.reply(request, Ok(index if isinstance(body, Append) else None, index, n.term))
+            return
+        submit(n, lead, body, request)

@@ -1,0 +1,188 @@
+"""The Raft core: boots from a disk, hands each event to its handler, puts the write of term and vote in its place.
+
+Promises: deterministic; dispatch by type, so that a steady heartbeat costs a lookup and its handler; after ``Halt``
+nothing happens any more. Leaves out every rule (`rules`) and the handlers (one module a concern).
+
+Source: Raft paper, figure 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from clusters.protocols.raft import storage
+from clusters.protocols.raft.acks import on_append_reply
+from clusters.protocols.raft.client import on_request
+from clusters.protocols.raft.commit import advance
+from clusters.protocols.raft.deadline import on_election_timer, on_retry_timer
+from clusters.protocols.raft.election import become_leader, on_own_vote, on_request_vote, on_vote_reply
+from clusters.protocols.raft.following import on_append
+from clusters.protocols.raft.knobs import RaftKnobs
+from clusters.protocols.raft.messages import (
+    AppendEntries,
+    AppendReply,
+    PreVote,
+    PreVoteReply,
+    RequestVote,
+    TimeoutNow,
+    VoteReply,
+)
+from clusters.protocols.raft.node import CANDIDATE, ELECTION, HEARTBEAT, RETRY, TRANSFER, Node
+from clusters.protocols.raft.prevote import on_pre_vote, on_pre_vote_reply
+from clusters.protocols.raft.quorum_check import on_heartbeat_timer, tick
+from clusters.protocols.raft.rules import Rules
+from clusters.protocols.raft.status import status
+from clusters.protocols.raft.storage import HardState, Unreadable
+from clusters.protocols.raft.transfer import on_deadline as on_transfer_deadline
+from clusters.protocols.raft.transfer import on_timeout_now
+from harness.core.clock import Clocks
+from harness.core.machine import (
+    CoreEvent,
+    CoreStatus,
+    DiskDone,
+    DiskImage,
+    Effect,
+    Fired,
+    Halt,
+    Message,
+    Request,
+)
+from harness.core.rng import Rng
+
+_BODIES: dict[type, Callable[[Node, str, Any], None]] = {
+    AppendEntries: on_append,
+    AppendReply: on_append_reply,
+    RequestVote: on_request_vote,
+    VoteReply: on_vote_reply,
+    PreVote: on_pre_vote,
+    PreVoteReply: on_pre_vote_reply,
+    TimeoutNow: on_timeout_now,
+}
+
+_TIMERS: dict[str, Callable[[Node], None]] = {
+    ELECTION: on_election_timer,
+    HEARTBEAT: on_heartbeat_timer,
+    RETRY: on_retry_timer,
+    TRANSFER: on_transfer_deadline,
+}
+
+
+class RaftCore:
+    """One node. ``members``: the voters at the start, in force until a configuration entry says otherwise."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: str, members: tuple[str, ...], knobs: RaftKnobs, rules: Rules) -> None:
+        self.node = Node(node, members, knobs, rules)
+
+    def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+        """Start from what the disk holds; an unreadable file halts the node."""
+        n = self.node
+        n.mono, n.wall, n.rng, n.out = now.mono, now.wall, rng, out
+        n.booted_at = now.mono
+        try:
+            state = _load(n, disk)
+        except Unreadable as error:
+            n.halted = True
+            out.append(Halt(f"unreadable: {error}"))
+            return
+        n.note(
+            "start",
+            {
+                "profile": n.knobs.profile,
+                "term": n.term,
+                "voted_for": n.voted_for,
+                "log": n.own_log(),
+                "voters": list(n.config.voters),
+                "learners": list(n.config.learners),
+            },
+        )
+        if n.log.ops:
+            n.await_log(n.log.last_index)  # a torn tail is cut before anything is said
+        n.reset_deadline()
+        if n.rules.resumes_leadership(node=n.me, state=state, last_log_term=n.log.last_term):
+            become_leader(n, why="resumed")
+        if n.vote_mark >= 0:
+            n.write_vote()
+
+    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+        """Handle one event."""
+        n = self.node
+        if n.halted:
+            return
+        n.mono = mono = now.mono
+        n.wall = now.wall
+        n.rng = rng
+        n.out = out
+        if mono >= n.overdue_at:
+            tick(n)  # a late tick comes before queued messages: they prove nothing about the time of the pause
+        if type(event) is Message:
+            handler = _BODIES.get(type(event.body))
+            if handler is None:
+                n.note("violation", {"what": "unknown message", "from": event.src})
+            else:
+                handler(n, event.src, event.body)
+        elif isinstance(event, Fired):
+            on_timer = _TIMERS.get(event.timer)
+            if on_timer is not None:
+                on_timer(n)
+        elif isinstance(event, DiskDone):
+            _disk_done(n, event)
+        elif isinstance(event, Request):
+            on_request(n, event.id, event.body)
+        # SendFailed: nothing; every loss is handled by time alone
+        if n.vote_mark >= 0:
+            _write_vote(n)
+
+    def status(self, now: Clocks) -> CoreStatus:
+        """The observer record."""
+        return status(self.node, now)
+
+
+def _load(n: Node, disk: DiskImage) -> HardState:
+    """Read vote and log; `Unreadable` if this node must not go on from them."""
+    if not n.knobs.persist:
+        return HardState()
+    content = storage.file_of(disk, storage.LOG)
+    if content is not None:
+        n.log.load(storage.read_log(content))
+        n.use_loaded_config()
+    state = n.rules.load_state(disk.get(storage.VOTE), node=n.me, last_log_term=n.log.last_term)
+    n.term, n.voted_for = state.term, state.voted_for
+    n.durable = state
+    return state
+
+
+def _write_vote(n: Node) -> None:
+    n.write_vote()
+    if not n.knobs.persist and n.role == CANDIDATE and n.me not in n.votes:
+        on_own_vote(n)
+
+
+def _disk_done(n: Node, done: DiskDone) -> None:
+    """A batch was carried out, or failed: then the node stops, for it would forget what it is about to say."""
+    batch = n.disk_pending.pop(done.token, None)
+    if batch is None:
+        return
+    what, _ = batch
+    is_vote = isinstance(what, HardState)
+    if is_vote:
+        n.votes_in_flight -= 1
+    if done.error is not None:
+        file = storage.VOTE if is_vote else storage.LOG
+        n.note("persist_failed", {"file": file, "error": done.error})
+        if n.rules.on_persist_error(file) == "halt":
+            n.halted = True
+            n.out.append(Halt(f"{file} file: {done.error}"))
+            return
+    if isinstance(what, HardState):
+        n.durable = what
+        if done.token == n.self_vote_token and n.role == CANDIDATE and what.term == n.term:
+            on_own_vote(n)
+        return
+    n.log.durable = max(n.log.durable, what)
+    if n.log.records or n.log.ops:
+        n.write_log()
+    if n.leading is not None:
+        advance(n)

@@ -1,0 +1,111 @@
+"""The client state machine: lists, registers and locks by key, changed by committed entries only.
+
+Promises: the same entries give the same state and answers on every node: no clock decides. A lock runs out through an
+`Expire` entry; every node keeps, beside the state, its own monotonic deadline of each lock, counted from when it
+applied the entry that gave or renewed it, which is later than the holder's, who counts from its request. A fencing
+token is the index of the entry that gave the lock. Leaves out sessions: a retried command is a new command.
+
+Source: thesis 6.1-6.4 (clients); lock tokens after Kleppmann, "How to do distributed locking", 2016.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from clusters.protocols.client_api import Acquire, Append, Cas, Get, Put, Release, Renew
+from clusters.protocols.raft.messages import Command, Expire
+from harness.core.clock import MS, Ns
+
+
+class Refusal(msgspec.Struct, frozen=True, gc=False):
+    """The command was applied and changed nothing."""
+
+    why: str
+
+
+class Lock(msgspec.Struct, frozen=True, gc=False):
+    """A held lock. ``touched``: the entry that gave or last renewed it. ``deadline`` is this node's own, monotonic."""
+
+    owner: str
+    token: int
+    touched: int
+    deadline: Ns
+
+
+class Machine:
+    """What a node's applied entries add up to. ``drift``: the largest ratio of two clocks' rates, as (num, den)."""
+
+    __slots__ = ("drift", "locks", "values")
+
+    def __init__(self, drift: tuple[int, int] = (1, 1)) -> None:
+        self.values: dict[str, Any] = {}
+        self.locks: dict[str, Lock] = {}
+        self.drift = drift
+
+    def read(self, key: str) -> Any:
+        """The value of ``key``; a list is copied, for an answer must not change after it was given."""
+        value = self.values.get(key)
+        return list(value) if isinstance(value, list) else value
+
+    def expired(self, key: str, now: Ns) -> Expire | None:
+        """The entry that a leader appends before an ``acquire`` when the lock is past its time here."""
+        lock = self.locks.get(key)
+        if lock is None or now < lock.deadline:
+            return None
+        return Expire(key, lock.touched)
+
+    def apply(self, index: int, command: Command, now: Ns) -> Any:
+        """Carry out one committed command: its answer's value, or a `Refusal`."""
+        match command:
+            case Append(key, value):
+                held = self.values.setdefault(key, [])
+                if not isinstance(held, list):
+                    return Refusal("not a list")
+                held.append(value)
+                return index
+            case Put(key, value):
+                self.values[key] = list(value) if isinstance(value, list) else value
+                return None
+            case Cas(key, old, to):
+                if not _same(self.values.get(key), old):
+                    return False
+                self.values[key] = list(to) if isinstance(to, list) else to
+                return True
+            case Get(key):
+                return self.read(key)
+            case Acquire(key, owner, ttl_ms):
+                lock = self.locks.get(key)
+                if lock is not None and lock.owner != owner:
+                    return Refusal("held")
+                self.locks[key] = Lock(owner, index, index, now + self._span(ttl_ms))
+                return index
+            case Renew(key, owner, ttl_ms):
+                lock = self.locks.get(key)
+                if lock is None or lock.owner != owner:
+                    return Refusal("not held")
+                self.locks[key] = Lock(owner, lock.token, index, now + self._span(ttl_ms))
+                return lock.token
+            case Release(key, owner):
+                lock = self.locks.get(key)
+                if lock is None or lock.owner != owner:
+                    return Refusal("not held")
+                del self.locks[key]
+                return lock.token
+            case Expire(key, touched):
+                lock = self.locks.get(key)
+                if lock is not None and lock.touched == touched:
+                    del self.locks[key]
+                return None
+        return None
+
+    def _span(self, ttl_ms: int) -> Ns:
+        """A time to live on this node's clock that no holder's clock outlasts."""
+        num, den = self.drift
+        return -(-ttl_ms * MS * num // den)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Equality of JSON values: 1, 1.0 and true are three values."""
+    return type(a) is type(b) and bool(a == b)
