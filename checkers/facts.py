@@ -1,0 +1,126 @@
+"""Facts about elections that several checkers share, read off the trace events.
+
+* an *election*: a node says, or was witnessed, to have become leader of a term (``elected``, source core or shell);
+* a *vote*: witnessed on the wire or told to the disk (``vote``, source shell only). ``relabel`` is no vote.
+
+Promises: malformed bodies are passed over, never guessed; what the shell witnessed outranks what the core says. Leaves
+out polls (``harness.core.columns``).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.core.events import Observed, Traced
+from harness.core.history import History
+
+
+@dataclass(frozen=True, slots=True)
+class Election:
+    """One ``elected`` event. ``voters`` and ``members`` are None where it does not tell them."""
+
+    group: str
+    node: str
+    incarnation: int
+    term: int
+    voters: frozenset[str] | None
+    members: frozenset[str] | None
+    event: Traced
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One witnessed vote: ``voter`` supported ``candidate`` in ``term``."""
+
+    group: str
+    voter: str
+    incarnation: int
+    term: int
+    candidate: str
+    event: Traced
+
+
+def election(event: Traced) -> Election | None:
+    """The election that this event tells of, if it does."""
+    if event.name != "elected" or event.term <= 0:
+        return None
+    data: Mapping[str, Any] = event.data
+    return Election(
+        event.group,
+        event.node,
+        event.incarnation,
+        event.term,
+        _names(data.get("voters")),
+        _members(data),
+        event,
+    )
+
+
+def vote(event: Traced) -> Vote | None:
+    """The vote that this event tells of, if it does."""
+    if event.name != "vote" or event.source != "shell" or event.term <= 0:
+        return None
+    candidate = event.data.get("candidate")
+    if not isinstance(candidate, str) or not candidate:
+        return None
+    return Vote(event.group, event.node, event.incarnation, event.term, candidate, event)
+
+
+def elections(history: History) -> list[Election]:
+    """All elections, in file order (cached)."""
+    found: list[Election] | None = history.cache.get("checkers.facts.elections")
+    if found is None:
+        found = [fact for event in history.of(Traced) if (fact := election(event)) is not None]
+        history.cache["checkers.facts.elections"] = found
+    return found
+
+
+def votes(history: History) -> list[Vote]:
+    """All votes, in file order (cached)."""
+    found: list[Vote] | None = history.cache.get("checkers.facts.votes")
+    if found is None:
+        found = [fact for event in history.of(Traced) if (fact := vote(event)) is not None]
+        history.cache["checkers.facts.votes"] = found
+    return found
+
+
+def traces(history: History) -> dict[tuple[str, str], list[Traced]]:
+    """(group, node) → its trace events in its own order (cached)."""
+    found: dict[tuple[str, str], list[Traced]] | None = history.cache.get("checkers.facts.traces")
+    if found is None:
+        found = defaultdict(list)
+        for event in history.of(Traced):
+            found[event.group, event.node].append(event)
+        for rows in found.values():
+            rows.sort(key=lambda event: (event.incarnation, event.n))
+        history.cache["checkers.facts.traces"] = found
+    return found
+
+
+def groups(history: History) -> list[str]:
+    """The consensus groups that were seen; at least one."""
+    seen = {event.group for event in history.of(Traced)} | {event.group for event in history.of(Observed)}
+    return sorted(seen) or [""]
+
+
+def in_group(group: str) -> str:
+    """How a sentence names the group; nothing where there is one only."""
+    return f" of group {group}" if group else ""
+
+
+def _names(value: Any) -> frozenset[str] | None:
+    if not isinstance(value, list | tuple | set | frozenset):
+        return None
+    return frozenset(item for item in value if isinstance(item, str))
+
+
+def _members(data: Mapping[str, Any]) -> frozenset[str] | None:
+    """The voters of the configuration in force, where the event tells them."""
+    given = _names(data.get("members"))
+    if given is None:
+        config = data.get("config")
+        given = _names(config.get("voters") if isinstance(config, Mapping) else config)
+    return given or None

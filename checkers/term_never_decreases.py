@@ -1,0 +1,234 @@
+"""term-never-decreases: a node's term never falls, restarts included.
+
+Sources, each compared with itself within one incarnation, in the node's own order: what the core notes; each kind of
+witnessed event (votes, elections, acknowledgements, stored state); polls, of which one was certainly answered before
+the other was asked. Across restarts: the highest term in which the node was *witnessed* to act or to store (else: that it
+told for at least a second, or led in) against everything later. Left out: term 0 ("none"), and terms told in memory
+just before a crash, which a node may honestly forget.
+
+Source: Raft paper, section 5.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from checkers.base import Base, FaultWatch, finding
+from checkers.facts import in_group, traces
+from harness.core.clock import SECOND
+from harness.core.columns import Columns, columns, identities, node_order
+from harness.core.events import FaultEvent, Observed, Traced
+from harness.core.history import History
+from harness.core.plan import Plan
+from harness.core.promise import Channel, Promise
+from harness.core.verdict import Finding, Verdict
+
+WITNESSED = frozenset({"vote", "elected", "acked", "persisted"})
+"""Shell events whose term is the node's own at that moment."""
+SETTLED_NS = 1 * SECOND
+"""A term that was told for so long is taken as stored, where nothing was witnessed."""
+
+Step = tuple[str, str, int, int, int, int]
+"""(group, node, the higher term, its seq, the lower term, its seq)."""
+
+
+class TermNeverDecreases(Base):
+    """See the module."""
+
+    name = "term-never-decreases"
+    kind = "safety"
+    needs: frozenset[Channel] = frozenset()
+
+    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+        """The verdict."""
+        if (na := self.not_owed(promise) or self.not_observable(plan, "witness", "traced", "observed")) is not None:
+            return na
+        table = columns(history)
+        steps = [*traced_falls(history), *polled_falls(table), *falls_over_restarts(history, table)]
+        worst: dict[tuple[str, str], Step] = {}
+        for step in sorted(steps, key=lambda item: max(item[3], item[5])):
+            worst.setdefault((step[0], step[1]), step)
+        terms = sum(event.term > 0 for event in history.of(Traced)) + int((table.observed.term > 0).sum())
+        return self.conclude(
+            history,
+            findings=[_fell(history, promise, step) for step in worst.values()],
+            judged=terms,
+            nothing="no node told a term",
+            evidence={"terms_told": terms, "nodes": len({row.node for row in history.of(Traced)} | _polled(table))},
+        )
+
+    def watcher(self, promise: Promise, plan: Plan) -> Callable[[Observed | Any], bool]:
+        """True once a term fell within one kind of events of one incarnation, or below a witnessed term later on."""
+        del plan
+        top: dict[tuple[str, ...], tuple[int, int]] = {}
+        stored: dict[tuple[str, str], tuple[int, int]] = {}
+        watch = FaultWatch(promise)
+        owed = promise.owes(self.name)
+
+        def traced(event: Traced) -> bool:
+            shell = event.source == "shell"
+            if event.term <= 0 or (shell and event.name not in WITNESSED):
+                return False
+            key = (event.group, event.node, str(event.incarnation), event.name if shell else "core")
+            n, term = top.get(key, (-1, 0))
+            if event.n > n:
+                top[key] = (event.n, max(term, event.term))
+            fell = event.n > n and event.term < term
+            if shell:
+                who = (event.group, event.node)
+                incarnation, kept = stored.get(who, (-1, 0))
+                fell = fell or (event.incarnation > incarnation and event.term < kept)
+                if event.term >= kept:
+                    stored[who] = (event.incarnation, event.term)
+            return fell
+
+        def feed(event: Observed | Any) -> bool:
+            if not owed or watch.excused:
+                return False
+            if type(event) is Traced:
+                return traced(event)
+            if type(event) is Observed and event.term > 0:
+                key = (event.group, event.node, str(event.incarnation), "polls")
+                hi, term = top.get(key, (-1, 0))
+                fell = event.span.lo > hi and event.term < term
+                if event.span.lo > hi:
+                    top[key] = (event.span.hi, max(term, event.term))
+                return fell
+            if type(event) is FaultEvent:
+                watch.feed(event)
+            return False
+
+        return feed
+
+
+def traced_falls(history: History) -> Iterator[Step]:
+    """Falls within one incarnation, in the node's own order."""
+    for (group, node), events in traces(history).items():
+        top: dict[tuple[int, str], tuple[int, int]] = {}
+        for event in events:
+            shell = event.source == "shell"
+            if event.term <= 0 or (shell and event.name not in WITNESSED):
+                continue
+            key = (event.incarnation, event.name if shell else "")
+            term, seq = top.get(key, (0, 0))
+            if event.term < term:
+                yield group, node, term, seq, event.term, event.seq
+            else:
+                top[key] = (event.term, event.seq)
+
+
+def polled_falls(table: Columns) -> Iterator[Step]:
+    """Falls within one incarnation among polls of which one certainly came before the other. Vectorised."""
+    obs = table.observed
+    if len(obs) < 2:
+        return
+    order = node_order(obs)
+    who, term = identities(obs)[order], obs.term[order]
+    suspects = np.flatnonzero((who[1:] == who[:-1]) & (term[1:] < term[:-1]) & (term[1:] > 0))
+    # Sorted by the time of asking, a fall without any neighbouring fall cannot be; zeros in between need the long way.
+    zeros = bool(np.any(term == 0))
+    if not len(suspects) and not zeros:
+        return
+    for identity in np.unique(who if zeros else who[suspects]).tolist():
+        rows = order[who == identity]
+        rows = rows[obs.term[rows] > 0]
+        by_end = rows[np.argsort(obs.hi[rows], kind="stable")]
+        ends, best, at = obs.hi[by_end].tolist(), 0, -1
+        done = 0
+        for row in rows.tolist():
+            while done < len(ends) and ends[done] < obs.lo[row]:
+                if obs.term[by_end[done]] > best:
+                    best, at = int(obs.term[by_end[done]]), int(by_end[done])
+                done += 1
+            if obs.term[row] < best:
+                word = table.words.word
+                yield (
+                    word(int(obs.group[row])) or "",
+                    word(int(obs.node[row])) or "",
+                    best,
+                    int(obs.seq[at]),
+                    int(obs.term[row]),
+                    int(obs.seq[row]),
+                )
+                break
+
+
+def falls_over_restarts(history: History, table: Columns) -> Iterator[Step]:
+    """A later incarnation in a lower term than one in which an earlier one was witnessed."""
+    floor: dict[tuple[str, str], dict[int, tuple[int, int]]] = {}
+    """(group, node) → incarnation → (highest witnessed term, seq)."""
+    lowest: dict[tuple[str, str], dict[int, tuple[int, int]]] = {}
+
+    def note(into: dict[tuple[str, str], dict[int, tuple[int, int]]], event: Traced | Observed, *, high: bool) -> None:
+        terms = into.setdefault((event.group, event.node), {})
+        old = terms.get(event.incarnation)
+        if old is None or (event.term > old[0] if high else event.term < old[0]):
+            terms[event.incarnation] = (event.term, event.seq)
+
+    for event in history.of(Traced):
+        shell = event.source == "shell"
+        if event.term <= 0 or (shell and event.name not in WITNESSED):
+            continue
+        note(lowest, event, high=False)
+        if shell:
+            note(floor, event, high=True)
+    if len(identities(table.observed)) and any(len(terms) for terms in _incarnations(table).values()):
+        witnessed = bool(floor)
+        since: dict[tuple[str, str, int], tuple[int, int]] = {}
+        for row in history.of(Observed):
+            if row.term <= 0:
+                continue
+            note(lowest, row, high=False)
+            if witnessed:
+                continue
+            key = (row.group, row.node, row.incarnation)
+            term, hi = since.get(key, (0, 0))
+            if row.term != term:
+                since[key] = (row.term, row.span.hi)
+            if row.leads or (row.term == term and row.span.lo - hi >= SETTLED_NS):
+                note(floor, row, high=True)
+    for (group, node), floors in floor.items():
+        best, at = 0, -1
+        for incarnation in sorted({*floors, *lowest.get((group, node), {})}):
+            low = lowest.get((group, node), {}).get(incarnation)
+            if low is not None and low[0] < best:
+                yield group, node, best, at, *low
+                break
+            if incarnation in floors and floors[incarnation][0] > best:
+                best, at = floors[incarnation]
+
+
+def _incarnations(table: Columns) -> dict[int, set[int]]:
+    """Nodes that were polled in more than one incarnation."""
+    obs = table.observed
+    pairs = np.unique(np.stack([obs.node.astype(np.int64), obs.incarnation.astype(np.int64)]), axis=1)
+    out: dict[int, set[int]] = {}
+    for node, incarnation in pairs.T.tolist():
+        out.setdefault(node, set()).add(incarnation)
+    return {node: found for node, found in out.items() if len(found) > 1}
+
+
+def _polled(table: Columns) -> set[str]:
+    return {table.words.words[code] for code in np.unique(table.observed.node).tolist()}
+
+
+def _fell(history: History, promise: Promise, step: Step) -> Finding:
+    group, node, high, at, low, later = step
+    before, after = history.at(at), history.at(later)
+    restarted = before.incarnation != after.incarnation
+    return finding(
+        history,
+        promise,
+        f"{node} was in term {high} and later in term {low}{in_group(group)}"
+        f"{' after a restart' if restarted else ' without a restart'}.",
+        (at, later),
+        nodes=(node,),
+        term=low,
+        data={"before": high, "after": low},
+    )
+
+
+CHECKER = TermNeverDecreases()

@@ -1,0 +1,271 @@
+"""Columns: one numpy array a field for observations, trace events and client operations of a history.
+
+Promises: built once a history (``history.cache``), in file order, words coded by one dictionary, integers only; an
+unknown value is -1 (-1 as a code: none). Leaves out bodies (``Traced.data``, op values): ``seq`` leads back to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.events import Invoke, Observed, Return, Traced
+from harness.core.history import History
+
+Ints = NDArray[np.int64]
+Codes = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+
+_CACHE = "harness.core.columns"
+_INT_MAX = 2**63 - 1
+
+
+class Dictionary:
+    """Words as small integers, in order of appearance. None is -1."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self._codes: dict[str | None, int] = {None: -1}
+
+    def code(self, word: str | None) -> int:
+        """The code of a word, a new one if it is new."""
+        found = self._codes.get(word)
+        if found is None:
+            found = self._codes[word] = len(self.words)
+            self.words.append(str(word))
+        return found
+
+    def word(self, code: int) -> str | None:
+        """The word behind a code."""
+        return None if code < 0 else self.words[code]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedColumns:
+    """``Observed`` events. ``log_term``, ``log_index``, ``commit``: -1 where not told."""
+
+    seq: Ints
+    lo: Ints
+    hi: Ints
+    group: Codes
+    node: Codes
+    incarnation: Codes
+    role: Codes
+    leads: Bools
+    term: Ints
+    leader: Codes
+    voted_for: Codes
+    log_term: Ints
+    log_index: Ints
+    commit: Ints
+    atomic: Bools
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+
+@dataclass(frozen=True, slots=True)
+class TracedColumns:
+    """``Traced`` events without their data. ``shell``: witnessed, not told by the core."""
+
+    seq: Ints
+    lo: Ints
+    hi: Ints
+    group: Codes
+    node: Codes
+    incarnation: Codes
+    n: Ints
+    name: Codes
+    term: Ints
+    shell: Bools
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+
+@dataclass(frozen=True, slots=True)
+class OpColumns:
+    """Client operations, one row an ``Invoke``. ``returned`` and ``return_seq`` are -1 where none came back.
+
+    ``status``: 0 ok, 1 fail, 2 info, 3 never returned.
+    """
+
+    op: Ints
+    seq: Ints
+    process: Codes
+    f: Codes
+    target: Codes
+    invoked: Ints
+    returned: Ints
+    return_seq: Ints
+    status: Codes
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """All columns of one history, sharing one dictionary."""
+
+    words: Dictionary
+    observed: ObservedColumns
+    traced: TracedColumns
+    ops: OpColumns
+
+
+def columns(history: History) -> Columns:
+    """The columns of this history, from its cache if they are there."""
+    found: Columns | None = history.cache.get(_CACHE)
+    if found is None:
+        words = Dictionary()
+        found = Columns(
+            words=words,
+            observed=observed_columns(history.of(Observed), words),
+            traced=_traced(history.of(Traced), words),
+            ops=_ops(history, words),
+        )
+        history.cache[_CACHE] = found
+    return found
+
+
+def observed_columns(rows: list[Observed], words: Dictionary) -> ObservedColumns:
+    """The columns of these observations."""
+    code = words.code
+    return ObservedColumns(
+        seq=ints(row.seq for row in rows),
+        lo=ints(row.span.lo for row in rows),
+        hi=ints(row.span.hi for row in rows),
+        group=codes(code(row.group) for row in rows),
+        node=codes(code(row.node) for row in rows),
+        incarnation=codes(_narrow(row.incarnation) for row in rows),
+        role=codes(code(row.role) for row in rows),
+        leads=np.fromiter((row.leads for row in rows), np.bool_, len(rows)),
+        term=ints(row.term for row in rows),
+        leader=codes(code(row.leader) for row in rows),
+        voted_for=codes(code(row.voted_for) for row in rows),
+        log_term=ints(-1 if row.log_end is None else row.log_end[0] for row in rows),
+        log_index=ints(-1 if row.log_end is None else row.log_end[1] for row in rows),
+        commit=ints(-1 if row.commit is None else row.commit for row in rows),
+        atomic=np.fromiter((row.atomic for row in rows), np.bool_, len(rows)),
+    )
+
+
+def ints(values: Iterable[int]) -> Ints:
+    """An int64 array; values beyond 64 bits are cut to the nearest one that fits."""
+    listed = list(values)
+    try:
+        return np.array(listed, dtype=np.int64)
+    except OverflowError:
+        return np.array([max(-_INT_MAX, min(_INT_MAX, value)) for value in listed], dtype=np.int64)
+
+
+def codes(values: Iterable[int]) -> Codes:
+    """An int32 array."""
+    return np.array(list(values), dtype=np.int32)
+
+
+def _narrow(value: int) -> int:
+    return max(-(2**31) + 1, min(2**31 - 1, value))
+
+
+def _traced(rows: list[Traced], words: Dictionary) -> TracedColumns:
+    code = words.code
+    return TracedColumns(
+        seq=ints(row.seq for row in rows),
+        lo=ints(row.span.lo for row in rows),
+        hi=ints(row.span.hi for row in rows),
+        group=codes(code(row.group) for row in rows),
+        node=codes(code(row.node) for row in rows),
+        incarnation=codes(_narrow(row.incarnation) for row in rows),
+        n=ints(row.n for row in rows),
+        name=codes(code(row.name) for row in rows),
+        term=ints(row.term for row in rows),
+        shell=np.fromiter((row.source == "shell" for row in rows), np.bool_, len(rows)),
+    )
+
+
+def _ops(history: History, words: Dictionary) -> OpColumns:
+    number = {"ok": 0, "fail": 1, "info": 2}
+    invokes = history.of(Invoke)
+    returns: dict[int, Return] = {}
+    for back in history.of(Return):
+        returns.setdefault(back.op, back)
+    backs: list[Any] = [returns.get(invoke.op) for invoke in invokes]
+    code = words.code
+    return OpColumns(
+        op=ints(row.op for row in invokes),
+        seq=ints(row.seq for row in invokes),
+        process=codes(_narrow(row.process) for row in invokes),
+        f=codes(code(row.f) for row in invokes),
+        target=codes(code(row.target) for row in invokes),
+        invoked=ints(row.t for row in invokes),
+        returned=ints(-1 if back is None else back.t for back in backs),
+        return_seq=ints(-1 if back is None else back.seq for back in backs),
+        status=codes(3 if back is None else number[back.status] for back in backs),
+    )
+
+
+# --- questions that several checkers ask ------------------------------------------------------------------------
+
+
+def identities(obs: ObservedColumns) -> Codes:
+    """One code for each (group, node, incarnation), row by row."""
+    if not len(obs):
+        return obs.node
+    packed = (obs.group.astype(np.int64) << 48) ^ (obs.node.astype(np.int64) << 32) ^ obs.incarnation
+    starts = changes(packed)
+    _, inverse = np.unique(packed[starts], return_inverse=True)
+    if len(starts) == len(packed):
+        return inverse.astype(np.int32)
+    repeated: Codes = np.repeat(inverse, np.diff(np.append(starts, len(packed)))).astype(np.int32)
+    return repeated
+
+
+def changes(*arrays: NDArray[Any]) -> Ints:
+    """Positions at which any of these equally long arrays differs from the row before (0 included)."""
+    length = len(arrays[0])
+    if length == 0:
+        return np.zeros(0, dtype=np.int64)
+    differs = np.zeros(length, dtype=np.bool_)
+    differs[0] = True
+    for array in arrays:
+        differs[1:] |= array[1:] != array[:-1]
+    return np.flatnonzero(differs)
+
+
+def node_order(obs: ObservedColumns) -> Ints:
+    """A stable order of the rows by (group, node, incarnation), then as asked."""
+    who = identities(obs)
+    order = np.argsort(who.astype(np.int16) if len(who) and who.max() < 2**15 else who, kind="stable")
+    lo = obs.lo[order]
+    same = who[order][1:] == who[order][:-1]
+    if bool(np.any(same & (lo[1:] < lo[:-1]))):
+        order = np.lexsort((obs.hi, obs.lo, who))
+    return order
+
+
+def told_at_once(obs: ObservedColumns) -> Bools:
+    """Rows whose role, leader and vote certainly belong to their term.
+
+    Either the system gave them as one atom, or the same process told the same term before and after.
+    """
+    if bool(obs.atomic.all()):
+        return obs.atomic
+    sure = obs.atomic.copy()
+    order = node_order(obs)
+    who, term = identities(obs)[order], obs.term[order]
+    lo, hi = obs.lo[order], obs.hi[order]
+    if len(order) > 2:
+        same = (who[1:] == who[:-1]) & (term[1:] == term[:-1]) & (hi[:-1] <= lo[1:])
+        middle = np.zeros(len(order), dtype=np.bool_)
+        middle[1:-1] = same[:-1] & same[1:]
+        sure[order[middle]] = True
+    return sure
