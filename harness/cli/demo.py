@@ -1,0 +1,28 @@
+"""``dethrone demo``: one election is proven safe, another is not."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from harness.cli import flags
+from harness.report import demonstration
+
+
+@click.command()
+@click.option("--seed", type=click.IntRange(min=0), help="what both runs are drawn from [default: drawn, and printed]")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="where both run directories go")
+@click.option("--on", "backend", default="docker", show_default=True, help="where hosts come from")
+@click.option("--base", help="image to build the hosts' image from")
+@flags.json_flag
+@flags.level_flags
+def demo(
+    *, seed: int | None, out: Path | None, backend: str, base: str | None, as_json: bool, quiet: bool, verbose: int
+) -> None:
+    """Run raft under partitions, kills, pauses and clock steps (must pass), then nacos (must fail)."""
+    screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
+    value = demonstration.show(screen, seed=seed, out=out, backend=backend, base=base)
+    screen.result(value)
+    sys.exit(value["exit_code"])

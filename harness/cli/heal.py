@@ -1,0 +1,36 @@
+"""``dethrone heal``: undo what a killed run left behind."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import msgspec
+
+from harness.cli import flags
+from harness.engine.model import EXIT_PASS, EXIT_TROUBLE, JSON_SCHEMA
+
+
+@click.command()
+@click.option("--all", "kept", is_flag=True, help="also clusters that were kept with --keep-cluster")
+@click.option("--dry-run", is_flag=True, help="only say what would be undone")
+@flags.json_flag
+def heal(*, kept: bool, dry_run: bool, as_json: bool) -> None:
+    """Heal and remove hosts, networks and rules of runs whose harness is gone. Live runs are not disturbed."""
+    from harness.engine import heal as engine
+
+    screen = flags.screen(as_json=as_json)
+    report = engine.heal(dry_run=dry_run, kept=kept, progress=screen.say)
+    code = EXIT_TROUBLE if report.left and not dry_run else EXIT_PASS
+    if not report.healed and not report.left:
+        screen.say("nothing was left behind")
+    if report.healed:
+        screen.say(f"healed: {', '.join(report.healed)}")
+    if report.skipped_live:
+        screen.say(f"live, not touched: {', '.join(report.skipped_live)}")
+    if report.skipped_kept:
+        screen.say(f"kept on purpose, not touched (see --all): {', '.join(report.skipped_kept)}")
+    if report.left:
+        screen.say(f"{'would be healed' if dry_run else 'still left'}: {', '.join(report.left)}", level=-1)
+    screen.result({"schema": JSON_SCHEMA, "command": "heal", **msgspec.to_builtins(report), "exit_code": code})
+    sys.exit(code)

@@ -1,0 +1,28 @@
+"""``dethrone list …``: what there is to choose from, and which distribution it comes from."""
+
+from __future__ import annotations
+
+import click
+
+from harness.cli import flags
+from harness.engine.model import JSON_SCHEMA
+from harness.report import catalogue
+
+
+@click.command(name="list")
+@click.argument("what", type=click.Choice(sorted(catalogue.KINDS)))
+@click.option("--system", help="only the variants of this system")
+@flags.json_flag
+def listing(*, what: str, system: str | None, as_json: bool) -> None:
+    """List systems, faults, checkers, workloads, backends, variants or strategies."""
+    screen = flags.screen(as_json=as_json)
+    headers, rows = catalogue.KINDS[what](system)
+    screen.table(headers, rows)
+    screen.result(
+        {
+            "schema": JSON_SCHEMA,
+            "command": "list",
+            "what": what,
+            "rows": [dict(zip(headers, row, strict=True)) for row in rows],
+        }
+    )

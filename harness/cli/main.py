@@ -1,0 +1,158 @@
+"""The ``dethrone`` command: its verbs, its exit codes, and what becomes of every error.
+
+Promises: a deliberate error is told in four parts on stderr and exits with its own code; wrong usage exits 64; anything
+unexpected exits 3 with a short message and a file that holds the traceback; with ``--json`` stdout still carries one
+object. Leaves out what the verbs do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness.cli.campaign import campaign
+from harness.cli.check import check
+from harness.cli.demo import demo
+from harness.cli.doctor import doctor
+from harness.cli.heal import heal
+from harness.cli.listing import listing
+from harness.cli.report import report
+from harness.cli.run import run
+from harness.core.errors import HarnessError
+from harness.core.ledger import state_dir
+from harness.engine import shadow
+from harness.engine.model import EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_USAGE
+from harness.report import machine
+from harness.report.terminal import complain, output
+
+EXIT_CODES = """\b
+Exit codes:
+  0    pass
+  1    violation: a safety or liveness property was broken, with its proof
+  2    unknown, or too little evidence to pass
+  3    trouble of the harness, or something could not be healed
+  64   wrong usage; nothing was started
+  130  interrupted; everything was healed and kept
+Several at once: 3 > 1 > 130 > 2 > 0."""
+
+
+class Dethrone(click.Group):
+    """The group, with our own ways to end."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: FBT001, FBT002 - click's own signature
+        **extra: Any,
+    ) -> Any:
+        """Run and exit; ``standalone_mode=False``: click's own behaviour, for embedding."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        words = list(sys.argv[1:] if args is None else args)
+        sys.exit(self._carry_out(words, prog_name or "dethrone", complete_var, extra))
+
+    def _carry_out(self, words: list[str], prog_name: str, complete_var: str | None, extra: dict[str, Any]) -> int:
+        as_json = "--json" in words
+        debug = "--debug" in words or bool(os.environ.get("DETHRONE_DEBUG"))
+        try:
+            code = super().main(words, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.exceptions.Exit as end:
+            return end.exit_code
+        except click.Abort:
+            return _told("interrupted", EXIT_INTERRUPTED, as_json=as_json)
+        except click.ClickException as error:
+            return _usage(error, as_json=as_json)
+        except HarnessError as error:
+            complain(error)
+            if debug:
+                traceback.print_exc()
+            return _object(error, error.what, error.exit_code, as_json=as_json)
+        except KeyboardInterrupt:
+            return _told("interrupted", EXIT_INTERRUPTED, as_json=as_json)
+        except BrokenPipeError:
+            # whoever read our stdout left: keep the interpreter from complaining at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return EXIT_TROUBLE
+        except Exception as error:  # noqa: BLE001 - the last line of defence
+            return _unexpected(error, as_json=as_json, debug=debug)
+        return code if isinstance(code, int) else 0
+
+
+@click.group(
+    cls=Dethrone,
+    epilog=EXIT_CODES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+@click.version_option(version("dethrone"), prog_name="dethrone")
+@click.option("--debug", is_flag=True, help="print tracebacks (also: DETHRONE_DEBUG=1)")
+def main(*, debug: bool) -> None:
+    """Break real nodes' network, clocks and lives, and prove whether their leader election stays safe and live."""
+    del debug  # read from the words themselves, so that it also covers errors in them
+    shadow.refuse()
+
+
+for verb in (run, check, campaign, report, listing, doctor, heal, demo):
+    main.add_command(verb)
+
+
+def _usage(error: click.ClickException, *, as_json: bool) -> int:
+    message = error.format_message()
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(message, err=True)
+        message = "a verb is needed"
+    elif context is not None:
+        complain(message, hint=f"{context.command_path} --help   ({' '.join(context.get_usage().split())})")
+    else:
+        complain(message)
+    return _object(None, message, EXIT_USAGE, as_json=as_json)
+
+
+def _told(message: str, code: int, *, as_json: bool) -> int:
+    complain(message)
+    return _object(None, message, code, as_json=as_json)
+
+
+def _object(error: HarnessError | None, message: str, code: int, *, as_json: bool) -> int:
+    if as_json:
+        output(machine.encode(machine.error_object(error, message=message, exit_code=code)))
+    return code
+
+
+def _unexpected(error: Exception, *, as_json: bool, debug: bool) -> int:
+    message = f"unexpected {type(error).__name__}: {error}"
+    if debug:
+        traceback.print_exc()
+        complain(message)
+    else:
+        complain(message, hint=f"this is a bug of dethrone; the traceback is in {_keep_traceback()}, or use --debug")
+    return _object(None, message, EXIT_TROUBLE, as_json=as_json)
+
+
+def _keep_traceback() -> str:
+    text = traceback.format_exc()
+    for directory in (state_dir() / "crashes", Path(tempfile.gettempdir())):
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(
+                "w", prefix="dethrone-", suffix=".txt", dir=directory, delete=False, encoding="utf-8"
+            ) as file:
+                file.write(text)
+            return file.name
+        except OSError:
+            continue
+    return "no file (no directory can be written)"
+
+
+if __name__ == "__main__":
+    main()

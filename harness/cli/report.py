@@ -1,0 +1,27 @@
+"""``dethrone report DIR``: draw a run's report again from its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from harness.cli import flags
+from harness.report import machine, redraw
+from harness.report.terminal import output
+
+
+@click.command()
+@click.argument("directory", type=click.Path(exists=True, path_type=Path), metavar="DIR|FILE")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="write the page here instead")
+@click.option("--open", "show", is_flag=True, help="open it in the browser")
+@flags.json_flag
+def report(*, directory: Path, out: Path | None, show: bool, as_json: bool) -> None:
+    """Draw the report of a run directory (or of a history file alone) and print its path."""
+    files, path = redraw.redraw(directory, out)
+    if as_json:
+        output(machine.encode(redraw.as_object(files, path)))
+    else:
+        output(str(path))
+    if show:
+        click.launch(path.resolve().as_uri())

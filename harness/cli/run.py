@@ -1,0 +1,55 @@
+"""``dethrone run SYSTEM``: one run, its verdict and its reports."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from harness.cli import flags, settings
+from harness.engine.model import JSON_SCHEMA
+from harness.report import machine, session
+from harness.report.terminal import output
+
+
+@click.command()
+@click.argument("system")
+@flags.run_flags()
+@flags.output_flags
+@flags.level_flags
+@click.option("--dry-run", is_flag=True, help="draw and print the plan; touch no host")
+@click.option("--show-config", is_flag=True, help="print the merged configuration and stop")
+def run(
+    *,
+    system: str,
+    given: Mapping[str, settings.Given],
+    as_json: bool,
+    junit_xml: Path | None,
+    github: bool,
+    quiet: bool,
+    verbose: int,
+    dry_run: bool,
+    show_config: bool,
+) -> None:
+    """Run SYSTEM under faults and judge what it did."""
+    screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
+    if show_config:
+        merged = {key: {"value": one.value, "origin": one.origin} for key, one in given.items()}
+        screen.result({"schema": JSON_SCHEMA, "command": "show-config", "config": merged})
+        if not as_json:
+            output(settings.show(given))
+        return
+    options = settings.run_options(system, given)
+    if dry_run:
+        from harness.engine import runner
+
+        plan = runner.dry_run(options)
+        screen.plan(plan)
+        screen.result({"schema": JSON_SCHEMA, "command": "dry-run", "seed": plan.seed, "plan": plan})
+        return
+    done = session.run_and_report(options, screen, junit_xml=junit_xml, github=github)
+    flags.print_annotations(done.annotations, as_json=as_json)
+    screen.result(machine.run_object(done.result, done.files, report=done.report))
+    sys.exit(done.result.exit_code)

@@ -1,0 +1,323 @@
+"""What a run is asked to be, from four places: flag > environment (DETHRONE_…) > dethrone.toml > default.
+
+Promises: every key is spelled as its flag; an unknown key or a value of the wrong form is a ConfigError that names its
+place and the nearest key; ``set`` is merged knob by knob. Leaves out whether names of systems, faults and knobs exist:
+the engine knows.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import msgspec
+
+from harness.core.duration import parse_duration
+from harness.core.errors import ConfigError
+from harness.engine.model import RunOptions
+
+FILE = "dethrone.toml"
+SECTION = "run"
+ENV_PREFIX = "DETHRONE_"
+NODES_MAX = 99
+_SEEDS_MAX = 100_000
+_OTHER_ENV = frozenset({"DETHRONE_STATE_DIR"})
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """One key: how its words are read, and what it is in one line. ``example`` is shown when reading fails."""
+
+    name: str
+    read: Callable[[Any], Any]
+    example: str
+    about: str
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """A value and where it came from: ``flag``, ``DETHRONE_NODES``, ``dethrone.toml`` or ``default``."""
+
+    value: Any
+    origin: str
+
+
+def _whole(lowest: int, highest: int) -> Callable[[Any], int]:
+    def read(raw: Any) -> int:
+        try:
+            value = int("" if isinstance(raw, bool | float) else raw)
+        except (ValueError, TypeError):
+            raise ValueError("a whole number is needed") from None
+        if not lowest <= value <= highest:
+            raise ValueError(f"it must be from {lowest} to {highest}")
+        return value
+
+    return read
+
+
+def _duration(raw: Any) -> str:
+    try:
+        value = parse_duration(raw if isinstance(raw, str) else "")
+    except ConfigError as error:
+        raise ValueError(error.cause) from error
+    if value == 0:
+        raise ValueError("it must be longer than nothing")
+    return str(raw).strip()
+
+
+def _words(raw: Any) -> tuple[str, ...]:
+    parts = raw.split(",") if isinstance(raw, str) else raw
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+        raise ValueError("words with commas between them are needed")
+    out = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+    return () if out == ("none",) else out
+
+
+def _knobs(raw: Any) -> dict[str, str]:
+    if isinstance(raw, Mapping):
+        return {str(key): _knob_text(value) for key, value in raw.items()}
+    parts = [part for part in raw.split(",") if part] if isinstance(raw, str) else list(raw)
+    out = {}
+    for part in parts:
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip():
+            raise ValueError(f"{part!r} is not knob=value")
+        out[name.strip()] = value.strip()
+    return out
+
+
+def _knob_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float | str):
+        return str(value)
+    raise ValueError("a knob's value is a word or a number")
+
+
+def _text(raw: Any) -> str:
+    if not isinstance(raw, str) or not raw.strip():
+        raise ValueError("a word is needed")
+    return raw.strip()
+
+
+def _flag(raw: Any) -> bool:
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if isinstance(raw, bool):
+        return raw
+    if isinstance(raw, str) and raw.lower() in words:
+        return words[raw.lower()]
+    raise ValueError("true or false is needed")
+
+
+def _clients(raw: Any) -> str:
+    text = str(raw)
+    if isinstance(raw, bool) or not re.fullmatch(r"[1-9]\d{0,4}n?|n", text):
+        raise ValueError("a number, or a multiple of the number of nodes, is needed")
+    return text
+
+
+def _fail_on(raw: Any) -> str:
+    if raw not in ("unknown", "violation"):
+        raise ValueError("unknown or violation is needed")
+    return str(raw)
+
+
+def _setting(name: str, read: Callable[[Any], Any], example: str, about: str) -> Setting:
+    return Setting(name=name, read=read, example=example, about=about)
+
+
+SETTINGS: dict[str, Setting] = {
+    setting.name: setting
+    for setting in (
+        _setting("nodes", _whole(1, NODES_MAX), "5", "number of nodes [default: 5]"),
+        _setting("on", _text, "docker", "where hosts come from: see `list backends` [default: docker]"),
+        _setting("faults", _words, "partition,kill", "fault kinds, or `none` [default: the system's]"),
+        _setting("workload", _text, "log", "what clients do: see `list workloads` [default: the system's]"),
+        _setting("strategy", _text, "random", "how schedules are drawn: see `list strategies` [default: random]"),
+        _setting("time-limit", _duration, "60s", "length of the faults' phase [default: the system's]"),
+        _setting("seed", _whole(0, 2**63 - 1), "7", "what chance is drawn from [default: drawn, and printed]"),
+        _setting("nemesis-interval", _duration, "5s", "from fault to fault [default: the system's]"),
+        _setting("set", _knobs, "time_factor=0.1", "a knob of the system; repeatable"),
+        _setting("profile", _text, "raft-paper", "a named set of knobs: see `list systems`"),
+        _setting("variant", _text, "vote-twice", "a planted bug: see `list variants`"),
+        _setting("concurrency", _clients, "2n", "client processes; 2n: twice the nodes [default: the workload's]"),
+        _setting("rate", _whole(0, 10**6), "100", "operations a second; 0: as fast as answered"),
+        _setting("out", _text, "runs/a", "the run directory; must not hold anything yet"),
+        _setting("base", _text, "debian:12-slim", "image to build the hosts' image from"),
+        _setting("schedule", _text, "schedule.planned.json", "a stored schedule instead of a drawn one"),
+        _setting("fail-on", _fail_on, "violation", "what makes the exit code: unknown [default] or violation"),
+        _setting("keep-cluster", _flag, "true", "leave the hosts up at the end (`heal` removes them)"),
+        _setting("first-failure", _flag, "true", "end at the first certain safety finding [default: the system's]"),
+    )
+}
+DEFAULTS: dict[str, Any] = {
+    "nodes": 5,
+    "on": "docker",
+    "strategy": "random",
+    "fail-on": "unknown",
+    "keep-cluster": False,
+}
+
+
+def merge(flags: Mapping[str, Any], env: Mapping[str, str], path: Path | None) -> dict[str, Given]:
+    """Key → value and origin. ``flags``: only what was given. ``path``: None: ``dethrone.toml`` if it is there."""
+    layers: list[tuple[str, Mapping[str, Any], Callable[[str], str]]] = [
+        ("default", DEFAULTS, lambda _: "default"),
+        ("file", read_file(path), lambda _: str(path or FILE)),
+        ("env", _from_env(env), env_name),
+        ("flag", flags, lambda key: f"--{key}"),
+    ]
+    out: dict[str, Given] = {}
+    for layer, values, origin in layers:
+        for key, raw in values.items():
+            value = read(key, raw, where=origin(key))
+            if key == "set" and key in out:
+                value = {**out[key].value, **value}
+            out[key] = Given(value=value, origin="flag" if layer == "flag" else origin(key))
+    return out
+
+
+def read(key: str, raw: Any, *, where: str) -> Any:
+    """One value. ConfigError tells the key, its place and an example."""
+    setting = SETTINGS[key]
+    try:
+        return setting.read(raw)
+    except ValueError as error:
+        raise ConfigError(
+            f"{raw!r} is no value for {key}",
+            where=where,
+            cause=str(error),
+            next_step=f"write {key} like {setting.example}",
+        ) from error
+
+
+def read_file(path: Path | None) -> dict[str, Any]:
+    """The ``[run]`` table of the file, keys spelled with dashes."""
+    if path is None and not Path(FILE).is_file():
+        return {}
+    place = path or Path(FILE)
+    try:
+        content = tomllib.loads(place.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration: {error.strerror}", where=str(place)) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the configuration is not TOML: {error}", where=str(place)) from error
+    for key in content:
+        if key != SECTION:
+            raise unknown_key(key, [SECTION], where=str(place))
+    table = content.get(SECTION, {})
+    if not isinstance(table, dict):
+        raise ConfigError("[run] must be a table", where=str(place), next_step="write [run], then keys like nodes = 5")
+    out = {}
+    for key, value in table.items():
+        name = key.replace("_", "-")
+        if name not in SETTINGS:
+            raise unknown_key(key, SETTINGS, where=f"{place}: [{SECTION}]")
+        out[name] = value
+    return out
+
+
+def unknown_key(key: str, known: Sequence[str] | Mapping[str, Any], *, where: str) -> ConfigError:
+    """The error for a key that does not exist, with the nearest one that does."""
+    near = difflib.get_close_matches(key, list(known), n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return ConfigError(f"unknown key {key!r}", where=where, next_step=f"{hint}known: {', '.join(known)}")
+
+
+def env_name(key: str) -> str:
+    """``DETHRONE_TIME_LIMIT`` for ``time-limit``."""
+    return ENV_PREFIX + key.upper().replace("-", "_")
+
+
+def misspelt_env(env: Mapping[str, str]) -> list[str]:
+    """Variables that look like ours and are none, each with the one that was probably meant."""
+    known = {env_name(key) for key in SETTINGS} | _OTHER_ENV
+    out = []
+    for name in sorted(env):
+        if name.startswith(ENV_PREFIX) and name not in known:
+            near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.85)
+            if near:
+                out.append(f"{name} is not read; did you mean {near[0]}?")
+    return out
+
+
+def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
+    """The engine's options."""
+    value: dict[str, Any] = {key: one.value for key, one in given.items()}
+
+    def ns(key: str) -> int | None:
+        return parse_duration(value[key]) if key in value else None
+
+    def path(key: str) -> Path | None:
+        return Path(value[key]) if key in value else None
+
+    return RunOptions(
+        system=system,
+        nodes=value["nodes"],
+        backend=value["on"],
+        faults=value.get("faults"),
+        workload=value.get("workload"),
+        strategy=value["strategy"],
+        time_limit_ns=ns("time-limit"),
+        seed=value.get("seed"),
+        nemesis_interval_ns=ns("nemesis-interval"),
+        settings=value.get("set", {}),
+        profile=value.get("profile"),
+        variant=value.get("variant"),
+        rate_per_s=value.get("rate"),
+        processes=clients(value["concurrency"], nodes=value["nodes"]) if "concurrency" in value else None,
+        out=path("out"),
+        base=value.get("base"),
+        keep_cluster=value["keep-cluster"],
+        stop_at_first_failure=value.get("first-failure"),
+        schedule=path("schedule"),
+        fail_on=cast("Literal['unknown', 'violation']", value["fail-on"]),
+    )
+
+
+def clients(text: str, *, nodes: int) -> int:
+    """``10`` → 10; ``2n`` → twice the nodes; ``n`` → the nodes."""
+    if text.endswith("n"):
+        return int(text[:-1] or "1") * nodes
+    return int(text)
+
+
+def seeds(text: str) -> tuple[int, ...]:
+    """``0..9``, ``7``, ``1,5,8..12``: the seeds in order, each once. ConfigError."""
+    out: dict[int, None] = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,18})(?:\.\.(\d{1,18}))?\s*", part)
+        if match is None or (match[2] is not None and int(match[2]) < int(match[1])):
+            raise ConfigError(f"{text!r} names no seeds", where="--seeds", next_step="write 0..9 or 1,5,8..12")
+        lo, hi = int(match[1]), int(match[2] or match[1])
+        if hi - lo + len(out) >= _SEEDS_MAX:
+            raise ConfigError(f"more than {_SEEDS_MAX} seeds", where="--seeds", next_step="make several campaigns")
+        out.update(dict.fromkeys(range(lo, hi + 1)))
+    return tuple(out)
+
+
+def show(given: Mapping[str, Given]) -> str:
+    """The merged configuration as a dethrone.toml, each key with its origin."""
+    lines = [f"[{SECTION}]"]
+    for key, setting in SETTINGS.items():
+        if key in given and key != "set":
+            lines.append(f"{key} = {_toml(given[key].value)}  # {given[key].origin}")
+        elif key != "set":
+            lines.append(f"# {key} = {_toml(setting.example)}  (not set: {setting.about})")
+    if "set" in given:
+        lines += ["", f"[{SECTION}.set]  # {given['set'].origin}"]
+        lines += [f"{_toml(key)} = {_toml(value)}" for key, value in sorted(given["set"].value.items())]
+    return "\n".join(lines)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_toml(part) for part in value) + "]"
+    # JSON's strings, numbers and booleans are TOML's
+    return msgspec.json.encode(value).decode()
+
+
+def _from_env(env: Mapping[str, str]) -> dict[str, str]:
+    return {key: env[env_name(key)] for key in SETTINGS if env.get(env_name(key))}

@@ -1,0 +1,120 @@
+"""What is installed: systems, faults, checkers … as tables of words, plug-ins of others included.
+
+Promises: a plug-in that cannot be loaded is a row that says why, never absent and never the end of the list.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from harness.core import registry
+from harness.core.duration import show_duration
+from harness.core.errors import HarnessError
+from harness.core.protocols import No
+
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+
+def _rows(group: str, columns: int, describe: Callable[[str, Any], Sequence[Sequence[str]]]) -> list[tuple[str, ...]]:
+    """A row (or several) a plug-in: its name, ``columns`` of words, its origin."""
+    out: list[tuple[str, ...]] = []
+    for name, point in registry.names(group).items():
+        try:
+            described = describe(name, registry.load(group, name))
+        except (HarnessError, AttributeError) as error:
+            first = str(error).splitlines()[0]
+            described = [(name, f"cannot be used: {first}", *("" for _ in range(columns - 1)))]
+        out += [(*row, registry.origin(point)) for row in described]
+    return out
+
+
+def systems(_: str | None = None) -> Table:
+    """Name, profiles, default run, operations."""
+
+    def describe(name: str, system: Any) -> list[tuple[str, ...]]:
+        default = system.defaults()
+        run = f"{', '.join(default.faults)} under {default.workload}, {show_duration(default.time_limit_ns)}"
+        return [(name, ", ".join(system.profiles()), run, ", ".join(sorted(system.operations())) or "none")]
+
+    return ("system", "profiles", "default run", "operations", "from"), _rows(registry.SYSTEMS, 3, describe)
+
+
+def variants(system: str | None = None) -> Table:
+    """Planted bugs, a row each; of one system or of all."""
+    if system is not None and system not in registry.names(registry.SYSTEMS):
+        raise registry.unknown_name("system", system, registry.names(registry.SYSTEMS))
+
+    def describe(name: str, found: Any) -> list[tuple[str, ...]]:
+        return [(name, variant, text) for variant, text in found.variants().items()]
+
+    rows = _rows(registry.SYSTEMS, 2, describe)
+    return ("system", "variant", "what it does wrong", "from"), [row for row in rows if system in (None, row[0])]
+
+
+def faults(_: str | None = None) -> Table:
+    """Kind, what it does, what hosts must be able to do."""
+
+    def describe(name: str, fault: Any) -> list[tuple[str, ...]]:
+        return [(name, fault.summary(), ", ".join(sorted(fault.needs())) or "nothing")]
+
+    return ("fault", "what it does", "needs", "from"), _rows(registry.FAULTS, 2, describe)
+
+
+def checkers(_: str | None = None) -> Table:
+    """Name, kind, event channels it needs."""
+
+    def describe(name: str, checker: Any) -> list[tuple[str, ...]]:
+        return [(name, checker.kind, ", ".join(sorted(checker.needs)), first_line(checker))]
+
+    return ("checker", "kind", "needs", "what it proves", "from"), _rows(registry.CHECKERS, 3, describe)
+
+
+def workloads(_: str | None = None) -> Table:
+    """Name, operations it needs, its default rate."""
+
+    def describe(name: str, workload: Any) -> list[tuple[str, ...]]:
+        needs = ", ".join(sorted(workload.needs())) or "none"
+        return [(name, needs, f"{workload.processes(5)} clients, {workload.rate_per_s()} ops/s on 5 nodes")]
+
+    return ("workload", "operations", "default", "from"), _rows(registry.WORKLOADS, 2, describe)
+
+
+def backends(_: str | None = None) -> Table:
+    """Name, and whether it can be used here now."""
+
+    def describe(name: str, backend: Any) -> list[tuple[str, ...]]:
+        found = backend.available()
+        if isinstance(found, No):
+            return [(name, "no", ": ".join(part for part in (found.why, found.what_to_do) if part))]
+        return [(name, "yes", "")]
+
+    return ("backend", "usable", "why not, and what to do", "from"), _rows(registry.BACKENDS, 2, describe)
+
+
+def strategies(_: str | None = None) -> Table:
+    """Name and one line."""
+
+    def describe(name: str, strategy: Any) -> list[tuple[str, ...]]:
+        return [(name, first_line(strategy))]
+
+    return ("strategy", "how it draws", "from"), _rows(registry.STRATEGIES, 1, describe)
+
+
+def first_line(thing: Any) -> str:
+    """The first paragraph of its module's docstring: one noun, one module."""
+    module = sys.modules.get(type(thing).__module__)
+    text = ((module.__doc__ if module else None) or type(thing).__doc__ or "").strip()
+    return " ".join(text.split("\n\n")[0].split())
+
+
+KINDS: dict[str, Callable[[str | None], Table]] = {
+    "systems": systems,
+    "faults": faults,
+    "checkers": checkers,
+    "workloads": workloads,
+    "backends": backends,
+    "variants": variants,
+    "strategies": strategies,
+}

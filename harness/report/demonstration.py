@@ -1,0 +1,140 @@
+"""The demonstration: ``raft`` under four kinds of faults must pass, ``nacos`` under a drawn schedule must not.
+
+Promises: nothing is scripted; what did not go as told is said, with exit code 1; harness trouble is said as such, with
+exit code 3. A run whose only doubt is a noisy host is repeated once with its seed; a nacos run without a finding is
+followed by the next drawn seed, ``TRIES`` in all.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.text import Text
+
+from harness.core.clock import SECOND
+from harness.core.rng import Rng
+from harness.engine.model import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE, EXIT_VIOLATION, JSON_SCHEMA, RunOptions
+from harness.report import machine
+from harness.report.session import Done, run_and_report
+from harness.report.terminal import Screen
+
+TRIES = 3
+RAFT_LIMIT_NS = 45 * SECOND
+NACOS_LIMIT_NS = 75 * SECOND
+PROOFS = ("one-leader-per-term", "one-vote-per-term")
+
+
+def show(screen: Screen, *, seed: int | None, out: Path | None, backend: str, base: str | None) -> dict[str, Any]:
+    """Both runs, and what they came to, as the ``--json`` object."""
+    seed = secrets.randbelow(2**31) if seed is None else seed
+    rng = Rng(seed)
+    say = _sayer(screen)
+    say(f"Part 1 of 2: raft under partitions, kills, pauses and clock steps. It must pass. (demo seed {seed})")
+    safe = RunOptions(
+        system="raft",
+        backend=backend,
+        base=base,
+        faults=("partition", "kill", "pause", "clock"),
+        time_limit_ns=RAFT_LIMIT_NS,
+        seed=rng.stream("raft").below(2**31),
+        out=None if out is None else out / "raft",
+    )
+    raft = run_and_report(safe, screen)
+    if raft.result.exit_code != EXIT_TROUBLE and raft.result.judgement and raft.result.judgement.host_noise:
+        say("This machine was too noisy to judge; once more with the same seed.")
+        raft = run_and_report(_again(safe, out, "raft-again"), screen)
+    parts = [_part("raft", "pass", raft, as_told=_passed(raft))]
+    if raft.result.exit_code not in (EXIT_TROUBLE, EXIT_INTERRUPTED):
+        parts.append(_nacos(screen, say, rng.stream("nacos"), out=out, backend=backend, base=base))
+    return _close(say, seed, parts)
+
+
+def _nacos(
+    screen: Screen, say: Callable[[str], None], rng: Rng, *, out: Path | None, backend: str, base: str | None
+) -> dict[str, Any]:
+    say("Part 2 of 2: nacos, its default run, until its first certified finding. It must fail.")
+    for attempt in range(1, TRIES + 1):
+        options = RunOptions(
+            system="nacos",
+            backend=backend,
+            base=base,
+            time_limit_ns=NACOS_LIMIT_NS,
+            seed=rng.below(2**31),
+            stop_at_first_failure=True,
+            out=None if out is None else out / f"nacos-{attempt}",
+        )
+        done = run_and_report(options, screen)
+        if _proven(done):
+            return _part("nacos", "fail", done, as_told=True)
+        if done.result.exit_code in (EXIT_TROUBLE, EXIT_INTERRUPTED) or attempt == TRIES:
+            break
+        say(f"Seed {done.result.seed} ended without a finding (try {attempt} of {TRIES}); the next drawn seed.")
+    return _part("nacos", "fail", done, as_told=False)
+
+
+def _passed(done: Done) -> bool:
+    return done.result.exit_code == EXIT_PASS
+
+
+def _proven(done: Done) -> bool:
+    judgement = done.result.judgement
+    return judgement is not None and any(
+        verdict.checker in PROOFS and verdict.outcome == "fail" for verdict in judgement.verdicts
+    )
+
+
+def _again(options: RunOptions, out: Path | None, name: str) -> RunOptions:
+    return msgspec.structs.replace(options, out=None if out is None else out / name)
+
+
+def _part(system: str, told: str, done: Done, *, as_told: bool) -> dict[str, Any]:
+    return {
+        "told": told,
+        "as_told": as_told,
+        "system": system,
+        **machine.run_object(done.result, done.files, report=done.report),
+    }
+
+
+def _close(say: Callable[[str], None], seed: int, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    codes = {part["exit_code"] for part in parts}
+    as_told = len(parts) == 2 and all(part["as_told"] for part in parts)
+    trouble = [line for part in parts for line in part["trouble"]]
+    if EXIT_TROUBLE in codes:
+        code = EXIT_TROUBLE
+        say("The harness itself was in trouble; this says nothing about either system:")
+        for line in trouble:
+            say(f"  {line}")
+    elif EXIT_INTERRUPTED in codes:
+        code = EXIT_INTERRUPTED
+        say("Interrupted.")
+    else:
+        code = EXIT_PASS if as_told else EXIT_VIOLATION
+        say("Both went as told." if as_told else "This did NOT go as told:")
+    for part in parts:
+        say(
+            f"  {part['system']:<6} told {part['told']}, came to {part['verdict']}  seed {part['seed']}  "
+            f"report {part['report'] or 'none'}"
+        )
+    return {
+        "schema": JSON_SCHEMA,
+        "command": "demo",
+        "verdict": "pass" if code == EXIT_PASS else None if code != EXIT_VIOLATION else "fail",
+        "trouble": trouble,
+        "checkers": {},
+        "run_dir": None,
+        "seed": seed,
+        "exit_code": code,
+        "runs": parts,
+    }
+
+
+def _sayer(screen: Screen) -> Callable[[str], None]:
+    def say(line: str) -> None:
+        screen.say(Text(line, style="bold"), level=-1)
+
+    return say

@@ -1,0 +1,93 @@
+"""GitHub's surfaces: workflow commands that become annotations, and the step summary in Markdown.
+
+Promises: a text can neither end its command nor start another (escaped as the runner unescapes); no more than ten
+annotations a run (GitHub drops the rest) and the last one says what was left out. Leaves out writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.engine.model import Judgement
+from harness.report.rundir import RunFiles
+from harness.report.screens import cluster_words, why
+from harness.report.snippet import picture, proving
+from harness.report.words import verdict_word
+
+ANNOTATIONS_MAX = 10
+_ICONS = {"pass": "✅", "fail": "❌", "unknown": "❔", "n/a": "➖"}
+
+
+def annotation_lines(judgement: Judgement | None, trouble: Sequence[str], *, name: str) -> list[str]:
+    """The lines to print on stdout of a step."""
+    out = [command("error", f"{name}: harness trouble", line) for line in trouble]
+    for verdict in judgement.verdicts if judgement else ():
+        if verdict.outcome == "fail":
+            found = [finding.sentence for finding in verdict.findings if not finding.excused] or [verdict.reason]
+            out += [command("error", f"{name}: {verdict.checker}", sentence) for sentence in found]
+        elif verdict.outcome == "unknown":
+            out.append(command("warning", f"{name}: {verdict.checker} is unknown", verdict.reason))
+    if judgement is not None and judgement.damage:
+        out.append(command("warning", f"{name}: damaged history", judgement.damage))
+    if len(out) > ANNOTATIONS_MAX:
+        hidden = len(out) - ANNOTATIONS_MAX + 1
+        out = [*out[: ANNOTATIONS_MAX - 1], command("warning", name, f"{hidden} more are in the report")]
+    return out
+
+
+def command(level: str, title: str, message: str) -> str:
+    """One workflow command."""
+    return f"::{level} title={_property(title)}::{_data(message)}"
+
+
+def summary(judgement: Judgement | None, files: RunFiles | None, trouble: Sequence[str], *, report: Path | None) -> str:
+    """Markdown for the step summary: verdict, proof, properties."""
+    outcome = judgement.outcome if judgement else None
+    plan = files.plan if files else None
+    title = cluster_words(plan) if plan else "dethrone"
+    word = f"{_ICONS[outcome]} {verdict_word(outcome)}" if outcome else "❔ nothing was judged"
+    lines = [f"### {word} · {cell(title)}", ""]
+    if judgement and judgement.reason:
+        lines += [cell(judgement.reason), ""]
+    lines += [f"- ⚠️ {cell(line)}" for line in trouble]
+    if plan:
+        lines += ["", f"seed `{plan.seed}`"]
+    if report:
+        lines.append(f"report `{report}`")
+    if judgement:
+        lines += _proof(judgement, files)
+        lines += ["", "| property | verdict | why |", "| --- | --- | --- |"]
+        lines += [
+            f"| {cell(v.checker)} | {_ICONS[v.outcome]} {verdict_word(v.outcome)} | {cell(why(v))} |"
+            for v in judgement.verdicts
+        ]
+    return "\n".join(lines) + "\n\n"
+
+
+def _proof(judgement: Judgement, files: RunFiles | None) -> list[str]:
+    out: list[str] = []
+    for verdict in judgement.verdicts:
+        for finding in verdict.findings[:1] if verdict.outcome == "fail" else ():
+            out += ["", f"**{cell(verdict.checker)}**: {cell(finding.sentence)}"]
+            if files is not None:
+                events = [f"{at}  {text}" for _, at, text in proving(files.history, finding.certificate)]
+                drawing = picture(files.history, files.nodes, finding.certificate)
+                out += ["", "~~~~text", *(line.replace("~~~~", "~ ~ ~ ~") for line in [*events, "", *drawing]), "~~~~"]
+    return out
+
+
+def cell(text: str) -> str:
+    """``text`` as one cell of a Markdown table: no markup, no HTML, no new column."""
+    out = text.replace("\\", "\\\\").replace("\r", " ").replace("\n", " ")
+    for character in "|*_`[]#~":
+        out = out.replace(character, "\\" + character)
+    return out.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,87 @@
+"""JUnit XML of one or many runs: a suite a run, a case a property, so that any CI shows which property broke.
+
+Promises: well-formed whatever the texts hold (characters that XML 1.0 forbids are replaced); fail → ``failure``,
+unknown and trouble → ``error``, n/a → ``skipped``; deterministic from the files. Leaves out writing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from xml.etree import ElementTree as ET
+
+import msgspec
+
+from harness.core.verdict import Verdict
+from harness.engine.model import Judgement
+from harness.report.rundir import RunFiles
+from harness.report.snippet import proving
+
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+class Suite(msgspec.Struct, frozen=True, kw_only=True):
+    """One run as CI meets it. ``files`` None: there is no history (it never got that far)."""
+
+    name: str
+    judgement: Judgement | None
+    files: RunFiles | None
+    trouble: Sequence[str] = ()
+
+
+def render(suites: Sequence[Suite]) -> str:
+    """The XML document."""
+    root = ET.Element("testsuites", name="dethrone")
+    totals = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
+    for suite in suites:
+        element = _suite(suite)
+        for key in totals:
+            totals[key] += int(element.get(key, "0"))
+        root.append(element)
+    for key, value in totals.items():
+        root.set(key, str(value))
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _suite(suite: Suite) -> ET.Element:
+    verdicts = suite.judgement.verdicts if suite.judgement else ()
+    seconds = f"{suite.files.history.events[-1].t / 1e9:.3f}" if suite.files and len(suite.files.history) else "0"
+    element = ET.Element("testsuite", name=clean(suite.name), time=seconds)
+    cases = [_case(suite, verdict) for verdict in verdicts]
+    trouble = [*suite.trouble]
+    if suite.judgement is None and not trouble:
+        trouble = ["nothing was judged"]
+    if suite.judgement is not None and suite.judgement.damage:
+        trouble.append(f"the history is damaged: {suite.judgement.damage}")
+    if trouble:
+        case = ET.Element("testcase", classname=clean(suite.name), name="harness")
+        ET.SubElement(case, "error", message=clean(trouble[0]), type="trouble").text = clean("\n".join(trouble))
+        cases.append(case)
+    element.set("tests", str(len(cases)))
+    for key, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        element.set(key, str(sum(case.find(tag) is not None for case in cases)))
+    element.extend(cases)
+    return element
+
+
+def _case(suite: Suite, verdict: Verdict) -> ET.Element:
+    case = ET.Element("testcase", classname=clean(f"{suite.name}.{verdict.kind}"), name=clean(verdict.checker))
+    if verdict.outcome == "fail":
+        lines = []
+        for finding in verdict.findings:
+            lines.append(finding.sentence + (f" (excused: {finding.excused})" if finding.excused else ""))
+            if suite.files is not None:
+                lines += [f"  {at}  {text}" for _, at, text in proving(suite.files.history, finding.certificate)]
+        message = next((finding.sentence for finding in verdict.findings if not finding.excused), verdict.reason)
+        ET.SubElement(case, "failure", message=clean(message), type=verdict.kind).text = clean("\n".join(lines))
+    elif verdict.outcome == "unknown":
+        ET.SubElement(case, "error", message=clean(verdict.reason or "unknown"), type="unknown")
+    elif verdict.outcome == "n/a":
+        ET.SubElement(case, "skipped", message=clean(verdict.reason or "not applicable"))
+    return case
+
+
+def clean(text: str) -> str:
+    """``text`` without the characters that XML 1.0 cannot carry."""
+    return _FORBIDDEN.sub("\ufffd", text)

@@ -1,0 +1,92 @@
+"""A stored history judged again, with all that is shown of it.
+
+Promises: a file that is no history is that path's trouble and hides no other; nothing is written unless asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from harness.core import store
+from harness.core.errors import ConfigError, HarnessError
+from harness.engine.model import EXIT_TROUBLE, Judgement, exit_code
+from harness.report import machine, write
+from harness.report.junit import Suite
+from harness.report.rundir import RunFiles
+from harness.report.terminal import Screen, complain
+
+
+class Rechecked(msgspec.Struct, frozen=True, kw_only=True):
+    """One path's answer. ``error``: why there is none."""
+
+    path: Path
+    judgement: Judgement | None
+    files: RunFiles | None
+    code: int
+    error: HarnessError | None = None
+    report: Path | None = None
+
+    @property
+    def trouble(self) -> tuple[str, ...]:
+        """What kept this path from a plain answer."""
+        if self.error is not None:
+            return (self.error.what + (f" ({self.error.where})" if self.error.where else ""),)
+        return self.judgement.trouble if self.judgement else ()
+
+    def as_object(self) -> dict[str, Any]:
+        """This path's part of the JSON object."""
+        begin = self.files.history.begin if self.files else None
+        return {
+            **machine.judged(self.judgement, self.files),
+            "trouble": list(self.trouble),
+            "exit_code": self.code,
+            "path": str(self.path),
+            "run_dir": str(self.path) if self.path.is_dir() else None,
+            "report": str(self.report) if self.report else None,
+            "seed": begin.seed if begin else None,
+            **machine.planned(self.files.plan if self.files else None),
+        }
+
+    def suite(self) -> Suite:
+        """This path as a JUnit suite."""
+        name = write.name_of(self.files, self.path.name)
+        return Suite(name=name, judgement=self.judgement, files=self.files, trouble=self.trouble)
+
+    def github(self) -> Sequence[str]:
+        """Annotation lines; the step summary is written."""
+        return write.github_lines(self.files, self.trouble, report=self.report, fallback=self.path.name)
+
+
+def check(path: Path, *, fail_on: Literal["unknown", "violation"] = "unknown", update: bool = False) -> Rechecked:
+    """Judge one path again; ``update`` stores the verdict and redraws the report of a directory."""
+    from harness.engine import judge
+
+    try:
+        judgement, plan, history = judge.check_path(path)
+        files = None
+        if history is not None:
+            directory = path if path.is_dir() else None
+            files = RunFiles(directory=directory, history=history, plan=plan, judgement=judgement)
+        report = path / store.REPORT if path.is_dir() and (path / store.REPORT).exists() else None
+        if update and files is not None and path.is_dir():
+            begin = files.history.begin
+            judge.write_verdict(path, judgement, system=begin.system, seed=begin.seed)
+            report = write.write_run(files)
+    except ConfigError:
+        raise
+    except HarnessError as error:
+        return Rechecked(path=path, judgement=None, files=None, code=EXIT_TROUBLE, error=error)
+    code = exit_code(outcome=judgement.outcome, trouble=bool(judgement.trouble), interrupted=False, fail_on=fail_on)
+    return Rechecked(path=path, judgement=judgement, files=files, code=code, report=report)
+
+
+def show(row: Rechecked, screen: Screen) -> None:
+    """The answer for people."""
+    if row.error is not None:
+        complain(row.error)
+        return
+    screen.outcome(None, row.judgement, row.files, row.report)

@@ -1,0 +1,84 @@
+"""A run directory (or a history file alone) read back for its report, forgiving about what is not there.
+
+Promises: what can be read is read; what cannot is said in ``missing``, never raised, except for the history itself.
+Leaves out judging: ``judge`` hands its judgement in where ``verdict.json`` is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.core import store
+from harness.core.errors import HistoryError
+from harness.core.history import History, read_history
+from harness.core.plan import Plan
+from harness.engine.model import Judgement, RunResult
+
+
+class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a report is drawn from. ``run``: ``run.json`` as it stands (versions, times; never in the history)."""
+
+    directory: Path | None
+    history: History
+    plan: Plan | None
+    judgement: Judgement | None
+    run: Mapping[str, Any] = {}
+    missing: tuple[str, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes, in the plan's order; the history's without a plan."""
+        return self.plan.nodes if self.plan is not None else self.history.begin.nodes
+
+
+def read_run(path: Path, judgement: Judgement | None = None) -> RunFiles:
+    """The run in ``path`` (a directory or a history file). HistoryError if there is no readable history."""
+    directory = path if path.is_dir() else None
+    history = read_history(path / store.HISTORY if directory else path)
+    beside = path if directory else path.parent
+    missing: list[str] = []
+    plan = _optional(beside / store.PLAN, Plan, missing)
+    run = _optional(beside / store.RUN, dict, missing) if directory else None
+    if judgement is None:
+        judgement = read_judgement(beside, missing)
+    return RunFiles(
+        directory=directory, history=history, plan=plan, judgement=judgement, run=run or {}, missing=tuple(missing)
+    )
+
+
+def read_judgement(directory: Path, missing: list[str] | None = None) -> Judgement | None:
+    """The stored verdict, None where there is none (yet) or it is damaged."""
+    stored = _optional(directory / store.VERDICT, dict, [] if missing is None else missing)
+    if stored is None:
+        return None
+    try:
+        return msgspec.convert(stored.get("judgement", stored), Judgement)
+    except msgspec.ValidationError as error:
+        if missing is not None:
+            missing.append(f"{store.VERDICT} is damaged: {error}")
+        return None
+
+
+def files_of(result: RunResult) -> RunFiles | None:
+    """The files of a run that just ended; None if it never got as far as a history."""
+    if result.run_dir is None:
+        return None
+    try:
+        return read_run(result.run_dir, result.judgement)
+    except HistoryError:
+        return None
+
+
+def _optional(path: Path, kind: Any, missing: list[str]) -> Any:
+    if not path.exists():
+        missing.append(f"{path.name} is not there")
+        return None
+    try:
+        return store.read_json(path, kind)
+    except HistoryError as error:
+        missing.append(error.what)
+        return None

@@ -1,0 +1,260 @@
+"""What a person reads in a terminal, as rich renderables: first lines, live view, verdicts, failure screen.
+
+Promises: pure; text from outside (node logs, values) is never read as markup. Leaves out printing (``terminal``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from harness.core.duration import show_duration
+from harness.core.plan import Plan
+from harness.core.schedule import PlannedFault
+from harness.core.verdict import Verdict
+from harness.engine.model import CampaignRow, Drawn, Judgement, LiveView
+from harness.report.failover import failovers, summary
+from harness.report.rundir import RunFiles
+from harness.report.snippet import LEGEND, picture, proving
+from harness.report.words import parameters, verdict_word
+
+STYLES = {"pass": "bold green", "fail": "bold red", "unknown": "bold yellow", "n/a": "dim"}
+_ORDER = {"fail": 0, "unknown": 1, "pass": 2, "n/a": 3}
+_KINDS = ("safety", "liveness", "coverage", "metric")
+_FINDINGS_MAX = 3
+_NARROW = frozenset({"verdict", "kind", "time", "usable", "from", "variant", "role", "term", "commit"})
+
+
+def first_lines(drawn: Drawn) -> list[Text]:
+    """Seed, cluster, versions, drawn parameters, run directory."""
+    plan = drawn.plan
+    out = [
+        _row("seed", str(plan.seed)),
+        _row("cluster", cluster_words(plan)),
+        _row(
+            "versions", ", ".join(f"{name} {version}" for name, version in sorted(drawn.versions.items())) or "unknown"
+        ),
+        _row("workload", workload_words(plan)),
+        _row("schedule", schedule_words(plan)),
+    ]
+    if plan.knobs:
+        out.append(_row("knobs", ", ".join(f"{name}={value}" for name, value in sorted(plan.knobs.items()))))
+    out.append(_row("run dir", str(drawn.run_dir)))
+    return out
+
+
+def cluster_words(plan: Plan) -> str:
+    """System, profile, variant, nodes, backend."""
+    variant = f", variant {plan.variant}" if plan.variant else ""
+    return f"{plan.system} (profile {plan.profile}{variant}), {len(plan.nodes)} nodes on {plan.backend}"
+
+
+def workload_words(plan: Plan) -> str:
+    """Workload, clients, rate."""
+    work = plan.workload
+    if not work.processes:
+        return work.name
+    rate = f"{work.rate_per_s} ops/s" if work.rate_per_s else "as fast as answered"
+    return f"{work.name}, {work.processes} clients, {rate}"
+
+
+def schedule_words(plan: Plan) -> str:
+    """How many steps of which faults within which time."""
+    schedule = plan.schedule
+    kinds = ", ".join(schedule.kinds) or "no faults"
+    return f"{len(schedule.steps)} steps of {kinds} within {show_duration(plan.time_limit_ns)} ({schedule.strategy})"
+
+
+def plan_table(plan: Plan) -> RenderableType:
+    """The planned schedule, a row a fault."""
+    table = _table("step", "fault", "victims", "starts after", "held for", "parameters")
+    for number, step in enumerate(plan.schedule.steps):
+        for index, fault in enumerate(step.faults):
+            table.add_row(str(number) if index == 0 else "", *_planned(fault))
+    return table
+
+
+def live(view: LiveView) -> RenderableType:
+    """Nodes × role × term × fault, ops a second, elections."""
+    head = Text.assemble(
+        (f"{show_duration(view.elapsed_ns)} of {show_duration(view.limit_ns)}", "bold"),
+        f"  {view.phase}  step {view.step}/{view.steps}  ",
+        (f"{view.ops_per_s:.0f} ops/s", "bold"),
+        f"  ok {view.ops_ok}  fail {view.ops_fail}  unknown {view.ops_info}  ",
+        (f"elections {view.elections}", "bold"),
+    )
+    table = _table("node", "role", "term", "commit", "faults")
+    for node in view.nodes:
+        style = "bold cyan" if node.leads else ("dim" if not node.answers else "")
+        role = node.role if node.answers else f"silent (was {node.role})" if node.role else "silent"
+        table.add_row(
+            Text(node.name, style=style),
+            Text(("★ " if node.leads and node.answers else "  ") + role, style=style),
+            Text(str(node.term or "–"), style=style),
+            Text("–" if node.commit is None else str(node.commit), style=style),
+            Text(", ".join(node.faults), style="magenta"),
+        )
+    return Group(head, table)
+
+
+def live_line(view: LiveView) -> str:
+    """The same in one line, for logs."""
+    leaders = [f"{node.name}@{node.term}" for node in view.nodes if node.leads and node.answers]
+    faults = ", ".join(view.active_faults)
+    return (
+        f"{view.elapsed_ns // 10**9:>4} s  {view.phase:<7} ops/s {view.ops_per_s:>5.0f} "
+        f"(ok {view.ops_ok}, fail {view.ops_fail}, unknown {view.ops_info})  "
+        f"leader {', '.join(leaders) or 'none'}  elections {view.elections}  faults {faults or 'none'}"
+    )
+
+
+def headline(judgement: Judgement | None) -> Text:
+    """The verdict in one line."""
+    if judgement is None:
+        return Text.assemble(("NO VERDICT", "bold yellow"), "  nothing was judged")
+    text = Text.assemble((verdict_word(judgement.outcome), STYLES[judgement.outcome]))
+    if judgement.reason:
+        text.append(f"  {judgement.reason}")
+    return text
+
+
+def verdict_table(verdicts: Sequence[Verdict]) -> RenderableType:
+    """Every property: verdict and reason, n/a included, worst first within safety, liveness, coverage."""
+    table = _table("property", "kind", "verdict", "why")
+    for verdict in sorted(verdicts, key=lambda v: (_KINDS.index(v.kind), _ORDER[v.outcome], v.checker)):
+        table.add_row(
+            verdict.checker,
+            verdict.kind,
+            Text(verdict_word(verdict.outcome), style=STYLES[verdict.outcome]),
+            Text(why(verdict)),
+        )
+    return table
+
+
+def why(verdict: Verdict) -> str:
+    """The reason of a verdict; of a failure its first sentence; of a pass what it rests on."""
+    excused = [finding for finding in verdict.findings if finding.excused]
+    if verdict.outcome == "fail":
+        real = [finding for finding in verdict.findings if not finding.excused]
+        more = f" (and {len(real) - 1} more)" if len(real) > 1 else ""
+        return (real[0].sentence + more) if real else verdict.reason
+    if verdict.reason:
+        return verdict.reason
+    text = ", ".join(f"{key.replace('_', ' ')} {_figure(value)}" for key, value in list(verdict.evidence.items())[:4])
+    return text + (f"; {len(excused)} excused" if excused else "")
+
+
+def findings(files: RunFiles, judgement: Judgement) -> list[RenderableType]:
+    """The failure screen's proof: sentence, events, picture, for the first findings that count."""
+    out: list[RenderableType] = []
+    found = [
+        (v, finding) for v in judgement.verdicts if v.outcome == "fail" for finding in v.findings if not finding.excused
+    ]
+    for verdict, finding in found[:_FINDINGS_MAX]:
+        out.append(Text.assemble((f"\n{verdict.checker}: ", "bold red"), finding.sentence))
+        events = proving(files.history, finding.certificate)
+        out += [Text(f"  {seq:>8}  {moment:>11}  {line}") for seq, moment, line in events]
+        hidden = len(finding.certificate) - len(events)
+        if hidden > 0:
+            out.append(Text(f"  ({hidden} more proving events are in the report)", style="dim"))
+    if found:
+        drawing = picture(files.history, files.nodes, found[0][1].certificate)
+        out += [Text(""), *(Text("  " + line) for line in drawing), Text("  " + LEGEND, style="dim")] if drawing else []
+    if len(found) > _FINDINGS_MAX:
+        out.append(Text(f"\n({len(found) - _FINDINGS_MAX} more findings are in the report)", style="dim"))
+    return out
+
+
+def failover_lines(files: RunFiles) -> list[Text]:
+    """Failover figures as distributions; nothing if no fault hit a leader."""
+    rows = failovers(files.history)
+    if not rows:
+        return []
+    out = [Text(f"failover, after {len(rows)} faults that hit a leader (median · 90 % · longest seen):", style="bold")]
+    for name, figure in summary(rows).items():
+        shown = " · ".join(
+            "open" if value is None else show_duration(value) for value in (figure.median, figure.p90, figure.longest)
+        )
+        censored = f", {figure.censored} not before the next change" if figure.censored else ""
+        out.append(Text(f"  {name.replace('_', ' '):<12} {shown}{censored}"))
+    rounds = [row.rounds for row in rows if row.elected is not None]
+    if rounds:
+        out.append(Text(f"  {'rounds':<12} {sorted(rounds)[len(rounds) // 2]} · most {max(rounds)}"))
+    return out
+
+
+def campaign_table(rows: Sequence[CampaignRow]) -> RenderableType:
+    """A row a seed."""
+    table = _table("seed", "verdict", "time", "elections", "faults", "ops ok", "why")
+    for row in rows:
+        text = "; ".join(row.findings[:2]) or row.reason
+        again = " (repeated: noisy host)" if row.repeated else ""
+        table.add_row(
+            str(row.seed),
+            Text(verdict_word(row.outcome), style=STYLES.get(row.outcome, "")),
+            show_duration(row.elapsed_ns),
+            str(row.elections),
+            str(row.faults),
+            str(row.ops_ok),
+            Text(text + again),
+        )
+    return table
+
+
+def rows_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> RenderableType:
+    """Any table of words."""
+    table = _table(*headers)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def commands(run_dir: Path, plan: Plan | None) -> list[Text]:
+    """How to judge this again, and how to run it again."""
+    out = [_row("check again", f"dethrone check {run_dir}")]
+    if plan is not None:
+        out.append(_row("run again", run_command(plan, run_dir)))
+    return out
+
+
+def run_command(plan: Plan, run_dir: Path) -> str:
+    """The command that runs the same system under the same planned schedule."""
+    parts = ["dethrone run", plan.system, f"--seed {plan.seed}", f"--nodes {len(plan.nodes)}", f"--on {plan.backend}"]
+    parts.append(f"--profile {plan.profile}")
+    if plan.variant:
+        parts.append(f"--variant {plan.variant}")
+    parts.append(f"--workload {plan.workload.name} --schedule {run_dir / 'schedule.planned.json'}")
+    return " ".join(parts)
+
+
+def _planned(fault: PlannedFault) -> tuple[str, ...]:
+    return (
+        fault.kind,
+        fault.victims,
+        show_duration(fault.delay_ns),
+        show_duration(fault.hold_ns),
+        parameters(fault.params),
+    )
+
+
+def _figure(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {inner}" for key, inner in value.items())
+    return str(value)
+
+
+def _row(name: str, value: str) -> Text:
+    return Text.assemble((f"{name:<11} ", "bold"), value)
+
+
+def _table(*headers: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for index, header in enumerate(headers):
+        table.add_column(header, overflow="fold", no_wrap=index == 0 or header in _NARROW)
+    return table

@@ -1,0 +1,82 @@
+"""One run with all that people and programs are shown of it: the engine's run, its reports, the last screen.
+
+Promises: reports are written also when the run failed, was interrupted, or ended in trouble after its first line; a
+report that cannot be written becomes trouble (exit 3) and hides nothing. Leaves out options and flags (``cli``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from harness.core.errors import HarnessError, Interrupted
+from harness.engine.model import EXIT_TROUBLE, RunOptions, RunResult
+from harness.report import write
+from harness.report.junit import Suite
+from harness.report.rundir import RunFiles, files_of
+from harness.report.terminal import Screen, Watcher, complain
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """A run and its reports. ``files`` None: it never got as far as a history."""
+
+    result: RunResult
+    files: RunFiles | None
+    report: Path | None
+    annotations: Sequence[str] = ()
+
+
+def run_and_report(options: RunOptions, screen: Screen, *, junit_xml: Path | None = None, github: bool = False) -> Done:
+    """Run, write every report, show the end. Raises HarnessError only for trouble before the run's first line."""
+    result = _run(options, screen)
+    done = write_reports(result, junit_xml=junit_xml, github=github)
+    screen.outcome(done.result, done.result.judgement, done.files, done.report)
+    return done
+
+
+def write_reports(result: RunResult, *, junit_xml: Path | None = None, github: bool = False) -> Done:
+    """The reports of a run that ended, however it ended."""
+    files = files_of(result)
+    report: Path | None = None
+    lines: Sequence[str] = ()
+    trouble: list[str] = []
+    name = write.name_of(files, f"seed-{result.seed}")
+    try:
+        if files is not None:
+            report = write.write_run(files, trouble=result.trouble)
+        if junit_xml is not None:
+            suite = Suite(name=name, judgement=result.judgement, files=files, trouble=result.trouble)
+            write.write_junit([suite], junit_xml)
+        if github:
+            lines = write.github_lines(files, result.trouble, report=report, fallback=name)
+    except HarnessError as error:
+        trouble.append(error.what + (f" ({error.where})" if error.where else ""))
+    if trouble:
+        result = msgspec.structs.replace(result, trouble=(*result.trouble, *trouble), exit_code=EXIT_TROUBLE)
+    return Done(result=result, files=files, report=report, annotations=lines)
+
+
+def _run(options: RunOptions, screen: Screen) -> RunResult:
+    from harness.engine import runner
+
+    with Watcher(screen) as watcher:
+        try:
+            return runner.run(options, watcher)
+        except HarnessError as error:
+            seen = watcher.seen
+            if seen is None:
+                raise
+            watcher.stop()
+            complain(error)
+            interrupted = isinstance(error, Interrupted)
+            return RunResult(
+                run_dir=seen.run_dir,
+                seed=seen.plan.seed,
+                plan=seen.plan,
+                judgement=None,
+                trouble=() if interrupted else (error.what,),
+                interrupted=interrupted,
+                exit_code=error.exit_code,
+            )

@@ -1,0 +1,179 @@
+"""The one place that prints: a screen for people, and the one JSON object for programs.
+
+Promises: with ``json`` stdout carries exactly one object and people read stderr; colours and redrawing only on a
+terminal (NO_COLOR and plain logs are honoured), else one plain line every few seconds; a broken pipe is no error.
+Leaves out what is shown (``screens``).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from harness.core.clock import SECOND, Ns
+from harness.core.errors import HarnessError
+from harness.core.events import AnyEvent, FaultEvent, Mark
+from harness.core.plan import Plan
+from harness.engine.model import CampaignRow, Drawn, Judgement, LiveView, RunResult
+from harness.report import machine, screens
+from harness.report.rundir import RunFiles
+from harness.report.words import at, moment, sentence
+
+PLAIN_LINE_EVERY_NS: Ns = 5 * SECOND
+_WIDTH_PLAIN = 160
+
+
+class Screen:
+    """Where people read. ``level``: -1 quiet (verdict and trouble only), 0 normal, 1 and up: more."""
+
+    def __init__(self, *, json: bool = False, level: int = 0) -> None:
+        self.json = json
+        self.level = level
+        stream = sys.stderr if json else sys.stdout
+        width = None if stream.isatty() else _WIDTH_PLAIN
+        self.console = Console(file=stream, highlight=False, markup=False, emoji=False, width=width)
+
+    def say(self, line: str | Text | RenderableType, *, level: int = 0) -> None:
+        """A line (or any renderable) for people, unless they asked for less."""
+        if self.level >= level:
+            if isinstance(line, str | Text):
+                self.console.print(line, soft_wrap=True)
+            else:
+                self.console.print(line)
+
+    def result(self, value: Mapping[str, Any]) -> None:
+        """The JSON object, if asked for."""
+        if self.json:
+            print(machine.encode(value), flush=True)
+
+    def plan(self, plan: Plan) -> None:
+        """A dry run: everything that was drawn."""
+        rows = (
+            f"seed        {plan.seed}",
+            f"cluster     {screens.cluster_words(plan)}",
+            f"workload    {screens.workload_words(plan)}",
+            f"schedule    {screens.schedule_words(plan)}",
+            f"obligations {', '.join(plan.schedule.obligations) or 'none'}",
+            f"promise     {plan.promise.source}",
+        )
+        for row in rows:
+            self.say(row)
+        self.say("")
+        self.say(screens.plan_table(plan))
+
+    def outcome(
+        self, result: RunResult | None, judgement: Judgement | None, files: RunFiles | None, report: Path | None
+    ) -> None:
+        """The end of a run or check: verdict first, proof on failure, all properties, what to do next."""
+        self.say("")
+        self.say(screens.headline(judgement), level=-1)
+        for line in [*(result.trouble if result else ()), *(judgement.trouble if judgement and not result else ())]:
+            self.say(Text.assemble(("trouble: ", "bold yellow"), line), level=-1)
+        if judgement is not None and judgement.damage:
+            self.say(Text.assemble(("damage: ", "bold yellow"), judgement.damage), level=-1)
+        if files is not None and judgement is not None and judgement.outcome == "fail":
+            for block in screens.findings(files, judgement):
+                self.say(block, level=-1)
+        if judgement is not None:
+            self.say("")
+            self.say(screens.verdict_table(judgement.verdicts))
+        if files is not None:
+            self.say("")
+            for text in screens.failover_lines(files):
+                self.say(text)
+            if files.directory is not None:
+                for text in screens.commands(files.directory, files.plan):
+                    self.say(text, level=0 if judgement and judgement.outcome == "pass" else -1)
+        if report is not None:
+            self.say(Text.assemble(("report      ", "bold"), str(report)), level=-1)
+
+    def campaign(self, rows: Sequence[CampaignRow]) -> None:
+        """The table at a campaign's end."""
+        self.say("")
+        self.say(screens.campaign_table(rows), level=-1)
+        counts = {word: sum(row.outcome == word for row in rows) for word in ("pass", "fail", "unknown")}
+        self.say(", ".join(f"{count} {word}" for word, count in counts.items()), level=-1)
+
+    def table(self, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """A list for people."""
+        self.say(screens.rows_table(headers, rows))
+
+
+class Watcher:
+    """A run's listener: first lines, then one live view (a terminal) or plain lines (anything else).
+
+    Use as a context manager, so that the cursor is given back however the run ends.
+    """
+
+    def __init__(self, screen: Screen) -> None:
+        self.screen = screen
+        self.seen: Drawn | None = None
+        self._live: Live | None = None
+        self._next_plain: Ns = 0
+        self._redraws = screen.console.is_terminal and screen.level >= 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Leave the live view where it stands."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def drawn(self, drawn: Drawn) -> None:
+        """First lines."""
+        self.seen = drawn
+        self._next_plain = 0
+        for line in screens.first_lines(drawn):
+            self.screen.say(line)
+        self.screen.say("")
+
+    def progress(self, message: str) -> None:
+        """A line about slow work."""
+        self.screen.say(Text(message, style="dim"))
+
+    def live(self, view: LiveView) -> None:
+        """A fresh picture, or now and then a line."""
+        if self._redraws:
+            if self._live is None:
+                self._live = Live(console=self.screen.console, auto_refresh=False, transient=True)
+                self._live.start()
+            self._live.update(screens.live(view), refresh=True)
+        elif view.elapsed_ns >= self._next_plain:
+            self._next_plain = view.elapsed_ns + PLAIN_LINE_EVERY_NS
+            self.screen.say(screens.live_line(view))
+
+    def event(self, event: AnyEvent) -> None:
+        """Faults always, marks of the schedule with -v."""
+        if isinstance(event, Mark):
+            self.stop() if event.name == "stop" else None
+            level = 1
+        else:
+            level = 0 if isinstance(event, FaultEvent) else 1
+        self.screen.say(f"{at(moment(event)):>11}  {sentence(event)}", level=level)
+
+
+def complain(error: HarnessError | str, *, hint: str = "") -> None:
+    """An error on stderr: what, where, likely cause, next command."""
+    print(f"dethrone: {error}", file=sys.stderr)
+    if hint:
+        print(f"  next: {hint}", file=sys.stderr)
+    sys.stderr.flush()
+
+
+def output(text: str) -> None:
+    """Plain text on stdout: what was asked for, nothing else."""
+    print(text, flush=True)

@@ -1,0 +1,282 @@
+"""Events in readable words: one line an event, the same line on every surface (terminal, page, annotations).
+
+Promises: pure, deterministic, never raises on an event of an unknown protocol vocabulary; nothing is escaped here.
+Leaves out which events are worth telling (``marks``) and where they are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.core import events as ev
+from harness.core.clock import Ns
+from harness.core.duration import show_duration
+from harness.core.history import History
+from harness.core.hoststate import ClockSkew, HostState
+
+_VALUE_CHARS_MAX = 60
+_VERDICT_WORDS = {"pass": "PASS", "fail": "FAIL", "unknown": "UNKNOWN", "n/a": "n/a"}
+PROCESS_WORDS = {"started": "was started", "ready": "answers", "exited": "exited"}
+
+
+def at(t: Ns) -> str:
+    """A moment of the run: ``+12.345 s``."""
+    sign = "-" if t < 0 else "+"
+    return f"{sign}{abs(t) // 10**9}.{abs(t) % 10**9 // 10**6:03d} s"
+
+
+def verdict_word(outcome: str) -> str:
+    """How a verdict is written where it stands alone."""
+    return _VERDICT_WORDS.get(outcome, outcome)
+
+
+def short(value: Any) -> str:
+    """A value on one line, cut with an ellipsis."""
+    text = value if isinstance(value, str) else repr(value)
+    text = " ".join(text.split())
+    return text if len(text) <= _VALUE_CHARS_MAX else text[: _VALUE_CHARS_MAX - 1] + "…"
+
+
+def names(items: Sequence[str]) -> str:
+    """``n1``, ``n1 and n2``, ``n1, n2 and n3``; ``nobody`` for none."""
+    if not items:
+        return "nobody"
+    if len(items) == 1:
+        return items[0]
+    return f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def moment(event: Any) -> Ns:
+    """The moment at which an event is drawn: the end of its span (the effect is certain), else when it was written."""
+    if isinstance(event, (ev.Observed, ev.Silent)):
+        return (event.span.lo + event.span.hi) // 2
+    span = getattr(event, "span", None)
+    return event.t if span is None else int(span.hi)
+
+
+def node_of(event: Any) -> str | None:
+    """The node whose lane an event belongs to; None for events of the whole run."""
+    node = getattr(event, "node", None) or getattr(event, "host", None)
+    return node or None
+
+
+def sentence(event: Any, history: History | None = None) -> str:
+    """What happened, in one line. ``history`` lets a client's return name its invocation."""
+    match event:
+        case ev.Begin():
+            return f"the run of {event.system} began: {len(event.nodes)} nodes, seed {event.seed}"
+        case ev.Mark():
+            return _mark(event)
+        case ev.Invoke():
+            return f"client {event.process} asked {event.target}: {operation(event.f, event.value)}"
+        case ev.Return():
+            return _returned(event, history)
+        case ev.Observed():
+            return _observed(event)
+        case ev.Silent():
+            return f"{event.node} did not answer a status question ({short(event.error)})"
+        case ev.Traced():
+            return traced(event)
+        case ev.NodeProcess():
+            return _process(event)
+        case ev.Converged():
+            done = "" if event.confirmed else f", NOT confirmed ({short(event.why)})"
+            return f"{event.host} was brought to: {state(event.after)}{done}"
+        case ev.FaultEvent():
+            return _fault(event)
+        case ev.Noise():
+            where = f"on {event.host}" if event.host else "in the harness itself"
+            return f"host noise {where}: {event.kind} of {show_duration(event.value_ns)}"
+        case ev.Trouble():
+            return f"harness trouble ({event.kind}): {event.message}"
+        case ev.End():
+            return f"the history ends ({event.reason}) after {event.count} events"
+        case _:
+            return type(event).__name__
+
+
+def operation(f: str, value: Any) -> str:
+    """A client operation: ``append 17``, ``read``."""
+    return f if value is None else f"{f} {short(value)}"
+
+
+def traced(event: ev.Traced) -> str:
+    """One line for what a node did about its election."""
+    node, term, data = event.node, event.term, event.data
+    match event.name:
+        case "vote":
+            return f"{node} voted for {_text(data, 'candidate')} in term {data.get('term', term)}"
+        case "elected":
+            voters = data.get("voters")
+            by = (
+                f" by the votes of {names([str(voter) for voter in voters])}"
+                if isinstance(voters, list | tuple)
+                else ""
+            )
+            return f"{node} was elected leader of term {data.get('term', term)}{by}"
+        case "acked":
+            return f"{node} told the leader of term {data.get('term', term)} that it stores up to {data.get('index')}"
+        case "persisted":
+            voted = data.get("voted_for")
+            vote = f"its vote for {voted}" if voted else "no vote"
+            return f"{node} has stored term {data.get('term', term)} and {vote}"
+        case "log_append":
+            entries = data.get("entries") or []
+            return f"{node} appended {_entries(entries)}"
+        case "log_truncate":
+            return f"{node} cut its log from index {data.get('from')} on"
+        case "commit":
+            index = data.get("index", data.get("new"))
+            return f"{node} called everything up to index {index} committed (term {term})"
+        case "election_started" | "campaign":
+            return f"{node} stands for election in term {term}"
+        case "role_change" | "state_change":
+            return f"{node} turned {_text(data, 'from')} → {_text(data, 'to')} in term {term}{_why(data)}"
+        case "step_down":
+            return f"{node} stepped down in term {term}{_why(data)}"
+        case "vote_decision":
+            who, rest = _text(data, "candidate"), _rest(data, "candidate")
+            return f"{node} decided on {who}'s request for a vote (term {term}): {rest}"
+        case "start":
+            return f"{node} starts with term {term}"
+        case _:
+            rest = _rest(data)
+            return f"{node}: {event.name} (term {term}{', ' + rest if rest else ''})"
+
+
+def state(host: HostState) -> str:
+    """What is wrong with a host, in words; ``healthy`` for nothing."""
+    parts = []
+    if host.down:
+        parts.append(f"down by {host.down}")
+    if host.frozen:
+        parts.append("frozen")
+    if host.cuts:
+        parts.append(f"hears nothing from {names(host.cuts)}")
+    parts += [f"bad link from {link.src}" for link in host.links]
+    if host.clock:
+        parts.append(f"wall clock {skew(host.clock)}")
+    if host.disk:
+        parts.append(f"disk {host.disk.kind}")
+    if host.cpu_percent is not None:
+        parts.append(f"{host.cpu_percent} % of a processor")
+    return ", ".join(parts) or "healthy"
+
+
+def skew(clock: ClockSkew) -> str:
+    """A clock's skew: ``+5 s``, ``strobing by 1 s``."""
+    parts = []
+    if clock.offset_ns:
+        parts.append(("+" if clock.offset_ns > 0 else "") + show_duration(clock.offset_ns))
+    if clock.rate_ppm:
+        parts.append(f"{clock.rate_ppm:+d} ppm")
+    if clock.strobe:
+        parts.append(
+            f"strobing by {show_duration(clock.strobe.amplitude_ns)} every {show_duration(clock.strobe.period_ns)}"
+        )
+    return ", ".join(parts) or "+0 s"
+
+
+def fault_line(kind: str, victims: Sequence[str], roles: Mapping[str, str], params: Mapping[str, Any]) -> str:
+    """A fault and whom it hit: ``partition of n1 (leader), n2``."""
+    who = ", ".join(f"{victim} ({roles[victim]})" if roles.get(victim) else victim for victim in victims)
+    detail = parameters(params)
+    return f"{kind}{' of ' + who if who else ''}{' · ' + detail if detail else ''}"
+
+
+def parameters(params: Mapping[str, Any]) -> str:
+    """A fault's parameters; lists of directed cuts are counted, durations are read."""
+    parts = []
+    for key, value in sorted(params.items()):
+        if key == "cuts" and isinstance(value, list | tuple):
+            parts.append(f"{len(value)} directed links cut")
+        elif key.endswith("_ns") and isinstance(value, int):
+            parts.append(f"{key.removesuffix('_ns')} {show_duration(value)}")
+        elif value is not None:
+            parts.append(f"{key} {short(value)}")
+    return ", ".join(parts)
+
+
+def _mark(event: ev.Mark) -> str:
+    if event.name == "step":
+        return f"step {event.data.get('step')} of the schedule: {event.data.get('phase')}"
+    return f"phase: {event.name}"
+
+
+def _returned(event: ev.Return, history: History | None) -> str:
+    what = f"operation {event.op}"
+    if history is not None:
+        asked = _invokes(history).get(event.op)
+        if asked is not None:
+            what = f"client {asked.process}'s {operation(asked.f, asked.value)}"
+    by = f" by {event.node}" if event.node else ""
+    if event.status == "ok":
+        value = "" if event.value is None else f": {short(event.value)}"
+        return f"{what} was acknowledged{by}{value}"
+    said = f" ({short(event.error)})" if event.error else ""
+    end = "certainly did not happen" if event.status == "fail" else "has an unknown outcome"
+    return f"{what} {end}{said}"
+
+
+def _invokes(history: History) -> dict[int, ev.Invoke]:
+    cached: dict[int, ev.Invoke] | None = history.cache.get("report.invokes")
+    if cached is None:
+        cached = history.cache["report.invokes"] = {event.op: event for event in history.of(ev.Invoke)}
+    return cached
+
+
+def _observed(event: ev.Observed) -> str:
+    parts = [f"{event.node} said: {event.role} in term {event.term}"]
+    if event.leader:
+        parts.append("leader " + ("itself" if event.leader == event.node else event.leader))
+    if event.voted_for:
+        parts.append(f"voted for {event.voted_for}")
+    if event.log_end:
+        parts.append(f"log end {event.log_end[1]} (term {event.log_end[0]})")
+    if event.commit is not None:
+        parts.append(f"commit {event.commit}")
+    return ", ".join(parts)
+
+
+def _process(event: ev.NodeProcess) -> str:
+    line = f"the process of {event.node} (incarnation {event.incarnation}) {PROCESS_WORDS[event.phase]}"
+    if event.phase == "exited":
+        if event.code is not None:
+            line += f" by signal {-event.code}" if event.code < 0 else f" with code {event.code}"
+        line += ", as wanted" if event.asked else ", UNASKED"
+    return line
+
+
+def _fault(event: ev.FaultEvent) -> str:
+    what = fault_line(event.kind, event.victims, event.roles, event.params)
+    why = f" ({short(event.why)})" if event.why else ""
+    words = {
+        "installed": "in force",
+        "skipped": "skipped",
+        "indeterminate": "unknown whether in force",
+        "healed": "healed",
+        "heal_failed": "NOT healed",
+    }
+    return f"{what}: {words[event.outcome]}{why}"
+
+
+def _entries(entries: Sequence[Any]) -> str:
+    if not entries:
+        return "nothing"
+    indexes = [entry[0] for entry in entries if isinstance(entry, list | tuple) and entry]
+    if not indexes:
+        return f"{len(entries)} entries"
+    return f"entry {indexes[0]}" if len(indexes) == 1 else f"entries {indexes[0]}-{indexes[-1]}"
+
+
+def _text(data: Mapping[str, Any], key: str) -> str:
+    return str(data.get(key) or "?")
+
+
+def _why(data: Mapping[str, Any]) -> str:
+    return f" ({short(data['why'])})" if data.get("why") else ""
+
+
+def _rest(data: Mapping[str, Any], *but: str) -> str:
+    return ", ".join(f"{key} {short(value)}" for key, value in data.items() if key not in but and value is not None)

@@ -1,0 +1,78 @@
+"""Every file that a run's report consists of, written from the run directory's files, above all when a run failed.
+
+Promises: called after the engine returned, however it returned; a report that cannot be drawn is said and never hides
+a verdict. Leaves out printing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from harness.core import store
+from harness.core.errors import HarnessError
+from harness.report import github, html, junit
+from harness.report.junit import Suite
+from harness.report.rundir import RunFiles
+
+
+class ReportError(HarnessError):
+    """A report could not be written; the run's own files are not concerned."""
+
+
+def write_html(files: RunFiles, path: Path, *, trouble: Sequence[str] = ()) -> Path:
+    """The page, atomically."""
+    return _write(path, html.render(files, trouble=trouble))
+
+
+def write_junit(suites: Sequence[Suite], path: Path) -> Path:
+    """The JUnit file, atomically."""
+    return _write(path, junit.render(suites))
+
+
+def write_run(files: RunFiles, *, trouble: Sequence[str] = ()) -> Path:
+    """``report.html`` and ``junit.xml`` in the run directory; the page's path."""
+    assert files.directory is not None  # noqa: S101 - callers hold a run directory
+    suite = Suite(name=name_of(files), judgement=files.judgement, files=files, trouble=trouble)
+    write_junit([suite], files.directory / store.JUNIT)
+    return write_html(files, files.directory / store.REPORT, trouble=trouble)
+
+
+def write_summary(text: str, env: Mapping[str, str] | None = None) -> None:
+    """Append to GitHub's step summary, where there is one."""
+    target = (os.environ if env is None else env).get("GITHUB_STEP_SUMMARY")
+    if not target:
+        return
+    try:
+        with Path(target).open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise ReportError(f"cannot write the step summary: {error.strerror}", where=target) from error
+
+
+def name_of(files: RunFiles | None, fallback: str = "dethrone") -> str:
+    """What a run is called in CI: ``raft-seed-7``."""
+    if files is None:
+        return fallback
+    begin = files.history.begin
+    variant = f"-{files.plan.variant}" if files.plan and files.plan.variant else ""
+    return f"{begin.system}{variant}-seed-{begin.seed}"
+
+
+def github_lines(files: RunFiles | None, trouble: Sequence[str], *, report: Path | None, fallback: str) -> list[str]:
+    """Append the step summary and give the annotation lines."""
+    judgement = files.judgement if files else None
+    write_summary(github.summary(judgement, files, trouble, report=report))
+    return github.annotation_lines(judgement, trouble, name=name_of(files, fallback))
+
+
+def _write(path: Path, text: str) -> Path:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        store.write_atomic(path, text.encode("utf-8", "replace"))
+    except OSError as error:
+        raise ReportError(
+            f"cannot write {path.name}: {error.strerror}", where=str(path.parent), cause="the disk is full or read-only"
+        ) from error
+    return path
