@@ -29,7 +29,10 @@ SENDER = "X-Dethrone-Node"
 
 
 class Wire(Protocol):
-    """How a target's messages look in HTTP. Parsers raise ValueError for what they do not know."""
+    """How a target's messages look in HTTP.
+
+    Parsers raise ValueError for what they do not know; its ``status``, if it has one, is what the asker gets.
+    """
 
     def request(self, body: Any) -> tuple[str, str, Mapping[str, str], bytes]:
         """Message → method, path, headers, bytes."""
@@ -403,7 +406,7 @@ class HttpPeers:
             body = self._wire.parse_request(message.method, message.path, message.headers, message.body)
         except (ValueError, RecursionError) as error:
             self._count["malformed"] += 1
-            self._refuse(served, 400, str(error).encode()[:200])
+            self._refuse(served, getattr(error, "status", 400), str(error).encode()[:200])
             return
         self._last_id += 1
         served.request, served.src = self._last_id, src

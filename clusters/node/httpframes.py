@@ -12,7 +12,14 @@ import msgspec
 
 HEAD_BYTES_MAX = 16 * 1024
 BODY_BYTES_MAX = 16 * 1024 * 1024
-_REASONS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 404: "Not Found", 500: "Internal Server Error"}
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    500: "Internal Server Error",
+}
 
 
 class BadHttp(ValueError):  # noqa: N818 - names the thing found
