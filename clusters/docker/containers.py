@@ -1,0 +1,171 @@
+"""Containers as hosts: made, started, removed and listed by label.
+
+Promises: a container of ours has our labels, a fixed address on its run's network, NET_ADMIN and no other extra
+capability, and the agent as its first process; removal and listing look at labels only. Leaves out what the agent does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import docker
+import docker.errors
+import docker.types
+import msgspec
+
+from clusters.docker.client import explained
+from clusters.docker.labels import LIB, NODE, OWNER, RUN, STATE, owned_by
+from clusters.docker.network import RunNetwork
+from harness.core.errors import ClusterError
+from harness.core.protocols import Owned
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+THREADS = 16
+REMOVE_LIMIT_S = 20.0
+DETACH_LIMIT_S = 3.0
+"""How long a network may stay in use after the last container of its run is gone."""
+
+
+class Box(msgspec.Struct, frozen=True, kw_only=True):
+    """One host to be: its node's name and its fixed address."""
+
+    node: str
+    address: str
+
+
+def start_box(
+    client: docker.DockerClient,
+    box: Box,
+    *,
+    image: str,
+    command: Sequence[str],
+    network: RunNetwork,
+    names: Mapping[str, str],
+    run_id: str,
+    state_dir: str,
+) -> str:
+    """Make and start one container; its id. ``names``: every node and its address, for the hosts file."""
+    api = client.api
+    with explained("starting a host", where=box.node):
+        made = api.create_container(
+            image,
+            entrypoint=["/usr/bin/env"],
+            command=list(command),
+            name=f"dethrone-{run_id}-{box.node}",
+            hostname=box.node,
+            environment={"PYTHONPATH": LIB, "PYTHONDONTWRITEBYTECODE": "1"},
+            labels={OWNER: "run", RUN: run_id, STATE: state_dir, NODE: box.node},
+            host_config=api.create_host_config(
+                network_mode=network.name,
+                cap_add=["NET_ADMIN"],
+                extra_hosts=dict(names),
+                log_config=docker.types.LogConfig(type="json-file", config={"max-size": "4m"}),
+            ),
+            networking_config={"EndpointsConfig": {network.name: api.create_endpoint_config(ipv4_address=box.address)}},
+        )
+        identity = str(made["Id"])
+        api.start(identity)
+    return identity
+
+
+def last_words(client: docker.DockerClient, container: str) -> str:
+    """What a container said last and how it ended, for an error message; empty if that cannot be known."""
+    with contextlib.suppress(docker.errors.APIError):
+        state = client.api.inspect_container(container)["State"]
+        logs: bytes = client.api.logs(container, tail=8)
+        ended = "" if state.get("Running") else f"it ended with {state.get('ExitCode')}: "
+        return ended + logs.decode(errors="replace").strip()
+    return ""
+
+
+def together(work: Callable[[T], U], items: Iterable[T]) -> list[U]:
+    """``work`` for all items at once. Waits for all of them, then raises the first error, if any."""
+    with ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="docker") as pool:
+        futures = [pool.submit(work, item) for item in items]
+    return [future.result() for future in futures]
+
+
+def remove_run(client: docker.DockerClient, run_id: str, *, limit_s: float = REMOVE_LIMIT_S) -> None:
+    """Remove the containers, then the networks, that carry this run's label. Nothing there: nothing done."""
+    deadline = time.monotonic() + limit_s
+    with explained(f"removing run {run_id}"):
+        containers = client.api.containers(all=True, filters=owned_by(run_id))
+        together(lambda entry: _remove_container(client, str(entry["Id"]), deadline), containers)
+        networks = client.api.networks(filters=owned_by(run_id))
+        detached = time.monotonic() + DETACH_LIMIT_S
+        together(lambda entry: _remove_network(client, str(entry["Id"]), detached), networks)
+
+
+def list_owned(client: docker.DockerClient) -> list[Owned]:
+    """Containers and networks of any run that carry our labels."""
+    with explained("listing what is ours"):
+        filters = {"label": [OWNER, RUN]}
+        containers = [
+            _owned("container", str(entry["Id"]), str((entry.get("Names") or ["?"])[0]).lstrip("/"), entry)
+            for entry in client.api.containers(all=True, filters=filters)
+        ]
+        networks = [
+            _owned("network", str(entry["Id"]), str(entry["Name"]), entry)
+            for entry in client.api.networks(filters=filters)
+        ]
+    return containers + networks
+
+
+def _owned(kind: str, identity: str, name: str, entry: Mapping[str, object]) -> Owned:
+    labels = entry.get("Labels")
+    known = labels if isinstance(labels, dict) else {}
+    return Owned(
+        backend="docker",
+        kind=kind,
+        id=identity,
+        name=name,
+        run_id=str(known.get(RUN, "")),
+        state_dir=str(known.get(STATE, "")),
+    )
+
+
+def _remove_container(client: docker.DockerClient, identity: str, deadline: float) -> None:
+    """Force it away and wait until it is gone, whoever removes it."""
+    while True:
+        try:
+            client.api.remove_container(identity, force=True, v=True)
+            return
+        except docker.errors.NotFound:
+            return
+        except docker.errors.APIError as error:
+            if error.status_code != 409 or time.monotonic() > deadline:  # 409: somebody is removing it
+                raise
+        time.sleep(0.02)
+
+
+def _remove_network(client: docker.DockerClient, identity: str, deadline: float) -> None:
+    while True:
+        try:
+            client.api.remove_network(identity)
+            return
+        except docker.errors.NotFound:
+            return
+        except docker.errors.APIError as error:
+            busy = "active endpoints" in str(error.explanation)
+            if not busy or time.monotonic() > deadline:
+                attached = _attached(client, identity) if busy else []
+                if not attached:
+                    raise
+                raise ClusterError(
+                    "a network of ours cannot be removed: containers that are not ours are attached to it",
+                    where=identity[:12],
+                    cause=f"somebody connected: {', '.join(attached)}",
+                    next_step=f"`docker network disconnect {identity[:12]} {attached[0]}`, then `dethrone heal`",
+                ) from error
+        time.sleep(0.05)
+
+
+def _attached(client: docker.DockerClient, network: str) -> list[str]:
+    entries = client.api.inspect_network(network).get("Containers") or {}
+    return sorted(str(entry.get("Name", "?")) for entry in entries.values())
