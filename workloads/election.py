@@ -1,0 +1,39 @@
+"""election: nobody asks anything; the observers and the trace logs are the whole evidence."""
+
+from __future__ import annotations
+
+from harness.core.protocols import Generator
+from harness.core.rng import Rng
+from workloads.generators import Nothing
+
+
+class ElectionWorkload:
+    """See ``harness.core.protocols.Workload``."""
+
+    name = "election"
+
+    def needs(self) -> frozenset[str]:
+        """No operation."""
+        return frozenset()
+
+    def processes(self, nodes: int) -> int:
+        """None."""
+        del nodes
+        return 0
+
+    def rate_per_s(self) -> int:
+        """None."""
+        return 0
+
+    def main(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, rate_per_s: int) -> Generator:
+        """Nothing."""
+        del rng, nodes, processes, rate_per_s
+        return Nothing()
+
+    def final(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> Generator:
+        """Nothing."""
+        del rng, nodes, processes
+        return Nothing()
+
+
+WORKLOAD = ElectionWorkload()

@@ -1,0 +1,105 @@
+"""log: clients append unique values to a few lists and read them back; in the end every list is read once more.
+
+    append  value [key, v]   ok: {"index": …, "term": …} of the entry, None where the system does not say
+    read    value key        ok: the list of values, in the order in which they were appended
+
+Promises: no value is ever used twice in a run, so every acknowledged write can be accounted for. Leaves out judging.
+"""
+
+from __future__ import annotations
+
+from harness.core.clock import MS, Ns
+from harness.core.events import Return
+from harness.core.protocols import ClusterView, Generator, OpPlan
+from harness.core.rng import Rng
+from workloads.generators import Mix, Targets
+
+KEYS = ("k0", "k1", "k2", "k3", "k4")
+"""Few, so that each list tells the order of many writes."""
+
+APPENDS, READS = 3, 2
+"""Weights of the two operations."""
+
+FINAL_ROUNDS_MAX = 25
+"""How often a final read goes round all nodes before it is given up."""
+
+FINAL_PAUSE_NS = 200 * MS
+"""Between two rounds of one final read."""
+
+
+class LogWorkload:
+    """See ``harness.core.protocols.Workload``."""
+
+    name = "log"
+
+    def needs(self) -> frozenset[str]:
+        """Append and read."""
+        return frozenset({"append", "read"})
+
+    def processes(self, nodes: int) -> int:
+        """One a node, three at least: some must be free while others wait for nodes that are cut off."""
+        return max(3, nodes)
+
+    def rate_per_s(self) -> int:
+        """Twenty over all processes."""
+        return 20
+
+    def main(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, rate_per_s: int) -> Generator:
+        """Appends and reads, endlessly."""
+        del processes, rate_per_s  # the asker's pace
+        targets = Targets(rng.stream("targets"), nodes)
+        keys = rng.stream("keys")
+        last = 0
+
+        def append(view: ClusterView) -> OpPlan:
+            nonlocal last
+            last += 1
+            return OpPlan(f="append", value=[keys.choice(KEYS), last], target=targets.choose(view))
+
+        def read(view: ClusterView) -> OpPlan:
+            return OpPlan(f="read", value=keys.choice(KEYS), target=targets.choose(view))
+
+        return Mix(rng.stream("mix"), ((APPENDS, append), (READS, read)), targets)
+
+    def final(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> Generator:
+        """Each process reads every list once, through one node after another until it is answered."""
+        return FinalReads(rng, nodes=nodes, processes=processes)
+
+
+class FinalReads:
+    """Reads of every key by every process; ends by itself. See ``harness.core.protocols.Generator``."""
+
+    def __init__(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> None:
+        self._nodes = nodes
+        self._processes = max(1, processes)
+        self._targets = Targets(rng.stream("targets"), nodes)
+        self._left = {p: rng.stream(f"keys-{p}").shuffle(KEYS) for p in range(self._processes)}
+        self._tries = dict.fromkeys(range(self._processes), 0)
+        self._rest_until: dict[int, Ns] = dict.fromkeys(range(self._processes), 0)
+
+    def next(self, process: int, now: Ns, view: ClusterView) -> OpPlan | Ns | None:
+        """The next read of this process; a pause after each fruitless round; None when it has read everything."""
+        who = process % self._processes
+        if not self._left[who]:
+            return None
+        if now < self._rest_until[who]:
+            return self._rest_until[who]
+        leader = self._targets.likely_leader(view)
+        order = sorted(self._nodes, key=lambda node: node != leader)  # the leader first; sorting is stable
+        target = order[self._tries[who] % len(order)]
+        if self._tries[who] and self._tries[who] % len(order) == 0:
+            self._rest_until[who] = now + FINAL_PAUSE_NS
+        return OpPlan(f="read", value=self._left[who][0], target=target)
+
+    def returned(self, process: int, op: OpPlan, result: Return) -> None:
+        """On to the next key once this one was read, or after the last round."""
+        who = process % self._processes
+        self._targets.learn(result)
+        self._tries[who] += 1
+        done = result.status == "ok" or self._tries[who] >= FINAL_ROUNDS_MAX * len(self._nodes)
+        if done and self._left[who] and self._left[who][0] == op.value:
+            self._left[who].pop(0)
+            self._tries[who] = 0
+
+
+WORKLOAD = LogWorkload()
