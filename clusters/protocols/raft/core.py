@@ -116,7 +116,9 @@ class RaftCore:
         n.rng = rng
         n.out = out
         if mono >= n.overdue_at:
-            tick(n)  # a late tick comes before queued messages: they prove nothing about the time of the pause
+            tick(
+                n, late=True
+            )  # a late tick comes before queued messages: they prove nothing about the time of the pause
         if type(event) is Message:
             handler = _BODIES.get(type(event.body))
             if handler is None:

@@ -42,8 +42,8 @@ def ask_for_votes(n: Node) -> None:
     last_term, last_index = n.last_log()
     request = RequestVote(n.term, n.me, last_index, last_term, n.force)
     waiting = False
-    for peer in n.peers:
-        if peer in n.voters and peer not in n.answered:
+    for peer in n.electorate:
+        if peer != n.me and peer not in n.answered:
             n.send(peer, request)
             waiting = True
     if waiting:
@@ -63,7 +63,7 @@ def on_vote_reply(n: Node, src: str, m: VoteReply) -> None:
     candidate, own_term = n.role == CANDIDATE, n.term
     if n.rules.adopts_term(n.term, m.term):
         n.adopt(n.rules.next_term(n.term, m.term), "vote_refused")
-    counted = n.rules.counts_vote(m, own_term=own_term, candidate=candidate, from_voter=src in n.voters)
+    counted = n.rules.counts_vote(m, own_term=own_term, candidate=candidate, from_voter=src in n.electorate)
     n.note("vote_answer", {"peer": src, "term": m.term, "granted": m.vote_granted, "counted": counted})
     if candidate and m.term == own_term:
         n.answered.add(src)

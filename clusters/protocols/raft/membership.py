@@ -79,7 +79,8 @@ def on_match(n: Node, lead: Leading, peer: str, p: Progress) -> bool:
 
 
 def on_tick(n: Node, lead: Leading) -> None:
-    """Each heartbeat: a learner that answers nothing must not hold the change for ever."""
+    """Each heartbeat: neither a learner nor a removed peer that answers nothing may hold the leader for ever."""
+    _let_go(n, lead)
     change = lead.change
     if change is None or change.index:
         return
@@ -88,6 +89,15 @@ def on_tick(n: Node, lead: Leading) -> None:
         return
     if n.mono - change.started > CATCH_UP_ROUNDS_MAX * n.knobs.election_timeout_max:
         _give_up(n, lead, change)
+
+
+def _let_go(n: Node, lead: Leading) -> None:
+    """Forget removed peers that store their removal, or have been silent for long."""
+    patience = CATCH_UP_ROUNDS_MAX * n.knobs.election_timeout_max
+    for peer, p in list(lead.progress.items()):
+        heard = max(p.acked_at, lead.since)
+        if 0 < p.leaving <= n.commit and (p.match >= p.leaving or n.mono - heard > patience):
+            del lead.progress[peer]
 
 
 def _give_up(n: Node, lead: Leading, change: Change) -> None:
@@ -117,5 +127,6 @@ def on_commit(n: Node, lead: Leading) -> None:
         p = lead.progress.get(change.node)
         if p is not None:
             on_match(n, lead, change.node, p)
+    _let_go(n, lead)
     if n.me not in n.voters and n.config_index and n.config_index <= n.commit:
         n.stop_leading("removed")

@@ -48,7 +48,7 @@ class PreRound:
 class Progress:
     """What a leader knows of one peer's log, and of when it last answered."""
 
-    __slots__ = ("acked_at", "acked_lease", "acked_seq", "inflight_at", "inflight_to", "match", "next")
+    __slots__ = ("acked_at", "acked_lease", "acked_seq", "inflight_at", "inflight_to", "leaving", "match", "next")
 
     def __init__(self, next_index: int) -> None:
         self.next = next_index
@@ -60,6 +60,8 @@ class Progress:
         self.acked_at = NEVER
         """When the newest answered round was SENT, on the leader's clock."""
         self.acked_lease = NEVER
+        self.leaving = 0
+        """The entry that removed this peer; 0: it is a member."""
 
 
 class Read:
@@ -173,6 +175,7 @@ class Node:
         "disk_pending",
         "durable",
         "election_wall",
+        "electorate",
         "force",
         "halted",
         "knobs",
@@ -229,6 +232,7 @@ class Node:
         self.config = self.log.configs[0][1]
         self.config_index = 0
         self.voters: tuple[str, ...] = self.config.voters
+        self.electorate: tuple[str, ...] = self.config.voters
         self.peers: tuple[str, ...] = ()
 
         self.booted_at: Ns = 0
@@ -421,6 +425,7 @@ class Node:
     def _use(self, index: int, config: Config) -> None:
         self.config, self.config_index = config, index
         self.voters = config.voters
+        self.electorate = self.rules.electorate(config, self.log.configs)
         self.peers = tuple(name for name in (*config.voters, *config.learners) if name != self.me)
         lead = self.leading
         if lead is None:
@@ -428,8 +433,9 @@ class Node:
         for peer in self.peers:
             if peer not in lead.progress:
                 lead.progress[peer] = Progress(self.log.last_index + 1)
-        for peer in [name for name in lead.progress if name not in self.peers]:
-            del lead.progress[peer]
+        for peer, p in lead.progress.items():
+            # a removed peer is sent entries until it stores its removal: else it would go on campaigning, unknowing
+            p.leaving = 0 if peer in self.peers else p.leaving or index
 
     # --- disk -----------------------------------------------------------------------------------------------------
 

@@ -37,8 +37,8 @@ def ask_for_pre_votes(n: Node, opened: PreRound) -> None:
     """Send PreVote to every voter that has not answered, and again after a heartbeat interval."""
     last_term, last_index = n.last_log()
     request = PreVote(opened.req_term, n.me, last_index, last_term, opened.no)
-    for peer in n.peers:
-        if peer in n.voters and peer not in opened.granted and peer not in opened.refused:
+    for peer in n.electorate:
+        if peer != n.me and peer not in opened.granted and peer not in opened.refused:
             n.send(peer, request)
     n.out.append(SetTimer(RETRY, n.mono + n.rules.pre_vote_repeat_interval()))
 
@@ -80,12 +80,10 @@ def on_pre_vote_reply(n: Node, src: str, m: PreVoteReply) -> None:
         n.adopt(n.rules.next_term(n.term, m.term), "prevote_refused")
         return
     opened = n.round
-    if opened is None or (m.req_term, m.round) != (opened.req_term, opened.no) or src not in n.voters:
+    if opened is None or (m.req_term, m.round) != (opened.req_term, opened.no) or src not in n.electorate:
         _note_answer(n, src, m, counted=False)
         return
-    counted = n.rules.counts_pre_vote(
-        granted=m.granted, answer_term=m.term, own_term=n.term, from_voter=src in n.voters
-    )
+    counted = n.rules.counts_pre_vote(granted=m.granted, answer_term=m.term, own_term=n.term, from_voter=True)
     _note_answer(n, src, m, counted=counted)
     if counted:
         opened.granted.add(src)

@@ -50,8 +50,8 @@ def on_heartbeat_timer(n: Node) -> None:
         tick(n)
 
 
-def tick(n: Node) -> None:
-    """Check the quorum, then send a round."""
+def tick(n: Node, *, late: bool = False) -> None:
+    """Check the quorum, then send a round. ``late``: made up for before a queued message, not by the timer."""
     lead = n.leading
     if lead is None:
         return
@@ -68,10 +68,10 @@ def tick(n: Node) -> None:
     _schedule(n, lead)
     _look_at_disk(n, lead)
     if n.knobs.reads == "lease":
-        reads.look_at_lease(n, lead)
+        reads.look_at_lease(n, lead, late=late)
     if n.commit < n.log.last_index:
         commit.advance(n)
-    if lead.change is not None:
+    if n.config_index:
         membership.on_tick(n, lead)
     if not lead.stuck:
         seq = broadcast(n, lead)

@@ -141,9 +141,11 @@ def _covered(n: Node, lead: Leading) -> bool:
     return covered
 
 
-def look_at_lease(n: Node, lead: Leading) -> None:
-    """Each tick: when it was, and once in a timeout whether the lease stood. The honest rule uses neither."""
-    lead.ticked = now = _lease_now(n)
+def look_at_lease(n: Node, lead: Leading, *, late: bool) -> None:
+    """Each tick: when its timer rang, and once in a timeout whether the lease stood. The honest rule uses neither."""
+    now = _lease_now(n)
+    if not late:
+        lead.ticked = now
     if n.mono - lead.lease_checked_at >= n.knobs.election_timeout_max or not lead.lease_checked:
         lead.lease_checked_at = n.mono
         lead.lease_checked = now < lease_end(n, lead)

@@ -111,6 +111,11 @@ class Rules:
         """Whether a leader is known and was heard within the sticky window."""
         return leader is not None and silence < self.knobs.sticky_window
 
+    def electorate(self, config: Config, configs: Sequence[tuple[int, Config]]) -> tuple[str, ...]:
+        """Who is asked for votes and whose votes count: the voters of the configuration in force."""
+        del configs
+        return config.voters
+
     def counts_vote(self, answer: VoteReply, *, own_term: int, candidate: bool, from_voter: bool) -> bool:
         """A vote counts for a candidate of its very term, from a voter of the candidate's own configuration."""
         return answer.vote_granted and candidate and answer.term == own_term and from_voter
