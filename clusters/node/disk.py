@@ -24,7 +24,7 @@ from harness.core.machine import Disk, DiskOp, Fsync, Rename, Unlink, Unreadable
 
 
 class Done(msgspec.Struct, frozen=True, gc=False):
-    """One batch was carried out (``error`` None) or ended early. ``sync_ns``: time within fsync calls."""
+    """One batch was carried out (``error`` None) or ended early. ``sync_ns``: time in its ``syncs`` syncing operations."""
 
     token: int
     ops: tuple[DiskOp, ...]
@@ -67,16 +67,17 @@ class DirectoryWriter:
         op: DiskOp | None = None
         try:
             for op in batch.ops:
-                if isinstance(op, Fsync):
-                    began = time.monotonic_ns()
-                    self._fsync(op, files)
-                    syncs, sync_ns = syncs + 1, sync_ns + time.monotonic_ns() - began
-                elif isinstance(op, Write):
+                if isinstance(op, Write):
                     self._write(op, files)
-                elif isinstance(op, Rename):
-                    self._rename(op, files)
-                else:
+                elif isinstance(op, Unlink):
                     self._unlink(op, files)
+                else:
+                    began = time.monotonic_ns()
+                    if isinstance(op, Fsync):
+                        self._fsync(op, files)
+                    else:
+                        self._rename(op, files)
+                    syncs, sync_ns = syncs + 1, sync_ns + time.monotonic_ns() - began
         except (OSError, ValueError) as failure:
             error = f"{type(op).__name__.lower()}: {failure}"
         finally:

@@ -104,7 +104,7 @@ class TcpPeers:
         self._user_timeout_ms = max(500, 4 * rpc_timeout_ms)
         self._stale_ns = max(4 * self._rpc_ns, 500 * MS)
         self._hello_ns = max(10 * self._rpc_ns, 2000 * MS)
-        self._members = frozenset(members)
+        self._others = frozenset(members) - {node}
         self._decoder = msgspec.json.Decoder(message_type)
         self._hello_decoder = msgspec.json.Decoder(Hello)
         self._encoder = msgspec.json.Encoder()
@@ -330,7 +330,7 @@ class TcpPeers:
         except (ValueError, RecursionError):
             self._refuse(inbound)
             return False
-        if hello.hello not in self._members:
+        if hello.hello not in self._others:
             self._count["unknown_hello"] += 1
             self._refuse(inbound)
             return False
