@@ -133,8 +133,8 @@ def on_request(node: NodeState, writes: Writes, request: int, body: client_api.C
 
 
 def _write(node: NodeState, writes: Writes, asker: Asker, key: str, value: Any) -> None:
-    if node.stop_work:
-        _finish(node, asker, client_api.Refused(STOPPED))
+    if node.stop_work or not key:
+        _finish(node, asker, client_api.Refused(STOPPED if node.stop_work else "a data item needs a key"))
     elif node.leads():
         if value is None:
             _delete(node, asker, key)

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusters.protocols.nacos import knobs
+from clusters.protocols.nacos.messages import BeatAnswer, RaftPeer, VoteAnswer
+from clusters.protocols.nacos.target import TARGET
+from harness.core.errors import ConfigError
+from harness.core.machine import Await, Disk, Send
+from tests.clusters.nacos.bench import Bench
+
+
+def test_the_defaults_are_the_originals():
+    plain = TARGET.knobs({})
+    assert plain == knobs.Knobs()
+    assert knobs.words(plain) == {name: knob.default for name, knob in knobs.KNOBS.items()}
+    for name in ("persist_vote", "count_current_term_only", "leader_needs_majority_acks", "beat_raises_term"):
+        assert getattr(plain, name) is False
+
+
+@given(
+    st.fixed_dictionaries(
+        {}, optional={name: st.sampled_from(["true", "false"]) for name in ("beat_data", "standalone")}
+    )
+)
+def test_words_and_knobs_are_inverse(settings):
+    parsed = knobs.parse(settings)
+    assert knobs.parse(knobs.words(parsed)) == parsed
+
+
+@pytest.mark.parametrize(
+    ("settings", "part"),
+    [
+        ({"persist_votes": "true"}, "persist_vote?"),
+        ({"persist_vote": "yes"}, "true|false"),
+        ({"term_jump": "50"}, "0|100"),
+        ({"time_factor": "0"}, "0.002"),
+        ({"time_factor": "nan"}, "0.002"),
+        ({"time_factor": "1e-7"}, "0.002"),
+        ({"time_factor": "1.0000001"}, "nanoseconds"),
+        ({"time_factor": "fast"}, "0.002"),
+        ({"namespace": "../x"}, "letters"),
+        ({"namespace": ""}, "letters"),
+        ({"version_switch_ms": "-1"}, "never"),
+        ({"persist_vote": "true", "restart_term": "zero"}, "contradict"),
+    ],
+)
+def test_wrong_words_are_refused_with_a_hint(settings, part):
+    with pytest.raises(ConfigError) as raised:
+        TARGET.knobs(settings)
+    assert part in str(raised.value)
+
+
+def test_profiles_are_named_and_settings_win_over_them():
+    mended = TARGET.knobs({"persist_vote": "false"}, profile="nacos-mended")
+    assert (mended.persist_vote, mended.beat_raises_term) == (False, True)
+    with pytest.raises(ConfigError, match="unknown profile"):
+        TARGET.knobs({}, profile="nacos-mend")
+
+
+@pytest.mark.parametrize(("factor", "tick"), [("1", 500_000_000), ("0.1", 50_000_000), ("0.000333e1", 1_665_000)])
+def test_a_factor_scales_every_timer_exactly(factor, tick):
+    bench = Bench(time_factor=factor)
+    bench.fire("election")
+    assert bench.timers()["election"] == tick
+    bench.fire("beat")
+    assert bench.timers()["beat"] == tick
+    assert bench.state.knobs.ns(5_000) == tick * 10
+    assert bench.state.knobs.time_factor == Decimal(factor)
+
+
+def test_wrong_nodes_and_variants_are_refused():
+    plain = TARGET.knobs({})
+    for wrong in ({"node": "n9", "variant": None}, {"node": "n1", "variant": "anything"}):
+        with pytest.raises(ConfigError):
+            TARGET.core(members=("n1", "n2"), knobs=plain, **wrong)
+    with pytest.raises(ConfigError):
+        TARGET.core(node="n1", members=("n1", "n2"), knobs=TARGET.knobs({"standalone": "true"}), variant=None)
+    assert TARGET.variants() == {}
+
+
+# --- what each safe knob changes --------------------------------------------------------------------------------
+
+
+def kinds(bench: Bench) -> list[type]:
+    return [type(effect) for effect in bench.out if isinstance(effect, Disk | Await | Send)]
+
+
+def test_persist_vote_has_term_and_vote_on_disk_before_either_kind_of_vote_leaves():
+    bench = Bench(persist_vote="true").put(leader_due_ms=500)
+    bench.fire("election")
+    assert kinds(bench) == [Disk, Await, Send, Send]
+    bench.vote("n2", 5)
+    assert kinds(bench) == [Disk, Await, Send]
+    assert bench.state.meta == (5, "n2")
+    bench.vote("n3", 5)
+    assert kinds(bench) == [Send]
+
+
+def test_persist_vote_survives_a_restart():
+    bench = Bench(persist_vote="true", disk={"data/naming/data/meta.properties": b"term=5\nvoteFor=n2\n"})
+    answer = bench.vote("n3", 5).peer
+    assert (answer.term, answer.vote_for) == (5, "n2")
+    assert kinds(bench) == [Send]
+
+
+def test_count_current_term_only_passes_over_records_of_other_terms():
+    bench = Bench(count_current_term_only="true").put(leader_due_ms=500, term=1)
+    bench.fire("election")
+    bench.tell("n2", VoteAnswer(RaftPeer("n2", "n1", 1)))
+    bench.tell("n3", VoteAnswer(RaftPeer("n3", "n1", 3)))
+    assert bench.local.state == "CANDIDATE"
+    assert bench.note("vote_answer")["counted_for"] is None
+    bench.tell("n2", VoteAnswer(RaftPeer("n2", "n1", 2)))
+    assert bench.local.state == "LEADER"
+
+
+def test_leader_needs_majority_acks_to_keep_itself_from_electing():
+    bench = Bench("n1 n2 n3 n4 n5", leader_needs_majority_acks="true")
+    bench.put(state="LEADER", heartbeat_due_ms=500, leader_due_ms=777)
+    bench.fire("beat")
+    for peer in ("n2", "n2"):
+        bench.tell(peer, BeatAnswer(RaftPeer(peer)))
+    assert bench.local.leader_due_ms == 777
+    bench.tell("n3", BeatAnswer(RaftPeer("n3")))
+    assert bench.local.leader_due_ms >= 15_000
+
+
+def test_beat_raises_term_to_the_senders_and_drops_a_vote_of_an_older_term():
+    bench = Bench(beat_raises_term="true").put(term=2, vote_for="n3")
+    answer = bench.beat("n2", 5).peer
+    assert (answer.term, answer.vote_for) == (5, "n2")
+    assert bench.note("relabel")["cause"] == "beat"
+    assert bench.vote("n3", 5).peer.vote_for == "n2"
+
+
+def test_restart_term_zero_keeps_the_loaded_term_out_of_the_own_record():
+    disk = {"data/naming/data/meta.properties": b"term=5\n"}
+    for setting, term in [("loaded", 5), ("zero", 0)]:
+        status = Bench(disk=disk, restart_term=setting).core.status(Bench().clocks())
+        assert (status.term, status.extra["local_term"], status.extra["stored_term"]) == (term, 5, 5)

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+from urllib.parse import parse_qs
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clusters.protocols.nacos import wire
+from clusters.protocols.nacos.messages import (
+    BeatAnswer,
+    BeatRequest,
+    CallError,
+    Datum,
+    DatumDelete,
+    DatumFetch,
+    DatumPublish,
+    DatumStamp,
+    DeleteAck,
+    FetchAnswer,
+    Forward,
+    ForwardAnswer,
+    PeerAnswer,
+    PeerRequest,
+    PublishAck,
+    RaftPeer,
+    VoteAnswer,
+    VoteRequest,
+)
+
+integers = st.integers(0, 2**53)
+words = st.text(max_size=12)
+keys = st.text(min_size=1, max_size=12)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=5,
+)
+given_values = values.filter(lambda value: value is not None)
+peers = st.builds(
+    RaftPeer,
+    ip=keys,
+    vote_for=st.none() | keys,
+    term=integers,
+    leader_due_ms=st.integers(-500, 20_000),
+    heartbeat_due_ms=st.integers(-500, 5_000),
+    state=st.sampled_from(["FOLLOWER", "CANDIDATE", "LEADER"]),
+)
+datums = st.builds(Datum, key=keys, value=values, timestamp=integers)
+requests = st.one_of(
+    st.builds(VoteRequest, peers),
+    st.builds(BeatRequest, peers, st.lists(st.builds(DatumStamp, keys, integers), max_size=4).map(tuple)),
+    st.just(PeerRequest()),
+    st.builds(DatumFetch, st.lists(keys, max_size=4).map(tuple), integers),
+    st.builds(DatumPublish, integers, datums, peers),
+    st.builds(DatumDelete, keys, peers),
+    st.builds(Forward, integers, keys, values, st.integers(0, 9)),
+)
+
+
+@st.composite
+def calls(draw):
+    """A request and a fitting answer."""
+    asked = draw(requests)
+    answers = {
+        VoteRequest: st.builds(VoteAnswer, peers),
+        BeatRequest: st.builds(BeatAnswer, peers),
+        PeerRequest: st.builds(PeerAnswer, peers),
+        DatumDelete: st.just(DeleteAck()),
+    }
+    number = getattr(asked, "number", 0)
+    if isinstance(asked, DatumFetch):
+        good = st.builds(FetchAnswer, st.lists(datums, max_size=3).map(tuple), st.just(asked.term))
+    elif isinstance(asked, DatumPublish):
+        good = st.just(PublishAck(asked.number))
+    elif isinstance(asked, Forward):
+        bad = st.builds(
+            ForwardAnswer, st.just(number), st.sampled_from(["not_leader", "unknown", "failed", "refused"]), words
+        )
+        good = st.just(ForwardAnswer(number, "ok")) | bad
+    else:
+        good = answers[type(asked)]
+    call = {
+        VoteRequest: "vote",
+        BeatRequest: "beat",
+        PeerRequest: "peer",
+        DatumFetch: "fetch",
+        DatumPublish: "publish",
+        DatumDelete: "delete",
+        Forward: "forward",
+    }[type(asked)]
+    kinds = st.sampled_from(["illegal state", "illegal argument"])
+    refused = st.builds(CallError, st.just(call), kinds, words, st.just(number))
+    return asked, draw(good | refused)
+
+
+@given(requests)
+def test_every_request_comes_back_as_it_was(body):
+    method, path, headers, content = wire.request(body)
+    assert path.isascii()
+    assert wire.parse_request(method, path, headers, content) == body
+
+
+@given(calls())
+def test_every_answer_comes_back_as_it_was(call):
+    asked, body = call
+    status, headers, content = wire.response(body)
+    assert wire.parse_response(asked, status, headers, content) == body
+
+
+def test_a_vote_is_a_form_parameter_with_the_whole_record_in_the_names_of_the_original():
+    method, path, headers, content = wire.request(VoteRequest(RaftPeer("n1", "n1", 3, 15_500, 5_000, "CANDIDATE")))
+    assert (method, path) == ("POST", "/v1/ns/raft/vote")
+    assert headers["Content-Type"].startswith("application/x-www-form-urlencoded")
+    (vote,) = parse_qs(content.decode())["vote"]
+    assert json.loads(vote) == {
+        "ip": "n1",
+        "voteFor": "n1",
+        "term": 3,
+        "leaderDueMs": 15_500,
+        "heartbeatDueMs": 5_000,
+        "state": "CANDIDATE",
+    }
+
+
+def test_a_beat_is_gzip_of_json():
+    _, path, headers, content = wire.request(BeatRequest(RaftPeer("n1", state="LEADER"), (DatumStamp("x", 3),)))
+    assert (path, headers["Content-Encoding"]) == ("/v1/ns/raft/beat", "gzip")
+    beat = json.loads(gzip.decompress(content))["beat"]
+    assert beat["peer"]["state"] == "LEADER"
+    assert beat["datums"] == [{"key": "x", "timestamp": 3}]
+
+
+def test_the_same_beat_gives_the_same_bytes():
+    body = BeatRequest(RaftPeer("n1", state="LEADER"), tuple(DatumStamp(f"k{i}", i) for i in range(100)))
+    assert wire.request(body) == wire.request(body)
+
+
+def test_refusals_are_500_with_the_text_of_the_original():
+    status, _, content = wire.response(CallError("vote", "illegal state", "can not find peer: n9"))
+    assert (status, content) == (500, b"illegal state: can not find peer: n9")
+
+
+def test_the_sender_is_the_ip_of_the_record():
+    record = RaftPeer("n2")
+    bodies = [VoteRequest(record), BeatRequest(record), DatumPublish(1, Datum("x", 1, 1), record)]
+    assert {wire.sender(body) for body in [*bodies, DatumDelete("x", record)]} == {"n2"}
+    assert wire.sender(PeerRequest()) is None
+    assert wire.sender(DatumFetch((), 0)) is None
+
+
+GOOD = json.dumps({"ip": "n1", "term": 1})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content", "status"),
+    [
+        ("POST", "/v1/ns/raft/nothing", b"", 404),
+        ("POST", "http://[", b"", 400),
+        ("GET", "/v1/ns/raft/vote", b"", 405),
+        ("POST", "/v1/ns/raft/vote", b"", 400),
+        ("POST", "/v1/ns/raft/vote", b"vote=", 400),
+        ("POST", "/v1/ns/raft/vote", b"vote=%7B%22ip%22%3A1%7D", 400),
+        ("POST", "/v1/ns/raft/vote", b"\xff\xfe", 400),
+        ("POST", "/v1/ns/raft/vote", b"vote=%ff", 400),
+        ("POST", "/v1/ns/raft/vote", b"a=1&" * 40, 400),
+        ("POST", "/v1/ns/raft/beat", b"{}", 400),
+        ("POST", "/v1/ns/raft/beat", b"\x1f\x8bnonsense", 400),
+        ("POST", "/v1/ns/raft/beat", gzip.compress(b'{"beat":{"peer":' + GOOD.encode() + b"}}")[:-9], 400),
+        ("POST", "/v1/ns/raft/beat", gzip.compress(b'{"beat":{"peer":{"ip":"n1","state":"KING"}}}'), 400),
+        ("POST", "/v1/ns/raft/beat", b"[" * 100_000, 400),
+        ("GET", "/v1/ns/raft/datum", b"", 400),
+        ("GET", "/v1/ns/raft/datum?keys=a&term=x", b"", 400),
+        ("DELETE", "/v1/ns/raft/datum?key=a&number=1", b"", 400),
+        ("POST", "/v1/ns/raft/datum?key=a&number=1&hops=1", b'{"key":"a","value":null}', 400),
+        ("POST", "/v1/ns/raft/datum/commit?key=a", b'{"datum":{"key":"a","value":1,"timestamp":1},"source":{}}', 400),
+        ("DELETE", "/v1/ns/raft/datum/commit", b"{}", 400),
+    ],
+)
+def test_a_request_that_makes_no_sense_says_with_which_status_to_answer(method, path, content, status):
+    with pytest.raises(wire.BadRequest) as raised:
+        wire.parse_request(method, path, {}, content)
+    assert raised.value.status == status
+
+
+@settings(max_examples=300)
+@given(
+    st.sampled_from(["GET", "POST", "DELETE"]),
+    st.sampled_from([wire.VOTE, wire.BEAT, wire.PEER, wire.DATUM, wire.COMMIT]),
+    st.text(max_size=20),
+    st.binary(max_size=40)
+    | st.binary(max_size=40).map(gzip.compress)
+    | st.binary(max_size=9).map(lambda b: b"vote=" + b),
+)
+def test_no_request_raises_anything_but_bad_request(method, path, query, content):
+    with contextlib.suppress(wire.BadRequest):
+        wire.parse_request(method, f"{path}?{query}", {}, content)
+
+
+@settings(max_examples=300)
+@given(requests, st.sampled_from([200, 404, 500, 503]), st.binary(max_size=40) | st.just(b'{"outcome":"king"}'))
+def test_no_answer_raises_and_nonsense_is_not_ok(asked, status, content):
+    body = wire.parse_response(asked, status, {}, content)
+    if status != 200:
+        assert isinstance(body, CallError)
+
+
+def test_a_gzip_bomb_is_not_unpacked(monkeypatch):
+    monkeypatch.setattr(wire, "BODY_MAX", 1_000)
+    with pytest.raises(wire.BadRequest):
+        wire.parse_request("POST", wire.BEAT, {}, gzip.compress(b" " * 2_000))
+    with pytest.raises(wire.BadRequest):
+        wire.parse_request("POST", wire.BEAT, {}, b" " * 2_000)
