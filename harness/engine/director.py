@@ -243,9 +243,10 @@ class Director:
             self._broken(now, w.Broken("node-did-not-start", f"{news.host} exited with code {code} before any fault"))
 
     def _trace(self, now: Ns, news: HostNews) -> None:
-        lo_offset = int(news.data.get("offset_lo_ns", 0))
-        hi_offset = int(news.data.get("offset_hi_ns", 0))
+        lo_offset, hi_offset = news.data["offset"]  # history time − the host's monotonic clock, bounds
         for raw in news.data["lines"]:
+            if not raw:
+                continue
             line = self._system.trace(raw)
             if line is None:
                 self.counts["foreign_lines"] += 1

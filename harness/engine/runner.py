@@ -82,6 +82,7 @@ class _Run:
         self.inbox: queue.SimpleQueue[w.Happening] = queue.SimpleQueue()
         self.interrupted = threading.Event()
         self.trouble: list[str] = []
+        self.hosts: Mapping[str, Host] = {}
         self.judgement: Judgement | None = None
         self.plan = drafted.plan
         self.figures: dict[str, Any] = {}
@@ -134,6 +135,7 @@ class _Run:
         began = time.monotonic_ns()
         origin = began
         hosts = backend.deploy(spec, origin_ns=origin, news=news_into(self.inbox), progress=self.listener.progress)
+        self.hosts = hosts
         self.figures["cluster_up_ms"] = (time.monotonic_ns() - began) // MS
         ledger.record("deployed", backend=backend.name, nodes=list(hosts))
         self._check_interrupted()
@@ -236,6 +238,8 @@ class _Run:
             self.listener.progress(f"the cluster of run {self.run_id} is kept: `dethrone heal --all` removes it")
             return False
         began = time.monotonic_ns()
+        for host in self.hosts.values():
+            host.close()
         try:
             ledger.record("destroying", backend=backend.name)
             backend.destroy(self.run_id)
