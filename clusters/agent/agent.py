@@ -1,0 +1,2254 @@
+"""The agent: one file, standard library only, on each host; it alone touches the host while a run lasts.
+
+    python3 agent.py serve --socket PATH --run RUN [--dead-man SECONDS] [--probe-port PORT]
+    python3 agent.py relay --socket PATH [--wait SECONDS]      stdin/stdout <-> the agent's socket
+    python3 agent.py heal  --socket PATH [--run RUN] [--stop]  converge to healthy, through a living agent or alone
+
+``serve`` may be the first process of a container. It starts and signals the node process, installs and probes faults,
+tails the trace log, watches the host's noise, and heals the host by itself if the harness falls silent.
+
+Protocol: JSON lines over a unix socket. A request is ``{"id": n, "do": verb, ...}``; its answer has the same id and
+either ``ok`` or ``error``. Requests are pipelined; verbs of one lane are served in order. Unasked ``{"news": n, ...}``
+lines are numbered and kept until acknowledged, answers of a session are kept for a while, so a connection that breaks
+and comes back loses nothing. All times are ns of the host's monotonic clock.
+
+Promises: wrong input never ends the agent; every wait and queue is bounded; what did not take is ``confirmed: false``
+with a reason; rules sit in a chain of our own and nothing that is not ours is flushed. Leaves out: delay and jitter of
+links, disk trouble and CPU limits (answered ``confirmed: false``), IPv6 links, and meaning of any kind.
+Runs on Python 3.9 and later.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import binascii
+import collections
+import contextlib
+import ctypes
+import errno
+import glob
+import hashlib
+import ipaddress
+import json
+import os
+import platform
+import queue
+import re
+import selectors
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+VERSION = 1
+"""Of the protocol; a link refuses an agent of another version."""
+
+PROBE_PORT = 7003
+MS = 1_000_000
+SECOND = 1_000_000_000
+
+LINE_MAX = 4 << 20
+"""Longest request line, bytes; longer ones end the connection (files travel in chunks)."""
+CHUNK_MAX = 1 << 20
+"""Most bytes of a file in one request or answer."""
+OUTPUT_MAX = 1 << 20
+"""Most bytes of stdout and of stderr that ``run`` returns."""
+NEWS_MAX = 50_000
+NEWS_BYTES_MAX = 64 << 20
+"""Unacknowledged news kept; beyond, the oldest are dropped, and that is news too (``noise``: ``news-dropped``)."""
+ANSWERS_MAX = 256
+"""Answers kept for a session that reconnects."""
+SESSIONS_MAX = 8
+LANE_MAX = 256
+"""Requests waiting in one lane; beyond, a request is refused."""
+CONNECTIONS_MAX = 32
+NEWS_WINDOW = 1 << 20
+"""News are handed to a connection while it has less than this many unsent bytes."""
+
+TERM_LIMIT_S = 5.0
+"""How long a process may take to obey SIGTERM."""
+SIGNAL_LIMIT_S = 2.0
+"""How long SIGKILL, SIGSTOP and SIGCONT may take to show."""
+TOOL_LIMIT_S = 5.0
+"""How long iptables, ss and the like may take."""
+CLOCK_LIMIT_S = 0.5
+"""How long a running node may take to tell its clocks; ``CLOCK_START_LIMIT_S``: a node that has just been started."""
+CLOCK_START_LIMIT_S = 3.0
+CLOCK_TOLERANCE_NS = 2 * MS
+
+TICK_S = 0.005
+STALL_NS = 20 * MS
+FSYNC_NS = 20 * MS
+WALL_JUMP_NS = 5 * MS
+FSYNC_PERIOD_S = 1.0
+TRACE_GAP_S = 0.002
+"""Least time between two readings of a busy trace log: the lines in between travel together."""
+TRACE_LINE_MAX = 1 << 20
+TRACE_BATCH = 256 << 10
+
+
+class Refused(Exception):  # noqa: N818 - what a request is, when it cannot be served
+    """A request that cannot be served; the text is the answer."""
+
+
+def now_ns() -> int:
+    """The host's monotonic clock."""
+    return time.monotonic_ns()
+
+
+# --- pure parts -------------------------------------------------------------------------------------------------
+
+
+class Rule(NamedTuple):
+    """What arrives from ``src`` (a host's name) at ``address`` is dropped with ``loss`` percent; 100 is a cut."""
+
+    src: str
+    address: str
+    loss: int
+
+
+class Seen(NamedTuple):
+    """The node process as it is: is it to run (when nothing is wrong), does it run, is it stopped."""
+
+    wanted: bool
+    running: bool
+    stopped: bool
+
+
+class Look(NamedTuple):
+    """A chain as found: how often it is hooked, its (address, is it a cut) in order, packets matched by address."""
+
+    hooks: int
+    rules: tuple[tuple[str, bool], ...]
+    packets: Mapping[str, int]
+
+
+def chain_name(run: str) -> str:
+    """The run's own chain; at most 28 characters, whatever the run is called."""
+    clean = re.sub(r"[^A-Za-z0-9_.-]", "-", run) or "run"
+    if len(clean) > 19:
+        clean = clean[:10] + "-" + hashlib.blake2b(run.encode(), digest_size=4).hexdigest()
+    return "DETHRONE-" + clean
+
+
+def restore_text(chain: str, rules: Sequence[Rule], *, hook: bool) -> str:
+    """Input of ``iptables-restore --noflush``: the chain's whole content, replaced at once; nothing else is touched."""
+    lines = ["*filter", f":{chain} - [0:0]"]
+    if hook:
+        lines.append(f"-I INPUT 1 -j {chain}")
+    for rule in rules:
+        chance = "" if rule.loss >= 100 else f" -m statistic --mode random --probability {rule.loss / 100:.4f}"
+        lines.append(f"-A {chain} -s {rule.address}/32{chance} -j DROP")
+    return "\n".join([*lines, "COMMIT", ""])
+
+
+def remove_text(chain: str, hooks: int) -> str:
+    """Input of ``iptables-restore --noflush`` that takes the chain and its ``hooks`` hook rules out."""
+    return "\n".join(["*filter", *[f"-D INPUT -j {chain}"] * hooks, f"-F {chain}", f"-X {chain}", "COMMIT", ""])
+
+
+def parse_save(text: str, chain: str) -> Look | None:
+    """What ``iptables-save -c -t filter`` says of our chain; None if it does not exist."""
+    exists, hooks, rules, packets = False, 0, [], {}
+    for line in text.splitlines():
+        if line.startswith(f":{chain} "):
+            exists = True
+            continue
+        counted = re.match(r"\[(\d+):\d+\] (.*)$", line)
+        if counted is None:
+            continue
+        rule = counted.group(2).strip()
+        if rule == f"-A INPUT -j {chain}":
+            hooks += 1
+        elif rule.startswith(f"-A {chain} "):
+            found = re.match(r"-s ([0-9.]+)(?:/32)? (.*)$", rule[len(chain) + 4 :])
+            if found is None or not found.group(2).endswith("-j DROP"):
+                rules.append((rule, False))
+                continue
+            rules.append((found.group(1), found.group(2) == "-j DROP"))
+            packets[found.group(1)] = int(counted.group(1))
+    return Look(hooks, tuple(rules), packets) if exists else None
+
+
+def foreign_chains(text: str) -> list[str]:
+    """All chains of ours, of any run, in the output of ``iptables-save``."""
+    return re.findall(r"^:(DETHRONE-[A-Za-z0-9_.-]+) ", text, re.MULTILINE)
+
+
+def expected_rules(rules: Sequence[Rule]) -> tuple[tuple[str, bool], ...]:
+    """``rules`` as ``Look.rules`` shows them."""
+    return tuple((rule.address, rule.loss >= 100) for rule in rules)
+
+
+def plan(seen: Seen, want: Mapping[str, Any]) -> list[str]:
+    """The steps from ``seen`` to ``want``, in order: rules, then the process, then its clock.
+
+    A node that was never started, or was told to end for good, is not started by converging.
+    """
+    steps = ["rules"]
+    if want["down"]:
+        return [*steps, want["down"]] if seen.running else steps
+    running, stopped = seen.running, seen.stopped
+    if not running and seen.wanted:
+        steps.append("start")
+        running, stopped = True, False
+    if running and want["frozen"]:
+        steps.append("SIGSTOP")
+    elif running and stopped:
+        steps.append("SIGCONT")
+    if running:
+        steps.append("clock")
+    return steps
+
+
+def _integer(raw: Mapping[str, Any], key: str, *, low: int, high: int) -> int:
+    value = raw.get(key, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise Refused(f"{key} must be an integer of {low} … {high}, not {value!r:.80}")
+    return value
+
+
+def _text(raw: Mapping[str, Any], key: str) -> str:
+    value = raw.get(key)
+    if not isinstance(value, str) or "\0" in value:
+        raise Refused(f"{key} must be a text, not {value!r:.80}")
+    return value
+
+
+def _mapping(raw: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(raw, dict):
+        raise Refused(f"{what} must be an object, not {raw!r:.80}")
+    return raw
+
+
+def _texts(raw: Any, what: str) -> list[str]:
+    if not isinstance(raw, list) or not all(isinstance(item, str) and "\0" not in item for item in raw):
+        raise Refused(f"{what} must be a list of texts, not {raw!r:.80}")
+    return list(raw)
+
+
+YEAR_NS = 366 * 86400 * SECOND
+
+
+def clean_state(raw: Any) -> dict[str, Any]:
+    """A desired state with every field present and checked; Refused for anything that is none."""
+    raw = _mapping(raw, "want")
+    unknown = set(raw) - {"cuts", "links", "down", "frozen", "clock", "disk", "cpu_percent"}
+    if unknown:
+        raise Refused(f"unknown in want: {', '.join(sorted(unknown))[:200]}")
+    down = raw.get("down")
+    if down not in {None, "SIGKILL", "SIGTERM"}:
+        raise Refused(f"down must be SIGKILL, SIGTERM or null, not {down!r:.80}")
+    if not isinstance(raw.get("frozen", False), bool):
+        raise Refused("frozen must be true or false")
+    links = []
+    for link in raw.get("links") or []:
+        link = _mapping(link, "a link")  # noqa: PLW2901 - the same thing, checked
+        links.append({
+            "src": _text(link, "src"),
+            "delay_ns": _integer(link, "delay_ns", low=0, high=3600 * SECOND),
+            "jitter_ns": _integer(link, "jitter_ns", low=0, high=3600 * SECOND),
+            "loss_percent": _integer(link, "loss_percent", low=0, high=100),
+        })  # fmt: skip
+    clock = None
+    if raw.get("clock") is not None:
+        given = _mapping(raw["clock"], "clock")
+        strobe = None
+        if given.get("strobe") is not None:
+            inner = _mapping(given["strobe"], "strobe")
+            strobe = {
+                "amplitude_ns": _integer(inner, "amplitude_ns", low=-YEAR_NS, high=YEAR_NS),
+                "period_ns": _integer(inner, "period_ns", low=MS, high=3600 * SECOND),
+            }
+        clock = {
+            "offset_ns": _integer(given, "offset_ns", low=-10 * YEAR_NS, high=10 * YEAR_NS),
+            "rate_ppm": _integer(given, "rate_ppm", low=-999_999, high=9_000_000),
+            "strobe": strobe,
+        }
+    return {
+        "cuts": _texts(raw.get("cuts") or [], "cuts"),
+        "links": links,
+        "down": down,
+        "frozen": raw.get("frozen", False),
+        "clock": clock,
+        "disk": raw.get("disk"),
+        "cpu_percent": raw.get("cpu_percent"),
+    }
+
+
+HEALTHY = clean_state({})
+
+
+def faketime_text(offset_ns: int, rate_ppm: int) -> str:
+    """What libfaketime reads: seconds with their sign, and a rate where there is one."""
+    sign, size = ("-" if offset_ns < 0 else "+"), abs(offset_ns)
+    rate = f" x{1 + rate_ppm / 1_000_000:.6f}" if rate_ppm else ""
+    return f"{sign}{size // SECOND}.{size % SECOND:09d}{rate}\n"
+
+
+def probe_payload(run: str, nonce: int, sender: str) -> bytes:
+    """A probe on the wire."""
+    return f"dethrone-probe {run} {nonce} {sender}".encode()
+
+
+def parse_probe(payload: bytes) -> tuple[str, int, str] | None:
+    """Run, nonce and sender of a probe; None for anything else."""
+    parts = payload.decode("utf-8", "replace").split(" ")
+    if len(parts) != 4 or parts[0] != "dethrone-probe" or re.fullmatch(r"\d{1,20}", parts[2]) is None:
+        return None
+    return parts[1], int(parts[2]), parts[3]
+
+
+def percentile(histogram: Sequence[int], share: float) -> int:
+    """Upper bound (ns) of the power-of-two bucket in which that share of the values lies; 0 of nothing."""
+    total, seen = sum(histogram), 0
+    for power, count in enumerate(histogram):
+        seen += count
+        if total and seen >= share * total:
+            return int(2**power)
+    return 0
+
+
+def process_stat(pid: int) -> tuple[str, int, int, int] | None:
+    """State letter, process group, session and start time (ticks) of a process; None if there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - pathlib costs more than the reading
+            raw = file.read()
+        fields = raw[raw.rindex(b")") + 2 :].split()
+        return fields[0].decode(), int(fields[2]), int(fields[3]), int(fields[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def thread_states(pid: int) -> str:
+    """The state letters of all threads of a process, "" if there is none."""
+    letters = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - as above
+            with open(f"/proc/{pid}/task/{task}/stat", "rb") as file:  # noqa: PTH123
+                raw = file.read()
+            letters.append(chr(raw[raw.rindex(b")") + 2]))
+    except (OSError, ValueError, IndexError):
+        pass
+    return "".join(letters)
+
+
+def group_members(group: int) -> list[int]:
+    """The processes of that process group."""
+    members = []
+    for entry in os.listdir("/proc"):  # noqa: PTH208
+        if entry.isdigit():
+            stat = process_stat(int(entry))
+            if stat is not None and stat[1] == group and stat[0] not in "ZX":
+                members.append(int(entry))
+    return members
+
+
+def replace_file(path: str, content: bytes, mode: int = 0o644) -> None:
+    """Write ``content`` next to ``path`` and rename it there."""
+    temporary = f"{path}.new-{os.getpid()}-{threading.get_ident()}"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)  # noqa: PTH105
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108
+        raise
+
+
+# --- processes --------------------------------------------------------------------------------------------------
+
+
+class Child:
+    """A process of ours. ``code``: exit code, negative for a signal's number; None while it runs."""
+
+    def __init__(self, pid: int, on_exit: Callable[[Child], None] | None) -> None:
+        self.pid = pid
+        stat = process_stat(pid)
+        self.start = stat[3] if stat else 0
+        self.code: int | None = None
+        self.done = threading.Event()
+        self.on_exit = on_exit
+        self.exited_ns = 0
+
+
+class Processes:
+    """Starts processes and reaps them all, also orphans that are not ours (a container's first process must)."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._children: dict[int, Child] = {}
+        self._spawned = threading.Event()
+        threading.Thread(target=self._reap, name="reaper", daemon=True).start()
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str = "/",
+        files: tuple[int, int, int],
+        on_exit: Callable[[Child], None] | None = None,
+    ) -> Child:
+        """Start a process in a session of its own with default signals. OSError if it cannot be."""
+        with self._lock:
+            process = subprocess.Popen(
+                list(argv),
+                stdin=files[0],
+                stdout=files[1],
+                stderr=files[2],
+                env=None if env is None else dict(env),
+                cwd=cwd,
+                start_new_session=True,
+            )
+            process.returncode = 0  # reaping is ours: a Popen that reaps by itself could take another's process id
+            child = Child(process.pid, on_exit)
+            self._children[child.pid] = child
+        self._spawned.set()
+        return child
+
+    def signal(self, child: Child, number: int, *, group: bool) -> bool:
+        """Signal a child, or its whole group, unless it is gone. A process id cannot be reused before it is reaped."""
+        with self._lock:
+            if child.pid not in self._children:
+                return False
+            with contextlib.suppress(ProcessLookupError):
+                (os.killpg if group else os.kill)(child.pid, number)
+            return True
+
+    def tool(
+        self, argv: Sequence[str], *, given: bytes = b"", limit_s: float = TOOL_LIMIT_S, cap: int = OUTPUT_MAX
+    ) -> tuple[int, bytes, bytes]:
+        """Run a command: exit code, stdout, stderr. 124: did not end in time and was killed; 127: cannot be started."""
+        deadline = time.monotonic() + limit_s
+        if given:
+            stdin = os.memfd_create("dethrone-input")
+            os.write(stdin, given)
+            os.lseek(stdin, 0, os.SEEK_SET)
+        else:
+            stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        out_r, out_w = os.pipe()
+        err_r, err_w = os.pipe()
+        try:
+            child = self.spawn(argv, files=(stdin, out_w, err_w))
+        except (OSError, ValueError) as error:
+            os.close(out_r)
+            os.close(err_r)
+            return 127, b"", f"{argv[0]}: {error}".encode()
+        finally:
+            os.close(out_w)
+            os.close(err_w)
+            os.close(stdin)
+        output = {out_r: bytearray(), err_r: bytearray()}
+        try:
+            with selectors.DefaultSelector() as selector:
+                selector.register(out_r, selectors.EVENT_READ)
+                selector.register(err_r, selectors.EVENT_READ)
+                while selector.get_map():
+                    left = deadline - time.monotonic()
+                    # A command's own background children may hold the pipes; its end is enough.
+                    events = selector.select(min(left, 0.2) if left > 0 else 0)
+                    if not events and (left <= 0 or child.done.is_set()):
+                        break
+                    for key, _ in events:
+                        data = os.read(key.fd, 65536)
+                        if not data:
+                            selector.unregister(key.fd)
+                        elif len(output[key.fd]) < cap:
+                            output[key.fd] += data[: cap - len(output[key.fd])]
+        finally:
+            os.close(out_r)
+            os.close(err_r)
+        if not child.done.wait(max(0.0, deadline - time.monotonic())):
+            self.signal(child, signal.SIGKILL, group=True)
+            child.done.wait(SIGNAL_LIMIT_S)
+            return 124, bytes(output[out_r]), bytes(output[err_r]) or b"did not end in time"
+        return child.code or 0, bytes(output[out_r]), bytes(output[err_r])
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+            except ChildProcessError:
+                # Nobody to wait for. Orphans of foreign processes (docker exec) may still come to a first process.
+                self._spawned.wait(1.0)
+                self._spawned.clear()
+                continue
+            if found is None:
+                continue
+            with self._lock:
+                _, status = os.waitpid(found.si_pid, 0)
+                child = self._children.pop(found.si_pid, None)
+                if child is not None:
+                    child.exited_ns = now_ns()
+                    signalled = os.WIFSIGNALED(status)
+                    child.code = -os.WTERMSIG(status) if signalled else os.WEXITSTATUS(status)
+            if child is None:
+                continue
+            if child.on_exit is not None:
+                try:
+                    child.on_exit(child)
+                except Exception as error:  # noqa: BLE001 - the reaper outlives whatever a hook does
+                    complain("exit hook", error)
+            child.done.set()
+
+
+def complain(where: str, error: BaseException) -> None:
+    """One line on stderr (a container's log): trouble of the agent itself."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"dethrone agent: {where}: {type(error).__name__}: {error}\n")
+        sys.stderr.flush()
+
+
+# --- network ----------------------------------------------------------------------------------------------------
+
+
+class Rules:
+    """Our chain in the host's INPUT. ``tool``: ``auto``, ``nft`` or ``legacy``. Used by one thread at a time."""
+
+    def __init__(self, run: str, processes: Processes, *, tool: str = "auto") -> None:
+        self.chain = chain_name(run)
+        self._processes = processes
+        self._choice = tool
+        self._prefix: str | None = None
+        self._lock = threading.RLock()
+        self._installed: list[Rule] | None = None
+        self._hooked = False
+        self._unsure = False
+        self._baseline: dict[str, int] = {}
+
+    def available(self) -> tuple[bool, str]:
+        """Whether rules can be read here, and by which tool or why not."""
+        with self._lock:
+            try:
+                return True, self._tool()
+            except Refused as refused:
+                return False, str(refused)
+
+    def _tool(self) -> str:
+        if self._prefix is None:
+            # Taking a rule out costs 1 ms with the legacy interface and 13 ms with nftables; it is used where the
+            # kernel has it loaded already. Nothing is loaded for it.
+            legacy_first = os.path.exists("/proc/net/ip_tables_names")  # noqa: PTH110
+            order = ["iptables-legacy", "iptables", "iptables-nft"] if legacy_first else ["iptables", "iptables-nft"]
+            if self._choice != "auto":
+                order = [f"iptables-{self._choice}"]
+            reasons = []
+            for prefix in order:
+                code, _, err = self._processes.tool([f"{prefix}-save", "-c", "-t", "filter"])
+                if code == 0:
+                    self._prefix = prefix
+                    break
+                reasons.append(err.decode("utf-8", "replace").strip()[:200])
+            else:
+                raise Refused("iptables cannot be used: " + "; ".join(reasons))
+        return self._prefix
+
+    @property
+    def used(self) -> bool:
+        """Whether a chain of ours may exist."""
+        return self._hooked or bool(self._installed) or self._unsure
+
+    def look(self) -> Look | None:
+        """The chain as it is now; None if there is none. Refused if that cannot be known."""
+        code, out, err = self._processes.tool([f"{self._tool()}-save", "-c", "-t", "filter"])
+        if code != 0:
+            raise Refused("iptables-save: " + err.decode("utf-8", "replace").strip()[:300])
+        return parse_save(out.decode("utf-8", "replace"), self.chain)
+
+    def _restore(self, text: str) -> str:
+        argv = [f"{self._tool()}-restore", "--noflush", "-w", "3"]
+        code, _, err = self._processes.tool(argv, given=text.encode())
+        return "" if code == 0 else ("iptables-restore: " + err.decode("utf-8", "replace").strip()[:300])
+
+    def apply(self, rules: Sequence[Rule], *, verify: bool) -> tuple[bool, str, dict[str, Any]]:
+        """Make ``rules`` the chain's content: (in force, why not, detail).
+
+        ``verify`` False: the caller probes afterwards, so a replaced chain is not read back.
+        """
+        with self._lock:
+            try:
+                return self._apply(list(rules), verify=verify)
+            except Refused as refused:
+                self._installed = None
+                # Where iptables cannot be used at all, nothing is cut.
+                return not rules and self._prefix is None, str(refused), {}
+
+    def _apply(self, rules: list[Rule], *, verify: bool) -> tuple[bool, str, dict[str, Any]]:
+        if self._installed == [] and not rules:
+            return True, "", {}
+        expected = expected_rules(rules)
+        detail: dict[str, Any] = {"tool": self._tool()}
+        if self._installed is None or self._installed == rules:
+            found = self.look()
+            self._hooked = found is not None and found.hooks > 0
+            if found is None and not rules:
+                self._installed = []
+                return True, "", detail
+            if found is not None and self._hooked and found.rules == expected:
+                self._installed, self._baseline = rules, dict(found.packets)
+                return True, "", detail
+            if self._installed is not None:
+                detail["repaired"] = "chain" if found is None or found.rules != expected else "hook"
+        self._unsure = True
+        for attempt in (1, 2):
+            why = self._restore(restore_text(self.chain, rules, hook=not self._hooked))
+            self._baseline = {}
+            if why and attempt == 2:
+                self._installed = None
+                return False, why, detail
+            if not why and not verify:
+                break
+            found = self.look()
+            self._hooked = found is not None and found.hooks > 0
+            if not why and found is not None and self._hooked and found.rules == expected:
+                break
+            if attempt == 2:
+                self._installed = None
+                return False, "the chain is not what was put into it", detail
+        self._hooked = True
+        self._installed = rules
+        return True, "", detail
+
+    def counters(self) -> dict[str, Any]:
+        """Packets dropped since the last converging by source name, and whether the chain is in force as installed."""
+        with self._lock:
+            if not self._installed:
+                return {"in_force": True, "dropped": {}}
+            try:
+                found = self.look()
+            except Refused as refused:
+                return {"in_force": False, "why": str(refused), "dropped": {}}
+            self._hooked = found is not None and found.hooks > 0
+            if found is None or not self._hooked or found.rules != expected_rules(self._installed):
+                what = "our chain" if found is None or self._hooked else "its hook in INPUT"
+                return {"in_force": False, "why": f"{what} is not what was installed", "dropped": {}}
+            dropped = {
+                rule.src: found.packets.get(rule.address, 0) - self._baseline.get(rule.address, 0)
+                for rule in self._installed
+            }
+            return {"in_force": True, "dropped": dropped}
+
+    def remove(self, *, every_run: bool = False) -> str:
+        """Take our chain and hook out ("" or why not); ``every_run``: those of all runs."""
+        with self._lock:
+            self._installed, self._hooked, self._unsure = None, False, False
+            try:
+                tools = ["iptables-legacy", "iptables"] if every_run else [self._tool()]
+                whys = [why for why in (self._remove_with(tool, every_run=every_run) for tool in tools) if why]
+            except Refused as refused:
+                return str(refused)
+            return "; ".join(whys)
+
+    def _remove_with(self, tool: str, *, every_run: bool) -> str:
+        code, out, err = self._processes.tool([f"{tool}-save", "-c", "-t", "filter"])
+        if code == 127 and every_run:
+            return ""
+        if code != 0:
+            return err.decode("utf-8", "replace").strip()[:300]
+        text = out.decode("utf-8", "replace")
+        for chain in foreign_chains(text) if every_run else [self.chain]:
+            found = parse_save(text, chain)
+            if found is not None:
+                given = remove_text(chain, found.hooks).encode()
+                code, _, err = self._processes.tool([f"{tool}-restore", "--noflush", "-w", "3"], given=given)
+                if code != 0:
+                    return err.decode("utf-8", "replace").strip()[:300]
+        return ""
+
+
+def default_gateway() -> str | None:
+    """The IPv4 default gateway of this host: where a container's harness comes from."""
+    try:
+        with open("/proc/net/route", encoding="ascii") as file:  # noqa: PTH123
+            for line in file:
+                fields = line.split()
+                if len(fields) > 3 and fields[1] == "00000000" and int(fields[3], 16) & 2:
+                    return socket.inet_ntoa(struct.pack("<L", int(fields[2], 16)))
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+class Probes:
+    """The UDP socket through which agents prove links. A probe counts if its payload AND its source address fit."""
+
+    NONCES_MAX = 64
+
+    def __init__(self, run: str, port: int) -> None:
+        self._run = run
+        self.port = port
+        self.name = ""
+        self.peers: dict[str, str] = {}
+        self.why = ""
+        self._changed = threading.Condition()
+        self._arrived: collections.OrderedDict[int, dict[str, int]] = collections.OrderedDict()
+        self._strange = 0
+        self.socket: socket.socket | None = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            self.socket.setblocking(False)
+            self.socket.bind(("", port))
+        except OSError as error:
+            self.socket.close()
+            self.socket = None
+            self.why = f"UDP port {port} cannot be bound: {error.strerror}"
+
+    def send(self, nonce: int, order: Sequence[str]) -> dict[str, str]:
+        """Send one probe to each peer, those of ``order`` first and in that order: peer → why not, where not."""
+        if self.socket is None:
+            raise Refused(self.why)
+        payload, failed = probe_payload(self._run, nonce, self.name), {}
+        for peer in dict.fromkeys([*order, *self.peers]):
+            if peer in self.peers and peer not in {self.name, "client"}:
+                try:
+                    self.socket.sendto(payload, (self.peers[peer], self.port))
+                except OSError as error:
+                    failed[peer] = str(error.strerror)
+        return failed
+
+    def receive(self) -> None:
+        """Take in what arrived (called when the socket is readable); at most 256 datagrams at once."""
+        if self.socket is None:
+            return
+        for _ in range(256):
+            try:
+                payload, (address, _port) = self.socket.recvfrom(2048)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError:
+                continue  # an ICMP error of an earlier probe
+            probe = parse_probe(payload)
+            if probe is None or probe[0] != self._run or self.peers.get(probe[2]) != address:
+                self._strange += 1
+                continue
+            with self._changed:
+                known = self._arrived.setdefault(probe[1], {})
+                known.setdefault(probe[2], now_ns())
+                while len(self._arrived) > self.NONCES_MAX:
+                    self._arrived.popitem(last=False)
+                self._changed.notify_all()
+
+    def wait(self, nonce: int, expect: Iterable[str], timeout_ns: int) -> dict[str, Any]:
+        """Wait until the probes of all ``expect`` arrived, or the time is over; say which did."""
+        if self.socket is None:
+            raise Refused(self.why)
+        expected = set(expect)
+        with self._changed:
+            self._changed.wait_for(
+                lambda: expected <= self._arrived.get(nonce, {}).keys(), timeout=min(timeout_ns, 30 * SECOND) / SECOND
+            )
+            return {"arrived": sorted(self._arrived.get(nonce, {})), "strange": self._strange}
+
+
+def flows_to(addresses: Sequence[str]) -> list[str]:
+    """The filter of ``ss`` for TCP flows to these addresses."""
+    return ["( " + " or ".join(f"dst {address}" for address in addresses) + " )"]
+
+
+def reset_flows(processes: Processes, addresses: Sequence[str]) -> dict[str, Any]:
+    """Reset established TCP flows with ``ss -K``; ``worked`` says whether they are gone."""
+    if not addresses:
+        return {"worked": True, "before": 0, "after": 0}
+    states = ["state", "connected", "exclude", "time-wait"]
+    show = ["ss", "-H", "-t", "-n", *states, *flows_to(addresses)]
+    kill = ["ss", "-K", "-H", "-t", "-n", *states, *flows_to(addresses)]
+
+    def count(output: bytes) -> int:
+        return sum(1 for line in output.splitlines() if line.strip())
+
+    code, out, err = processes.tool(show)
+    if code != 0:
+        return {"worked": False, "why": "ss: " + err.decode("utf-8", "replace").strip()[:200]}
+    before = count(out)
+    if before == 0:
+        return {"worked": True, "before": 0, "after": 0}
+    code, _, err = processes.tool(kill)
+    after_code, out, _ = processes.tool(show)
+    after = count(out) if after_code == 0 else before
+    answer: dict[str, Any] = {"worked": code == 0 and after < before, "before": before, "after": after}
+    if not answer["worked"]:
+        answer["why"] = (
+            err.decode("utf-8", "replace").strip()[:200]
+            or "the flows are still there: the kernel has no INET_DIAG_DESTROY, or we lack the permission; they come "
+            "back after TCP's own retransmission back-off"
+        )
+    return answer
+
+
+# --- clocks -----------------------------------------------------------------------------------------------------
+
+
+def find_faketime() -> str | None:
+    """The libfaketime for threaded programs, of this machine's architecture first."""
+    name = "libfaketimeMT.so.1"
+    machine = platform.machine()
+    places = [f"/usr/lib/{machine}-linux-gnu/faketime", "/usr/lib/faketime", "/usr/lib64/faketime"]
+    places += ["/usr/local/lib/faketime", "/usr/local/lib64/faketime", "/lib/faketime"]
+    for place in [*places, *sorted(glob.glob("/usr/lib/*/faketime"))]:  # noqa: PTH207
+        path = f"{place}/{name}"
+        if os.path.exists(path):  # noqa: PTH110
+            return path
+    return None
+
+
+class FakeClock:
+    """The wall clock of the node process, through libfaketime's file, which is replaced by rename.
+
+    The skew wanted at the agent's moment t is ``offset + rate * (t - since)``, plus the strobe's amplitude in every
+    other period. libfaketime counts a rate from the start of the process, so the offset in the file is corrected.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.library = find_faketime()
+        self.preloaded = False
+        self.touched = False
+        """Whether the running process has been under another clock than its own since it was last seen right."""
+        self._want: Mapping[str, Any] | None = None
+        self._since_ns = 0
+        self._started_ns = 0
+        self._written: str | None = None
+        self._high = False
+        self._lock = threading.Lock()
+        self._strobe: threading.Event | None = None
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """What preloads libfaketime; the file is written as wanted before the process begins."""
+        preload = " ".join(filter(None, [self.library or "", env.get("LD_PRELOAD", "")]))
+        return {
+            "LD_PRELOAD": preload,
+            "FAKETIME_TIMESTAMP_FILE": self.path,
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+            "FAKETIME_FORCE_MONOTONIC_FIX": "0",
+        }
+
+    def starting(self) -> None:
+        """A process is about to start: from now on rates count from this moment."""
+        with self._lock:
+            self._started_ns = now_ns()
+            self._write()
+
+    def set(self, want: Mapping[str, Any] | None) -> None:
+        """Make this skew the wanted one, and begin or end the strobe. OSError if the file cannot be written."""
+        with self._lock:
+            if want != self._want:
+                self._want, self._since_ns, self._high = want, now_ns(), False
+                self.touched = True
+                if self._strobe is not None:
+                    self._strobe.set()
+                    self._strobe = None
+            self._write()
+
+    def begin_strobe(self) -> None:
+        """Start alternating, if a strobe is wanted and none runs."""
+        with self._lock:
+            strobe = None if self._want is None else self._want["strobe"]
+            if strobe is None or self._strobe is not None:
+                return
+            self._strobe = threading.Event()
+            target = (self._strobe, strobe["period_ns"] / SECOND)
+        threading.Thread(target=self._alternate, args=target, name="strobe", daemon=True).start()
+
+    def flip(self, *, high: bool) -> None:
+        """Put the strobe up or down."""
+        with self._lock:
+            self._high = high
+            self._write()
+
+    @property
+    def strobing(self) -> bool:
+        """Whether a strobe runs."""
+        return self._strobe is not None
+
+    def expected(self, at_ns: int) -> tuple[int, ...]:
+        """The skews that are right at that moment, ns."""
+        want = self._want
+        if want is None:
+            return (0,)
+        skew = want["offset_ns"] + (at_ns - self._since_ns) * want["rate_ppm"] // 1_000_000
+        if want["strobe"] is None:
+            return (skew,)
+        other = skew + want["strobe"]["amplitude_ns"]
+        return (skew, other) if self._strobe is not None else ((other,) if self._high else (skew,))
+
+    def _alternate(self, stop: threading.Event, period_s: float) -> None:
+        while not stop.wait(period_s):
+            with self._lock:
+                if stop.is_set():
+                    return
+                self._high = not self._high
+                with contextlib.suppress(OSError):
+                    self._write()
+
+    def _write(self) -> None:
+        want = self._want
+        offset, rate = 0, 0
+        if want is not None:
+            rate = want["rate_ppm"]
+            offset = want["offset_ns"] - (self._since_ns - self._started_ns) * rate // 1_000_000
+            if self._high and want["strobe"] is not None:
+                offset += want["strobe"]["amplitude_ns"]
+        text = faketime_text(offset, rate)
+        if text != self._written:
+            self._written = None
+            replace_file(self.path, text.encode())
+            self._written = text
+
+
+def read_clocks(path: str, limit_s: float) -> tuple[int, int]:
+    """Monotonic and wall clock of the process that listens there, ns. OSError or ValueError if it does not tell."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(limit_s)
+        connection.connect(path)
+        data = b""
+        while b"\n" not in data and len(data) < 4096:
+            more = connection.recv(4096)
+            if not more:
+                break
+            data += more
+    said = json.loads(data)
+    return int(said["mono_ns"]), int(said["wall_ns"])
+
+
+def measure_skew(
+    path: str, expected: Callable[[int], tuple[int, ...]], *, limit_s: float, just_started: bool
+) -> dict[str, Any]:
+    """The process's wall clock against ours, taken so that the way between us does not matter.
+
+    ``skew_ns``: its (wall − monotonic) minus ours, the closest of up to five readings; ``why`` where it is not right.
+    """
+    deadline = time.monotonic() + limit_s
+    best: dict[str, Any] | None = None
+    why = "the node did not tell its clocks in time"
+    for _ in range(400):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
+        before, wall = now_ns(), time.time_ns()
+        try:
+            mono, said = read_clocks(path, left)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            why = f"the node does not tell its clocks: {getattr(error, 'strerror', None) or type(error).__name__}"
+            if not just_started:
+                break
+            time.sleep(0.01)
+            continue
+        after = now_ns()
+        skew = (said - mono) - (wall - before)
+        wrong = min(abs(skew - right) for right in expected(before))
+        if best is None or wrong < best["error_ns"]:
+            best = {"skew_ns": skew, "error_ns": wrong, "lo": before, "hi": after}
+            best["mono_faked"] = not before - MS <= mono <= after + MS
+        if best["error_ns"] <= CLOCK_TOLERANCE_NS or _ >= 4:
+            break
+    if best is None:
+        return {"why": why}
+    if best.pop("mono_faked"):
+        best["why"] = "its monotonic clock is skewed as well"
+    elif best["error_ns"] > CLOCK_TOLERANCE_NS:
+        best["why"] = f"its skew is {best['skew_ns']} ns, off by {best['error_ns']} ns"
+    return best
+
+
+# --- news -------------------------------------------------------------------------------------------------------
+
+
+class News:
+    """What the agent says unasked: numbered from 1, kept until acknowledged, bounded."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._kept: collections.deque[tuple[int, bytes]] = collections.deque()
+        self._bytes = 0
+        self._next = 1
+        self._dropped = 0
+
+    def add(self, kind: str, lo: int, hi: int, data: Mapping[str, Any]) -> None:
+        """Say something that was true, or happened, at some moment of [lo, hi]."""
+        with self._lock:
+            if self._dropped and len(self._kept) < NEWS_MAX // 2:
+                lost, self._dropped = self._dropped, 0
+                self._keep("noise", lo, hi, {"kind": "news-dropped", "value_ns": 0, "count": lost})
+            self._keep(kind, lo, hi, data)
+        self._wake()
+
+    def _keep(self, kind: str, lo: int, hi: int, data: Mapping[str, Any]) -> None:
+        number, self._next = self._next, self._next + 1
+        line = json.dumps({"news": number, "kind": kind, "lo": lo, "hi": hi, "data": data}).encode() + b"\n"
+        self._kept.append((number, line))
+        self._bytes += len(line)
+        while self._kept and (len(self._kept) > NEWS_MAX or self._bytes > NEWS_BYTES_MAX):
+            self._bytes -= len(self._kept.popleft()[1])
+            self._dropped += 1
+
+    def noise(self, kind: str, lo: int, hi: int, value_ns: int, **more: Any) -> None:
+        """Say that something disturbed the host: how long, or how far (ns)."""
+        self.add("noise", lo, hi, {"kind": kind, "value_ns": value_ns, **more})
+
+    def acknowledge(self, number: int) -> None:
+        """All news up to this number have arrived."""
+        with self._lock:
+            while self._kept and self._kept[0][0] <= number:
+                self._bytes -= len(self._kept.popleft()[1])
+
+    def after(self, number: int, room: int) -> tuple[int, bytes]:
+        """News behind ``number``, at most about ``room`` bytes: the last one's number, and their lines."""
+        with self._lock:
+            if not self._kept or self._kept[-1][0] <= number:
+                return number, b""
+            lines, size = [], 0
+            # Numbers are consecutive, so the place of the next one is known.
+            for index in range(max(0, number + 1 - self._kept[0][0]), len(self._kept)):
+                number, line = self._kept[index]
+                lines.append(line)
+                size += len(line)
+                if size >= room:
+                    break
+            return number, b"".join(lines)
+
+    @property
+    def last(self) -> int:
+        """The number of the last news."""
+        return self._next - 1
+
+
+class Tails:
+    """Follows the trace log: whole lines only, a torn last line waits for its end. Thread-safe."""
+
+    IN_MODIFY, IN_CREATE, IN_MOVED_TO = 0x2, 0x100, 0x80
+
+    def __init__(self, news: News) -> None:
+        self._news = news
+        self._lock = threading.Lock()
+        self._path: str | None = None
+        self._fd = -1
+        self._rest = b""
+        self._looked_ns = now_ns()
+        self._overlong = 0
+        self.incarnation: Callable[[], int] = lambda: 0
+        self.inotify = -1
+        with contextlib.suppress(OSError, AttributeError):
+            libc = ctypes.CDLL(None, use_errno=True)
+            self.inotify = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+            self._add_watch = libc.inotify_add_watch
+
+    def follow(self, path: str | None) -> None:
+        """Follow this file from its beginning; it need not exist yet, its directory is made."""
+        with self._lock:
+            if path == self._path:
+                return
+            self._close()
+            self._path, self._rest = path, b""
+            if path is None:
+                return
+            directory = os.path.dirname(path) or "."  # noqa: PTH120
+            os.makedirs(directory, exist_ok=True)  # noqa: PTH103
+            if self.inotify >= 0:
+                wanted = self.IN_MODIFY | self.IN_CREATE | self.IN_MOVED_TO
+                self._add_watch(self.inotify, directory.encode(), wanted)
+
+    @property
+    def active(self) -> bool:
+        """Whether there is a file to follow."""
+        return self._path is not None
+
+    def pump(self) -> bool:
+        """Send what is new; True if there was something."""
+        with self._lock:
+            return self._path is not None and self._pump(self._path)
+
+    def _pump(self, path: str) -> bool:
+        found = False
+        for _ in range(64):
+            if self._fd < 0:
+                try:
+                    self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                except OSError:
+                    self._looked_ns = now_ns()
+                    return found
+                self._rest = b""
+            lo = self._looked_ns
+            self._looked_ns = now_ns()
+            data = os.read(self._fd, TRACE_BATCH)
+            if not data:
+                if self._replaced(path):
+                    self._close()
+                    continue
+                return found
+            found = True
+            whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
+            if len(self._rest) > TRACE_LINE_MAX:
+                self._rest = b""
+                self._overlong += 1
+                self._news.noise("trace-overlong", lo, now_ns(), 0, count=self._overlong)
+            if newline:
+                text = whole.decode("utf-8", "surrogateescape")
+                self._news.add("trace", lo, now_ns(), {"text": text, "incarnation": self.incarnation()})
+        return found
+
+    def _replaced(self, path: str) -> bool:
+        try:
+            there, ours = os.stat(path), os.fstat(self._fd)  # noqa: PTH116
+        except OSError:
+            return False
+        shrunk = ours.st_size < os.lseek(self._fd, 0, os.SEEK_CUR)
+        return shrunk or (there.st_ino, there.st_dev) != (ours.st_ino, ours.st_dev)
+
+    def _close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Canary:
+    """Watches the host's noise: missed wake-ups, jumps of the wall clock, slow small fsyncs near the node's data."""
+
+    def __init__(self, news: News) -> None:
+        self._news = news
+        self._data_dir: str | None = None
+        self.stall_ns, self.fsync_ns = STALL_NS, FSYNC_NS
+        self._lock = threading.Lock()
+        self._ticks = [0] * 48
+        self._fsyncs = [0] * 48
+        self._figures = {"stalls": 0, "own_stalls": 0, "stall_max_ns": 0, "wall_jumps": 0, "wall_drift_ns": 0}
+        self._figures.update({"fsync_slow": 0, "fsync_max_ns": 0, "fsync_errors": 0})
+        threading.Thread(target=self._watch, name="canary", daemon=True).start()
+        threading.Thread(target=self._sync, name="fsync-probe", daemon=True).start()
+
+    def watch_disk(self, data_dir: str) -> None:
+        """Probe the disk of this directory from now on."""
+        self._data_dir = data_dir
+
+    def summary(self) -> dict[str, Any]:
+        """Figures since the agent began; times in ns, percentiles are upper bounds of power-of-two buckets."""
+        with self._lock:
+            figures: dict[str, Any] = dict(self._figures)
+            figures["ticks"], figures["fsyncs"] = sum(self._ticks), sum(self._fsyncs)
+            for name, histogram in (("stall", self._ticks), ("fsync", self._fsyncs)):
+                for share in (50, 99):
+                    figures[f"{name}_p{share}_ns"] = percentile(histogram, share / 100)
+        return figures
+
+    def _watch(self) -> None:
+        tick_ns = int(TICK_S * SECOND)
+        gap = time.time_ns() - now_ns()
+        first = gap
+        while True:
+            busy, before = time.process_time_ns(), now_ns()
+            time.sleep(TICK_S)
+            after = now_ns()
+            late = after - before - tick_ns
+            moved = time.time_ns() - now_ns() - gap
+            gap += moved
+            with self._lock:
+                self._ticks[max(0, late).bit_length()] += 1
+                self._figures["wall_drift_ns"] = gap - first
+            if abs(moved) > WALL_JUMP_NS and late < self.stall_ns:
+                self._figures["wall_jumps"] += 1
+                self._news.noise("wall", before, now_ns(), moved)
+            if late < self.stall_ns:
+                continue
+            # The agent's own threads hold the interpreter for a while now and then: that is no noise of the host.
+            if time.process_time_ns() - busy > late // 2:
+                self._figures["own_stalls"] += 1
+                continue
+            self._figures["stalls"] += 1
+            self._figures["stall_max_ns"] = max(self._figures["stall_max_ns"], late)
+            self._news.noise("stall", before, after, late)
+
+    def _sync(self) -> None:
+        fd, of = -1, None
+        while True:
+            time.sleep(FSYNC_PERIOD_S)
+            directory = self._data_dir
+            try:
+                if directory != of and fd >= 0:
+                    os.close(fd)
+                    fd = -1
+                if directory is None:
+                    continue
+                if fd < 0:
+                    fd, of = self._unnamed(directory), directory
+                before = now_ns()
+                os.pwrite(fd, b"\0" * 512, 0)
+                os.fdatasync(fd)
+                took = now_ns() - before
+            except OSError:
+                self._figures["fsync_errors"] += 1
+                continue
+            with self._lock:
+                self._fsyncs[took.bit_length()] += 1
+                self._figures["fsync_max_ns"] = max(self._figures["fsync_max_ns"], took)
+            if took > self.fsync_ns:
+                self._figures["fsync_slow"] += 1
+                self._news.noise("fsync", before, before + took, took)
+
+    @staticmethod
+    def _unnamed(directory: str) -> int:
+        """A file on the data's disk that the node never sees: without a name, else beside its directory."""
+        try:
+            return os.open(directory, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if error.errno not in {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL}:
+                raise
+        fd, path = tempfile.mkstemp(prefix=".dethrone-", dir=os.path.dirname(directory.rstrip("/")) or "/")  # noqa: PTH120
+        os.unlink(path)  # noqa: PTH108
+        return fd
+
+
+class DeadMan:
+    """Knows how long the harness has been silent. ``limit_ns`` 0: disarmed."""
+
+    def __init__(self) -> None:
+        self.limit_ns = 0
+        self._heard_ns = now_ns()
+        self._fired = False
+
+    def arm(self, limit_ns: int) -> None:
+        """From now on, silence of ``limit_ns`` means that the harness is gone; 0 disarms."""
+        self.limit_ns = limit_ns
+        self.hear()
+
+    def hear(self) -> None:
+        """The harness spoke."""
+        self._heard_ns = now_ns()
+        self._fired = False
+
+    def due(self) -> int:
+        """How long the silence has been (ns), once it is too long and not yet reported; else 0."""
+        silence = now_ns() - self._heard_ns
+        if not self.limit_ns or self._fired or silence < self.limit_ns:
+            return 0
+        self._fired = True
+        return silence
+
+
+# --- the node and the host's state ------------------------------------------------------------------------------
+
+
+class Node:
+    """The node process: its starts, its names (pid, start time), its exits. Restarts only when told."""
+
+    def __init__(self, processes: Processes, clock: FakeClock, news: News, tails: Tails, state_path: str) -> None:
+        self._processes = processes
+        self._clock = clock
+        self._news = news
+        self._tails = tails
+        self._state_path = state_path
+        self.spec: Mapping[str, Any] | None = None
+        self.child: Child | None = None
+        self.incarnation = 0
+        self.wanted = False
+        """Whether the node is to run when nothing is wrong: from its first start until it is told to end."""
+        self.asked = False
+        """Whether the end of the running process was asked for."""
+        tails.incarnation = lambda: self.incarnation
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives."""
+        return self.child is not None and self.child.code is None
+
+    def names(self) -> dict[str, Any]:
+        """Which process we speak of."""
+        if self.child is None:
+            return {}
+        return {"pid": self.child.pid, "start_ticks": self.child.start, "incarnation": self.incarnation}
+
+    def seen(self) -> Seen:
+        """The process as it is now."""
+        stopped = self.child is not None and self.running and "T" in thread_states(self.child.pid)
+        return Seen(self.wanted, self.running, stopped)
+
+    def start(self) -> None:
+        """Start the next incarnation. OSError or Refused if it cannot be."""
+        if self.spec is None:
+            raise Refused("there is no node to start: prepare comes first")
+        if self.running:
+            raise Refused(f"the node runs already: {self.names()}")
+        number = self.incarnation + 1
+        command = self.spec["command"]
+        argv = [word.replace("{incarnation}", str(number)) for word in command["argv"]]
+        env = dict(os.environ)
+        env.update({name: value.replace("{incarnation}", str(number)) for name, value in command["env"].items()})
+        if self.spec["faketime"] and self._clock.library:
+            env.update(self._clock.environment(env))
+            self._clock.starting()
+            self._clock.preloaded = True
+        before = now_ns()
+        log = os.open(self.spec["log_path"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self.incarnation, self.asked = number, False
+        started = threading.Event()
+
+        def exited(child: Child) -> None:
+            started.wait(SIGNAL_LIMIT_S)  # "started" is told first, even for a process that ends at once
+            self._exited(child, number)
+
+        try:
+            child = self._processes.spawn(argv, env=env, cwd=command["cwd"], files=(null, log, log), on_exit=exited)
+        except (OSError, ValueError):
+            self.incarnation -= 1
+            raise
+        finally:
+            os.close(log)
+            os.close(null)
+        self.child, self.wanted = child, True
+        self._news.add("started", before, now_ns(), {"pid": child.pid, "incarnation": number, "asked": True})
+        started.set()
+        self.remember()
+
+    def _exited(self, child: Child, incarnation: int) -> None:
+        # What it wrote before its end is told before its end.
+        with contextlib.suppress(OSError):
+            self._tails.pump()
+        data = {"pid": child.pid, "incarnation": incarnation, "code": child.code, "asked": self.asked}
+        self._news.add("exited", child.exited_ns, now_ns(), data)
+
+    def signal(self, number: int) -> bool:
+        """Signal the process's group; False if the process is gone."""
+        return self.child is not None and self._processes.signal(self.child, number, group=True)
+
+    def end(self, number: int, limit_s: float) -> bool:
+        """Signal the process and wait for its exit; whether it is gone. Then its group is gone too."""
+        child = self.child
+        if child is None or not self.running:
+            return True
+        stopped = "T" in thread_states(child.pid)
+        self.asked = True
+        self.signal(number)
+        if stopped and number != signal.SIGKILL:
+            self.signal(signal.SIGCONT)  # a stopped process cannot obey
+        if not child.done.wait(limit_s):
+            return False
+        for member in group_members(child.pid) if self._group_left(child.pid) else ():
+            with contextlib.suppress(OSError):
+                os.kill(member, signal.SIGKILL)
+        return True
+
+    @staticmethod
+    def _group_left(group: int) -> bool:
+        try:
+            os.killpg(group, 0)
+        except OSError:
+            return False
+        return True
+
+    def await_states(self, ready: Callable[[str], bool], limit_s: float) -> str:
+        """Wait until the states of all threads of the group are ``ready``; the states last seen."""
+        child = self.child
+        if child is None:
+            return ""
+        members = group_members(child.pid)
+        deadline = time.monotonic() + limit_s
+        while True:
+            states = "".join(thread_states(member) for member in members)
+            if ready(states) or time.monotonic() > deadline or not self.running:
+                return states
+            time.sleep(0.0005)
+
+    def remember(self) -> None:
+        """Leave behind what ``heal`` needs if this agent dies."""
+        with contextlib.suppress(OSError):
+            state = {"node": self.names(), "faketime": self._clock.path if self._clock.preloaded else None}
+            replace_file(self._state_path, json.dumps(state).encode(), 0o600)
+
+
+class Part:
+    """One part of a converging: its span, whether it took, why not, and what was seen."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lo = now_ns()
+        self.hi = self.lo
+        self.ok = True
+        self.why = ""
+        self.seen: dict[str, Any] = {}
+
+    def end(self, *, ok: bool = True, why: str = "", **seen: Any) -> Part:
+        """Close the part."""
+        self.hi, self.ok, self.why = now_ns(), ok, "" if ok else why
+        self.seen.update(seen)
+        return self
+
+    def told(self) -> dict[str, Any]:
+        """As JSON."""
+        told = {"lo": self.lo, "hi": self.hi, "ok": self.ok, **self.seen}
+        return told if self.ok else {**told, "why": self.why}
+
+
+class HostKeeper:
+    """Brings the host into a desired state and says what it found. Used by one thread at a time."""
+
+    def __init__(self, rules: Rules, probes: Probes, clock: FakeClock, node: Node, processes: Processes) -> None:
+        self._rules = rules
+        self._probes = probes
+        self._clock = clock
+        self._node = node
+        self._processes = processes
+
+    def converge(self, want: Mapping[str, Any], *, verify: bool = True) -> dict[str, Any]:
+        """Evidence: span, confirmed, why, parts. ``want`` is clean (``clean_state``)."""
+        lo = now_ns()
+        fresh = False
+        steps = plan(self._node.seen(), want)
+        parts: list[Part] = []
+        for step in steps:
+            part = Part(step)
+            try:
+                if step == "rules":
+                    self._cut(part, want, verify=verify)
+                elif step == "start":
+                    self._clock.set(want["clock"])
+                    self._node.start()
+                    fresh = True
+                    part.end(**self._node.names())
+                elif step == "clock":
+                    self._skew(part, want, fresh=fresh)
+                else:
+                    self._signal(part, step)
+            except (OSError, ValueError, Refused) as error:
+                part.end(ok=False, why=f"{step}: {getattr(error, 'strerror', None) or error}")
+            parts.append(part)
+        parts += self._vacuous(want, steps)
+        wrong = [part.why for part in parts if not part.ok]
+        return {
+            "lo": lo,
+            "hi": now_ns(),
+            "confirmed": not wrong,
+            "why": "; ".join(wrong),
+            "detail": {part.name: part.told() for part in parts},
+        }
+
+    def _cut(self, part: Part, want: Mapping[str, Any], *, verify: bool) -> None:
+        loss = dict.fromkeys(want["cuts"], 100)
+        problems = []
+        for link in want["links"]:
+            loss.setdefault(link["src"], link["loss_percent"])
+            if link["delay_ns"] or link["jitter_ns"]:
+                problems.append(f"delay of {link['src']}: not available (arrivals are not shaped here)")
+        rules = []
+        for src in sorted(loss):
+            address = self._probes.peers.get(src)
+            try:
+                if address is None:
+                    raise ValueError("not a known peer")
+                if ipaddress.ip_address(address).version != 4:
+                    raise ValueError("IPv6 is not cut")
+            except ValueError as error:
+                problems.append(f"{src}: {error}")
+                continue
+            if loss[src]:
+                rules.append(Rule(src, address, loss[src]))
+        took, why, detail = self._rules.apply(rules, verify=verify)
+        if not took:
+            problems.append(why)
+        if rules:
+            detail["cuts"] = [rule.src for rule in rules if rule.loss >= 100]
+        part.end(ok=not problems, why="; ".join(problems), **detail)
+
+    def _signal(self, part: Part, step: str) -> None:
+        names = self._node.names()
+        if step in {"SIGKILL", "SIGTERM"}:
+            limit = SIGNAL_LIMIT_S if step == "SIGKILL" else TERM_LIMIT_S
+            child = self._node.child
+            gone = self._node.end(getattr(signal, step), limit)
+            code = None if child is None else child.code
+            part.end(ok=gone, why=f"the process did not end within {limit:g} s of {step}", code=code, **names)
+        elif step == "SIGSTOP":
+            self._node.signal(signal.SIGSTOP)
+            states = self._node.await_states(lambda found: bool(found) and set(found) <= set("TtZX"), SIGNAL_LIMIT_S)
+            stopped = bool(states) and set(states) <= set("TtZX")
+            part.end(ok=stopped, why=f"threads are in state {states!r}, not stopped", states=states, **names)
+        else:
+            self._node.signal(signal.SIGCONT)
+            states = self._node.await_states(lambda found: bool(found) and "T" not in found, SIGNAL_LIMIT_S)
+            part.end(ok=bool(states) and "T" not in states, why=f"threads are in state {states!r}", **names)
+
+    def _skew(self, part: Part, want: Mapping[str, Any], *, fresh: bool) -> None:
+        clock, node = self._clock, self._node
+        wanted = want["clock"]
+        if not clock.preloaded:
+            why = "the node runs without libfaketime"
+            if node.spec is not None and node.spec["faketime"] and not clock.library:
+                why = "libfaketime is not installed on this host"
+            part.end(ok=wanted is None, why=why)
+            return
+        clock.set(wanted)
+        if wanted is None and (fresh or not clock.touched):
+            clock.touched = False
+            part.end(file="+0")
+            return
+        path = None if node.spec is None else node.spec["clock_socket"]
+        if path is None:
+            part.end(ok=False, why="the skew cannot be measured: the node has no clock socket")
+        elif want["frozen"]:
+            part.end(ok=False, why="the skew cannot be measured: the process is frozen")
+        else:
+            self._measure(part, path, wanted, fresh=fresh)
+
+    def _measure(self, part: Part, path: str, wanted: Mapping[str, Any] | None, *, fresh: bool) -> None:
+        clock = self._clock
+        limit = CLOCK_START_LIMIT_S if fresh else CLOCK_LIMIT_S
+        strobe = wanted is not None and wanted["strobe"] is not None and not clock.strobing
+        found = measure_skew(path, clock.expected, limit_s=limit, just_started=fresh)
+        if strobe and "why" not in found:
+            clock.flip(high=True)
+            high = measure_skew(path, clock.expected, limit_s=limit, just_started=False)
+            clock.flip(high=False)
+            if "why" in high:
+                found["why"] = high["why"]
+            else:
+                found["strobe_skew_ns"] = high["skew_ns"]
+        if strobe:
+            clock.begin_strobe()
+        why = found.pop("why", "")
+        if not why and wanted is None:
+            clock.touched = False
+        part.end(ok=not why, why=why, **{key: value for key, value in found.items() if key not in {"lo", "hi"}})
+
+    def _vacuous(self, want: Mapping[str, Any], steps: Sequence[str]) -> list[Part]:
+        """What no step dealt with: wishes that cannot be met here, or need nothing."""
+        parts = []
+        if want["clock"] is not None and "clock" not in steps:
+            parts.append(Part("clock").end(ok=False, why="the skew cannot be measured: no process runs"))
+        if want["down"]:
+            # Written for its next start; nobody reads the file until then.
+            with contextlib.suppress(OSError):
+                self._clock.set(want["clock"])
+        elif want["frozen"] and "SIGSTOP" not in steps:
+            parts.append(Part("frozen").end(ok=False, why="no process runs that could be frozen"))
+        for key in ("disk", "cpu_percent"):
+            part = Part(key)
+            if want[key] is not None:
+                parts.append(part.end(ok=False, why=f"{key}: not available on this host"))
+        return parts
+
+
+# --- the server -------------------------------------------------------------------------------------------------
+
+
+class Session:
+    """One harness across its connections: what was asked, what was answered, to whom to speak now."""
+
+    ANSWER_BYTES_MAX = 16 << 20
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.pending: set[int] = set()
+        self._answers: collections.OrderedDict[int, bytes] = collections.OrderedDict()
+        self._bytes = 0
+
+    def keep(self, number: int, line: bytes) -> None:
+        """Keep an answer for a connection that breaks before it arrives; the oldest go first."""
+        self.pending.discard(number)
+        self._answers[number] = line
+        self._bytes += len(line)
+        while len(self._answers) > 1 and (len(self._answers) > ANSWERS_MAX or self._bytes > self.ANSWER_BYTES_MAX):
+            self._bytes -= len(self._answers.popitem(last=False)[1])
+
+    def answer(self, number: int) -> bytes | None:
+        """The kept answer to a request that is asked again."""
+        return self._answers.get(number)
+
+
+class Connection:
+    """One client of the socket. ``send`` may be called by any thread; reading is the server's."""
+
+    UNSENT_MAX = 64 << 20
+
+    def __init__(self, connected: socket.socket, wake: Callable[[], None]) -> None:
+        self.socket = connected
+        self.session: Session | None = None
+        self.subscribed = False
+        self.cursor = 0
+        self.unread = bytearray()
+        self.closed = False
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._unsent = bytearray()
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that wait for the other side to read."""
+        return len(self._unsent)
+
+    def send(self, data: bytes) -> None:
+        """Send now what the socket takes, the rest when it takes more."""
+        with self._lock:
+            if self.closed:
+                return
+            self._unsent += data
+            self._push()
+            if self._unsent:
+                self._wake()
+
+    def flush(self) -> None:
+        """The socket takes bytes again."""
+        with self._lock:
+            self._push()
+
+    def _push(self) -> None:
+        try:
+            while self._unsent:
+                # Bounded slices: deleting the head of a large buffer at each small step would be quadratic.
+                sent = self.socket.send(memoryview(bytes(self._unsent[: 256 << 10])))
+                del self._unsent[:sent]
+        except (BlockingIOError, InterruptedError):
+            if len(self._unsent) > self.UNSENT_MAX:
+                self.closed = True
+        except OSError:
+            self.closed = True
+
+    def close(self) -> None:
+        """Close; no thread sends any more."""
+        with self._lock:
+            self.closed = True
+            self._unsent.clear()
+            self.socket.close()
+
+
+Verb = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+class Lane:
+    """A thread that serves the requests of one kind one after another."""
+
+    def __init__(self, name: str) -> None:
+        self._queue: queue.Queue[Callable[[], None]] = queue.Queue(LANE_MAX)
+        self._name = name
+        threading.Thread(target=self._serve, name=name, daemon=True).start()
+
+    def put(self, work: Callable[[], None]) -> None:
+        """Queue work; Refused if too much waits already."""
+        try:
+            self._queue.put_nowait(work)
+        except queue.Full:
+            raise Refused(f"{LANE_MAX} requests wait in lane {self._name} already") from None
+
+    def _serve(self) -> None:
+        while True:
+            work = self._queue.get()
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 - a lane outlives whatever one request does
+                complain(self._name, error)
+
+
+class Server:
+    """Listens, reads requests, hands them to lanes, sends answers and news; everything of the host hangs on it."""
+
+    def __init__(self, path: str, run: str, *, dead_man_ns: int, probe_port: int, tool: str) -> None:
+        self.run = run
+        self._path = path
+        self._epoch = os.urandom(8).hex()
+        self._wake_r, self._wake_w = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._awake = False
+        directory = os.path.dirname(os.path.abspath(path))  # noqa: PTH100, PTH120
+        os.makedirs(directory, mode=0o755, exist_ok=True)  # noqa: PTH103
+        self._state_path = f"{path}.state"
+        self.processes = Processes()
+        self._listener = self._listen(path)
+        self.found = heal_alone(self.processes, run, self._state_path) if os.path.exists(self._state_path) else {}  # noqa: PTH110
+        self.news = News(self.wake)
+        self.rules = Rules(run, self.processes, tool=tool)
+        self.probes = Probes(run, probe_port)
+        self.clock = FakeClock(f"{path}.faketime")
+        self.tails = Tails(self.news)
+        self.canary = Canary(self.news)
+        self.node = Node(self.processes, self.clock, self.news, self.tails, self._state_path)
+        self.keeper = HostKeeper(self.rules, self.probes, self.clock, self.node, self.processes)
+        self.dead_man = DeadMan()
+        self._dead_man_ns = dead_man_ns
+        self._selector = selectors.DefaultSelector()
+        self._connections: set[Connection] = set()
+        self._sessions: collections.OrderedDict[str, Session] = collections.OrderedDict()
+        self._sessions_lock = threading.Lock()
+        self._lanes = {name: Lane(name) for name in ("state", "probe", "files")}
+        self._ending = False
+        self._pump_at = 0.0
+        self._tail_quiet = False
+        self._verbs: dict[str, tuple[str, Verb]] = {
+            "now": ("", lambda _: {"mono_ns": now_ns()}),
+            "ack": ("", self._ack),
+            "bye": ("state", self._bye),
+            "noise": ("", self._noise),
+            "send_probes": ("", self._send_probes),
+            "probe_links": ("probe", self._probe_links),
+            "prepare": ("state", self._prepare),
+            "start_node": ("state", self._start_node),
+            "stop_node": ("state", self._stop_node),
+            "converge": ("state", self._converge),
+            "heal": ("state", self._heal),
+            "reset_flows": ("state", self._reset_flows),
+            "capabilities": ("state", self._capabilities),
+            "run": ("files", self._run),
+            "read_file": ("files", self._read_file),
+            "write_file": ("files", self._write_file),
+        }
+
+    @staticmethod
+    def _listen(path: str) -> socket.socket:
+        if os.path.exists(path):  # noqa: PTH110
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+                try:
+                    other.connect(path)
+                except OSError:
+                    os.unlink(path)  # noqa: PTH108 - left by an agent that was killed
+                else:
+                    raise SystemExit(f"an agent listens at {path} already")
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listener.bind(path)
+        os.chmod(path, 0o600)  # noqa: PTH101
+        listener.listen(16)
+        listener.setblocking(False)
+        return listener
+
+    # --- the loop -----------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Let the loop look again; from any thread."""
+        if not self._awake:
+            self._awake = True
+            with contextlib.suppress(BlockingIOError, InterruptedError):
+                os.write(self._wake_w, b"w")
+
+    def serve(self) -> None:
+        """Serve until SIGTERM or SIGINT; then end the node and take the rules out."""
+        signal.set_wakeup_fd(self._wake_w, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._end)
+        signal.signal(signal.SIGHUP, lambda *_: None)  # a handler, not "ignore", which children would inherit
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._selector.register(self._wake_r, selectors.EVENT_READ, self._woken)
+        if self.probes.socket is not None:
+            self._selector.register(self.probes.socket, selectors.EVENT_READ, self.probes.receive)
+        if self.tails.inotify >= 0:
+            self._selector.register(self.tails.inotify, selectors.EVENT_READ, self._grown)
+        while not self._ending:
+            for key, mask in self._selector.select(self._patience()):
+                if isinstance(key.data, Connection):
+                    self._exchange(key.data, mask)
+                else:
+                    key.data()
+            self._every_turn()
+        self._finish()
+
+    def _patience(self) -> float:
+        if not self.tails.active:
+            return 0.25
+        if self._tail_quiet:
+            return max(0.0, self._pump_at - time.monotonic())
+        return TICK_S if self.tails.inotify < 0 else 0.25
+
+    def _every_turn(self) -> None:
+        now = time.monotonic()
+        if self.tails.active and now >= self._pump_at:
+            if self._tail_quiet:
+                self._tail_quiet = False
+                self._selector.register(self.tails.inotify, selectors.EVENT_READ, self._grown)
+            self._pump()
+        silence = self.dead_man.due()
+        if silence:
+            with contextlib.suppress(Refused):
+                self._lanes["state"].put(lambda: self._abandoned(silence))
+        for connection in list(self._connections):
+            if connection.subscribed and connection.unsent < NEWS_WINDOW and not connection.closed:
+                connection.cursor, lines = self.news.after(connection.cursor, NEWS_WINDOW)
+                if lines:
+                    connection.send(lines)
+            self._interest(connection)
+
+    def _pump(self) -> None:
+        # Nothing is lost by looking seldom: a growing file wakes us, this is only for files that were replaced.
+        self._pump_at = time.monotonic() + (0.2 if self.tails.inotify >= 0 else TICK_S)
+        try:
+            self.tails.pump()
+        except OSError as error:
+            complain("trace log", error)
+
+    def _grown(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.tails.inotify, 65536)
+        self._pump()
+        if self.tails.active:
+            # A busy log is read at most every TRACE_GAP_S; the kernel keeps the wake-up for us.
+            self._selector.unregister(self.tails.inotify)
+            self._tail_quiet = True
+            self._pump_at = time.monotonic() + TRACE_GAP_S
+
+    def _woken(self) -> None:
+        self._awake = False
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake_r, 4096)
+
+    def _accept(self) -> None:
+        try:
+            connected, _ = self._listener.accept()
+        except OSError:
+            return
+        if len(self._connections) >= CONNECTIONS_MAX:
+            connected.close()
+            return
+        connected.setblocking(False)
+        connection = Connection(connected, self.wake)
+        self._connections.add(connection)
+        self._selector.register(connected, selectors.EVENT_READ, connection)
+
+    def _interest(self, connection: Connection) -> None:
+        if connection.closed:
+            self._drop(connection)
+            return
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.unsent else 0)
+        if self._selector.get_key(connection.socket).events != wanted:
+            self._selector.modify(connection.socket, wanted, connection)
+
+    def _drop(self, connection: Connection) -> None:
+        if connection in self._connections:
+            self._connections.discard(connection)
+            self._selector.unregister(connection.socket)
+            with self._sessions_lock:
+                if connection.session is not None and connection.session.connection is connection:
+                    connection.session.connection = None
+            connection.close()
+
+    def _exchange(self, connection: Connection, mask: int) -> None:
+        if mask & selectors.EVENT_WRITE:
+            connection.flush()
+        if not mask & selectors.EVENT_READ:
+            return
+        try:
+            data = connection.socket.recv(256 << 10)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            data = b""
+        if not data:
+            connection.closed = True
+            return
+        if connection.session is not None:
+            self.dead_man.hear()
+        connection.unread += data
+        if b"\n" not in data:
+            connection.closed = connection.closed or len(connection.unread) > LINE_MAX
+            return
+        *lines, rest = bytes(connection.unread).split(b"\n")
+        connection.unread = bytearray(rest)
+        for line in lines:
+            if line.strip():
+                self._handle(connection, line)
+
+    # --- requests -----------------------------------------------------------------------------------------------
+
+    def _handle(self, connection: Connection, line: bytes) -> None:
+        number: int | None = None
+        try:
+            try:
+                request = _mapping(json.loads(line), "a request")
+            except (ValueError, RecursionError) as error:
+                raise Refused(f"not a line of JSON: {error}") from None
+            number = _integer(request, "id", low=0, high=2**62)
+            verb = _text(request, "do")
+            if verb == "hello":
+                self._answer(connection, number, {"ok": self._hello(connection, request)})
+                return
+            if verb not in self._verbs:
+                raise Refused(f"no such verb: {verb[:80]}")
+            if connection.session is not None and self._asked_before(connection, connection.session, number):
+                return
+            lane, function = self._verbs[verb]
+            if not lane:
+                self._serve(connection, number, function, request)
+                return
+            self._lanes[lane].put(lambda: self._serve(connection, number, function, request))
+        except Refused as refused:
+            self._answer(connection, number, {"error": str(refused)})
+        except Exception as error:  # noqa: BLE001 - wrong input must never end the agent
+            complain("request", error)
+            self._answer(connection, number, {"error": f"internal: {type(error).__name__}: {error}"[:500]})
+
+    def _asked_before(self, connection: Connection, session: Session, number: int) -> bool:
+        with self._sessions_lock:
+            answer = session.answer(number)
+            if answer is None and number not in session.pending:
+                session.pending.add(number)
+                return False
+        if answer is not None:
+            connection.send(answer)
+        return True
+
+    def _serve(self, connection: Connection, number: int | None, verb: Verb, request: Mapping[str, Any]) -> None:
+        try:
+            answer: Mapping[str, Any] = {"ok": verb(request)}
+        except Refused as refused:
+            answer = {"error": str(refused)}
+        except OSError as error:
+            answer = {"error": str(error)}
+        except Exception as error:  # noqa: BLE001 - wrong input must never end the agent
+            complain("request", error)
+            answer = {"error": f"internal: {type(error).__name__}: {error}"[:500]}
+        self._answer(connection, number, answer)
+
+    def _answer(self, connection: Connection, number: int | None, answer: Mapping[str, Any]) -> None:
+        line = json.dumps({"id": number, **answer}).encode() + b"\n"
+        session = connection.session
+        to: Connection | None = connection
+        if session is not None and number is not None:
+            with self._sessions_lock:
+                session.keep(number, line)
+                to = session.connection
+        if to is not None:
+            to.send(line)
+
+    def _hello(self, connection: Connection, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        name = _text(request, "session")
+        run = request.get("run")
+        if run is not None and run != self.run:
+            raise Refused(f"this agent serves run {self.run}, not {run!r:.80}")
+        after = _integer(request, "after", low=0, high=2**62)
+        with self._sessions_lock:
+            session = self._sessions.pop(name, None) or Session()
+            self._sessions[name] = session
+            while len(self._sessions) > SESSIONS_MAX:
+                self._sessions.popitem(last=False)
+            session.connection = connection
+        connection.session = session
+        self.dead_man.hear()
+        for other in self._connections:
+            other.subscribed = False  # news have one reader: the latest
+        connection.cursor, connection.subscribed = min(after, self.news.last), True
+        return {
+            "version": VERSION,
+            "run": self.run,
+            "epoch": self._epoch,
+            "boot": boot_id(),
+            "mono_ns": now_ns(),
+            "news": self.news.last,
+            "running": self.node.running,
+            "incarnation": self.node.incarnation,
+            "found": self.found,
+        }
+
+    def _ack(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.news.acknowledge(_integer(request, "news", low=0, high=2**62))
+        return {}
+
+    def _bye(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.dead_man.arm(0)
+        why = self.rules.remove() if self.rules.used else ""
+        return {"why": why}
+
+    def _noise(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
+        return self.canary.summary()
+
+    def _send_probes(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        nonce = _integer(request, "nonce", low=0, high=2**63)
+        lo = now_ns()
+        failed = self.probes.send(nonce, _texts(request.get("order") or [], "order"))
+        return {"lo": lo, "hi": now_ns(), "failed": failed}
+
+    def _probe_links(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        nonce = _integer(request, "nonce", low=0, high=2**63)
+        expect = _texts(request.get("expect") or [], "expect")
+        lo = now_ns()
+        answer = self.probes.wait(nonce, expect, _integer(request, "timeout_ns", low=0, high=30 * SECOND))
+        answer.update(self.rules.counters())
+        return {**answer, "lo": lo, "hi": now_ns()}
+
+    def _prepare(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        spec = clean_start(request.get("start"))
+        peers = dict(_mapping(request.get("peers"), "peers"))
+        _texts(list(peers.values()), "peers")
+        name = _text(request, "name")
+        dead_man_ns = _integer(request, "dead_man_ns", low=0, high=86400 * SECOND) or self._dead_man_ns
+        gateway = default_gateway()
+        if "client" not in peers and gateway is not None:
+            peers["client"] = gateway
+        peers.pop(name, None)
+        for place in (os.path.dirname(spec["log_path"]), spec["data_dir"]):  # noqa: PTH120
+            os.makedirs(place or "/", exist_ok=True)  # noqa: PTH103
+        self.probes.name, self.probes.peers = name, peers
+        self.node.spec = spec
+        self.tails.follow(spec["trace_path"])
+        self.canary.watch_disk(spec["data_dir"])
+        self.dead_man.arm(dead_man_ns)
+        self.node.remember()
+        return {"client": peers.get("client")}
+
+    def _start_node(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.node.start()
+        return self.node.names()
+
+    def _stop_node(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        limit_ns = _integer(request, "limit_ns", low=0, high=60 * SECOND) or 3 * SECOND
+        self.node.wanted = False
+        obeyed = self.node.end(signal.SIGTERM, limit_ns / SECOND)
+        gone = obeyed or self.node.end(signal.SIGKILL, SIGNAL_LIMIT_S)
+        with contextlib.suppress(OSError):
+            self.tails.pump()
+        summary = self.canary.summary()
+        moment = now_ns()
+        self.news.noise("summary", moment, moment, summary["stall_max_ns"], detail=summary)
+        return {"obeyed": obeyed, "gone": gone, **self.node.names()}
+
+    def _converge(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        return self.keeper.converge(clean_state(request.get("want")), verify=request.get("verify") is not False)
+
+    def _heal(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        evidence = self.keeper.converge(HEALTHY)
+        why = self.rules.remove()
+        if why:
+            evidence.update(confirmed=False, why="; ".join(filter(None, [evidence["why"], why])))
+        if request.get("stop") is True:
+            evidence["detail"]["stop"] = dict(self._stop_node({}))
+        return evidence
+
+    def _abandoned(self, silence_ns: int) -> None:
+        lo = now_ns()
+        evidence = self._heal({})
+        detail = {"confirmed": evidence["confirmed"], "why": evidence["why"]}
+        self.news.noise("dead-man", lo, now_ns(), silence_ns, detail=detail)
+
+    def _reset_flows(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        addresses = []
+        for peer in _texts(request.get("peers"), "peers"):
+            if peer not in self.probes.peers:
+                raise Refused(f"not a known peer: {peer[:80]}")
+            addresses.append(self.probes.peers[peer])
+        lo = now_ns()
+        return {"lo": lo, **reset_flows(self.processes, addresses), "hi": now_ns()}
+
+    def _capabilities(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Capability → what it is by, or ``no: `` and why not."""
+        ok, tool = self.rules.available()
+        faketime = self.clock.library
+        return {
+            "iptables": tool if ok else f"no: {tool}",
+            "signals": "own process groups",
+            "faketime": "libfaketime" if faketime else "no: libfaketime is not installed on this host",
+            "probes": f"UDP port {self.probes.port}" if self.probes.socket else f"no: {self.probes.why}",
+            "ss": "ss" if shutil.which("ss") else "no: ss (iproute2) is not installed on this host",
+            "netem": "no: arrivals are not shaped here; loss is by the statistic match of iptables",
+        }
+
+    def _run(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        argv = _texts(request.get("argv"), "argv")
+        if not argv:
+            raise Refused("argv is empty")
+        limit_ns = _integer(request, "timeout_ns", low=MS, high=600 * SECOND)
+        code, out, err = self.processes.tool(argv, limit_s=limit_ns / SECOND)
+        return {"code": code, "out": base64.b64encode(out).decode(), "err": base64.b64encode(err).decode()}
+
+    def _read_file(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        offset = _integer(request, "offset", low=0, high=1 << 40)
+        with open(_text(request, "path"), "rb") as file:  # noqa: PTH123
+            file.seek(offset)
+            data = file.read(CHUNK_MAX)
+        return {"data": base64.b64encode(data).decode(), "more": len(data) == CHUNK_MAX}
+
+    def _write_file(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        path, token = _text(request, "path"), _text(request, "token")
+        if re.fullmatch(r"[0-9a-f]{1,32}", token) is None:
+            raise Refused("token must be hexadecimal digits")
+        try:
+            data = base64.b64decode(_text(request, "data"), validate=True)
+        except binascii.Error as error:
+            raise Refused(f"data is not base64: {error}") from None
+        os.makedirs(os.path.dirname(path) or "/", exist_ok=True)  # noqa: PTH103, PTH120
+        temporary = f"{path}.dethrone-{token}"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.lseek(fd, _integer(request, "offset", low=0, high=1 << 40), os.SEEK_SET)
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+            if request.get("last") is True:
+                os.replace(temporary, path)  # noqa: PTH105
+        except (OSError, Refused):
+            os.unlink(temporary)  # noqa: PTH108
+            raise
+        return {}
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    def _end(self, *_: object) -> None:
+        self._ending = True
+
+    def _finish(self) -> None:
+        self.node.wanted = False
+        if not self.node.end(signal.SIGTERM, 2.0):
+            self.node.end(signal.SIGKILL, SIGNAL_LIMIT_S)
+        if self.rules.used:
+            self.rules.remove()
+        for path in (self._path, self._state_path, self.clock.path):
+            with contextlib.suppress(OSError):
+                os.unlink(path)  # noqa: PTH108
+
+
+def clean_start(raw: Any) -> dict[str, Any]:
+    """How to start a node, every field checked; Refused for anything else."""
+    raw = _mapping(raw, "start")
+    command = _mapping(raw.get("command"), "command")
+    argv = _texts(command.get("argv"), "argv")
+    if not argv:
+        raise Refused("argv is empty")
+    env = dict(_mapping(command.get("env") or {}, "env"))
+    _texts(list(env.values()), "env")
+    for key in ("trace_path", "clock_socket"):
+        if raw.get(key) is not None:
+            _text(raw, key)
+    return {
+        "command": {"argv": argv, "env": env, "cwd": command.get("cwd") or "/"},
+        "trace_path": raw.get("trace_path"),
+        "log_path": _text(raw, "log_path"),
+        "data_dir": _text(raw, "data_dir"),
+        "clock_socket": raw.get("clock_socket"),
+        "faketime": raw.get("faketime") is True,
+    }
+
+
+def boot_id() -> str:
+    """Which boot of which kernel this is: two processes with the same one share the monotonic clock."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+# --- the other commands -----------------------------------------------------------------------------------------
+
+
+def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: bool = False) -> dict[str, Any]:
+    """What can be healed without the agent that broke it: rules out, the process thawed, its clock right.
+
+    ``run`` None: the chains of all runs. ``stop``: the node process is killed. The node is not started.
+    """
+    rules = Rules(run or "", processes)
+    answer: dict[str, Any] = {"alone": True, "why": rules.remove(every_run=run is None)}
+    try:
+        with open(state_path, "rb") as file:  # noqa: PTH123
+            state = json.load(file)
+        if state.get("faketime"):
+            replace_file(state["faketime"], faketime_text(0, 0).encode())
+            answer["clock"] = "+0"
+        node = state.get("node") or {}
+        stat = process_stat(int(node["pid"])) if node else None
+        if stat is not None and stat[3] == node["start_ticks"] and stat[0] != "Z":
+            os.killpg(int(node["pid"]), signal.SIGKILL if stop else signal.SIGCONT)
+            answer["node"] = {**node, "done": "killed" if stop else "thawed"}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if not isinstance(error, FileNotFoundError):
+            answer["why"] = "; ".join(filter(None, [answer["why"], f"the agent's state: {error}"]))
+    answer["confirmed"] = not answer["why"]
+    return answer
+
+
+def connect(path: str, wait_s: float) -> socket.socket:
+    """The agent's socket, once it is there; OSError if it is not within ``wait_s``."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(path)
+        except OSError:
+            connection.close()
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.005)
+        else:
+            return connection
+
+
+def relay(path: str, wait_s: float) -> int:
+    """Copy stdin to the agent and the agent to stdout until either ends."""
+    try:
+        connection = connect(path, wait_s)
+    except OSError as error:
+        complain(f"no agent answers at {path}", error)
+        return 3
+    ended = threading.Event()
+    # Two threads: a harness that does not read for a while must still be able to ask.
+    for source, target in ((0, connection.fileno()), (connection.fileno(), 1)):
+        threading.Thread(target=copy, args=(source, target, ended), daemon=True).start()
+    ended.wait()
+    return 0
+
+
+def copy(source: int, target: int, ended: threading.Event) -> None:
+    """Copy bytes until either side is gone."""
+    with contextlib.suppress(OSError):
+        while True:
+            data = os.read(source, 256 << 10)
+            if not data:
+                break
+            while data:
+                data = data[os.write(target, data) :]
+    ended.set()
+
+
+def heal(path: str, run: str | None, *, stop: bool) -> int:
+    """Converge the host to healthy through the living agent, or alone; one JSON line says how it went."""
+    answer: dict[str, Any] = {}
+    try:
+        with connect(path, 0) as connection:
+            connection.settimeout(30)
+            connection.sendall(json.dumps({"id": 1, "do": "heal", "stop": stop}).encode() + b"\n")
+            said = json.loads(connection.makefile("rb").readline() or b"{}")
+            answer = said.get("ok") or {}
+    except (OSError, ValueError) as error:
+        if not isinstance(error, (FileNotFoundError, ConnectionError)):
+            complain("heal", error)
+    if not answer:
+        answer = heal_alone(Processes(), run, f"{path}.state", stop=stop)
+    sys.stdout.write(json.dumps(answer) + "\n")
+    return 0 if answer["confirmed"] else 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; see the top of this file."""
+    parser = argparse.ArgumentParser(prog="agent.py", description="The agent of one host.")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    serving = verbs.add_parser("serve", help="be the agent")
+    serving.add_argument("--run", required=True)
+    serving.add_argument("--dead-man", type=float, default=0.0, metavar="SECONDS", help="heal after so much silence")
+    serving.add_argument("--probe-port", type=int, default=PROBE_PORT)
+    serving.add_argument("--iptables", choices=("auto", "nft", "legacy"), default="auto")
+    relaying = verbs.add_parser("relay", help="stdin/stdout to the agent's socket")
+    relaying.add_argument("--wait", type=float, default=10.0, metavar="SECONDS")
+    healing = verbs.add_parser("heal", help="converge to healthy")
+    healing.add_argument("--run", default=None, help="whose chain, if no agent lives; default: those of all runs")
+    healing.add_argument("--stop", action="store_true", help="end the node, too")
+    for verb in (serving, relaying, healing):
+        verb.add_argument("--socket", required=True)
+    given = parser.parse_args(arguments)
+    os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
+    if given.verb == "relay":
+        return relay(given.socket, given.wait)
+    if given.verb == "heal":
+        return heal(given.socket, given.run, stop=given.stop)
+    sys.setswitchinterval(0.001)
+    Server(
+        given.socket,
+        given.run,
+        dead_man_ns=int(given.dead_man * SECOND),
+        probe_port=given.probe_port,
+        tool=given.iptables,
+    ).serve()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,629 @@
+"""The harness' end of an agent: one connection, requests in flight, news, and a clock that both ends agree on.
+
+Promises: thread-safe; every call is bounded; requests are pipelined (``*_async`` verbs return futures, so that all
+hosts are asked at once); a connection that breaks is made again and nothing is lost or done twice, until ``GIVE_UP_S``
+is over: then the agent is ``lost``, which is said once as news, and every call raises ClusterError. All spans are on
+the harness' clock. Leaves out where connections come from: a backend hands in a function that makes them.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import itertools
+import json
+import os
+import secrets
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+import tenacity
+
+from harness.core.clock import SECOND, Ns, Span
+from harness.core.errors import ClusterError
+from harness.core.hoststate import HEALTHY, HostState
+from harness.core.protocols import Available, Evidence, HostNews, No, NodeStart, Yes
+
+PROTOCOL = 1
+"""Version of the agent's protocol that this link speaks."""
+
+CHUNK = 1 << 20
+FILE_MAX = 64 << 20
+OUTPUT_MAX = 1 << 20
+CALL_LIMIT_S = 30.0
+"""Longest wait for an answer, where a verb has no bound of its own."""
+GIVE_UP_S = 5.0
+"""For so long a broken connection is tried again before the agent is declared lost."""
+HEARTBEAT_S = 1.0
+CLOCK_SAMPLES = 16
+DRIFT_PPM = 200
+"""Two machines' monotonic clocks drift apart by at most so much; old clock samples are widened by it."""
+ACK_EVERY = 64
+"""News are acknowledged after so many, and with every heartbeat."""
+
+
+T = TypeVar("T")
+
+
+class Stream(Protocol):
+    """A duplex stream of bytes to the agent. ``read`` and ``write`` may be in use by two threads at once."""
+
+    def read(self) -> bytes:
+        """Some bytes, as soon as there are any; b"" when the other side is gone. May raise OSError."""
+
+    def write(self, data: bytes) -> None:
+        """Send all of it. Raises OSError when the other side is gone."""
+
+    def close(self) -> None:
+        """End both directions, and a ``read`` that is waiting. Idempotent."""
+
+
+class SocketStream:
+    """A connected stream socket."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+
+    def read(self) -> bytes:
+        """See ``Stream``."""
+        return self._socket.recv(256 << 10)
+
+    def write(self, data: bytes) -> None:
+        """See ``Stream``."""
+        self._socket.sendall(data)
+
+    def close(self) -> None:
+        """See ``Stream``."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+class ProcessStream:
+    """The pipes of a relay command: ``docker exec -i HOST … relay``, ``ssh HOST … relay``."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        self._process = subprocess.Popen(
+            list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+        )
+
+    @property
+    def pid(self) -> int:
+        """The relay command's process."""
+        return self._process.pid
+
+    def read(self) -> bytes:
+        """See ``Stream``; the relay's complaint, if it ends with one, is the error."""
+        if self._process.stdout is None:
+            return b""
+        data = os.read(self._process.stdout.fileno(), 256 << 10)
+        if not data and self._process.stderr is not None:
+            complaint = os.read(self._process.stderr.fileno(), 4096)
+            if complaint:
+                raise OSError(complaint.decode("utf-8", "replace").strip()[-400:])
+        return data
+
+    def write(self, data: bytes) -> None:
+        """See ``Stream``."""
+        if self._process.stdin is None:
+            raise BrokenPipeError
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._process.stdin.fileno(), view) :]
+
+    def close(self) -> None:
+        """See ``Stream``."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+class Offset:
+    """Where the agent's clock lies against the harness': harness − agent is within ``bounds``, ns.
+
+    Each exchange (asked, agent's time, answered) bounds it; exchanges are intersected, older ones widened by drift.
+    On one kernel both clocks are the same, and the bounds are exact.
+    """
+
+    def __init__(self) -> None:
+        self._samples: list[tuple[int, int, int]] = []
+        self._same = False
+
+    def same_kernel(self) -> None:
+        """Both ends were started by one boot of one kernel: the clock is shared unless a sample speaks against it."""
+        self._same = True
+
+    def add(self, asked: Ns, said: Ns, answered: Ns) -> None:
+        """One exchange."""
+        self._samples = [*self._samples[1 - CLOCK_SAMPLES :], (asked - said, answered - said, answered)]
+
+    @property
+    def bounds(self) -> tuple[Ns, Ns]:
+        """Lower and upper bound; (0, 0) before the first exchange."""
+        if not self._samples:
+            return 0, 0
+        newest = self._samples[-1][2]
+        wide = [(newest - at) * DRIFT_PPM // 1_000_000 for _, _, at in self._samples]
+        lo = max(sample[0] - slack for sample, slack in zip(self._samples, wide, strict=True))
+        hi = min(sample[1] + slack for sample, slack in zip(self._samples, wide, strict=True))
+        if lo > hi:  # the clock was stepped or the machine slept: only the newest exchange counts
+            lo, hi = self._samples[-1][:2]
+        return (0, 0) if self._same and lo <= 0 <= hi else (lo, hi)
+
+
+class _Waiting:
+    """A request that has not been answered: its line, what makes a result of the answer, who waits."""
+
+    __slots__ = ("asked_ns", "future", "line", "parse", "verb")
+
+    def __init__(self, verb: str, line: bytes, parse: Callable[[Mapping[str, Any]], Any]) -> None:
+        self.verb = verb
+        self.line = line
+        self.parse = parse
+        self.future: Future[Any] = Future()
+        self.asked_ns = time.monotonic_ns()
+
+
+class _UnusableAgentError(ClusterError):
+    """The agent answers, but not as the one we knew or can use: trying again is no use."""
+
+
+class AgentHost:
+    """One host through its agent: implements ``harness.core.protocols.Host``, and ``ConvergingHost`` of ``confirm``.
+
+    ``connect`` makes a connection (a relay); it is called again when one breaks, and may raise OSError or
+    ClusterError. ``client``: the address the harness' packets come from as that host sees them, which a cut of
+    ``client`` drops; None: the host's default gateway. ``run``: refused by an agent of another run. ``origin_ns``:
+    the monotonic ns of the history's 0.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        connect: Callable[[], Stream],
+        *,
+        origin_ns: Ns,
+        news: Callable[[HostNews], None],
+        run: str | None = None,
+        client: str | None = None,
+        give_up_s: float = GIVE_UP_S,
+    ) -> None:
+        self.name = name
+        self.address = address
+        self.client_address = client
+        self.state: HostState = HEALTHY
+        """The state last asked for."""
+        self._connect = connect
+        self._origin_ns = origin_ns
+        self._news = news
+        self._run = run
+        self._give_up_s = give_up_s
+        self._session = secrets.token_hex(8)
+        self._numbers = itertools.count(1)
+        self._write_lock = threading.Lock()
+        self._waiting: dict[int, _Waiting] = {}
+        self._stream: Stream | None = None
+        self._seen_news = 0
+        self._acked_news = 0
+        self._offset = Offset()
+        self._closed = threading.Event()
+        self._lost: ClusterError | None = None
+        self._greeting: Mapping[str, Any] = {}
+        self._capabilities: Mapping[str, str] | None = None
+        self._heartbeat_s = HEARTBEAT_S
+        self._rest = self._open()
+        self._reader = threading.Thread(target=self._read, name=f"agent-{name}", daemon=True)
+        self._reader.start()
+        for _ in range(3):
+            self._call("now")
+        threading.Thread(target=self._beat, name=f"agent-{name}-heartbeat", daemon=True).start()
+
+    # --- Host ---------------------------------------------------------------------------------------------------
+
+    def prepare(self, start: NodeStart, peers: Mapping[str, str], *, dead_man_ns: Ns) -> None:
+        """See ``Host``. Arms the dead man's switch if ``dead_man_ns`` is not 0."""
+        if dead_man_ns:
+            self._heartbeat_s = min(HEARTBEAT_S, max(0.02, dead_man_ns / 4 / SECOND))
+        known = dict(peers)
+        if self.client_address is not None:
+            known["client"] = self.client_address
+        said = self._call(
+            "prepare", start=msgspec.to_builtins(start), peers=known, name=self.name, dead_man_ns=dead_man_ns
+        )
+        self.client_address = said["client"]
+
+    def start_node(self) -> None:
+        """See ``Host``. Raises ClusterError if it runs already or cannot be started."""
+        self._call("start_node")
+
+    def converge(self, want: HostState) -> Evidence:
+        """See ``Host``. The network part is what the agent reads back; ``confirm.converge_all`` proves it by probes."""
+        return self._result(self.converge_async(want))
+
+    def converge_async(self, want: HostState, *, verify: bool = True) -> Future[Evidence]:
+        """``converge`` without waiting. ``verify`` False: the caller probes, so the agent need not read rules back."""
+        self.state = want
+        raw = {key: value for key, value in msgspec.to_builtins(want).items() if value}
+
+        def evidence(said: Mapping[str, Any]) -> Evidence:
+            return Evidence(
+                host=self.name,
+                span=self.span(said["lo"], said["hi"]),
+                state=want,
+                confirmed=said["confirmed"],
+                why=said["why"],
+                detail={name: self._relative(part) for name, part in said["detail"].items()},
+            )
+
+        return self._ask(evidence, "converge", want=raw, verify=verify)
+
+    def send_probes(self, nonce: int) -> None:
+        """See ``Host``."""
+        self._result(self.send_probes_async(nonce))
+
+    def send_probes_async(self, nonce: int, *, order: Sequence[str] = ()) -> Future[Mapping[str, Any]]:
+        """Send one probe to each peer, those of ``order`` first; ``failed`` says to whom it could not be sent."""
+        return self._ask(self._relative, "send_probes", nonce=nonce, order=list(order))
+
+    def probe_links(self, nonce: int, *, expect: Sequence[str], timeout_ns: Ns) -> Mapping[str, Any]:
+        """See ``Host``. ``arrived``: names; ``dropped``: name → packets since converging; ``in_force``: the rules hold."""
+        return self._result(self.probe_links_async(nonce, expect=expect, timeout_ns=timeout_ns))
+
+    def probe_links_async(self, nonce: int, *, expect: Sequence[str], timeout_ns: Ns) -> Future[Mapping[str, Any]]:
+        """``probe_links`` without waiting."""
+        return self._ask(self._relative, "probe_links", nonce=nonce, expect=list(expect), timeout_ns=timeout_ns)
+
+    def reset_flows(self, peers: Sequence[str]) -> Mapping[str, Any]:
+        """See ``Host``. ``worked``, ``before``, ``after`` (flows) and ``why`` where it did not work."""
+        return self._relative(self._call("reset_flows", peers=list(peers)))
+
+    def run(self, argv: Sequence[str], *, timeout_ns: Ns) -> tuple[int, bytes, bytes]:
+        """See ``Host``. Exit code 124: it did not end in time and was killed; 127: it could not be started."""
+        said = self._call("run", limit_s=timeout_ns / SECOND + 10, argv=list(argv), timeout_ns=timeout_ns)
+        return said["code"], base64.b64decode(said["out"]), base64.b64decode(said["err"])
+
+    def read_file(self, path: str) -> bytes:
+        """See ``Host``. Raises ClusterError if it cannot be read or is longer than 64 MiB."""
+        content = bytearray()
+        while True:
+            said = self._call("read_file", path=path, offset=len(content))
+            content += base64.b64decode(said["data"])
+            if not said["more"]:
+                return bytes(content)
+            if len(content) >= FILE_MAX:
+                raise ClusterError(f"a file is longer than {FILE_MAX >> 20} MiB", where=f"{path} on {self.name}")
+
+    def write_file(self, path: str, content: bytes) -> None:
+        """See ``Host``. Directories above it are made."""
+        token = secrets.token_hex(8)
+        for offset in range(0, len(content) or 1, CHUNK):
+            data = base64.b64encode(content[offset : offset + CHUNK]).decode()
+            last = offset + CHUNK >= len(content)
+            self._call("write_file", path=path, token=token, offset=offset, data=data, last=last)
+
+    def stop_node(self) -> None:
+        """See ``Host``. Before it returns the last trace lines and a ``summary`` of the host's noise are news."""
+        said = self._call("stop_node")
+        if not said["gone"]:
+            raise ClusterError("the node process does not end", where=self.name, cause="it hangs in the kernel")
+
+    def close(self) -> None:
+        """See ``Host``. The dead man's switch is disarmed and our chain is taken out; nobody is told ``lost``."""
+        if self._lost is None and not self._closed.is_set():
+            with contextlib.suppress(ClusterError):
+                self._call("bye", limit_s=3.0)
+        self._closed.set()
+        stream = self._stream
+        if stream is not None:
+            stream.close()
+        if threading.current_thread() is not self._reader:
+            self._reader.join(timeout=5)
+
+    # --- more than a Host ---------------------------------------------------------------------------------------
+
+    def capabilities(self) -> Mapping[str, Available]:
+        """What this host can do: ``iptables``, ``signals``, ``faketime``, ``probes``, ``ss``, ``netem``."""
+        if self._capabilities is None:
+            self._capabilities = {key: str(value) for key, value in self._call("capabilities").items()}
+        return {
+            name: No(why=said[4:]) if said.startswith("no: ") else Yes() for name, said in self._capabilities.items()
+        }
+
+    def noise_summary(self) -> Mapping[str, Any]:
+        """Figures of the host's noise since the agent began (ns)."""
+        return self._call("noise")
+
+    def heal(self) -> Evidence:
+        """Converge to healthy and take our chain and hook out."""
+        said = self._call("heal")
+        self.state = HEALTHY
+        return Evidence(
+            host=self.name,
+            span=self.span(said["lo"], said["hi"]),
+            state=HEALTHY,
+            confirmed=said["confirmed"],
+            why=said["why"],
+        )
+
+    def span(self, lo: Ns, hi: Ns) -> Span:
+        """A span of the host's monotonic clock as one of the history: ns since the run began."""
+        below, above = self._offset.bounds
+        return Span(lo + below - self._origin_ns, hi + above - self._origin_ns)
+
+    @property
+    def offset(self) -> tuple[Ns, Ns]:
+        """Bounds of history time − host's monotonic clock, ns: to convert the times in trace lines."""
+        below, above = self._offset.bounds
+        return below - self._origin_ns, above - self._origin_ns
+
+    @property
+    def agent(self) -> Mapping[str, Any]:
+        """What the agent said of itself when it was met, such as ``incarnation``, ``running``, ``found``."""
+        return self._greeting
+
+    # --- requests -----------------------------------------------------------------------------------------------
+
+    def _call(self, verb: str, *, limit_s: float = CALL_LIMIT_S, **fields: Any) -> Mapping[str, Any]:
+        return self._result(self._ask(lambda said: said, verb, **fields), limit_s=limit_s)
+
+    def _result(self, future: Future[T], *, limit_s: float = CALL_LIMIT_S) -> T:
+        try:
+            return future.result(timeout=limit_s)
+        except FutureTimeout:
+            raise ClusterError(
+                f"the agent did not answer within {limit_s:g} s",
+                where=self.name,
+                cause="the host is overloaded or its agent hangs",
+                next_step="look at the log of the host's first process",
+            ) from None
+
+    def _ask(self, parse: Callable[[Mapping[str, Any]], T], verb: str, **fields: Any) -> Future[T]:
+        number = next(self._numbers)
+        line = json.dumps({"id": number, "do": verb, **fields}).encode() + b"\n"
+        waiting = _Waiting(verb, line, parse)
+        with self._write_lock:
+            if self._lost is not None:
+                raise self._lost
+            if self._closed.is_set():
+                raise ClusterError("the connection was closed", where=self.name)
+            # Registered before it is sent: if the connection breaks now, the next one asks again.
+            self._waiting[number] = waiting
+            self._send(line)
+        return waiting.future
+
+    def _send(self, line: bytes) -> None:
+        """Write to the connection, if there is one. Whoever calls holds the write lock."""
+        stream = self._stream
+        if stream is None:
+            return
+        try:
+            stream.write(line)
+        except (OSError, ValueError):
+            stream.close()  # the reader notices, and connects again
+
+    def _relative(self, said: Mapping[str, Any]) -> dict[str, Any]:
+        """``said`` with its span on the history's clock."""
+        if "lo" not in said:
+            return dict(said)
+        span = self.span(said["lo"], said["hi"])
+        return {**said, "lo": span.lo, "hi": span.hi}
+
+    # --- the connection -----------------------------------------------------------------------------------------
+
+    def _open(self) -> bytes:
+        """Connect and say hello, again and again for a while; what was read behind the greeting is returned."""
+        attempts = tenacity.Retrying(
+            stop=tenacity.stop_any(
+                tenacity.stop_after_delay(self._give_up_s), tenacity.stop_when_event_set(self._closed)
+            ),
+            wait=tenacity.wait_exponential(multiplier=0.02, max=0.5),
+            retry=tenacity.retry_if_exception(
+                lambda error: isinstance(error, OSError | ClusterError) and not isinstance(error, _UnusableAgentError)
+            ),
+            sleep=self._pause,
+            reraise=True,
+        )
+        try:
+            return attempts(self._greet)
+        except OSError as error:
+            raise ClusterError(
+                f"no agent can be reached: {error}",
+                where=self.name,
+                cause="the host is gone, or its first process ended",
+                next_step="look at the log of the host's first process",
+            ) from error
+
+    def _pause(self, seconds: float) -> None:
+        self._closed.wait(seconds)
+
+    def _greet(self) -> bytes:
+        stream = self._connect()
+        watchdog = threading.Timer(self._give_up_s, stream.close)
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            hello = {"id": 0, "do": "hello", "session": self._session, "after": self._seen_news, "run": self._run}
+            stream.write(json.dumps(hello).encode() + b"\n")
+            data = b""
+            while b"\n" not in data:
+                more = stream.read()
+                if not more:
+                    raise ConnectionResetError("the connection ended before the agent said hello")
+                data += more
+        except BaseException:
+            stream.close()
+            raise
+        finally:
+            watchdog.cancel()
+        line, _, rest = data.partition(b"\n")
+        try:
+            said = json.loads(line)
+            self._check(said)
+        except (ValueError, TypeError) as error:
+            stream.close()
+            raise _UnusableAgentError("what answers is no agent", where=self.name, cause=repr(line[:200])) from error
+        except _UnusableAgentError:
+            stream.close()
+            raise
+        with self._write_lock:
+            self._greeting = said["ok"]
+            self._stream = stream
+            for waiting in list(self._waiting.values()):
+                self._send(waiting.line)
+        return rest
+
+    def _check(self, said: Mapping[str, Any]) -> None:
+        if "error" in said:
+            raise _UnusableAgentError("the agent refuses us", where=self.name, cause=str(said["error"]))
+        greeting = said["ok"]
+        if greeting["version"] != PROTOCOL:
+            raise _UnusableAgentError(
+                f"the agent speaks version {greeting['version']} of the protocol, we speak {PROTOCOL}",
+                where=self.name,
+                cause="the host was made by another version of Dethrone",
+                next_step="destroy the run's hosts and deploy again",
+            )
+        if self._greeting and greeting["epoch"] != self._greeting["epoch"]:
+            raise _UnusableAgentError(
+                "the agent was replaced while the run lasted",
+                where=self.name,
+                cause="the agent was killed and another one started; what it knew of the node is gone",
+            )
+        if greeting["boot"] and greeting["boot"] == boot_id():
+            self._offset.same_kernel()
+
+    def _read(self) -> None:
+        why = ""
+        lost: Exception | None = None
+        while lost is None and not self._closed.is_set():
+            since = time.monotonic_ns()
+            try:
+                self._consume()
+            except (OSError, ValueError) as error:
+                why = str(error)
+            except Exception as error:  # noqa: BLE001 - a receiver of news that fails must not fail in silence
+                lost = error
+                break
+            if self._closed.is_set():
+                break
+            stream, self._stream = self._stream, None
+            if stream is not None:
+                stream.close()
+            try:
+                self._rest = self._open()
+            except (ClusterError, ValueError) as error:
+                lost = error
+        if self._closed.is_set():
+            self._fail(ClusterError("the connection was closed", where=self.name))
+        elif lost is not None:
+            self._declare_lost(lost, why, since)
+
+    def _consume(self) -> None:
+        """Read lines until the connection ends."""
+        stream = self._stream
+        buffer = bytearray(self._rest)
+        while stream is not None:
+            if b"\n" in buffer:
+                *lines, rest = bytes(buffer).split(b"\n")
+                buffer = bytearray(rest)
+                for line in lines:
+                    self._take(json.loads(line))
+            data = stream.read()
+            if not data:
+                return
+            buffer += data
+
+    def _take(self, said: Mapping[str, Any]) -> None:
+        answered = time.monotonic_ns()
+        if "news" in said:
+            self._tell(said)
+            return
+        waiting = self._waiting.pop(said["id"] if said.get("id") is not None else -1, None)
+        if waiting is None:
+            return
+        if "error" in said:
+            waiting.future.set_exception(
+                ClusterError(f"the agent refused {waiting.verb}: {said['error']}", where=self.name)
+            )
+            return
+        if waiting.verb == "now":
+            self._offset.add(waiting.asked_ns, said["ok"]["mono_ns"], answered)
+        try:
+            waiting.future.set_result(waiting.parse(said["ok"]))
+        except (KeyError, TypeError, ValueError) as error:
+            waiting.future.set_exception(
+                ClusterError(f"the agent's answer to {waiting.verb} is damaged: {error!r}", where=self.name)
+            )
+
+    def _tell(self, said: Mapping[str, Any]) -> None:
+        number, kind, data = said["news"], said["kind"], dict(said["data"])
+        if number <= self._seen_news:
+            return  # told before the connection broke
+        self._seen_news = number
+        if kind == "trace":
+            lines = data.pop("text").encode("utf-8", "surrogateescape").split(b"\n")
+            data["lines"] = lines
+            data["offset"] = self.offset
+        self._news(HostNews(host=self.name, kind=kind, span=self.span(said["lo"], said["hi"]), data=data))
+        if number - self._acked_news >= ACK_EVERY:
+            self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        number = self._seen_news
+        if number > self._acked_news:
+            self._ask(lambda said: said, "ack", news=number)
+            self._acked_news = number
+
+    def _beat(self) -> None:
+        """Keep the dead man's switch open, the clock bounds fresh and the agent's memory of news short."""
+        last: Future[Any] | None = None
+        while not self._closed.wait(self._heartbeat_s) and self._lost is None:
+            if last is not None and not last.done():
+                continue
+            try:
+                last = self._ask(lambda said: said, "now")
+                self._acknowledge()
+            except ClusterError:
+                return
+
+    def _declare_lost(self, error: Exception, why: str, since: Ns) -> None:
+        lost = ClusterError(
+            "the agent is lost" + (f" ({why})" if why else ""),
+            where=self.name,
+            cause=error.what if isinstance(error, ClusterError) else repr(error),
+            next_step="`dethrone heal` undoes what is left on the host",
+        )
+        self._fail(lost)
+        moment = time.monotonic_ns()
+        span = Span(since - self._origin_ns, moment - self._origin_ns)
+        with contextlib.suppress(Exception):
+            self._news(HostNews(host=self.name, kind="lost", span=span, data={"why": str(lost)}))
+
+    def _fail(self, error: ClusterError) -> None:
+        with self._write_lock:
+            self._lost = self._lost or error
+            waiting, self._waiting = list(self._waiting.values()), {}
+        for one in waiting:
+            if not one.future.done():
+                one.future.set_exception(error)
+
+
+def boot_id() -> str:
+    """Which boot of which kernel this is; "" where that is not told."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
