@@ -2,8 +2,8 @@
 
 Sources, each compared with itself within one incarnation, in the node's own order: what the core notes; each kind of
 witnessed event (votes, elections, acknowledgements, stored state); polls, of which one was certainly answered before
-the other was asked. Across restarts: the highest term in which the node was *witnessed* to act or to store (else: that it
-told for at least a second, or led in) against everything later. Left out: term 0 ("none"), and terms told in memory
+the other was asked. Across restarts: the highest term in which the node was *witnessed* to act or to store (else: that
+it told for at least a second, or led in) against everything later. Left out: term 0 ("none"), and terms told in memory
 just before a crash, which a node may honestly forget.
 
 Source: Raft paper, section 5.1.

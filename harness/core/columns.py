@@ -222,10 +222,11 @@ def identities(obs: ObservedColumns) -> Codes:
         return obs.node
     packed = (obs.group.astype(np.int64) << 48) ^ (obs.node.astype(np.int64) << 32) ^ obs.incarnation
     starts = changes(packed)
-    _, inverse = np.unique(packed[starts], return_inverse=True)
+    found = np.unique(packed[starts], return_inverse=True)[1]
+    inverse: Codes = found.astype(np.int32)
     if len(starts) == len(packed):
-        return inverse.astype(np.int32)
-    repeated: Codes = np.repeat(inverse, np.diff(np.append(starts, len(packed)))).astype(np.int32)
+        return inverse
+    repeated: Codes = np.repeat(inverse, np.diff(np.append(starts, len(packed))))
     return repeated
 
 

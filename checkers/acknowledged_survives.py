@@ -1,0 +1,305 @@
+"""acknowledged-survives: what a client was told is there, is there; and nothing is there that nobody may have written.
+
+Operations of the workload ``log``: ``append`` [key, value] with unique values, ``read`` key → list. Judged:
+
+* each append answered ``ok`` is in the final reads (phase ``final``) of its key. Where reads are promised to be
+  linearizable: in every one of them; else in at least one of them, and in each that a leader answered;
+* no value twice, no value that nobody wrote or whose append certainly failed;
+* where reads are promised to be linearizable: every read holds what was acknowledged before it was asked, and no two
+  reads disagree about the order. Not promised: counted (``stale_reads``, ``order_disagreements``), not judged.
+
+Precedence is that of the history: a return written before an invoke happened before it. Left out: appends that ended
+``info`` or never returned (they may or may not be there); values that the workload wrote twice.
+
+Source: Jepsen's set and list-append workloads, here with values that are written once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkers.base import Base, finding, writes_expected
+from harness.core.events import Invoke, Mark, Observed, Return
+from harness.core.history import History
+from harness.core.plan import Plan
+from harness.core.promise import Channel, Promise
+from harness.core.verdict import Finding, Verdict
+
+Value = int | str
+
+
+@dataclass(slots=True)
+class _Append:
+    invoked: int
+    returned: int = -1
+    status: str = ""
+
+
+@dataclass(slots=True)
+class _Read:
+    invoked: int
+    returned: int
+    node: str
+    values: list[Value]
+    final: bool
+
+
+@dataclass(slots=True)
+class _Key:
+    """What happened to one key; numbers are ``seq``."""
+
+    appends: dict[Value, _Append] = field(default_factory=dict)
+    again: set[Value] = field(default_factory=set)
+    """Values that the workload wrote more than once: not judged."""
+    reads: list[_Read] = field(default_factory=list)
+
+
+class AcknowledgedSurvives(Base):
+    """See the module."""
+
+    name = "acknowledged-survives"
+    kind = "safety"
+    needs: frozenset[Channel] = frozenset({"ops"})
+
+    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+        """The verdict."""
+        if (na := self.not_owed(promise) or self.not_observable(plan, "ops")) is not None:
+            return na
+        keys = collect(history)
+        acked = sum(one.status == "ok" for key in keys.values() for one in key.appends.values())
+        if not keys and not writes_expected(plan) and history.complete:
+            return self.na("not observable: this workload writes nothing")
+        findings: list[Finding] = []
+        judged = stale = disagreements = 0
+        for name, key in sorted(keys.items()):
+            found, tested = _lost(history, promise, name, key)
+            judged += tested
+            findings += found
+            findings += _foreign(history, promise, name, key)
+            old, mixed = _stale(key), _disagree(key)
+            stale += len(old)
+            disagreements += len(mixed)
+            if promise.linearizable_reads:
+                findings += _stale_findings(history, promise, name, old)
+                findings += _order_findings(history, promise, name, mixed)
+        finals = sum(read.final for key in keys.values() for read in key.reads)
+        return self.conclude(
+            history,
+            findings=sorted(findings, key=lambda one: one.certificate),
+            judged=judged,
+            nothing=_nothing(acked, finals),
+            evidence={
+                "appends_acknowledged": acked,
+                "appends_unknown": sum(
+                    one.status in {"", "info"} for key in keys.values() for one in key.appends.values()
+                ),
+                "reads": sum(len(key.reads) for key in keys.values()),
+                "final_reads": finals,
+                "keys": len(keys),
+            },
+            metrics={"stale_reads": stale, "order_disagreements": disagreements},
+        )
+
+
+def collect(history: History) -> dict[str, _Key]:
+    """Appends and reads by key. Malformed values are passed over."""
+    final = next((mark.seq for mark in history.of(Mark) if mark.name == "final"), None)
+    returns: dict[int, Return] = {}
+    for item in history.of(Return):
+        returns.setdefault(item.op, item)
+    keys: dict[str, _Key] = defaultdict(_Key)
+    for invoke in history.of(Invoke):
+        back: Return | None = returns.get(invoke.op)
+        if back is not None and back.seq < invoke.seq:
+            back = None
+        if invoke.f == "append":
+            _collect_append(keys, invoke, back)
+        elif invoke.f == "read" and isinstance(invoke.value, str | int) and back is not None and back.status == "ok":
+            values = back.value
+            if values is None:
+                values = []
+            if isinstance(values, list | tuple) and all(isinstance(value, int | str) for value in values):
+                key = keys[str(invoke.value)]
+                is_final = final is not None and invoke.seq > final
+                key.reads.append(_Read(invoke.seq, back.seq, back.node or invoke.target, list(values), is_final))
+    return dict(keys)
+
+
+def _collect_append(keys: dict[str, _Key], invoke: Invoke, back: Return | None) -> None:
+    pair = invoke.value
+    if not (isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[1], int | str)):
+        return
+    key = keys[str(pair[0])]
+    if pair[1] in key.appends:
+        key.again.add(pair[1])
+        return
+    one = key.appends[pair[1]] = _Append(invoke.seq)
+    if back is not None:
+        one.returned, one.status = back.seq, back.status
+
+
+def _nothing(acked: int, finals: int) -> str:
+    if not acked:
+        return "no append was acknowledged"
+    if not finals:
+        return "no final read succeeded"
+    return "no final read of a key with acknowledged appends succeeded"
+
+
+def _lost(history: History, promise: Promise, name: str, key: _Key) -> tuple[list[Finding], int]:
+    """Acknowledged appends that the final reads do not hold; and how many were looked for."""
+    finals = [read for read in key.reads if read.final]
+    acked = {value: one for value, one in key.appends.items() if one.status == "ok" and value not in key.again}
+    if not finals or not acked:
+        return [], 0
+    seen = [(read, set(read.values)) for read in finals]
+    decisive = seen if promise.linearizable_reads else [pair for pair in seen if _leads(history, pair[0])]
+    lost: dict[Value, _Read] = {}
+    for value, one in acked.items():
+        missing = next((read for read, held in decisive if value not in held and read.invoked > one.returned), None)
+        if missing is None and all(value not in held and read.invoked > one.returned for read, held in seen):
+            missing = seen[-1][0]
+        if missing is not None:
+            lost[value] = missing
+    if not lost:
+        return [], len(acked)
+    value, read = next(iter(lost.items()))
+    one = acked[value]
+    more = f", and {len(lost) - 1} more" if len(lost) > 1 else ""
+    found = finding(
+        history,
+        promise,
+        f"Append of {value!r} to {name!r} was acknowledged and is not in the final read at {read.node}{more}.",
+        (one.invoked, one.returned, read.invoked, read.returned),
+        nodes=(read.node,),
+        data={"key": name, "lost": list(lost)[:50], "lost_count": len(lost)},
+    )
+    return [found], len(acked)
+
+
+def _leads(history: History, read: _Read) -> bool:
+    """Whether the node that answered led, by its last poll before the answer and its first one after it."""
+    polls: dict[str, list[Observed]] | None = history.cache.get("checkers.polls_by_node")
+    if polls is None:
+        polls = defaultdict(list)
+        for row in history.of(Observed):
+            polls[row.node].append(row)
+        history.cache["checkers.polls_by_node"] = polls
+    rows = polls.get(read.node, [])
+    before = [row for row in rows if row.seq < read.invoked][-1:]
+    after = [row for row in rows if row.seq > read.returned][:1]
+    top = max((row.term for row in history.of(Observed)), default=0)
+    return bool(before) and all(row.leads and row.term == top for row in before + after)
+
+
+def _foreign(history: History, promise: Promise, name: str, key: _Key) -> list[Finding]:
+    """Values that stand twice in a read, and values that cannot be there."""
+    out: list[Finding] = []
+    twice: dict[Value, _Read] = {}
+    phantom: dict[Value, _Read] = {}
+    for read in key.reads:
+        held: set[Value] = set()
+        for value in read.values:
+            if value in held and value not in key.again:
+                twice.setdefault(value, read)
+            held.add(value)
+            one = key.appends.get(value)
+            impossible = one is None or one.invoked > read.returned or (one.status == "fail" and value not in key.again)
+            if impossible:
+                phantom.setdefault(value, read)
+    for values, what in ((twice, "stands more than once"), (phantom, "stands")):
+        for value, read in list(values.items())[:3]:
+            one = key.appends.get(value)
+            why = ""
+            if values is phantom:
+                why = (
+                    ", but nobody had written it" if one is None or one.status != "fail" else ", but its append failed"
+                )
+            certificate = [read.invoked, read.returned]
+            certificate += [one.invoked] if one is not None else []
+            certificate += [one.returned] if one is not None and one.returned >= 0 else []
+            sentence = f"{value!r} {what} in the read of {name!r} at {read.node}{why}."
+            out.append(finding(history, promise, sentence, certificate, nodes=(read.node,), data={"key": name}))
+    return out
+
+
+def _stale(key: _Key) -> list[tuple[Value, _Append, _Read]]:
+    """Reads that lack a value acknowledged before they were asked, or shown by an earlier read: the first such value.
+
+    Values that no read at all shows are lost, not stale.
+    """
+    known: dict[Value, int] = {}
+    """value → when it was certain to be there: its acknowledgement or the first read that shows it."""
+    for read in key.reads:
+        for value in read.values:
+            if read.returned < known.get(value, read.returned + 1):
+                known[value] = read.returned
+    for value in known:
+        one = key.appends.get(value)
+        if one is not None and one.status == "ok":
+            known[value] = min(known[value], one.returned)
+    due = sorted(
+        ((seq, value) for value, seq in known.items() if value in key.appends and value not in key.again),
+        key=lambda pair: pair[0],
+    )
+    out = []
+    required: dict[Value, None] = {}
+    position = 0
+    for read in sorted(key.reads, key=lambda one: one.invoked):
+        while position < len(due) and due[position][0] < read.invoked:
+            required[due[position][1]] = None
+            position += 1
+        held = set(read.values)
+        if required.keys() <= held:
+            continue
+        missing = next(value for value in required if value not in held)
+        out.append((missing, key.appends[missing], read))
+    return out
+
+
+def _disagree(key: _Key) -> list[tuple[_Read, _Read]]:
+    """Reads of which neither is a prefix of the other: each against the longest one."""
+    if not key.reads:
+        return []
+    longest = max(key.reads, key=lambda read: len(read.values))
+    return [(read, longest) for read in key.reads if longest.values[: len(read.values)] != read.values]
+
+
+def _stale_findings(
+    history: History, promise: Promise, name: str, stale: list[tuple[Value, _Append, _Read]]
+) -> list[Finding]:
+    return [
+        finding(
+            history,
+            promise,
+            f"A read of {name!r} at {read.node} lacks {value!r}, which was acknowledged, or shown by another read, before"
+            " it was asked.",
+            (one.invoked, *((one.returned,) if one.returned >= 0 else ()), read.invoked, read.returned),
+            nodes=(read.node,),
+            data={"key": name},
+        )
+        for value, one, read in stale[:3]
+    ]
+
+
+def _order_findings(history: History, promise: Promise, name: str, mixed: list[tuple[_Read, _Read]]) -> list[Finding]:
+    return [
+        finding(
+            history,
+            promise,
+            f"Two reads of {name!r}, at {read.node} and at {longest.node}, disagree about the order of its values.",
+            (read.invoked, read.returned, longest.invoked, longest.returned),
+            nodes=(read.node, longest.node),
+            data={"key": name, "first_difference": _first_difference(read.values, longest.values)},
+        )
+        for read, longest in mixed[:3]
+    ]
+
+
+def _first_difference(a: list[Any], b: list[Any]) -> int:
+    return next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+CHECKER = AcknowledgedSurvives()

@@ -1,0 +1,114 @@
+"""leader-completeness: the log end of a new leader of term T is ≥ every (term, index) known committed in a term < T.
+
+Known committed: what a leader told others to be committed, what a quorum was witnessed to store in its leader's own
+term, and writes whose client was told (index, term). Log ends: the witnessed log at the election without entries of T
+itself; or a poll of the leader of T whose last entry is still of an older term. Left out: commits of followers (they
+follow from a leader's), and everything where log ends cannot be seen.
+
+Source: Raft paper, figure 3 and section 5.4.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import defaultdict
+
+from checkers.base import Base, finding, writes_expected
+from checkers.facts import in_group
+from checkers.replicas import Committed, LeaderEnd, acknowledged, replay
+from harness.core.columns import columns, told_at_once
+from harness.core.events import Observed
+from harness.core.history import History
+from harness.core.plan import Plan
+from harness.core.promise import Channel, Promise
+from harness.core.verdict import Finding, Verdict
+
+
+class LeaderCompleteness(Base):
+    """See the module."""
+
+    name = "leader-completeness"
+    kind = "safety"
+    needs: frozenset[Channel] = frozenset()
+
+    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+        """The verdict."""
+        if (na := self.not_owed(promise) or self.not_observable(plan, "witness", "log_end")) is not None:
+            return na
+        found = replay(history, promise, plan)
+        ends = [*found.ends, *(polled_ends(history) if promise.leader_bound_to_term else [])]
+        known = [*found.committed, *acknowledged(history)]
+        if not known and not writes_expected(plan) and history.complete:
+            return self.na("not observable: this workload writes nothing, and nothing was committed")
+        findings, pairs = incomplete_leaders(history, promise, known, ends)
+        return self.conclude(
+            history,
+            findings=findings,
+            judged=pairs,
+            nothing="no leader was elected after a term in which something was known committed",
+            evidence={"known_committed": len(known), "leaders_with_log_end": len({(e.group, e.term) for e in ends})},
+        )
+
+
+def polled_ends(history: History) -> list[LeaderEnd]:
+    """Log ends of leaders from polls, where the last entry is of an older term than the leader's."""
+    sure = told_at_once(columns(history).observed)
+    out: dict[tuple[str, str, int], LeaderEnd] = {}
+    for row, usable in zip(history.of(Observed), sure.tolist(), strict=True):
+        if not usable or not row.leads or row.log_end is None or not 0 <= row.log_end[0] < row.term:
+            continue
+        key = (row.group, row.node, row.term)
+        if key not in out:
+            out[key] = LeaderEnd(row.group, row.node, row.term, (row.log_end[0], row.log_end[1]), row.seq)
+    return list(out.values())
+
+
+def incomplete_leaders(
+    history: History, promise: Promise, known: list[Committed], ends: list[LeaderEnd]
+) -> tuple[list[Finding], int]:
+    """Leaders whose log end lies before something known committed in an older term; and how many were compared."""
+    by_group: dict[str, list[Committed]] = defaultdict(list)
+    for item in known:
+        by_group[item.group].append(item)
+    best: dict[str, tuple[list[int], list[Committed]]] = {}
+    """group → (terms rising, the greatest (entry term, index) committed up to that term)."""
+    for group, items in by_group.items():
+        terms: list[int] = []
+        tops: list[Committed] = []
+        for item in sorted(items, key=lambda one: (one.term, one.entry_term, one.index)):
+            top = item
+            if tops and (tops[-1].entry_term, tops[-1].index) >= (item.entry_term, item.index):
+                top = tops[-1]
+            terms.append(item.term)
+            tops.append(top)
+        best[group] = (terms, tops)
+    findings: list[Finding] = []
+    pairs = 0
+    seen: set[tuple[str, str, int]] = set()
+    for end in ends:
+        terms, tops = best.get(end.group, ([], []))
+        position = bisect.bisect_left(terms, end.term)
+        if position == 0:
+            continue
+        pairs += 1
+        top = tops[position - 1]
+        key = (end.group, end.node, end.term)
+        if end.end >= (top.entry_term, top.index) or key in seen:
+            continue
+        seen.add(key)
+        findings.append(
+            finding(
+                history,
+                promise,
+                f"{end.node} became leader of term {end.term}{in_group(end.group)} with a log that ends at (term"
+                f" {end.end[0]}, index {end.end[1]}), but (term {top.entry_term}, index {top.index}) was committed in"
+                f" term {top.term}: {top.how}.",
+                (*top.seqs[:6], end.seq),
+                nodes=(end.node,),
+                term=end.term,
+            )
+        )
+    return findings, pairs
+
+
+CHECKER = LeaderCompleteness()

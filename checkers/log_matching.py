@@ -1,0 +1,61 @@
+"""log-matching: equal (index, term) means equal prefix; a committed index has one (term, payload hash) on all nodes.
+
+Source of truth: log entries witnessed on each node's disk, over all times and incarnations, compared by rolling prefix
+hashes; and what each node committed of them. Left out: systems whose logs are not witnessed (``n/a``); a log with a gap
+is compared entry by entry only.
+
+Source: Raft paper, figure 3, "Log Matching" and "State Machine Safety".
+"""
+
+from __future__ import annotations
+
+from checkers.base import Base, finding, writes_expected
+from checkers.facts import in_group
+from checkers.replicas import Disagreement, replay
+from harness.core.history import History
+from harness.core.plan import Plan
+from harness.core.promise import Channel, Promise
+from harness.core.verdict import Finding, Verdict
+
+
+class LogMatching(Base):
+    """See the module."""
+
+    name = "log-matching"
+    kind = "safety"
+    needs: frozenset[Channel] = frozenset({"witness"})
+
+    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+        """The verdict."""
+        if (na := self.not_owed(promise) or self.not_observable(plan, "witness")) is not None:
+            return na
+        found = replay(history, promise, plan)
+        if found.appended == 0 and not writes_expected(plan) and history.complete:
+            return self.na("not observable: this workload writes nothing, and no log entry was witnessed")
+        return self.conclude(
+            history,
+            findings=[_differ(history, promise, item) for item in found.disagreements],
+            judged=found.compared,
+            nothing="no log entry was witnessed on two nodes",
+            evidence={
+                "entries_appended": found.appended,
+                "entries_compared": found.compared,
+                "commits_with_entries": found.pinned,
+            },
+        )
+
+
+def _differ(history: History, promise: Promise, item: Disagreement) -> Finding:
+    first, second = item.nodes
+    who = f"{first} and {second}" if first != second else f"{first}, at two moments,"
+    if item.what == "commit":
+        sentence = f"{who} committed different entries at index {item.index}{in_group(item.group)}."
+    else:
+        sentence = (
+            f"{who} hold an entry of term {item.term} at index {item.index}{in_group(item.group)}, but differ in it or"
+            " before it."
+        )
+    return finding(history, promise, sentence, item.seqs, nodes=item.nodes, term=item.term)
+
+
+CHECKER = LogMatching()
