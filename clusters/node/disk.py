@@ -24,7 +24,7 @@ from harness.core.machine import Disk, DiskOp, Fsync, Rename, Unlink, Unreadable
 
 
 class Done(msgspec.Struct, frozen=True, gc=False):
-    """One batch was carried out (``error`` None) or ended early. ``sync_ns``: time in its ``syncs`` syncing operations."""
+    """One batch was carried out (``error`` None) or ended early. ``sync_ns``: time within its ``syncs`` syncs."""
 
     token: int
     ops: tuple[DiskOp, ...]

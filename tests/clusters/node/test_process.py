@@ -175,7 +175,7 @@ def test_a_disk_error_drops_what_waited_and_is_told_to_the_core(clusters):
     cluster = clusters(1)
     cluster.start()
     n1 = cluster.nodes["n1"]
-    n1.client()
+    n1.status()  # answered: the data directory is there
     (n1.data / "folder").mkdir()
     answer = n1.client().ask("store", value=9, path="folder")
     assert "Is a directory" in answer["value"]
