@@ -38,12 +38,15 @@ from clusters.protocols.raft.transfer import on_deadline as on_transfer_deadline
 from clusters.protocols.raft.transfer import on_timeout_now
 from harness.core.clock import Clocks
 from harness.core.machine import (
+    Await,
     CoreEvent,
     CoreStatus,
     DiskDone,
     DiskImage,
+    DiskOp,
     Effect,
     Fired,
+    Fsync,
     Halt,
     Message,
     Request,
@@ -87,6 +90,7 @@ class RaftCore:
             n.halted = True
             out.append(Halt(f"unreadable: {error}"))
             return
+        _make_durable(n, disk)
         n.note(
             "start",
             {
@@ -98,8 +102,6 @@ class RaftCore:
                 "learners": list(n.config.learners),
             },
         )
-        if n.log.ops:
-            n.await_log(n.log.last_index)  # a torn tail is cut before anything is said
         n.reset_deadline()
         if n.rules.resumes_leadership(node=n.me, state=state, last_log_term=n.log.last_term):
             become_leader(n, why="resumed")
@@ -152,8 +154,23 @@ def _load(n: Node, disk: DiskImage) -> HardState:
         n.use_loaded_config()
     state = n.rules.load_state(disk.get(storage.VOTE), node=n.me, last_log_term=n.log.last_term)
     n.term, n.voted_for = state.term, state.voted_for
-    n.durable = state
     return state
+
+
+def _make_durable(n: Node, disk: DiskImage) -> None:
+    """Nothing is said before what was read is certainly durable: the last life may have died before its fsync.
+
+    A torn tail is cut in the same batch. Until then ``status`` knows no term.
+    """
+    state = HardState(n.term, n.voted_for)
+    if not n.knobs.persist:
+        n.durable = state
+        return
+    ops: list[DiskOp] = list(n.log.take_ops())
+    ops += [Fsync(path) for path in (storage.LOG, storage.VOTE) if path in disk and n.rules.syncs(path)]
+    if ops:
+        n.votes_in_flight += 1
+        n.out.append(Await(n.start_batch(tuple(ops), state)))
 
 
 def _write_vote(n: Node) -> None:

@@ -11,6 +11,7 @@ Source: Raft paper, figure 2.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from clusters.protocols.raft.messages import AppendEntries, AppendReply, RequestVote, VoteReply
@@ -63,15 +64,11 @@ class RaftWitness:
         self._renamed: HardState | None = None
 
     def booted(self, disk: DiskImage) -> list[Witnessed]:
-        """A new incarnation: what its disk holds, as ``persisted``, ``log_truncate`` and ``log_append``."""
+        """A new incarnation: the log that its disk holds. The vote is ``persisted`` once the node has synced it again."""
         self._forget()
         out: list[Witnessed] = []
-        try:
-            vote = file_of(disk, VOTE)
-            if vote is not None:
-                out.append(_persisted(read_vote(vote)))
-        except Unreadable:
-            pass  # the node halts, or shows what it makes of it
+        with contextlib.suppress(Unreadable):  # the node halts, or shows what it makes of it
+            self._renamed = _state(file_of(disk, VOTE) or b"")
         try:
             content = file_of(disk, LOG) or b""
             found = self._parse(content)
