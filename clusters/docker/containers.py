@@ -18,7 +18,7 @@ import docker.types
 import msgspec
 
 from clusters.docker.client import explained
-from clusters.docker.labels import LIB, NODE, OWNER, RUN, STATE, owned_by
+from clusters.docker.labels import LIB, NODE, OF_A_RUN, OWNER, RUN, STATE, owned_by
 from clusters.docker.network import RunNetwork
 from harness.core.errors import ClusterError
 from harness.core.protocols import Owned
@@ -105,7 +105,7 @@ def remove_run(client: docker.DockerClient, run_id: str, *, limit_s: float = REM
 def list_owned(client: docker.DockerClient) -> list[Owned]:
     """Containers and networks of any run that carry our labels."""
     with explained("listing what is ours"):
-        filters = {"label": [OWNER, RUN]}
+        filters = {"label": [OF_A_RUN, RUN]}
         containers = [
             _owned("container", str(entry["Id"]), str((entry.get("Names") or ["?"])[0]).lstrip("/"), entry)
             for entry in client.api.containers(all=True, filters=filters)

@@ -31,6 +31,10 @@ AGENT = f"{LIB}/clusters/agent/agent.py"
 """The agent, a single file that needs only the standard library."""
 
 
+OF_A_RUN = f"{OWNER}=run"
+"""The value matters: containers inherit the labels of their image, also somebody's own containers of an image of ours."""
+
+
 def owned_by(run: str) -> dict[str, list[str]]:
     """The engine's filter for what belongs to ``run``."""
-    return {"label": [OWNER, f"{RUN}={run}"]}
+    return {"label": [OF_A_RUN, f"{RUN}={run}"]}

@@ -36,6 +36,11 @@ class RunNetwork(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     subnet: str
 
+    @property
+    def gateway(self) -> str:
+        """This machine's address on it: where clients' packets come from."""
+        return str(ipaddress.IPv4Network(self.subnet)[1])
+
     def address(self, index: int) -> str:
         """The fixed address of the node with this index."""
         return str(ipaddress.IPv4Network(self.subnet)[_FIRST_HOST + index])
@@ -69,7 +74,7 @@ def create_network(client: docker.DockerClient, *, run_id: str, state_dir: str, 
 
 def _try(client: docker.DockerClient, name: str, subnet: str, *, labels: dict[str, str]) -> str | None:
     """The id of the new network; None if the range was taken meanwhile."""
-    pool = docker.types.IPAMPool(subnet=subnet, gateway=str(ipaddress.IPv4Network(subnet)[1]))
+    pool = docker.types.IPAMPool(subnet=subnet, gateway=RunNetwork(id="", name=name, subnet=subnet).gateway)
     try:
         network = client.networks.create(
             name,

@@ -1,7 +1,7 @@
 """A two-way stream of bytes to a process started in a container, without the docker command line.
 
 Promises: what is written arrives as the process' standard input, in order; ``read`` returns its standard output and
-then ``b""``, once; ``close`` wakes a blocked ``read``. Its standard error is kept aside, for error messages. Leaves out
+then ``b""``; ``close`` wakes a blocked ``read``. Its standard error is kept aside, for error messages. Leaves out
 framing and any notion of an agent.
 """
 
@@ -16,14 +16,13 @@ from typing import Any
 import docker
 
 from clusters.docker.client import explained
-from harness.core.errors import ClusterError
 
 _STDERR = 2
 _COMPLAINT_MAX = 4096
 
 
 class ExecStream:
-    """One process in a running container. One thread may read while another writes."""
+    """One process in a running container: a ``clusters.agent.link.Stream``. One thread may read while others write."""
 
     def __init__(self, client: docker.DockerClient, container: str, argv: Sequence[str], *, name: str) -> None:
         self._name = name
@@ -47,16 +46,19 @@ class ExecStream:
         """The last of what the process wrote to its standard error."""
         return self._complaint.decode(errors="replace").strip()
 
-    def read(self, size: int = 65536) -> bytes:
-        """Between 1 and ``size`` bytes of standard output, as soon as there are any; ``b""`` when the stream ended."""
+    def read(self, size: int = 256 << 10) -> bytes:
+        """Between 1 and ``size`` bytes of standard output, as soon as there are any; ``b""`` when the stream ended.
+
+        Raises OSError with the process' complaint where it ended with one.
+        """
         while True:
-            if self._payload == 0 and not self._next_frame():
-                return b""
-            try:
-                data: bytes = self._reader.read1(min(size, self._payload))
-            except (OSError, ValueError):  # ValueError: closed by another thread
-                return b""
+            data = b""
+            if self._payload or self._next_frame():
+                with contextlib.suppress(OSError, ValueError):  # ValueError: closed by another thread
+                    data = self._reader.read1(min(size, self._payload))
             if not data:
+                if self._complaint and not self._closed:
+                    raise OSError(self.complaint[-400:])
                 return b""
             self._payload -= len(data)
             if self._is_output:
@@ -64,17 +66,9 @@ class ExecStream:
             self._complaint = (self._complaint + data)[-_COMPLAINT_MAX:]
 
     def write(self, data: bytes) -> None:
-        """Send all of ``data``. Raises ClusterError when the stream is broken."""
-        try:
-            with self._writing:
-                self._socket.sendall(data)
-        except OSError as error:
-            raise ClusterError(
-                "the connection into a container is broken",
-                where=self._name,
-                cause=self.complaint or f"the container or the engine died ({error.strerror or error})",
-                next_step="run `dethrone heal`, then repeat the run",
-            ) from error
+        """Send all of ``data``. Raises OSError when the stream is broken."""
+        with self._writing:
+            self._socket.sendall(data)
 
     def close(self) -> None:
         """End the stream. Idempotent; any thread."""

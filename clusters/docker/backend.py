@@ -1,0 +1,176 @@
+"""The ``docker`` backend: a run's hosts are containers on a network of their own.
+
+Promises: hosts that are deployed have fixed addresses, an agent that answered, and no node running; a deployment that
+fails or is interrupted removes what it made; ``destroy`` and ``leftovers`` look at labels only, so nothing that is not
+ours is ever touched; a member of the engine's group needs no root. Leaves out starting an engine, which
+``python -m clusters.docker.engine`` does, and everything that happens on a host, which is the agent's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import docker
+
+from clusters.agent.link import AgentHost
+from clusters.docker import doctor
+from clusters.docker.client import connect
+from clusters.docker.containers import Box, last_words, list_owned, remove_run, start_box, together
+from clusters.docker.image import ensure_image, packages_of
+from clusters.docker.network import RunNetwork, create_network
+from clusters.docker.ship import ship
+from clusters.docker.stream import ExecStream
+from harness.core.clock import Ns
+from harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
+from harness.core.protocols import Available, DeploySpec, Host, HostNews, No, Owned, Yes
+
+SOCKET = "/run/dethrone/agent.sock"
+"""Where the agent listens inside a container."""
+
+RELAY_LIMIT_S = 5
+"""How long a relay waits for the agent to listen."""
+
+_AGENT = ("python3", "-S", "-m", "clusters.agent.agent")
+"""The agent, from its compiled form; without site packages, which it does not need."""
+
+_CONNECTIONS = 64
+
+
+class DockerBackend:
+    """See ``harness.core.protocols.Backend``. Thread-safe; keeps one connection a deployed run."""
+
+    name = "docker"
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._clients: dict[str, docker.DockerClient] = {}
+
+    def available(self) -> Available:
+        """Whether an engine answers this user."""
+        try:
+            connect(limit_s=5).close()
+        except MissingCapability as error:
+            return No(why=f"{error.what}: {error.cause}", what_to_do=error.next_step)
+        return Yes()
+
+    def deploy(
+        self,
+        spec: DeploySpec,
+        *,
+        origin_ns: Ns,
+        news: Callable[[HostNews], None],
+        progress: Callable[[str], None],
+    ) -> Mapping[str, Host]:
+        """Hosts up, agents connected, no node started; the image is built if it is not there."""
+        _check(spec)
+        client = connect(connections=_CONNECTIONS)
+        hosts: list[AgentHost] = []
+        try:
+            image = ensure_image(client, base=spec.base, packages=packages_of(spec.image), progress=progress)
+            image = ship(client, image, progress=progress)
+            network = create_network(client, run_id=spec.run_id, state_dir=spec.state_dir, nodes=len(spec.nodes))
+            boxes = [Box(node=node, address=network.address(index)) for index, node in enumerate(spec.nodes)]
+            names = {box.node: box.address for box in boxes}
+
+            def bring_up(box: Box) -> None:
+                container = start_box(
+                    client,
+                    box,
+                    image=image,
+                    command=[*_AGENT, "serve", "--socket", SOCKET, "--run", spec.run_id],
+                    network=network,
+                    names=names,
+                    run_id=spec.run_id,
+                    state_dir=spec.state_dir,
+                )
+                host = _meet(client, container, box, network, run_id=spec.run_id, origin_ns=origin_ns, news=news)
+                hosts.append(host)
+
+            together(bring_up, boxes)
+        except BaseException:
+            for host in hosts:
+                host.close()
+            with contextlib.suppress(HarnessError):
+                remove_run(client, spec.run_id)
+            client.close()
+            raise
+        with self._lock:
+            self._clients[spec.run_id] = client
+        found = {host.name: host for host in hosts}
+        return {node: found[node] for node in spec.nodes}
+
+    def destroy(self, run_id: str) -> None:
+        """Remove that run's containers and network. Idempotent; works for runs of other processes, too."""
+        with self._lock:
+            client = self._clients.pop(run_id, None)
+        if client is None:
+            client = connect(connections=_CONNECTIONS)
+        try:
+            remove_run(client, run_id)
+        finally:
+            client.close()
+
+    def leftovers(self) -> Sequence[Owned]:
+        """Containers and networks with our labels, of any run."""
+        client = connect()
+        try:
+            return list_owned(client)
+        finally:
+            client.close()
+
+    def doctor(self) -> Sequence[tuple[str, Available]]:
+        """What hosts can do here; see ``clusters.docker.doctor``."""
+        return doctor.rows()
+
+
+def _check(spec: DeploySpec) -> None:
+    """Names become parts of container and host names: refuse what the engine would refuse, but say it better."""
+    for word in (spec.run_id, *spec.nodes):
+        if (
+            not word
+            or len(word) > 60
+            or not all(letter.isascii() and (letter.isalnum() or letter in "-_.") for letter in word)
+        ):
+            raise ConfigError(
+                f"{word!r} cannot be part of a host's name",
+                cause="letters, digits, '-', '_' and '.' can, at most 60",
+                next_step="choose other node names",
+            )
+    if len(set(spec.nodes)) != len(spec.nodes) or not spec.nodes:
+        raise ConfigError("node names must be given and differ", where=", ".join(spec.nodes))
+
+
+def _meet(
+    client: docker.DockerClient,
+    container: str,
+    box: Box,
+    network: RunNetwork,
+    *,
+    run_id: str,
+    origin_ns: Ns,
+    news: Callable[[HostNews], None],
+) -> AgentHost:
+    """Connect to the agent in a container. Its last words are the cause if it does not answer."""
+    relay = [*_AGENT, "relay", "--socket", SOCKET, "--wait", str(RELAY_LIMIT_S)]
+    try:
+        return AgentHost(
+            box.node,
+            box.address,
+            lambda: ExecStream(client, container, relay, name=box.node),
+            origin_ns=origin_ns,
+            news=news,
+            run=run_id,
+            client=network.gateway,
+        )
+    except (HarnessError, OSError) as error:
+        raise ClusterError(
+            "a host came up but its agent does not answer",
+            where=f"{box.node} ({box.address})",
+            cause=last_words(client, container) or str(error),
+            next_step="run `dethrone doctor`, then repeat the run",
+        ) from error
+
+
+BACKEND = DockerBackend()
