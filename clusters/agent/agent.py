@@ -287,10 +287,13 @@ def clean_state(raw: Any) -> dict[str, Any]:
 HEALTHY = clean_state({})
 
 
-def faketime_text(offset_ns: int, rate_ppm: int) -> str:
-    """What libfaketime reads: seconds with their sign, and a rate where there is one."""
+def faketime_text(offset_ns: int, rate_ppm: int | None) -> str:
+    """What libfaketime reads: seconds with their sign, and a rate where there is one.
+
+    A rate once read stays until another one is read: a process that had one needs "x1" to be without.
+    """
     sign, size = ("-" if offset_ns < 0 else "+"), abs(offset_ns)
-    rate = f" x{1 + rate_ppm / 1_000_000:.6f}" if rate_ppm else ""
+    rate = "" if rate_ppm is None else f" x{1 + rate_ppm / 1_000_000:.6f}"
     return f"{sign}{size // SECOND}.{size % SECOND:09d}{rate}\n"
 
 
@@ -814,6 +817,8 @@ class FakeClock:
         self.preloaded = False
         self.touched = False
         """Whether the running process has been under another clock than its own since it was last seen right."""
+        self.rated = False
+        """Whether the running process has read a rate."""
         self._want: Mapping[str, Any] | None = None
         self._since_ns = 0
         self._started_ns = 0
@@ -838,6 +843,7 @@ class FakeClock:
         """A process is about to start: from now on rates count from this moment."""
         with self._lock:
             self._started_ns = now_ns()
+            self.rated = False
             self._write()
 
     def set(self, want: Mapping[str, Any] | None) -> None:
@@ -897,10 +903,11 @@ class FakeClock:
         offset, rate = 0, 0
         if want is not None:
             rate = want["rate_ppm"]
+            self.rated = self.rated or rate != 0
             offset = want["offset_ns"] - (self._since_ns - self._started_ns) * rate // 1_000_000
             if self._high and want["strobe"] is not None:
                 offset += want["strobe"]["amplitude_ns"]
-        text = faketime_text(offset, rate)
+        text = faketime_text(offset, rate if self.rated else None)
         if text != self._written:
             self._written = None
             replace_file(self.path, text.encode())
@@ -923,7 +930,12 @@ def read_clocks(path: str, limit_s: float) -> tuple[int, int]:
 
 
 def measure_skew(
-    path: str, expected: Callable[[int], tuple[int, ...]], *, limit_s: float, just_started: bool
+    path: str,
+    expected: Callable[[int], tuple[int, ...]],
+    *,
+    limit_s: float,
+    just_started: bool,
+    alive: Callable[[], bool],
 ) -> dict[str, Any]:
     """The process's wall clock against ours, taken so that the way between us does not matter.
 
@@ -941,7 +953,9 @@ def measure_skew(
             mono, said = read_clocks(path, left)
         except (OSError, ValueError, KeyError, TypeError) as error:
             why = f"the node does not tell its clocks: {getattr(error, 'strerror', None) or type(error).__name__}"
-            if not just_started:
+            if not alive():
+                why = "the node process ended"
+            if not just_started or not alive():
                 break
             time.sleep(0.01)
             continue
@@ -1363,7 +1377,11 @@ class Node:
     def remember(self) -> None:
         """Leave behind what ``heal`` needs if this agent dies."""
         with contextlib.suppress(OSError):
-            state = {"node": self.names(), "faketime": self._clock.path if self._clock.preloaded else None}
+            state: dict[str, Any] = {
+                "node": self.names(),
+                "faketime": self._clock.path if self._clock.preloaded else None,
+            }
+            state["rated"] = self._clock.rated
             replace_file(self._state_path, json.dumps(state).encode(), 0o600)
 
 
@@ -1504,10 +1522,15 @@ class HostKeeper:
         clock = self._clock
         limit = CLOCK_START_LIMIT_S if fresh else CLOCK_LIMIT_S
         strobe = wanted is not None and wanted["strobe"] is not None and not clock.strobing
-        found = measure_skew(path, clock.expected, limit_s=limit, just_started=fresh)
+
+        def measure() -> dict[str, Any]:
+            alive = lambda: self._node.running  # noqa: E731
+            return measure_skew(path, clock.expected, limit_s=limit, just_started=fresh, alive=alive)
+
+        found = measure()
         if strobe and "why" not in found:
             clock.flip(high=True)
-            high = measure_skew(path, clock.expected, limit_s=limit, just_started=False)
+            high = measure()
             clock.flip(high=False)
             if "why" in high:
                 found["why"] = high["why"]
@@ -1934,6 +1957,7 @@ class Server:
             "version": VERSION,
             "run": self.run,
             "epoch": self._epoch,
+            "probe_port": self.probes.port,
             "boot": boot_id(),
             "mono_ns": now_ns(),
             "news": self.news.last,
@@ -2142,7 +2166,7 @@ def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: 
         with open(state_path, "rb") as file:  # noqa: PTH123
             state = json.load(file)
         if state.get("faketime"):
-            replace_file(state["faketime"], faketime_text(0, 0).encode())
+            replace_file(state["faketime"], faketime_text(0, 0 if state.get("rated") else None).encode())
             answer["clock"] = "+0"
         node = state.get("node") or {}
         stat = process_stat(int(node["pid"])) if node else None

@@ -181,7 +181,7 @@ class _UnusableAgentError(ClusterError):
 
 
 class AgentHost:
-    """One host through its agent: implements ``harness.core.protocols.Host``, and ``ConvergingHost`` of ``confirm``.
+    """One host through its agent: implements ``harness.core.protocols.Host``, and ``ProbingHost`` of ``confirm``.
 
     ``connect`` makes a connection (a relay); it is called again when one breaks, and may raise OSError or
     ClusterError. ``client``: the address the harness' packets come from as that host sees them, which a cut of
@@ -279,12 +279,17 @@ class AgentHost:
         return self._ask(self._relative, "send_probes", nonce=nonce, order=list(order))
 
     def probe_links(self, nonce: int, *, expect: Sequence[str], timeout_ns: Ns) -> Mapping[str, Any]:
-        """See ``Host``. ``arrived``: names; ``dropped``: name → packets since converging; ``in_force``: the rules hold."""
+        """See ``Host``. ``arrived``: names; ``dropped``: name → packets since converging; ``in_force``: rules hold."""
         return self._result(self.probe_links_async(nonce, expect=expect, timeout_ns=timeout_ns))
 
     def probe_links_async(self, nonce: int, *, expect: Sequence[str], timeout_ns: Ns) -> Future[Mapping[str, Any]]:
         """``probe_links`` without waiting."""
         return self._ask(self._relative, "probe_links", nonce=nonce, expect=list(expect), timeout_ns=timeout_ns)
+
+    def client_probe(self, nonce: int) -> tuple[bytes, tuple[str, int]]:
+        """The probe that the harness itself would send as ``client``, and where to."""
+        payload = f"dethrone-probe {self._greeting['run']} {nonce} client".encode()
+        return payload, (self.address, int(self._greeting["probe_port"]))
 
     def reset_flows(self, peers: Sequence[str]) -> Mapping[str, Any]:
         """See ``Host``. ``worked``, ``before``, ``after`` (flows) and ``why`` where it did not work."""
