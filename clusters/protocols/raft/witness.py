@@ -64,7 +64,7 @@ class RaftWitness:
         self._renamed: HardState | None = None
 
     def booted(self, disk: DiskImage) -> list[Witnessed]:
-        """A new incarnation: the log that its disk holds. The vote is ``persisted`` once the node has synced it again."""
+        """A new incarnation: the log that its disk holds. Its vote is ``persisted`` once the node synced it again."""
         self._forget()
         out: list[Witnessed] = []
         with contextlib.suppress(Unreadable):  # the node halts, or shows what it makes of it
