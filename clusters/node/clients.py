@@ -95,7 +95,13 @@ class Clients:
         self._clients: set[_Client] = set()
         self._dirty: set[_Client] = set()
         self._listener = listen(bind, port)
-        selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._opened = False
+
+    def open(self) -> None:
+        """Begin to serve; until then connections wait in the listener's backlog."""
+        if not self._opened:
+            self._opened = True
+            self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def reply(self, request: int, body: Any) -> None:
         """Queue the answer to ``request``; counted and dropped if its client has left."""
@@ -119,7 +125,8 @@ class Clients:
         """Close every connection."""
         for client in list(self._clients):
             self._close(client)
-        self._selector.unregister(self._listener)
+        if self._opened:
+            self._selector.unregister(self._listener)
         self._listener.close()
 
     def _accept(self, _mask: int) -> None:

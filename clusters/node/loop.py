@@ -34,6 +34,7 @@ from clusters.node.transport import FAR, Transport
 from harness.core.clock import MS, US, Ns
 from harness.core.errors import ClusterError
 from harness.core.machine import (
+    Await,
     CoreEvent,
     Disk,
     DiskDone,
@@ -82,6 +83,7 @@ class Node:
         self._stopping = ""
         self._timers = Timers()
         self._barrier = Barrier()
+        self._start_batches: set[int] = set()
         self._failures: deque[SendFailed] = deque()
         self._persisted = Persisted()
         self._fsync_slow_ns = config.fsync_slow_ms * MS
@@ -161,6 +163,12 @@ class Node:
         finally:
             if self._journal is not None:
                 self._journal.boot(self._now, self._rng.take(), out)
+        # What a node says before it is sure of its own disk may be less than it said in its last life, so clients and
+        # observers wait in the backlog until every batch that the start awaits is done.
+        self._start_batches = {effect.token for effect in out if isinstance(effect, Await)}
+        self._start_batches &= {effect.token for effect in out if isinstance(effect, Disk)}
+        if not self._start_batches:
+            self._clients.open()
         self._carry_out(ready)
         self._show()
 
@@ -272,6 +280,10 @@ class Node:
                 self._trace.shell(self._now, "disk_error", {"token": done.token, "error": done.error})
             self._carry_out(self._barrier.done(done.token, done.error))
             self._handle(DiskDone(done.token, done.error))
+            if done.token in self._start_batches:
+                self._start_batches.discard(done.token)
+                if not self._start_batches:
+                    self._clients.open()
 
     # --- events and effects ---------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -17,10 +18,20 @@ HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[2]
 
 
+_PORTS = itertools.count(os.getpid() * 37)
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port below the range from which the kernel takes ports for outgoing connections: those must not meet it."""
+    for number in _PORTS:
+        port = 12_000 + number % 18_000
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("unreachable")
 
 
 def wait_for(condition: Callable[[], Any], *, limit_s: float = 10.0, what: str = "") -> Any:

@@ -63,7 +63,7 @@ def test_peers_find_each_other_and_a_stopped_node_says_goodbye(clusters, target)
 
 @BOTH
 def test_a_live_journal_replays_to_the_same_effects(clusters, target):
-    cluster = clusters(2, target=target)
+    cluster = clusters(2, target=target, rpc_timeout_ms=4000)
     cluster.start()
     meshed(cluster)
     n1 = cluster.nodes["n1"]

@@ -92,6 +92,9 @@ class ToyCore:
             out.append(Halt("value is unreadable"))
             return
         self.value = int(image)
+        if "synced_at_start" in disk:
+            self.token += 1
+            out.extend((Disk(self.token, (Fsync("synced_at_start"),)), Await(self.token)))
         out.append(Note("start", self.value, "TOY", {"draw": rng.below(1000)}))
         self._arm(now, out)
 
