@@ -13,7 +13,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.dethrone-setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engine demo test check system bench accept clean
+.PHONY: help setup engine images demo test check system bench accept clean
 
 help:
 	@echo 'make setup    a virtual environment with dethrone and the development tools'
@@ -38,6 +38,9 @@ $(STAMP): pyproject.toml
 engine: $(STAMP)
 	@$(BIN)/python -m clusters.docker.engine
 
+images: engine
+	@$(BIN)/python -m clusters.docker.image node etcd
+
 demo: engine
 	@$(BIN)/dethrone demo $(ARGS)
 
@@ -47,16 +50,16 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check engine
+test: check images
 	$(BIN)/python -m pytest $(ARGS)
 
-system: engine
+system: images
 	$(BIN)/python -m pytest -m system $(ARGS)
 
-bench: engine
+bench: images
 	$(BIN)/python tests/benchmarks/run.py $(ARGS)
 
-accept: engine
+accept: images
 	$(BIN)/python tests/accept.py $(ARGS)
 
 clean:

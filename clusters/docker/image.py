@@ -8,6 +8,8 @@ Promises: the same recipe is built once a machine (its tag is the hash of everyt
 for each other; a failed or interrupted build leaves no half image under the tag; the machine's mirrors, proxies,
 certificates and indexes are used and do not stay in the image. Leaves out pushing images anywhere, and removing old
 ones (``docker image prune`` knows them by the label ``dethrone.owner=image``).
+
+Run as ``python -m clusters.docker.image [RECIPE ...]`` to build ahead of time.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import hashlib
 import importlib.metadata
 import io
 import re
+import sys
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -30,7 +33,7 @@ from clusters.docker.client import connect, explained
 from clusters.docker.fetching import BUILD, fetching
 from clusters.docker.labels import OWNER, ROOT
 from clusters.docker.state import Progress, locked, silent, state_directory
-from harness.core.errors import ClusterError, ConfigError
+from harness.core.errors import ClusterError, ConfigError, HarnessError
 
 BUILD_LIMIT_S = 900
 """Longest time for the steps inside one image."""
@@ -252,3 +255,28 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
             entry.mode = 0o600  # opened up by the script, inside the container only
             tar.addfile(entry, io.BytesIO(data))
     return out.getvalue()
+
+
+def main(recipes: Sequence[str]) -> int:
+    """The command line: build these recipes' images unless they are there. Progress and errors go to stderr."""
+
+    def progress(line: str) -> None:
+        sys.stderr.write(f"image: {line}\n")
+        sys.stderr.flush()
+
+    try:
+        client = connect()
+        try:
+            for recipe in recipes or ("node",):
+                tag = ensure_image(client, packages=packages_of(recipe), progress=progress)
+                progress(f"{recipe} is {tag}")
+        finally:
+            client.close()
+    except HarnessError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -32,7 +32,7 @@ AGENT = f"{LIB}/clusters/agent/agent.py"
 
 
 OF_A_RUN = f"{OWNER}=run"
-"""The value matters: containers inherit the labels of their image, also somebody's own containers of an image of ours."""
+"""The value matters: containers inherit the labels of their image, somebody's own of an image of ours, too."""
 
 
 def owned_by(run: str) -> dict[str, list[str]]:

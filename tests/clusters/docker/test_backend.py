@@ -1,3 +1,4 @@
+import contextlib
 import os
 import socket
 import subprocess
@@ -12,7 +13,7 @@ from clusters.docker.backend import DockerBackend
 from clusters.docker.client import connect, engine_address
 from clusters.docker.containers import list_owned, together
 from clusters.docker.image import ensure_image
-from harness.core.errors import ClusterError, ConfigError, MissingCapability
+from harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
 from harness.core.protocols import DeploySpec, No, Yes
 
 NODES = ("n1", "n2", "n3")
@@ -282,6 +283,70 @@ def test_a_plain_member_of_the_engines_group_needs_no_root(client, run_id, tmp_p
     )
     assert done.stderr == ""
     assert done.stdout.split() == ["65534", "0", "0"]
+
+
+class Door:
+    """A socket that leads to the engine until it is shut: the engine's death without its death."""
+
+    def __init__(self, path):
+        self.path = path
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.bind(str(path))
+        self._server.listen(64)
+        self._open = [self._server]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        target = engine_address().removeprefix("unix://")
+        while True:
+            try:
+                outer, _ = self._server.accept()
+            except OSError:
+                return
+            inner = socket.socket(socket.AF_UNIX)
+            inner.connect(target)
+            self._open += [outer, inner]
+            for source, sink in ((outer, inner), (inner, outer)):
+                threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+
+    def _pump(self, source, sink):
+        try:
+            while data := source.recv(65536):
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def shut(self):
+        for each in self._open:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+
+@pytest.mark.docker
+@pytest.mark.slow
+def test_an_engine_that_dies_during_a_run_is_told_as_such_and_the_run_can_be_removed_later(
+    client, backend, run_id, tmp_path, monkeypatch
+):
+    address = engine_address()
+    door = Door(tmp_path / "engine.sock")
+    news = []
+    with monkeypatch.context() as patched:
+        patched.setattr("clusters.docker.client.engine_address", lambda: f"unix://{door.path}")
+        hosts = backend.deploy(spec(run_id, ("n1",)), origin_ns=0, news=news.append, progress=lambda _: None)
+        assert engine_address() == address
+        door.shut()
+        with pytest.raises(ClusterError):
+            hosts["n1"].run(["true"], timeout_ns=5 * SECOND)
+        assert "lost" in [item.kind for item in news]
+        with pytest.raises(HarnessError) as caught:
+            backend.destroy(run_id)
+        assert "clusters.docker.engine" in caught.value.next_step
+    hosts["n1"].close()
+    assert len(owned(client, run_id)) == 2
+    backend.destroy(run_id)
+    assert owned(client, run_id) == []
 
 
 @pytest.mark.docker

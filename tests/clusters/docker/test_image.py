@@ -34,6 +34,18 @@ def test_the_tag_is_the_same_on_every_machine_and_day():
 
 
 @pytest.mark.docker
+def test_the_command_line_refuses_what_it_cannot_build(client, capsys):
+    assert images.main(["nonsense"]) == 64
+    assert "node+etcd-server" in capsys.readouterr().err
+
+
+@pytest.mark.docker
+def test_the_command_line_names_the_image_of_each_recipe(client, capsys):
+    assert images.main(["node"]) == 0
+    assert capsys.readouterr().err == f"image: node is {ensure_image(client)}\n"
+
+
+@pytest.mark.docker
 @pytest.mark.slow
 def test_an_image_is_built_once_and_then_found(client, monkeypatch):
     tag = ensure_image(client)

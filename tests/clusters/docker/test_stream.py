@@ -14,7 +14,7 @@ pytestmark = pytest.mark.docker
 def container(client):
     image = ensure_image(client, packages=packages_of("node"))
     made = client.containers.create(
-        image, command=["sleep", "120"], network_mode="none", labels={"dethrone.owner": "probe"}
+        image, command=["sleep", "120"], network_mode="none", labels={"dethrone.owner": "test"}
     )
     made.start()
     yield str(made.id)
