@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import docker
 
+from clusters.agent import confirm
 from clusters.agent.link import AgentHost
 from clusters.docker import doctor
 from clusters.docker.client import connect
@@ -24,7 +25,8 @@ from clusters.docker.ship import ship
 from clusters.docker.stream import ExecStream
 from harness.core.clock import Ns
 from harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
-from harness.core.protocols import Available, DeploySpec, Host, HostNews, No, Owned, Yes
+from harness.core.hoststate import HostState
+from harness.core.protocols import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
 
 SOCKET = "/run/dethrone/agent.sock"
 """Where the agent listens inside a container."""
@@ -100,6 +102,10 @@ class DockerBackend:
             self._clients[spec.run_id] = client
         found = {host.name: host for host in hosts}
         return {node: found[node] for node in spec.nodes}
+
+    def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
+        """See ``harness.core.protocols.Converging``."""
+        return confirm.converge_all(hosts, wants)
 
     def destroy(self, run_id: str) -> None:
         """Remove that run's containers and network. Idempotent; works for runs of other processes, too."""
