@@ -422,7 +422,9 @@ class World:
         for index in range(before + 1, min(node.commit, node.log.last_index) + 1):
             found = (node.log.term_at(index), node.log.digests[index - 1])
             if self.committed.setdefault(index, found) != found:
-                self.problems.append(f"INV-5: entry {index} is {found} at {box.name}, {self.committed[index]} elsewhere")
+                self.problems.append(
+                    f"INV-5: entry {index} is {found} at {box.name}, {self.committed[index]} elsewhere"
+                )
             self.committed_in.setdefault(index, node.term)
         self.seen[box.name] = node.commit
         shown = box.status().term

@@ -28,7 +28,17 @@ class One:
     """Node A of ``members``; disk batches are done at once unless ``slow``."""
 
     def __init__(
-        self, *, members="ABC", node="A", term=0, voted_for=None, log=(), variant=None, profile="raft", slow=False, **knobs
+        self,
+        *,
+        members="ABC",
+        node="A",
+        term=0,
+        voted_for=None,
+        log=(),
+        variant=None,
+        profile="raft",
+        slow=False,
+        **knobs,
     ):
         self.knobs = TARGET.knobs({k: str(v) for k, v in knobs.items()}, profile=profile)
         self.core = TARGET.core(node=node, members=tuple(members), knobs=self.knobs, variant=variant)
