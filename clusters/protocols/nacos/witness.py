@@ -2,16 +2,18 @@
 
 * ``vote`` (term, candidate): a campaign's vote for itself, when a vote request with the own record CANDIDATE leaves;
   and a grant, when the answer to a vote request leaves with ``term`` and ``voteFor`` of the candidate although the own
-  term was lower before. The ``voteFor`` of a refusal or of an accepted beat is a label, never a vote.
-* ``elected`` (term, voters): the first message that leaves with the own record LEADER after one that was not. Voters
-  are the node itself, if it campaigned in that term, and those whose answers carried this term and this candidate.
+  term was lower when the request came. The ``voteFor`` of a refusal or of an accepted beat is a label, never a vote.
+* ``elected`` (term, voters): the first message that leaves with the own record LEADER in a term. Voters are the node
+  itself, if it campaigned in that term, and those whose answers carried this term and this node.
 * ``persisted`` (term, voted_for): a new meta.properties is in place.
 
-Promises: the own term before a message is what was last sent in an own record, or synced to meta.properties, or loaded
-together with a vote; nothing is taken from the core. A change of term within one leadership (``term_jump``) is no
-election.
+Promises: the own term is what was last sent in an own record, or synced to meta.properties, or loaded together with a
+vote; nothing is taken from the core. Messages may leave late and out of order (they wait for connections), answers may
+never leave (the asker hung up). A change of term within one leadership (``term_jump``) is no election.
 
-Leaves out: acknowledgements and log ends; this protocol has no log index.
+Leaves out: acknowledgements and log ends; this protocol has no log index. A leadership that ended before any message
+left is not seen. A refusal can pass for a grant if the term was raised by data whose write was still under way when the
+request came; the candidate counts that refusal as a vote, too.
 
 Source: specification of Nacos 1.4.1 naming Raft, "Added decisions".
 """
@@ -19,13 +21,12 @@ Source: specification of Nacos 1.4.1 naming Raft, "Added decisions".
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import Any, NamedTuple
 
 from clusters.protocols.nacos import storage
 from clusters.protocols.nacos.messages import (
     BeatAnswer,
     BeatRequest,
-    CallError,
     DatumDelete,
     DatumPublish,
     PeerAnswer,
@@ -37,6 +38,12 @@ from harness.core.machine import DiskImage, DiskOp, Witnessed
 
 _PENDING_MAX = 256
 """Vote requests of one candidate that wait for their answers; more are dropped, oldest first."""
+
+
+class _Asked(NamedTuple):
+    candidate: str
+    term: int
+    own_term: int
 
 
 class NacosWitness:
@@ -70,16 +77,15 @@ class NacosWitness:
             return self._own(body.peer)
         if isinstance(body, DatumPublish | DatumDelete):
             return self._own(body.source)
-        if isinstance(body, CallError) and body.call == "vote":
-            self._take_pending(to)
         return []
 
     def received(self, src: str, body: Any) -> list[Witnessed]:
         """A message is about to be handled."""
         if isinstance(body, VoteRequest):
-            self._pending.setdefault(src, deque(maxlen=_PENDING_MAX)).append(body.vote)
-        elif isinstance(body, VoteAnswer):
-            self._answers[body.peer.ip] = (body.peer.term, body.peer.vote_for)
+            asked = _Asked(body.vote.ip, body.vote.term, self._term)
+            self._asked.setdefault(src, deque(maxlen=_PENDING_MAX)).append(asked)
+        elif isinstance(body, VoteAnswer) and body.peer.vote_for == self._node:
+            self._voters.setdefault(body.peer.term, set()).add(body.peer.ip)
         return []
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
@@ -94,44 +100,43 @@ class NacosWitness:
 
     def _forget(self) -> None:
         self._term = 0
-        self._state = "FOLLOWER"
-        self._campaign: int | None = None
-        self._pending: dict[str, deque[RaftPeer]] = {}
-        self._answers: dict[str, tuple[int, str | None]] = {}
-
-    def _take_pending(self, src: str) -> RaftPeer | None:
-        pending = self._pending.get(src)
-        return pending.popleft() if pending else None
+        self._leads = False
+        self._campaigns: set[int] = set()
+        self._led: set[int] = set()
+        self._asked: dict[str, deque[_Asked]] = {}
+        self._voters: dict[int, set[str]] = {}
 
     def _own(self, record: RaftPeer) -> list[Witnessed]:
-        """Mirror the own record; say if it became LEADER."""
-        was, self._state, self._term = self._state, record.state, record.term
-        if record.state != "LEADER" or was == "LEADER":
-            return []
+        """Mirror the own record; say if it is LEADER for the first time in its term."""
         term = record.term
-        voters = {ip for ip, answer in self._answers.items() if answer == (term, self._node)}
-        if self._campaign == term:
-            voters.add(self._node)
+        leads = record.state == "LEADER"
+        jumped = self._leads and term != self._term and term not in self._campaigns
+        if term >= self._term:
+            self._term, self._leads = term, leads
+        if not leads or term in self._led:
+            return []
+        self._led.add(term)
+        if jumped:
+            return []
+        voters = self._voters.get(term, set()) | ({self._node} if term in self._campaigns else set())
         return [Witnessed("elected", term, {"voters": sorted(voters)})]
 
     def _sent_vote_request(self, record: RaftPeer) -> list[Witnessed]:
-        first = self._campaign != record.term or self._state != "CANDIDATE"
         seen = self._own(record)
-        if record.state == "CANDIDATE" and record.vote_for == self._node and first:
-            self._campaign = record.term
-            self._answers.clear()
+        if record.state == "CANDIDATE" and record.vote_for == self._node and record.term not in self._campaigns:
+            self._campaigns.add(record.term)
             seen.append(Witnessed("vote", record.term, {"candidate": self._node, "cause": "campaign"}))
         return seen
 
     def _sent_vote_answer(self, to: str, record: RaftPeer) -> list[Witnessed]:
-        candidate = self._take_pending(to)
-        before = self._term
         seen = self._own(record)
-        if (
-            candidate is not None
-            and candidate.term > before
-            and record.term == candidate.term
-            and record.vote_for == candidate.ip
-        ):
-            seen.append(Witnessed("vote", record.term, {"candidate": candidate.ip, "cause": "grant"}))
+        asked = self._asked.get(to, deque())
+        granted = any(
+            one.candidate == record.vote_for and one.term == record.term and one.term > one.own_term for one in asked
+        )
+        # Answers to one asker leave in order, so whatever asked for this term or less has had its answer or gets none.
+        while asked and asked[0].term <= record.term:
+            asked.popleft()
+        if granted:
+            seen.append(Witnessed("vote", record.term, {"candidate": record.vote_for, "cause": "grant"}))
         return seen

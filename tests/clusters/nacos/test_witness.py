@@ -1,0 +1,208 @@
+"""The witness sees what a core says of itself, and sees it also when the core says nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusters.protocols.nacos import storage
+from clusters.protocols.nacos.messages import (
+    BeatAnswer,
+    BeatRequest,
+    RaftPeer,
+    VoteAnswer,
+    VoteRequest,
+)
+from clusters.protocols.nacos.target import TARGET
+from harness.core.machine import Witnessed
+from harness.core.rng import Rng
+from tests.clusters.nacos.chaos import disturb, double_votes, twice_elected
+from tests.clusters.nacos.minisim import Sim
+
+MEMBERS = ("n1", "n2", "n3")
+
+
+def fresh(disk=None):
+    witness = TARGET.witness(node="n1", members=MEMBERS)
+    assert witness.booted(disk or {}) == []
+    return witness
+
+
+def record(ip, vote_for, term, state="FOLLOWER"):
+    return RaftPeer(ip, vote_for, term, state=state)
+
+
+def request(candidate, term):
+    return VoteRequest(record(candidate, candidate, term, "CANDIDATE"))
+
+
+def vote(term, candidate, cause):
+    return Witnessed("vote", term, {"candidate": candidate, "cause": cause})
+
+
+def test_a_campaign_is_one_vote_for_oneself_however_many_requests_leave():
+    witness = fresh()
+    assert witness.sent("n2", request("n1", 1)) == [vote(1, "n1", "campaign")]
+    assert witness.sent("n3", request("n1", 1)) == []
+    assert witness.sent("n2", request("n1", 2)) == [vote(2, "n1", "campaign")]
+
+
+def test_a_grant_is_a_vote_and_a_refusal_with_the_same_name_is_none():
+    witness = fresh()
+    witness.received("n2", request("n2", 1))
+    assert witness.sent("n2", VoteAnswer(record("n1", "n2", 1))) == [vote(1, "n2", "grant")]
+    witness.received("n2", request("n2", 1))
+    assert witness.sent("n2", VoteAnswer(record("n1", "n2", 1))) == []
+    witness.received("n3", request("n3", 1))
+    assert witness.sent("n3", VoteAnswer(record("n1", "n2", 1))) == []
+
+
+def test_a_label_after_a_beat_is_no_vote():
+    witness = fresh()
+    assert witness.sent("n3", BeatAnswer(record("n1", "n3", 4))) == []
+    witness.received("n3", request("n3", 4))
+    assert witness.sent("n3", VoteAnswer(record("n1", "n3", 4))) == []
+
+
+def test_a_request_that_never_gets_its_answer_does_not_hide_the_next_vote():
+    witness = fresh()
+    witness.received("n2", request("n2", 1))
+    witness.received("n2", request("n2", 2))
+    assert witness.sent("n2", VoteAnswer(record("n1", "n2", 2))) == [vote(2, "n2", "grant")]
+    assert witness.sent("n2", VoteAnswer(record("n1", "n2", 2))) == []
+
+
+def test_a_vote_that_is_synced_before_it_leaves_is_still_seen_when_it_leaves():
+    witness = fresh()
+    witness.received("n2", request("n2", 1))
+    witness.synced(storage.write_meta(storage.Meta(1, "n2")))
+    assert witness.sent("n2", VoteAnswer(record("n1", "n2", 1))) == [vote(1, "n2", "grant")]
+
+
+def test_messages_of_an_older_term_that_leave_late_do_not_turn_back_time():
+    witness = fresh()
+    witness.sent("n2", request("n1", 1))
+    witness.received("n2", VoteAnswer(record("n2", "n1", 1)))
+    witness.sent("n2", BeatRequest(record("n1", "n1", 1, "LEADER")))
+    witness.sent("n2", request("n1", 2))
+    witness.received("n2", VoteAnswer(record("n2", "n1", 2)))
+    assert witness.sent("n3", BeatRequest(record("n1", "n1", 1, "LEADER"))) == []
+    assert witness.sent("n3", request("n1", 1)) == []
+    seen = witness.sent("n2", BeatRequest(record("n1", "n1", 2, "LEADER")))
+    assert seen == [Witnessed("elected", 2, {"voters": ["n1", "n2"]})]
+    witness.received("n3", request("n3", 2))
+    assert witness.sent("n3", VoteAnswer(record("n1", "n3", 2))) == []
+
+
+def test_a_double_vote_across_a_restart_is_seen():
+    witness = fresh()
+    witness.received("n2", request("n2", 1))
+    witness.sent("n2", VoteAnswer(record("n1", "n2", 1)))
+    witness.booted({})
+    witness.received("n3", request("n3", 1))
+    assert witness.sent("n3", VoteAnswer(record("n1", "n3", 1))) == [vote(1, "n3", "grant")]
+
+
+def test_a_term_stored_with_its_vote_is_a_floor_and_a_term_alone_is_none():
+    for content, seen in [(b"term=1\nvoteFor=n2\n", []), (b"term=1\n", [vote(1, "n3", "grant")])]:
+        witness = fresh({storage.META: content})
+        witness.received("n3", request("n3", 1))
+        assert witness.sent("n3", VoteAnswer(record("n1", "n3", 1))) == seen
+    assert fresh({storage.META: "unreadable"}).sent("n2", request("n1", 1)) == [vote(1, "n1", "campaign")]
+
+
+def test_an_election_is_the_first_message_as_leader_with_the_voters_of_that_term():
+    witness = fresh()
+    witness.sent("n2", request("n1", 2))
+    witness.received("n2", VoteAnswer(record("n2", "n1", 2)))
+    witness.received("n3", VoteAnswer(record("n3", "n1", 1)))
+    beat = BeatRequest(record("n1", "n1", 2, "LEADER"))
+    assert witness.sent("n2", beat) == [Witnessed("elected", 2, {"voters": ["n1", "n2"]})]
+    assert witness.sent("n3", beat) == []
+
+
+def test_a_term_jump_within_one_leadership_is_no_election():
+    witness = fresh()
+    witness.sent("n2", BeatRequest(record("n1", "n1", 2, "LEADER")))
+    assert witness.sent("n2", BeatRequest(record("n1", "n1", 102, "LEADER"))) == []
+
+
+def test_a_batch_with_meta_properties_is_persisted():
+    seen = fresh().synced(storage.write_meta(storage.Meta(3, "n2")))
+    assert seen == [Witnessed("persisted", 3, {"voted_for": "n2"})]
+    assert fresh().synced(storage.delete_datum("public", "x")) == []
+
+
+def core_votes(sim: Sim) -> list[tuple[int, str, int, str]]:
+    votes = []
+    for at, node, _, note in sim.notes:
+        if note.name == "campaign":
+            votes.append((at, node, note.term, node))
+        elif note.name == "vote_decision" and note.data["action"] == "grant":
+            votes.append((at, node, note.data["candidate_term"], note.data["candidate"]))
+    return votes
+
+
+@pytest.mark.parametrize("writes", [False, True])
+@pytest.mark.parametrize(("profile", "settings"), [(None, {}), (None, {"restart_term": "zero"}), ("nacos-mended", {})])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_witness_and_the_notes_of_an_honest_core_agree(seed, profile, settings, writes):
+    sim = Sim("n1 n2 n3", seed=seed, profile=profile, time_factor="0.1", **settings)
+    disturb(sim, Rng(seed), steps=25, writes=writes)
+    seen = [(at, node, vote.term, vote.data["candidate"]) for at, node, _, vote in sim.seen if vote.name == "vote"]
+    assert seen == core_votes(sim)
+    elected = {(node, note.term) for _, node, _, note in sim.notes if note.name == "elected"}
+    assert {(node, seen.term) for node, seen in sim.witnessed("elected")} <= elected
+
+
+def test_random_faults_break_the_original_within_two_minutes_and_nearly_always():
+    broken = 0
+    for seed in range(12):
+        sim = Sim("n1 n2 n3 n4 n5", seed=seed, time_factor="0.1")
+        disturb(sim, Rng(seed + 1000), steps=40)
+        broken += bool(double_votes(sim) or twice_elected(sim))
+    assert broken >= 10
+
+
+@pytest.mark.parametrize("writes", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_random_faults_do_not_break_the_mended_profile(seed, writes):
+    sim = Sim("n1 n2 n3 n4 n5", seed=seed, profile="nacos-mended", time_factor="0.1")
+    disturb(sim, Rng(seed + 2000), steps=40, writes=writes)
+    assert double_votes(sim) == []
+    assert twice_elected(sim) == []
+    assert len(sim.witnessed("elected")) > 3
+    for node, seen in sim.witnessed("elected"):
+        assert len(seen.data["voters"]) >= 3, node
+
+
+@pytest.mark.parametrize("profile", [None, "nacos-mended"])
+def test_the_same_seed_gives_the_same_run(profile):
+    runs = []
+    for _ in range(2):
+        sim = Sim("n1 n2 n3", seed=5, profile=profile, time_factor="0.1")
+        disturb(sim, Rng(5), steps=10, writes=True)
+        runs.append((sim.notes, sim.seen, sim.sent, sim.replies))
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_after_the_heal_one_node_leads_and_everybody_holds_its_keys(seed):
+    """Keys, not values: a follower keeps a version that is newer than the leader's, for ever (5.7 row 7)."""
+    sim = Sim("n1 n2 n3", seed=seed, time_factor="0.1")
+    disturb(sim, Rng(seed + 3000), steps=15, writes=True)
+    sim.hold = lambda *_: False
+    sim.release()
+    sim.heal()
+    for name in sim.members:
+        if sim.nodes[name].frozen:
+            sim.thaw(name)
+        if sim.nodes[name].core is None:
+            sim.start(name)
+    sim.run(12_000)
+    leaders = [name for name in sim.members if sim.status(name).role == "LEADER"]
+    assert len(leaders) == 1
+    assert {sim.status(name).leader for name in sim.members} == set(leaders)
+    assert len({frozenset(sim.state(name).items.keys()) for name in sim.members}) == 1
+    for name in sim.members:
+        loaded = storage.load(sim.nodes[name].disk, "public")
+        assert {datum.key for datum in loaded.datums} == set(sim.state(name).items.keys())
