@@ -1,7 +1,8 @@
 """A small discrete-event network for naming-Raft nodes: requests and answers, cuts, holds, kills, restarts, freezes.
 
-Everything is decided by the test: latency is 1 ms unless a message is held. Disk batches are carried out at once (so
-``Await`` never waits), the witness of each node sees what a shell would show it.
+Everything is decided by the test: latency is 1 ms unless a message is held. Disk batches are carried out at once, or
+take ``disk_ms`` each; then ``Await`` holds back, and a killed node leaves a random prefix of its batches on the disk.
+The witness of each node sees what a shell would show it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from clusters.protocols.nacos.messages import NacosMessage
 from clusters.protocols.nacos.target import TARGET
 from harness.core.clock import MS, Clocks
 from harness.core.machine import (
+    Await,
     Disk,
     DiskDone,
     Fired,
@@ -67,12 +69,17 @@ class Node:
         self.frozen = False
         self.backlog: list[Any] = []
         self.witness = None
+        self.batches: list[Disk] = []
+        self.waiting: list[Any] = []
 
 
 class Sim:
     """``names`` nodes of one cluster in virtual time (ns in ``now``)."""
 
-    def __init__(self, names: str, *, seed: int = 1, profile: str | None = None, **settings: str) -> None:
+    def __init__(
+        self, names: str, *, seed: int = 1, profile: str | None = None, disk_ms: int = 0, **settings: str
+    ) -> None:
+        self.disk_ms = disk_ms
         self.now = 0
         self.members = tuple(names.split())
         self.knobs = parse(settings, profile=profile)
@@ -108,9 +115,15 @@ class Sim:
 
     def kill(self, *names: str) -> None:
         for name in names:
-            self.nodes[name].core = None
-            self.nodes[name].frozen = False
-            self.nodes[name].backlog.clear()
+            node = self.nodes[name]
+            node.core = None
+            node.frozen = False
+            node.backlog.clear()
+            node.waiting.clear()
+            ops = [op for batch in node.batches for op in batch.ops]
+            node.batches.clear()
+            if ops:
+                apply_ops(node.disk, ops[: self.rng.below(len(ops) + 1)])
 
     def restart(self, *names: str) -> None:
         self.kill(*names)
@@ -203,6 +216,10 @@ class Sim:
     def _step(self, item: Any) -> None:
         kind, name, incarnation, event = item
         node = self.nodes[name]
+        if kind == "disk":
+            if incarnation == node.incarnation and node.core is not None:
+                self._disk_done(node, node.batches.pop(0))
+            return
         if kind == "timer":
             if incarnation != node.incarnation or node.timers.get(event) is None or node.timers[event] > self.now:
                 return
@@ -233,7 +250,13 @@ class Sim:
 
     def _carry_out(self, node: Node, out: list[Any]) -> None:
         for effect in out:
+            if node.waiting and isinstance(effect, Note | Send | Reply | Await):
+                node.waiting.append(effect)
+                continue
             match effect:
+                case Await(token=token):
+                    if any(batch.token == token for batch in node.batches):
+                        node.waiting.append(effect)
                 case Note():
                     msgspec.json.encode(effect)
                     self.notes.append((self.now, node.name, node.incarnation, effect))
@@ -242,10 +265,13 @@ class Sim:
                 case SetTimer(name=name, at=at):
                     node.timers[name] = at
                     self._at(max(at, self.now), ("timer", node.name, node.incarnation, name))
-                case Disk(token=token, ops=ops):
-                    apply_ops(node.disk, ops)
-                    self._witnessed(node, node.witness.synced(ops))
-                    self._at(self.now, ("event", node.name, node.incarnation, DiskDone(token)))
+                case Disk():
+                    node.batches.append(effect)
+                    if self.disk_ms:
+                        when = self.now + self.disk_ms * MS * len(node.batches)
+                        self._at(when, ("disk", node.name, node.incarnation, None))
+                    else:
+                        self._disk_done(node, node.batches.pop())
                 case Reply(id=request, body=body):
                     assert request not in self.replies
                     self.replies[request] = body
@@ -254,6 +280,14 @@ class Sim:
                     node.core = None
                 case Send():
                     self._send(node, effect)
+
+    def _disk_done(self, node: Node, batch: Disk) -> None:
+        apply_ops(node.disk, batch.ops)
+        self._witnessed(node, node.witness.synced(batch.ops))
+        self._at(self.now, ("event", node.name, node.incarnation, DiskDone(batch.token)))
+        if node.waiting and node.waiting[0].token == batch.token:
+            waiting, node.waiting = node.waiting[1:], []
+            self._carry_out(node, waiting)
 
     def _send(self, node: Node, effect: Send) -> None:
         assert msgspec.json.decode(msgspec.json.encode(effect.body), type=NacosMessage) == effect.body

@@ -163,10 +163,10 @@ def test_random_faults_break_the_original_within_two_minutes_and_nearly_always()
     assert broken >= 10
 
 
-@pytest.mark.parametrize("writes", [False, True])
+@pytest.mark.parametrize(("writes", "disk_ms"), [(False, 0), (True, 0), (False, 40), (True, 40), (True, 300)])
 @pytest.mark.parametrize("seed", range(6))
-def test_random_faults_do_not_break_the_mended_profile(seed, writes):
-    sim = Sim("n1 n2 n3 n4 n5", seed=seed, profile="nacos-mended", time_factor="0.1")
+def test_random_faults_do_not_break_the_mended_profile(seed, writes, disk_ms):
+    sim = Sim("n1 n2 n3 n4 n5", seed=seed, profile="nacos-mended", time_factor="0.1", disk_ms=disk_ms)
     disturb(sim, Rng(seed + 2000), steps=40, writes=writes)
     assert double_votes(sim) == []
     assert twice_elected(sim) == []
