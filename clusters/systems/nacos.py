@@ -1,0 +1,130 @@
+"""nacos: the naming "Raft" of Nacos 1.4.1, as real processes: known to be unsafe; ``nacos-mended`` mends four rules.
+
+The known weaknesses among the safety properties stay promised, for safety is owed by everybody: they are what makes it
+fail. The others are not promised. Only what its channels can show is judged: there is no log of terms and indexes
+behind its items, and what a record calls ``voteFor`` is also set by beats, so a polled one is no vote.
+
+Source of the promise: specification of the Nacos 1.4.1 naming Raft, §6, and its bounds (60 s times the factor).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from clusters.protocols.nacos.knobs import (
+    HEARTBEAT_INTERVAL_MS,
+    LEADER_TIMEOUT_MS,
+    PROFILES,
+    PUBLISH_TIMEOUT_MS,
+    RANDOM_MS,
+    TICK_PERIOD_MS,
+    Knobs,
+    parse,
+    words,
+)
+from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from harness.core.clock import MS, SECOND, Ns
+from harness.core.promise import NotPromised, Promise
+from harness.core.protocols import RunDefaults
+
+LEADER_BOUND_MS = 60_000
+"""Cold start, a leader's death and a split in a row: 15.5 + 20.5 + 20.5 s, before scaling."""
+
+ALLOWANCE_NS = 200 * MS
+CALL_LIMIT_MS = PUBLISH_TIMEOUT_MS
+"""Late answers count in this protocol, so a call may take as long as a publish waits for its majority."""
+
+_MOST_DUE_MS = LEADER_TIMEOUT_MS + RANDOM_MS
+
+_NO_POSITIONS = NotPromised(
+    "its items carry timestamps, no terms or indexes; log end and commit are counts of items", "not observable"
+)
+
+
+class NacosSystem(TargetSystem):
+    """See ``harness.core.protocols.System``."""
+
+    name = "nacos"
+    tells_log = False
+    tells_vote = False
+    served = frozenset({"append", "read", "put", "get"})
+
+    def profiles(self) -> Mapping[str, str]:
+        """The original first."""
+        return {
+            "nacos": "as Nacos 1.4.1 does it, with its known faults",
+            "nacos-mended": "votes stored, only the current term counted, leaders need answers, beats raise the term",
+        }
+
+    def defaults(self) -> RunDefaults:
+        """No writes, for the publish path hides the double votes; timers at a tenth; until the first finding."""
+        return RunDefaults(
+            faults=("partition", "kill", "restart", "pause"),
+            workload="election",
+            nemesis_interval_ns=3 * SECOND,
+            time_limit_ns=120 * SECOND,
+            settings={"time_factor": "0.1"},
+            stop_at_first_failure=True,
+        )
+
+    def words(self, settings: Mapping[str, str], typed: Knobs, *, profile: str) -> dict[str, str]:
+        """The target's own words."""
+        del settings, profile
+        return words(typed)
+
+    def profile_words(self, profile: str) -> Mapping[str, str]:
+        """The target's own words."""
+        return words(parse({}, profile=profile if profile in PROFILES else None))
+
+    def rpc_timeout_ns(self, typed: Knobs) -> Ns:
+        """Scaled as all timers are; never below what a loaded machine needs."""
+        return max(typed.ns(CALL_LIMIT_MS), 50 * MS)
+
+    def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
+        """See the head of this module."""
+        check_voters(self.name, voters)
+        typed: Knobs = self.typed(knobs, profile=profile)
+        bound = typed.ns(LEADER_BOUND_MS) + ALLOWANCE_NS
+        return Promise(
+            system=self.name,
+            profile=profile,
+            source="specification of the Nacos 1.4.1 naming Raft, §6",
+            election_timeout_ns=typed.ns(_MOST_DUE_MS),
+            heartbeat_ns=typed.ns(HEARTBEAT_INTERVAL_MS),
+            leader_bound_ns=bound,
+            later_gap_ns=bound,
+            step_down_ns=_step_down(typed),
+            converge_ns=bound,
+            tiers=("T1", "T2"),
+            exempt=_exempt(typed),
+            tolerates=ANY_NUMBER,
+            leader_bound_to_term=False,
+            linearizable_reads=False,
+            pre_vote=False,
+        )
+
+
+def _step_down(knobs: Knobs) -> Ns | None:
+    """A leader whose beats no majority answers campaigns when its due runs out, and is a candidate from then on."""
+    if not knobs.leader_needs_majority_acks:
+        return None
+    return knobs.ns(_MOST_DUE_MS + HEARTBEAT_INTERVAL_MS + TICK_PERIOD_MS) + ALLOWANCE_NS
+
+
+def _exempt(knobs: Knobs) -> dict[str, NotPromised]:
+    out = {
+        "leader-completeness": _NO_POSITIONS,
+        "log-matching": _NO_POSITIONS,
+        "commit-never-regresses": _NO_POSITIONS,
+        "leader-stability": NotPromised(
+            "the larger term wins, nothing else is compared: a node that returns deposes a working leader (NA-B7)"
+        ),
+    }
+    if not knobs.leader_needs_majority_acks:
+        out["step-down-without-quorum"] = NotPromised(
+            "a leader puts off its own election with every beat it sends, answered or not, so it never resigns (NA-B4)"
+        )
+    return out
+
+
+SYSTEM = NacosSystem()

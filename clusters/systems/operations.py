@@ -1,0 +1,85 @@
+"""The operations of workloads, and how they are said to protocol targets of ours and understood from them.
+
+    append  [key, v] → {"index", "term"} of the entry, None where it is not told     read  key → list of v
+    put     [key, v] → None      get  key → v      cas  [key, old, new] → whether it was set
+
+Promises: a reading operation that was not answered is ``fail``, for it certainly changed nothing; a changing one that
+was not answered is ``info`` unless it was certainly never sent. Leaves out sockets.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusters.protocols.client_api import (
+    Append,
+    Cas,
+    ClientReply,
+    ClientRequest,
+    Failed,
+    Get,
+    NotLeader,
+    Ok,
+    Put,
+    Refused,
+)
+from harness.core.protocols import OpOutcome
+
+READING = frozenset({"read", "get"})
+"""Operations without any effect."""
+
+OPERATIONS = frozenset({"append", "read", "put", "get", "cas"})
+
+
+def request_for(f: str, value: Any) -> ClientRequest | None:
+    """The request for an operation; None if there is no such operation or its value has the wrong form."""
+    match f, value:
+        case "append", [str(key), int() | str() as item]:
+            return Append(key, item)
+        case "put", [str(key), item]:
+            return Put(key, item)
+        case "cas", [str(key), old, new]:
+            return Cas(key, old, new)
+        case "read" | "get", str(key):
+            return Get(key)
+        case _:
+            return None
+
+
+def outcome_of(f: str, reply: ClientReply, *, node: str) -> OpOutcome:
+    """How the operation ended, by the answer of ``node``. A redirection is a failure here."""
+    match reply:
+        case Ok():
+            return _done(f, reply, node)
+        case NotLeader(leader=leader):
+            known = "knows no leader" if leader is None else f"names {leader}"
+            return OpOutcome(status="fail", error=f"not the leader, {known}", node=node)
+        case Failed(why=why):
+            return OpOutcome(status="fail", error=why or "failed", node=node)
+        case Refused(why=why):
+            return OpOutcome(status="fail", error=why or "refused", node=node)
+        case _:
+            return unanswered(f, reply.why or "unknown", node=node)
+
+
+def unanswered(f: str, error: str, *, node: str | None = None) -> OpOutcome:
+    """An operation that was sent, or may have been, and whose fate nobody told."""
+    return OpOutcome(status="fail" if f in READING else "info", error=error, node=node)
+
+
+def unsent(error: str) -> OpOutcome:
+    """An operation that certainly never left."""
+    return OpOutcome(status="fail", error=error)
+
+
+def _done(f: str, reply: Ok, node: str) -> OpOutcome:
+    value: Any = None
+    if f == "append" and reply.index is not None:
+        value = {"index": reply.index, "term": reply.term}
+    elif f == "read":
+        value = [] if reply.value is None else reply.value
+        if not isinstance(value, list):
+            return OpOutcome(status="fail", error=f"not a list: {value!r:.80}", node=node)
+    elif f in {"get", "cas"}:
+        value = reply.value
+    return OpOutcome(status="ok", value=value, node=node)

@@ -1,0 +1,143 @@
+"""raft: textbook Raft with switchable rules, as real processes. Profiles ``raft`` and ``raft-paper``.
+
+E is the longest election timeout, A an allowance for round trips and fsyncs. Whatever rule a knob breaks (``persist``,
+``log_check`` …), the safety properties stay promised: that is how a known-bad target fails. Liveness follows the knobs.
+
+Sources of the promise: Ongaro, Ousterhout, "In search of an understandable consensus algorithm", 2014; Ongaro, thesis,
+6.2 (check-quorum), 6.4 (reads), 9.6 (pre-vote); the bounds of 10 and 12 E from simulation of the two profiles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from clusters.protocols.raft.knobs import PROFILES, RaftKnobs
+from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from harness.core.clock import MS, SECOND, Ns
+from harness.core.promise import NotPromised, Promise, Tier
+from harness.core.protocols import RunDefaults
+
+ALLOWANCE_NS = 200 * MS
+"""A before anything was measured: containers on a shared machine, two of their larger round trips and fsyncs."""
+
+ELECTIONS_WITH_PRE_VOTE = 10
+ELECTIONS_WITHOUT = 12
+"""B in units of E. Without pre-vote, nodes that cannot win still raise terms and spoil others' campaigns."""
+
+DELAY_NS = 20 * MS
+NOISE_NS = 50 * MS
+
+_SOURCE = "Raft paper (2014); thesis 6.2, 6.4, 9.6; bounds in election timeouts from simulation of the profile"
+
+
+class RaftSystem(TargetSystem):
+    """See ``harness.core.protocols.System``."""
+
+    name = "raft"
+
+    def profiles(self) -> Mapping[str, str]:
+        """The gate first."""
+        return {
+            "raft": "pre-vote, check-quorum, stickiness, no-op and read-index on",
+            "raft-paper": "the paper's rules only: an isolated leader never steps down, a healed node deposes",
+        }
+
+    def defaults(self) -> RunDefaults:
+        """Everything but restarts, with the log workload."""
+        return RunDefaults(
+            faults=("partition", "kill", "pause", "clock"),
+            workload="log",
+            nemesis_interval_ns=5 * SECOND,
+            time_limit_ns=60 * SECOND,
+        )
+
+    def words(self, settings: Mapping[str, str], typed: RaftKnobs, *, profile: str) -> dict[str, str]:
+        """Switches as on and off, times in ms under their own names, the rest as given."""
+        given = {_own_name(name): word for name, word in settings.items()}
+        out = {}
+        for name, default in PROFILES[profile].items():
+            value = getattr(typed, name, None)
+            if isinstance(value, bool) and (default or name in given):
+                out[name] = "on" if value else "off"
+            elif name == "reads":
+                out[name] = typed.reads  # ``safe_reads`` says it, too
+            else:
+                out[name] = given.get(name, default)
+        return out
+
+    def profile_words(self, profile: str) -> Mapping[str, str]:
+        """The target's own table."""
+        return PROFILES[profile]
+
+    def rpc_timeout_ns(self, typed: RaftKnobs) -> Ns:
+        """The knob of that name."""
+        return typed.rpc_timeout
+
+    def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
+        """See the head of this module."""
+        check_voters(self.name, voters)
+        typed: RaftKnobs = self.typed(knobs, profile=profile)
+        longest, heartbeat = typed.election_timeout_max, typed.heartbeat_interval
+        scale = max(1, -(-longest // (300 * MS)))
+        elections = ELECTIONS_WITH_PRE_VOTE if typed.pre_vote else ELECTIONS_WITHOUT
+        bound = elections * longest + ALLOWANCE_NS
+        return Promise(
+            system=self.name,
+            profile=profile,
+            source=_SOURCE,
+            election_timeout_ns=longest,
+            heartbeat_ns=heartbeat,
+            leader_bound_ns=bound,
+            later_gap_ns=bound,
+            step_down_ns=_step_down(typed),
+            converge_ns=bound,
+            tiers=_tiers(typed),
+            exempt=_exempt(typed),
+            tolerates=ANY_NUMBER,
+            leader_bound_to_term=True,
+            linearizable_reads=typed.reads != "local",
+            pre_vote=typed.pre_vote,
+            delay_max_ns=DELAY_NS * scale,
+            noise_max_ns=NOISE_NS * scale,
+        )
+
+
+def _own_name(spelled: str) -> str:
+    """``electionTimeoutMin`` → ``election_timeout_min_ms``; other names as they are."""
+    if spelled.islower():
+        return spelled
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", spelled).lower() + "_ms"
+
+
+def _tiers(knobs: RaftKnobs) -> tuple[Tier, ...]:
+    """T3 and T5 take both rules: pre-vote alone lets a deaf leader stand, check-quorum alone lets terms run away."""
+    return ("T1", "T2", "T3", "T5") if knobs.pre_vote and knobs.check_quorum else ("T1", "T2")
+
+
+def _step_down(knobs: RaftKnobs) -> Ns | None:
+    """Window + heartbeat + one message after the last answered round was sent, and the allowance."""
+    if not knobs.check_quorum:
+        return None
+    return knobs.check_quorum_window + knobs.heartbeat_interval + DELAY_NS + ALLOWANCE_NS
+
+
+def _exempt(knobs: RaftKnobs) -> dict[str, NotPromised]:
+    out: dict[str, NotPromised] = {}
+    if not knobs.check_quorum:
+        out["step-down-without-quorum"] = NotPromised(
+            "without check-quorum an isolated leader reports that it leads, in its old term, without limit (RF-B5); "
+            "the Raft paper has no such rule"
+        )
+    if not knobs.pre_vote:
+        out["leader-stability"] = NotPromised(
+            "without pre-vote the raised term of a healed or restarted node deposes a healthy leader once (RF-B6)"
+        )
+    elif not (knobs.prevote_leader_check and knobs.check_quorum):
+        out["leader-stability"] = NotPromised(
+            "pre-votes are granted beside a working leader without prevote_leader_check and check_quorum (RX-B5)"
+        )
+    return out
+
+
+SYSTEM = RaftSystem()

@@ -1,0 +1,105 @@
+"""What node processes of ours say, parsed: the status answer, and lines of the trace log.
+
+Promises: anything that is not a proper answer or line of that very node is None, never a guess. Leaves out what roles
+mean beyond "this one leads".
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from clusters.node.frames import frame
+from harness.core.protocols import Reading, TraceLine
+
+LEADER = "LEADER"
+"""The role of a leader, in every target of ours that elects one."""
+
+STATUS_REQUEST = frame(b'{"id":0,"status":true}')
+
+
+class _LogEnd(msgspec.Struct, frozen=True, gc=False):
+    term: int
+    index: int
+
+
+class _Status(msgspec.Struct, frozen=True, gc=False):
+    """The fields of the common observer record that a reading needs."""
+
+    node: str
+    group: str
+    incarnation: int
+    role: str
+    term: int
+    leader: str | None
+    voted_for: str | None
+    log_end: _LogEnd
+    commit: int
+
+
+class _StatusAnswer(msgspec.Struct, frozen=True, gc=False):
+    id: int
+    status: _Status
+
+
+class _Line(msgspec.Struct, frozen=True, gc=False):
+    seq: int
+    mono_ns: int
+    node: str
+    incarnation: int
+    event: str
+    term: int
+    role: str
+    source: Literal["core", "shell"]
+    data: dict[str, Any]
+    group: str = ""
+
+
+_STATUS = msgspec.json.Decoder(_StatusAnswer)
+_LINE = msgspec.json.Decoder(_Line)
+
+
+def read_status(body: bytes, *, node: str, tells_log: bool, tells_vote: bool) -> Reading | None:
+    """The reading in a status answer of ``node``; None if it is none.
+
+    ``tells_log``: log end and commit are positions in a log; ``tells_vote``: what it calls its vote is one.
+    """
+    try:
+        status = _STATUS.decode(body).status
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    if status.node != node or status.term < 0 or status.incarnation < 1:
+        return None
+    return Reading(
+        role=status.role,
+        leads=status.role == LEADER,
+        term=status.term,
+        leader=status.leader,
+        voted_for=status.voted_for if tells_vote else None,
+        log_end=(status.log_end.term, status.log_end.index) if tells_log else None,
+        commit=status.commit if tells_log else None,
+        atomic=True,
+        incarnation=status.incarnation,
+    )
+
+
+def read_line(line: bytes) -> TraceLine | None:
+    """One line of a trace log; None if it is none of ours, or torn by a crash."""
+    try:
+        parsed = _LINE.decode(line)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    if parsed.seq < 1 or parsed.incarnation < 1 or parsed.mono_ns < 0:
+        return None
+    return TraceLine(
+        incarnation=parsed.incarnation,
+        n=parsed.seq,
+        mono_ns=parsed.mono_ns,
+        name=parsed.event,
+        term=parsed.term,
+        role=parsed.role,
+        source=parsed.source,
+        data=parsed.data,
+        group=parsed.group,
+    )

@@ -1,0 +1,199 @@
+"""The common part of the adapters of our own protocol targets: real processes of ``clusters.node`` around a core.
+
+A protocol's adapter says what differs: profiles, knobs in words, what its channels show, what it promises.
+Promises: stateless; a wrong knob, profile or variant is a ConfigError before anything starts. Leaves out the processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from clusters.docker.labels import LIB, PYTHON
+from clusters.node.config import NodeConfig, load_target
+from clusters.systems.operations import OPERATIONS
+from clusters.systems.records import STATUS_REQUEST, read_line, read_status
+from clusters.systems.target_client import TargetClient
+from harness.core.clock import MS, Ns
+from harness.core.errors import ConfigError
+from harness.core.machine import Target
+from harness.core.promise import Promise
+from harness.core.protocols import (
+    Available,
+    Client,
+    Command,
+    NodeSpec,
+    Reading,
+    RunDefaults,
+    StatusCall,
+    TraceLine,
+    Yes,
+)
+from harness.core.registry import unknown_name
+
+PEER_PORT = 7001
+CLIENT_PORT = 7002
+RUN_DIR = "/run/dethrone"
+CONFIG_PATH = f"{RUN_DIR}/node.json"
+CLOCK_SOCKET = f"{RUN_DIR}/clock.sock"
+"""Where the process tells its own clocks; whoever starts it names the same place in ``NodeStart``."""
+
+ANY_NUMBER: Mapping[str, int | None] = dict.fromkeys(("partition", "kill", "stop", "restart", "pause", "clock"))
+"""Fault kinds that a target of ours bears in any number: they may cost liveness, never safety."""
+
+
+class TargetSystem:
+    """See ``harness.core.protocols.System``. A subclass gives the five methods that raise here."""
+
+    name: str
+    tells_log: bool = True
+    """Log end and commit are positions in a log, comparable between nodes."""
+    tells_vote: bool = True
+    """What a status calls the vote is one."""
+    served: frozenset[str] = OPERATIONS
+
+    # --- what differs -----------------------------------------------------------------------------------------
+
+    def profiles(self) -> Mapping[str, str]:
+        """Profile name → one line; the first is the default."""
+        raise NotImplementedError
+
+    def defaults(self) -> RunDefaults:
+        """The default run."""
+        raise NotImplementedError
+
+    def words(self, settings: Mapping[str, str], typed: Any, *, profile: str) -> dict[str, str]:
+        """All knobs as words, ``settings`` (already found right) over the profile's."""
+        raise NotImplementedError
+
+    def profile_words(self, profile: str) -> Mapping[str, str]:
+        """The knobs of a profile as words."""
+        raise NotImplementedError
+
+    def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
+        """What it claims under these knobs."""
+        raise NotImplementedError
+
+    def rpc_timeout_ns(self, typed: Any) -> Ns:
+        """How long one call between nodes may take; a connect is given up after it."""
+        raise NotImplementedError
+
+    # --- what is common ---------------------------------------------------------------------------------------
+
+    def knobs(self, settings: Mapping[str, str], *, profile: str | None, variant: str | None) -> Mapping[str, str]:
+        """All knobs with defaults filled in, as words. Raises ConfigError."""
+        name = self._profile(profile)
+        target = self.target()
+        typed = target.knobs(settings, profile=name)
+        if variant is not None:
+            if variant not in target.variants():
+                raise unknown_name(f"variant of {self.name}:", variant, target.variants())
+            target.core(node="n1", members=("n1", "n2", "n3"), knobs=typed, variant=variant)  # it may need knobs
+        return self.words(settings, typed, profile=name)
+
+    def typed(self, knobs: Mapping[str, str], *, profile: str) -> Any:
+        """The target's own knobs from words that ``knobs`` gave."""
+        return self.target().knobs(self._different(knobs, profile), profile=self._profile(profile))
+
+    def variants(self) -> Mapping[str, str]:
+        """Planted bugs: name → one sentence."""
+        return self.target().variants()
+
+    def image(self) -> str:
+        """The plain image of nodes."""
+        return "node"
+
+    def files(self, node: NodeSpec) -> Mapping[str, bytes]:
+        """The node's configuration."""
+        typed = self.typed(node.knobs, profile=node.profile)
+        config = NodeConfig(
+            target=self.target_name(),
+            node=node.name,
+            members=dict(node.members),
+            bind=node.address,
+            peer_port=PEER_PORT,
+            client_port=CLIENT_PORT,
+            data_dir=node.data_dir,
+            trace_path=self.trace_path(node),
+            journal_path=f"{node.log_dir}/journal.jsonl",
+            knobs=self._different(node.knobs, node.profile),
+            profile=self._profile(node.profile),
+            variant=node.variant,
+            seed=node.seed,
+            rpc_timeout_ms=max(1, self.rpc_timeout_ns(typed) // MS),
+            clock_socket=CLOCK_SOCKET,
+        )
+        return {CONFIG_PATH: msgspec.json.encode(config)}
+
+    def command(self, node: NodeSpec) -> Command:
+        """The image's own Python with the project's code."""
+        del node
+        return Command(
+            argv=(PYTHON, "-m", "clusters.node.main", "--config", CONFIG_PATH, "--incarnation", "{incarnation}"),
+            env={"PYTHONPATH": LIB, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"},
+        )
+
+    def status_call(self, node: NodeSpec) -> StatusCall:
+        """A frame on the client port."""
+        del node
+        return StatusCall(port=CLIENT_PORT, request=STATUS_REQUEST, framing="u32")
+
+    def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
+        """What the answer says; None if it is no proper answer of that node."""
+        return read_status(body, node=node.name, tells_log=self.tells_log, tells_vote=self.tells_vote)
+
+    def trace_path(self, node: NodeSpec) -> str:
+        """The trace log on the host."""
+        return f"{node.log_dir}/trace.jsonl"
+
+    def trace(self, line: bytes) -> TraceLine | None:
+        """One line of it; None for a line that is none of ours."""
+        return read_line(line)
+
+    def client(self, nodes: Mapping[str, NodeSpec]) -> Client:
+        """A new client."""
+        return TargetClient(nodes, port=CLIENT_PORT)
+
+    def operations(self) -> frozenset[str]:
+        """The op names that its clients serve."""
+        return self.served
+
+    def observable(self) -> tuple[str, ...]:
+        """Everything that its channels show."""
+        log = ("log_end", "commit") if self.tells_log else ()
+        vote = ("voted_for",) if self.tells_vote else ()
+        return ("traced", "witness", "observed", "ops", "atomic", *log, *vote)
+
+    def fault_support(self, kind: str) -> Available:
+        """All kinds: Python is a libc program."""
+        del kind
+        return Yes()
+
+    def target_name(self) -> str:
+        """The protocol target that the node process loads."""
+        return self.name
+
+    def target(self) -> Target:
+        """The protocol target."""
+        return load_target(self.target_name())
+
+    def _profile(self, profile: str | None) -> str:
+        known = self.profiles()
+        if profile is None:
+            return next(iter(known))
+        if profile not in known:
+            raise unknown_name(f"profile of {self.name}:", profile, known)
+        return profile
+
+    def _different(self, knobs: Mapping[str, str], profile: str) -> dict[str, str]:
+        """The words that differ from the profile's: a knob that is spelled out counts as asked for."""
+        base = self.profile_words(self._profile(profile))
+        return {name: word for name, word in knobs.items() if base.get(name) != word}
+
+
+def check_voters(system: str, voters: int) -> None:
+    """Raise ConfigError where nobody votes."""
+    if voters < 1:
+        raise ConfigError(f"{system} needs at least one voter, {voters} given", next_step="give more --nodes")
