@@ -203,7 +203,7 @@ class NemesisDriver:
             notes.append(StepMark(self._step, "healed"))
             self._phase = "health"
             self._phase_since = now
-            return None, True
+            return None, False  # only answers asked for from now on prove health
         return None, False
 
     def _next_step(self, now: Ns, notes: list[StepMark | Settled]) -> None:

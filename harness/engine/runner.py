@@ -83,6 +83,7 @@ class _Run:
         self.interrupted = threading.Event()
         self.trouble: list[str] = []
         self.hosts: Mapping[str, Host] = {}
+        self.checkers = load_checkers()  # now: a plug-in that cannot be imported ends the run before it began
         self.judgement: Judgement | None = None
         self.plan = drafted.plan
         self.figures: dict[str, Any] = {}
@@ -153,9 +154,8 @@ class _Run:
             observe_interval_ns=plan.observe_interval_ns,
             inbox=self.inbox,
         )
-        checkers = load_checkers()
         watchers = (
-            [c.watcher(plan.promise, plan) for c in checkers.values() if isinstance(c, Incremental)]
+            [c.watcher(plan.promise, plan) for c in self.checkers.values() if isinstance(c, Incremental)]
             if plan.stop_at_first_failure
             else []
         )
@@ -227,7 +227,7 @@ class _Run:
         self.listener.progress("judging")
         history = read_history(self.run_dir / store.HISTORY)
         self.figures["events"] = len(history)
-        self.judgement = judge(history, self.plan)
+        self.judgement = judge(history, self.plan, self.checkers)
         write_verdict(self.run_dir, self.judgement, system=self.plan.system, seed=self.plan.seed)
         write_columns(history, self.run_dir / store.PARQUET)
 
