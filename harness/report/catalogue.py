@@ -25,7 +25,7 @@ def _rows(group: str, columns: int, describe: Callable[[str, Any], Sequence[Sequ
             described = describe(name, registry.load(group, name))
         except (HarnessError, AttributeError) as error:
             first = str(error).splitlines()[0]
-            described = [(name, f"cannot be used: {first}", *("" for _ in range(columns - 1)))]
+            described = [(name, *("–" for _ in range(columns - 1)), f"cannot be used: {first}")]
         out += [(*row, registry.origin(point)) for row in described]
     return out
 

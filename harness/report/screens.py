@@ -6,7 +6,6 @@ Promises: pure; text from outside (node logs, values) is never read as markup. L
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -17,6 +16,7 @@ from rich.text import Text
 from harness.core.duration import show_duration
 from harness.core.plan import Plan
 from harness.core.schedule import PlannedFault
+from harness.core.store import PLANNED
 from harness.core.verdict import Verdict
 from harness.engine.model import CampaignRow, Drawn, Judgement, LiveView
 from harness.report.failover import failovers, summary
@@ -146,7 +146,7 @@ def why(verdict: Verdict) -> str:
         return (real[0].sentence + more) if real else verdict.reason
     if verdict.reason:
         return verdict.reason
-    text = ", ".join(f"{key.replace('_', ' ')} {_figure(value)}" for key, value in list(verdict.evidence.items())[:4])
+    text = ", ".join(f"{key.replace('_', ' ')} {figure(value)}" for key, value in list(verdict.evidence.items())[:4])
     return text + (f"; {len(excused)} excused" if excused else "")
 
 
@@ -215,21 +215,29 @@ def rows_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Rendera
     return table
 
 
-def commands(run_dir: Path, plan: Plan | None) -> list[Text]:
+def commands(files: RunFiles) -> list[Text]:
     """How to judge this again, and how to run it again."""
-    out = [_row("check again", f"dethrone check {run_dir}")]
-    if plan is not None:
-        out.append(_row("run again", run_command(plan, run_dir)))
+    out = [_row("check again", f"dethrone check {files.directory}")]
+    if files.plan is not None:
+        out.append(_row("run again", run_command(files.plan, files, directory=str(files.directory))))
     return out
 
 
-def run_command(plan: Plan, run_dir: Path) -> str:
-    """The command that runs the same system under the same planned schedule."""
+def run_command(plan: Plan, files: RunFiles, *, directory: str) -> str:
+    """The command that runs the same system with the same knobs under the same planned schedule."""
     parts = ["dethrone run", plan.system, f"--seed {plan.seed}", f"--nodes {len(plan.nodes)}", f"--on {plan.backend}"]
     parts.append(f"--profile {plan.profile}")
     if plan.variant:
         parts.append(f"--variant {plan.variant}")
-    parts.append(f"--workload {plan.workload.name} --schedule {run_dir / 'schedule.planned.json'}")
+    options = files.run.get("options")
+    settings = options.get("settings") if isinstance(options, Mapping) else None
+    if isinstance(settings, Mapping):
+        parts += [f"--set {name}={value}" for name, value in settings.items()]
+    if plan.stop_at_first_failure:
+        parts.append("--first-failure")
+    parts.append(
+        f"--time-limit {plan.time_limit_ns // 10**9}s --workload {plan.workload.name} --schedule {directory}/{PLANNED}"
+    )
     return " ".join(parts)
 
 
@@ -243,7 +251,8 @@ def _planned(fault: PlannedFault) -> tuple[str, ...]:
     )
 
 
-def _figure(value: Any) -> str:
+def figure(value: Any) -> str:
+    """A count or a small table of counts, on one line."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {inner}" for key, inner in value.items())
     return str(value)

@@ -89,7 +89,7 @@ class Screen:
             for text in screens.failover_lines(files):
                 self.say(text)
             if files.directory is not None:
-                for text in screens.commands(files.directory, files.plan):
+                for text in screens.commands(files):
                     self.say(text, level=0 if judgement and judgement.outcome == "pass" else -1)
         if report is not None:
             self.say(Text.assemble(("report      ", "bold"), str(report)), level=-1)

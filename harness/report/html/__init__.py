@@ -1,13 +1,55 @@
-"""The report as one offline HTML file."""
+"""The report as ONE offline HTML file: texts and tables drawn here, space-time and plots by the script from the data.
+
+Promises: deterministic from the files; no address of any network in it (and a policy that forbids all); texts of the
+system under test can neither become markup nor end the script. Leaves out writing the file (``harness.report.write``).
+"""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files as resources
+from typing import Any
 
+import msgspec
+
+from harness.report import views
+from harness.report.html import sections
 from harness.report.rundir import RunFiles
+
+SCRIPTS = ("app.js", "lanes.js", "plots.js")
 
 
 def render(files: RunFiles, *, trouble: Sequence[str] = ()) -> str:
-    """The page."""
-    return f"<!doctype html><title>{html.escape(files.history.begin.system)}</title>{len(trouble)}"
+    """The whole page."""
+    data = views.page(files)
+    parts = {
+        "title": escape(sections.title(files)),
+        "style": asset("style.css"),
+        "header": sections.header(files, trouble),
+        "nav": sections.nav(files),
+        "findings": sections.findings(files, data["proofs"]) + sections.cards(files),
+        "sections": sections.tail(files),
+        "caps": sections.caps(data["caps"]),
+        "footer": sections.footer(files),
+        "data": embed(data),
+        "script": '"use strict";\n(() => {\n' + "\n".join(asset(name) for name in SCRIPTS) + "\n})();\n",
+    }
+    pieces = asset("template.html").split("@@")
+    # names stand at the odd places; filling piece by piece, so that a text that holds such a name stays a text
+    return "".join(parts[piece] if index % 2 else piece for index, piece in enumerate(pieces))
+
+
+def embed(value: Any) -> str:
+    """JSON that can stand inside a script element, whatever its strings hold."""
+    text = msgspec.json.encode(value, enc_hook=str).decode()
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+@cache
+def asset(name: str) -> str:
+    """One of the files beside this module."""
+    return (resources("harness.report.html") / name).read_text(encoding="utf-8")

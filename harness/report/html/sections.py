@@ -1,0 +1,304 @@
+"""The page's texts and tables, complete without any script.
+
+Promises: every text goes through ``escape``; every property is listed, n/a and never exercised included. Leaves out the
+drawings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from harness.core.duration import show_duration
+from harness.core.events import Noise
+from harness.core.schedule import PlannedFault
+from harness.core.verdict import Verdict
+from harness.report import screens, views
+from harness.report.failover import failovers, summary
+from harness.report.html.dots import dots
+from harness.report.rundir import RunFiles
+from harness.report.words import at, parameters, verdict_word
+
+_FINDINGS_MAX = 200
+_EVENTS_MAX = 40
+_ORDER = {"fail": 0, "unknown": 1, "pass": 2, "n/a": 3}
+
+
+def title(files: RunFiles) -> str:
+    """Of the browser's tab."""
+    outcome = files.judgement.outcome if files.judgement else "no verdict"
+    return f"{verdict_word(outcome)} · {files.history.begin.system} seed {files.history.begin.seed} · dethrone"
+
+
+def header(files: RunFiles, trouble: Sequence[str]) -> str:
+    """Verdict, one sentence, what was run."""
+    judgement, plan, begin = files.judgement, files.plan, files.history.begin
+    outcome = judgement.outcome if judgement else "unknown"
+    word = verdict_word(outcome) if judgement else "NO VERDICT"
+    sentence = judgement.reason if judgement else "nothing was judged"
+    facts = [("seed", str(begin.seed)), ("nodes", str(len(begin.nodes)))]
+    facts.append(("length", show_duration(files.history.events[-1].t)))
+    versions = files.run.get("versions")
+    if isinstance(versions, Mapping):
+        facts += [(str(name), str(value)) for name, value in sorted(versions.items())]
+    system = screens.cluster_words(plan) if plan else begin.system
+    meta = f"<b>{escape(system)}</b> · " + " · ".join(f"{escape(name)} <b>{escape(value)}</b>" for name, value in facts)
+    banners = [
+        f"trouble of the harness: {line}"
+        for line in dict.fromkeys([*trouble, *(judgement.trouble if judgement else ())])
+    ]
+    if files.history.damage:
+        banners.append(f"the history is damaged: {files.history.damage}; only what stands before that is shown")
+    banners += [f"{line}; this page does without it" for line in files.missing]
+    return (
+        f'<header><div class="top"><div class="badge {_css(outcome)}">{escape(word)}</div>'
+        f'<div><h1>{escape(sentence)}</h1><p class="meta">{meta}</p></div></div>'
+        + "".join(f'<p class="banner">{escape(line)}</p>' for line in banners)
+        + "</header>"
+    )
+
+
+def nav(files: RunFiles) -> str:
+    """Links to the sections that are there."""
+    links = [
+        ("properties", "Properties"),
+        ("space-time", "Space and time"),
+        ("failover", "Failover"),
+        ("faults", "Faults"),
+    ]
+    links += [("table", "All properties"), ("noise", "Noise"), ("run", "The run")]
+    if views.findings(files):
+        links.insert(0, ("findings", "Findings"))
+    return "".join(f'<a href="#{name}">{text}</a>' for name, text in links)
+
+
+def findings(files: RunFiles, proofs: Sequence[Mapping[str, Any]]) -> str:
+    """Each finding: property, sentence, the events that prove it (a click jumps there)."""
+    found = views.findings(files)
+    if not found:
+        return ""
+    blocks = []
+    for key, finding in found[:_FINDINGS_MAX]:
+        rows = [proof for proof in proofs if key in proof["of"]]
+        events = "".join(
+            f'<li><button type="button" data-seq="{row["seq"]}" data-t="{row["t"]}" title="event {row["seq"]}">'
+            f'{escape(row["at"])}</button><span class="text">{escape(row["text"])}</span></li>'
+            for row in rows[:_EVENTS_MAX]
+        )
+        more = f"<li>… and {len(rows) - _EVENTS_MAX} more proving events</li>" if len(rows) > _EVENTS_MAX else ""
+        excused = f" · excused: {escape(finding.excused)}" if finding.excused else ""
+        blocks.append(
+            f'<div class="finding{" excused" if finding.excused else ""}" id="{escape(key)}">'
+            f"<h3>{escape(key.rsplit('-', 1)[0])}{excused}</h3><p>{escape(finding.sentence)}</p>"
+            f'<ul class="events">{events}{more}</ul></div>'
+        )
+    rest = f"<p class=hint>… and {len(found) - _FINDINGS_MAX} more findings</p>" if len(found) > _FINDINGS_MAX else ""
+    return f'<section id="findings"><h2>Findings</h2>{"".join(blocks)}{rest}</section>'
+
+
+def cards(files: RunFiles) -> str:
+    """A card a property, the worst first."""
+    verdicts = files.judgement.verdicts if files.judgement else ()
+    ordered = sorted(verdicts, key=lambda v: (_ORDER[v.outcome], v.kind != "safety", v.checker))
+    body = "".join(_card(verdict, escape(screens.why(verdict))) for verdict in ordered) or "<p>Nothing was judged.</p>"
+    return f'<section id="properties"><h2>Properties</h2><div class="cards">{body}</div></section>'
+
+
+def _card(verdict: Verdict, why: str) -> str:
+    return (
+        f'<div class="card {_css(verdict.outcome)}" title="{why}"><div class="row">'
+        f'<span class="name">{escape(verdict.checker)}</span>{_pill(verdict)}</div><p>{why}</p></div>'
+    )
+
+
+def caps(found: Sequence[Mapping[str, Any]]) -> str:
+    """What the drawings leave out."""
+    return escape("; ".join(f"drawn: {cap['shown']:,} of {cap['total']:,} {cap['what']}" for cap in found))
+
+
+def tail(files: RunFiles) -> str:
+    """Everything under the drawings."""
+    return "".join((failover(files), faults(files), table(files), noise(files), run(files)))
+
+
+def failover(files: RunFiles) -> str:
+    """Each fault that hit a leader, and the distributions."""
+    rows = failovers(files.history)
+    if not rows:
+        return '<section id="failover"><h2>Failover</h2><p class="hint">No fault in force hit a leader.</p></section>'
+    figures = summary(rows)
+    body = [
+        [
+            str(row.fault),
+            row.kind,
+            row.leader,
+            at(row.t0),
+            *(_time(t) for t in (row.detect, row.elected, row.first_write)),
+            str(row.rounds),
+        ]
+        for row in rows
+    ]
+    dist = [
+        [name.replace("_", " "), str(q.count), str(q.censored), *(_time(t) for t in (q.median, q.p90, q.longest))]
+        for name, q in figures.items()
+    ]
+    return (
+        '<section id="failover"><h2>Failover</h2>'
+        '<p class="hint">From a fault in force on the leader to the first candidate, the next election and the first '
+        "write acknowledged after it. “open”: the next fault or heal came first; such times are censored, not dropped "
+        "(Kaplan–Meier quantiles).</p>"
+        + dots(rows)
+        + _table(["figure", "faults", "open", "median", "90 %", "longest seen"], dist, numbers=(1, 2, 3, 4, 5))
+        + "<h3>One by one</h3>"
+        + _table(
+            ["fault", "kind", "leader", "in force", "detect", "elected", "first write", "rounds"],
+            body,
+            numbers=(3, 4, 5, 6, 7),
+        )
+        + "</section>"
+    )
+
+
+def faults(files: RunFiles) -> str:
+    """Planned against realised."""
+    rows = []
+    realised = views.faults(files.history)
+    for step, planned, real in _pairs(files, realised):
+        plan_text = f"{planned.kind} of {planned.victims}" if planned else "not in the plan"
+        detail = parameters(planned.params) if planned else ""
+        held = show_duration(planned.hold_ns) if planned else "–"
+        if real is None:
+            rows.append([str(step), plan_text, detail, held, "not reached", "–", "–", ""])
+            continue
+        _, force, _, healed = real["span"]
+        outcome = real["outcome"] + (f", {real['healed']}" if real.get("healed") else "")
+        span = f"{at(force * 1000)} … {at(healed * 1000) if healed is not None else 'the end'}"
+        rows.append([str(step), plan_text, detail, held, real["text"], outcome, span, real["why"]])
+    headers = ["step", "planned", "parameters", "to hold", "realised", "outcome", "in force", "why"]
+    body = _table(headers, rows, numbers=()) if rows else '<p class="hint">No faults were planned.</p>'
+    return f'<section id="faults"><h2>Faults, planned and realised</h2>{body}</section>'
+
+
+def _pairs(
+    files: RunFiles, realised: list[dict[str, Any]]
+) -> list[tuple[int, PlannedFault | None, dict[str, Any] | None]]:
+    """Planned and realised faults of one step and kind belong together in their order."""
+    left = list(realised)
+    out: list[tuple[int, PlannedFault | None, dict[str, Any] | None]] = []
+    for number, step in enumerate(files.plan.schedule.steps if files.plan else ()):
+        for planned in step.faults:
+            match = next((row for row in left if row["step"] == number and row["kind"] == planned.kind), None)
+            if match is not None:
+                left.remove(match)
+            out.append((number, planned, match))
+    out += [(row["step"], None, row) for row in left]
+    return sorted(out, key=lambda pair: pair[0])
+
+
+def table(files: RunFiles) -> str:
+    """Every property with what its verdict rests on."""
+    verdicts = files.judgement.verdicts if files.judgement else ()
+    rows = [
+        f'<tr><td class="k">{escape(v.checker)}</td><td>{escape(v.kind)}</td><td>{_pill(v)}</td>'
+        f"<td>{escape(screens.why(v) if v.outcome == 'fail' else v.reason)}</td>"
+        f'<td class="small">{escape(_pairs_text(v.evidence))}</td>'
+        f'<td class="small">{escape(_pairs_text(v.metrics))}</td></tr>'
+        for v in verdicts
+    ]
+    head = "".join(
+        f"<th>{name}</th>" for name in ("property", "kind", "verdict", "why", "evidence", "figures, not judged")
+    )
+    return (
+        '<section id="table"><h2>All properties</h2><div class="scroll"><table>'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>"
+    )
+
+
+def noise(files: RunFiles) -> str:
+    """What the machine itself did to the hosts."""
+    rows = []
+    hosts = sorted({event.host for event in files.history.of(Noise)})
+    for host in hosts:
+        own = [event for event in files.history.of(Noise) if event.host == host]
+        for kind in sorted({event.kind for event in own}):
+            same = [event for event in own if event.kind == kind]
+            if kind == "summary":
+                rows.append([host or "the harness", kind, str(len(same)), "–", _pairs_text(same[-1].detail)])
+            else:
+                worst = max(same, key=lambda event: abs(event.value_ns))
+                when = f"the worst at {at(worst.span.hi)}"
+                rows.append([host or "the harness", kind, str(len(same)), show_duration(worst.value_ns), when])
+    body = (
+        _table(["host", "kind", "times", "worst", ""], rows, numbers=(2, 3))
+        if rows
+        else '<p class="hint">None was seen.</p>'
+    )
+    return f'<section id="noise"><h2>Noise of the machine</h2>{body}</section>'
+
+
+def run(files: RunFiles) -> str:
+    """How to have it again; knobs and promise."""
+    out = ['<section id="run"><h2>The run</h2>']
+    if files.plan is not None:
+        plan = files.plan
+        command = screens.run_command(plan, files, directory="RUN_DIR")
+        out.append(f"<p>Run the same schedule again: <code>{escape(command)}</code></p>")
+        out.append("<p>Judge it again without a cluster: <code>dethrone check RUN_DIR</code></p>")
+        promise = plan.promise
+        rows = [
+            ["source", promise.source],
+            ["a leader is owed in tiers", ", ".join(promise.tiers) or "none"],
+            ["within", f"{show_duration(promise.leader_bound_ns)}, later gaps {show_duration(promise.later_gap_ns)}"],
+            ["steps down within", _time(promise.step_down_ns)],
+            ["converges within", _time(promise.converge_ns)],
+            ["election timeout", show_duration(promise.election_timeout_ns)],
+            [
+                "tolerates",
+                ", ".join(f"{k} ({'any number' if n is None else n})" for k, n in promise.tolerates.items())
+                or "nothing",
+            ],
+            *(["not owed: " + name, f"{why.kind}: {why.reason}"] for name, why in promise.exempt.items()),
+        ]
+        out.append("<h3>What was promised</h3>" + _table(["", ""], rows, numbers=()))
+        work = [["workload", screens.workload_words(plan)], ["schedule", screens.schedule_words(plan)]]
+        knobs = [[name, value] for name, value in sorted(plan.knobs.items())]
+        out.append("<h3>Workload and knobs</h3>" + _table(["", ""], work + knobs, numbers=()))
+    out.append("</section>")
+    return "".join(out)
+
+
+def footer(files: RunFiles) -> str:
+    """Where it all stands."""
+    end = files.history.end
+    reason = f"ended: {end.reason}, digest {end.digest}" if end else "has no end record"
+    return escape(f"Drawn from history.jsonl ({len(files.history)} events; {reason}).")
+
+
+def _pill(verdict: Verdict) -> str:
+    never = verdict.outcome == "unknown" and ("exercised" in verdict.reason or "never" in verdict.reason)
+    word = "never exercised" if never else verdict_word(verdict.outcome)
+    return f'<span class="pill {_css(verdict.outcome)}">{escape(word)}</span>'
+
+
+def _css(outcome: str) -> str:
+    return outcome.replace("/", "")
+
+
+def _time(value: int | None) -> str:
+    return "open" if value is None else show_duration(value)
+
+
+def _pairs_text(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key.replace('_', ' ')} {screens.figure(value)}" for key, value in values.items())
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[int]) -> str:
+    def cells(tag: str, row: Sequence[str]) -> str:
+        return "".join(
+            f"<{tag}{' class=n' if index in numbers else ''}>{escape(cell)}</{tag}>" for index, cell in enumerate(row)
+        )
+
+    head = f"<thead><tr>{cells('th', headers)}</tr></thead>" if any(headers) else ""
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    return f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>'
