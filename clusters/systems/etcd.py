@@ -1,0 +1,280 @@
+"""etcd 3.4, Debian's package, through the same door as our own targets.
+
+It is observed at ``/debug/vars``: the Raft status there (role, term, leader, commit) is taken in the Raft loop, at one
+moment. The status call of the API is not used, for its ``raftTerm`` is the term of the last APPLIED entry: a member
+that campaigns or was just elected shows an old one there (seen: 3 where Raft was in term 19), so two honest leaders
+would seem to share a term. Member ids are computed as etcd does for an initial cluster, so nothing needs to be asked
+first. The port in ``--cors`` carries the incarnation: the same answer shows it among the process' arguments, and no
+client of ours sends an Origin.
+
+Promises: what etcd's channels cannot show is ``not observable``, not passed. Leaves out clock faults (a static Go
+binary) and members that change.
+
+Source: etcd 3.4 documentation (guarantees, failures, tuning); its raft package (CheckQuorum, pre-vote off by default).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from clusters.systems.etcd_client import EtcdClient
+from clusters.systems.target import check_voters
+from harness.core.clock import MS, SECOND
+from harness.core.duration import show_duration
+from harness.core.errors import ConfigError
+from harness.core.promise import NotPromised, Promise
+from harness.core.protocols import (
+    Available,
+    Client,
+    Command,
+    No,
+    NodeSpec,
+    Reading,
+    RunDefaults,
+    StatusCall,
+    TraceLine,
+    Yes,
+)
+from harness.core.registry import unknown_name
+
+BINARY = "/usr/bin/etcd"
+CLIENT_PORT = 2379
+PEER_PORT = 2380
+TOKEN = "dethrone"  # noqa: S105 - a cluster's name, no secret
+_MARK = "http://incarnation.invalid:"
+
+LEADER_BOUND_NS = 10 * SECOND
+ALLOWANCE_NS = 500 * MS
+
+_KNOBS: Mapping[str, str] = {
+    "pre_vote": "off",
+    "heartbeat_interval_ms": "100",
+    "election_timeout_ms": "1000",
+}
+_NUMBERS = {"heartbeat_interval_ms": (1, 60_000), "election_timeout_ms": (10, 50_000)}
+
+_NO_TRACE = "etcd writes no trace of its votes, and a polled vote may not be on disk yet"
+_NO_LOG = "etcd does not tell the term and index of its log's end"
+
+
+class _RaftStatus(msgspec.Struct, frozen=True, gc=False, rename={"state": "raftState"}):
+    id: str
+    term: int
+    commit: int
+    lead: str
+    state: Literal["StateFollower", "StateCandidate", "StatePreCandidate", "StateLeader"]
+
+
+class _Vars(msgspec.Struct, frozen=True, gc=False, rename={"status": "raft.status"}):
+    cmdline: list[str]
+    status: _RaftStatus
+
+
+_VARS = msgspec.json.Decoder(_Vars)
+
+
+class EtcdSystem:
+    """See ``harness.core.protocols.System``."""
+
+    name = "etcd"
+
+    def knobs(self, settings: Mapping[str, str], *, profile: str | None, variant: str | None) -> Mapping[str, str]:
+        """All knobs as words. Raises ConfigError."""
+        if profile is not None and profile not in self.profiles():
+            raise unknown_name("profile of etcd:", profile, self.profiles())
+        if variant is not None:
+            raise ConfigError(f"etcd has no variant {variant!r}", next_step="leave it out: it is somebody else's build")
+        for name, word in settings.items():
+            if name not in _KNOBS:
+                raise unknown_name("knob of etcd:", name, _KNOBS)
+            if name in _NUMBERS:
+                least, most = _NUMBERS[name]
+                if not (word.isascii() and word.isdigit() and least <= int(word) <= most):
+                    raise _bad_knob(name, word, f"a whole number from {least} to {most}")
+            elif word not in {"on", "off", "true", "false"}:
+                raise _bad_knob(name, word, "on or off")
+        knobs = {**_KNOBS, **settings}
+        knobs["pre_vote"] = "on" if knobs["pre_vote"] in {"on", "true"} else "off"
+        if int(knobs["election_timeout_ms"]) < 5 * int(knobs["heartbeat_interval_ms"]):
+            raise _bad_knob(
+                "election_timeout_ms", knobs["election_timeout_ms"], "at least five times heartbeat_interval_ms"
+            )
+        return knobs
+
+    def profiles(self) -> Mapping[str, str]:
+        """One."""
+        return {"etcd": "as packaged: check-quorum on, pre-vote off unless the knob pre_vote is on"}
+
+    def variants(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def defaults(self) -> RunDefaults:
+        """All that a static binary can suffer; holds and gaps above the bound, so that liveness is exercised."""
+        return RunDefaults(
+            faults=("partition", "kill", "pause"),
+            workload="log",
+            nemesis_interval_ns=12 * SECOND,
+            time_limit_ns=150 * SECOND,
+        )
+
+    def image(self) -> str:
+        """The image with Debian's etcd-server."""
+        return "etcd"
+
+    def files(self, node: NodeSpec) -> Mapping[str, bytes]:
+        """None: everything is said by flags."""
+        del node
+        return {}
+
+    def command(self, node: NodeSpec) -> Command:
+        """One member of a new cluster; its data directory makes later starts restarts."""
+        peer = peer_url(node.address)
+        client = f"http://{node.address}:{CLIENT_PORT}"
+        flags = {
+            "name": node.name,
+            "data-dir": f"{node.data_dir}/etcd",
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "listen-client-urls": client,
+            "advertise-client-urls": client,
+            "initial-cluster": ",".join(f"{name}={peer_url(address)}" for name, address in node.members.items()),
+            "initial-cluster-token": TOKEN,
+            "initial-cluster-state": "new",
+            "heartbeat-interval": node.knobs["heartbeat_interval_ms"],
+            "election-timeout": node.knobs["election_timeout_ms"],
+            "cors": f"{_MARK}{{incarnation}}",
+            "logger": "zap",
+        }
+        if node.knobs["pre_vote"] == "on":
+            flags["pre-vote"] = "true"
+        argv = (BINARY, *(f"--{name}={value}" for name, value in flags.items()))
+        return Command(argv=argv, env={"ETCD_UNSUPPORTED_ARCH": "arm64"})
+
+    def status_call(self, node: NodeSpec) -> StatusCall:
+        """The published variables; see the head of this module."""
+        request = f"GET /debug/vars HTTP/1.1\r\nHost: {node.address}:{CLIENT_PORT}\r\n\r\n"
+        return StatusCall(port=CLIENT_PORT, request=request.encode(), framing="http")
+
+    def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
+        """What they say of the member's Raft; None if it is another member, or none yet."""
+        try:
+            found = _VARS.decode(body)
+            raft = found.status
+            own, lead = int(raft.id, 16), int(raft.lead, 16)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None
+        names = {member_id(address): name for name, address in node.members.items()}
+        if names.get(own) != node.name:
+            return None
+        leads = raft.state == "StateLeader"
+        return Reading(
+            role=raft.state.removeprefix("State").lower(),
+            leads=leads,
+            term=raft.term,
+            leader=names.get(lead),
+            commit=raft.commit,
+            atomic=True,
+            incarnation=_incarnation(found.cmdline),
+        )
+
+    def trace_path(self, node: NodeSpec) -> None:
+        """It writes none."""
+        del node
+
+    def trace(self, line: bytes) -> TraceLine | None:
+        """None of ours."""
+        del line
+        return None
+
+    def client(self, nodes: Mapping[str, NodeSpec]) -> Client:
+        """A new client of the JSON gateway."""
+        return EtcdClient(nodes, port=CLIENT_PORT)
+
+    def operations(self) -> frozenset[str]:
+        """The op names that its clients serve."""
+        return frozenset({"append", "read", "put", "get", "cas"})
+
+    def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
+        """What its documentation claims."""
+        check_voters(self.name, voters)
+        election = int(knobs["election_timeout_ms"]) * MS
+        heartbeat = int(knobs["heartbeat_interval_ms"]) * MS
+        pre_vote = knobs["pre_vote"] == "on"
+        bound = max(LEADER_BOUND_NS, 10 * election)
+        any_number: dict[str, int | None] = dict.fromkeys(("partition", "kill", "stop", "restart", "pause"))
+        return Promise(
+            system=self.name,
+            profile=profile,
+            source=f"etcd 3.4 documentation: guarantees, failures, tuning (election timeout {show_duration(election)})",
+            election_timeout_ns=2 * election,  # drawn from [1, 2) times the setting
+            heartbeat_ns=heartbeat,
+            leader_bound_ns=bound,
+            later_gap_ns=bound,
+            # Quorum activity is tested once an election timeout, over the timeout that has passed.
+            step_down_ns=2 * election + heartbeat + ALLOWANCE_NS,
+            converge_ns=bound,
+            tiers=("T1", "T2"),
+            exempt=_exempt(pre_vote=pre_vote),
+            tolerates=any_number,
+            leader_bound_to_term=True,
+            linearizable_reads=True,
+            pre_vote=pre_vote,
+        )
+
+    def observable(self) -> tuple[str, ...]:
+        """Polls and operations; no trace."""
+        return ("observed", "ops", "commit", "atomic")
+
+    def fault_support(self, kind: str) -> Available:
+        """Everything but clocks."""
+        if kind == "clock":
+            return No(
+                "a static Go binary reads its clocks without libc, so libfaketime cannot change them",
+                "leave clock out of --faults",
+            )
+        return Yes()
+
+
+def peer_url(address: str) -> str:
+    """Where a member listens to its peers."""
+    return f"http://{address}:{PEER_PORT}"
+
+
+def member_id(address: str) -> int:
+    """The id that etcd computes for a member of an initial cluster: SHA-1 of its peer URLs and the cluster's token."""
+    digest = hashlib.sha1(f"{peer_url(address)}{TOKEN}".encode(), usedforsecurity=False).digest()
+    return int.from_bytes(digest[:8], "big")
+
+
+def _incarnation(arguments: list[str]) -> int | None:
+    for argument in arguments:
+        _, mark, number = argument.partition(_MARK)
+        if mark and number.isascii() and number.isdigit() and int(number):
+            return int(number)
+    return None
+
+
+def _exempt(*, pre_vote: bool) -> dict[str, NotPromised]:
+    out = {
+        "one-vote-per-term": NotPromised(_NO_TRACE, "not observable"),
+        "leader-has-majority": NotPromised(_NO_TRACE, "not observable"),
+        "leader-completeness": NotPromised(_NO_LOG, "not observable"),
+        "log-matching": NotPromised(_NO_LOG, "not observable"),
+    }
+    if not pre_vote:
+        out["leader-stability"] = NotPromised(
+            "etcd 3.4 runs without pre-vote unless told so: a healed member's higher term deposes the leader once"
+        )
+    return out
+
+
+def _bad_knob(name: str, word: str, wanted: str) -> ConfigError:
+    return ConfigError(f"knob {name} of etcd cannot be {word!r}", next_step=f"give {wanted}")
+
+
+SYSTEM = EtcdSystem()

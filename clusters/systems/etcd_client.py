@@ -1,0 +1,201 @@
+"""A client of etcd over its JSON gateway: one kept HTTP connection a member.
+
+    append [key, v]   a transaction that creates ``list/<key>/<v>`` if it is not there
+    read   key        all keys below ``list/<key>/`` in the order of their creation revisions (linearizable)
+    put, get, cas     one key ``register/<key>``
+
+Promises: one request is sent once; an error is ``fail`` only if it names itself as refused before it was proposed
+(``DEFINITE_CODES``) or nothing was sent; any other unanswered write is ``info``. Leaves out leader redirection: members
+forward by themselves.
+
+Source: etcd 3.4 API reference (gRPC gateway); gRPC status codes.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.client
+import json
+import select
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from clusters.systems.operations import unanswered, unsent
+from harness.core.clock import SECOND, Ns
+from harness.core.protocols import NodeSpec, OpOutcome
+
+CONNECT_LIMIT_NS = 1 * SECOND
+
+DEFINITE_CODES = frozenset({3, 5, 7, 8, 12, 16})
+"""Invalid argument, not found, permission, exhausted (too many requests, no space), unimplemented, unauthenticated."""
+
+Answer = Mapping[str, Any]
+
+
+class Call(NamedTuple):
+    """One request to the gateway and how its answer is understood."""
+
+    path: str
+    body: Mapping[str, Any]
+    value: Callable[[Answer], Any]
+
+
+class EtcdClient:
+    """See ``harness.core.protocols.Client``."""
+
+    def __init__(self, nodes: Mapping[str, NodeSpec], *, port: int) -> None:
+        self._addresses = {name: spec.address for name, spec in nodes.items()}
+        self._port = port
+        self._connections: dict[str, http.client.HTTPConnection] = {}
+
+    def invoke(self, f: str, value: Any, *, target: str, timeout_ns: Ns) -> OpOutcome:
+        """Carry out one operation at the member ``target``."""
+        deadline = time.monotonic_ns() + timeout_ns
+        call = call_for(f, value)
+        if call is None:
+            return unsent(f"no operation {f!r} with the value {value!r:.80}")
+        if target not in self._addresses:
+            return unsent(f"no node {target!r}")
+        try:
+            connection = self._connection(target, deadline)
+        except OSError as error:
+            return unsent(f"{target}: {_reason(error)}")
+        try:
+            status, body = _exchange(connection, call, deadline)
+        except (OSError, http.client.HTTPException) as error:
+            self._drop(target)
+            return unanswered(f, f"{target}: {_reason(error)}", node=target)
+        return understand(f, call, status, body, node=target)
+
+    def close(self) -> None:
+        """Drop all connections."""
+        for name in list(self._connections):
+            self._drop(name)
+
+    def _connection(self, node: str, deadline: Ns) -> http.client.HTTPConnection:
+        known = self._connections.get(node)
+        if known is not None:
+            if known.sock is not None and not select.select([known.sock], [], [], 0)[0]:
+                return known
+            self._drop(node)  # the other end hung up: nothing may be sent here any more
+        patience = min(deadline - time.monotonic_ns(), CONNECT_LIMIT_NS)
+        if patience <= 0:
+            raise TimeoutError
+        made = http.client.HTTPConnection(self._addresses[node], self._port, timeout=patience / SECOND)
+        made.connect()
+        self._connections[node] = made
+        return made
+
+    def _drop(self, node: str) -> None:
+        connection = self._connections.pop(node, None)
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                connection.close()
+
+
+def call_for(f: str, value: Any) -> Call | None:
+    """The request for an operation; None if there is no such operation or its value has the wrong form."""
+    match f, value:
+        case "append", [str(key), int() | str() as item]:
+            name = f"list/{key}/{json.dumps(item)}"
+            return Call("/v3/kv/txn", _create(name, item), lambda answer: _must(answer, "the value is there already"))
+        case "read", str(key):
+            return Call("/v3/kv/range", _below(f"list/{key}/"), _listed)
+        case "put", [str(key), item]:
+            return Call("/v3/kv/put", {"key": _b64(f"register/{key}"), "value": _b64(json.dumps(item))}, lambda _: None)
+        case "get", str(key):
+            return Call("/v3/kv/range", {"key": _b64(f"register/{key}")}, _first)
+        case "cas", [str(key), old, new]:
+            return Call("/v3/kv/txn", _swap(f"register/{key}", old, new), lambda answer: bool(answer.get("succeeded")))
+        case _:
+            return None
+
+
+def understand(f: str, call: Call, status: int, body: bytes, *, node: str) -> OpOutcome:
+    """How the operation ended, by the member's answer. Doubt is ``info``."""
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        answer = None
+    if not isinstance(answer, dict):
+        return unanswered(f, f"HTTP {status} without a JSON object", node=node)
+    if status != http.HTTPStatus.OK:
+        error = f"HTTP {status}: {answer.get('error', 'no reason given')}"
+        if answer.get("code") in DEFINITE_CODES:
+            return OpOutcome(status="fail", error=error, node=node)
+        return unanswered(f, error, node=node)
+    try:
+        return OpOutcome(status="ok", value=call.value(answer), node=node)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return unanswered(f, f"an answer that is not understood: {error}", node=node)
+
+
+# --- requests ---------------------------------------------------------------------------------------------------
+
+
+def _create(name: str, item: Any) -> dict[str, Any]:
+    absent = {"key": _b64(name), "target": "CREATE", "result": "EQUAL", "create_revision": "0"}
+    return {"compare": [absent], "success": [_put(name, item)]}
+
+
+def _swap(name: str, old: Any, new: Any) -> dict[str, Any]:
+    holds = {"key": _b64(name), "target": "VALUE", "result": "EQUAL", "value": _b64(json.dumps(old))}
+    if old is None:
+        holds = {"key": _b64(name), "target": "CREATE", "result": "EQUAL", "create_revision": "0"}
+    return {"compare": [holds], "success": [_put(name, new)]}
+
+
+def _put(name: str, item: Any) -> dict[str, Any]:
+    return {"request_put": {"key": _b64(name), "value": _b64(json.dumps(item))}}
+
+
+def _below(prefix: str) -> dict[str, Any]:
+    end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    return {"key": _b64(prefix), "range_end": _b64(end), "sort_order": "ASCEND", "sort_target": "CREATE"}
+
+
+def _b64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+# --- answers ----------------------------------------------------------------------------------------------------
+
+
+def _must(answer: Answer, otherwise: str) -> None:
+    if not answer.get("succeeded"):
+        raise ValueError(otherwise)
+
+
+def _listed(answer: Answer) -> list[Any]:
+    return [json.loads(base64.b64decode(kv["value"])) for kv in answer.get("kvs", [])]
+
+
+def _first(answer: Answer) -> Any:
+    values = _listed(answer)
+    return values[0] if values else None
+
+
+def _exchange(connection: http.client.HTTPConnection, call: Call, deadline: Ns) -> tuple[int, bytes]:
+    """Send and wait for the whole answer; from here on the request may have arrived."""
+    _limit(connection, deadline)
+    connection.request("POST", call.path, json.dumps(call.body), {"Content-Type": "application/json"})
+    _limit(connection, deadline)
+    response = connection.getresponse()
+    _limit(connection, deadline)
+    return response.status, response.read()
+
+
+def _limit(connection: http.client.HTTPConnection, deadline: Ns) -> None:
+    left = deadline - time.monotonic_ns()
+    if left <= 0:
+        raise TimeoutError
+    if connection.sock is not None:
+        connection.sock.settimeout(left / SECOND)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "timeout"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
