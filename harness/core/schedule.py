@@ -47,6 +47,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     strategy: str
     steps: tuple[Step, ...]
     obligations: tuple[str, ...] = ()
+    health_bound_ns: Ns | None = None
+    """How long health is awaited after a step before its gap begins; None: the promise's bounds decide."""
     schema: int = SCHEMA
 
     @property

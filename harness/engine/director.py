@@ -65,13 +65,12 @@ class Director:
         nodes = draft.plan.nodes
         self.keeper = ViewKeeper(nodes)
         self._pump = OpPump(processes=draft.plan.workload.processes, rate_per_s=draft.plan.workload.rate_per_s)
-        promise = draft.plan.promise
         self._nemesis = NemesisDriver(
             draft.plan.schedule,
             faults=draft.faults,
             nodes=nodes,
             rng=rng.stream("victims"),
-            health_bound_ns=max(2 * promise.leader_bound_ns, promise.converge_ns or 0),
+            health_bound_ns=_health_bound(draft.plan),
         )
         self.phase: Phase = "start"
         self._since: Ns = 0
@@ -553,6 +552,13 @@ Director._HANDLERS = {  # noqa: SLF001 - the table of the class' own methods
     w.Stop: Director._stop,  # noqa: SLF001
     w.Broken: Director._broken,  # noqa: SLF001
 }
+
+
+def _health_bound(plan: Plan) -> Ns:
+    """The schedule's own, else twice the time in which a leader is owed."""
+    if plan.schedule.health_bound_ns is not None:
+        return plan.schedule.health_bound_ns
+    return max(2 * plan.promise.leader_bound_ns, plan.promise.converge_ns or 0)
 
 
 def _ignore(_plan: Plan) -> None:

@@ -61,9 +61,12 @@ class ClockFault:
     def resolve(
         self, fault: PlannedFault, view: ClusterView, rng: Rng
     ) -> tuple[tuple[str, ...], Mapping[str, Any]] | str:
-        """Victims, with the parameters as planned."""
+        """Victims, with the parameters as planned. A process that is down or frozen cannot tell its clock: left out."""
         victims = selectors.resolve(selectors.parse(fault.victims), view, rng)
-        return victims if isinstance(victims, str) else (victims, dict(fault.params))
+        if isinstance(victims, str):
+            return victims
+        running = tuple(node for node in victims if not view.state[node].frozen and view.state[node].down is None)
+        return (running, dict(fault.params)) if running else "every victim is down or paused: no clock can be measured"
 
     def apply(
         self, state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]

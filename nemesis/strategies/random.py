@@ -2,7 +2,8 @@
 
 A step is hold, heal, health (awaited by whoever carries it out), gap. The interval given is the least hold and the
 least gap; both are drawn from [interval, 1.6 interval] as far as the time limit allows. A liveness window is exercised
-only if it lasts the promise's bound B, so an interval of 1.5 B is advisable; a shorter one is honoured.
+only if it lasts the promise's bound B. An interval below B is therefore taken as haste: a fault begins about once an
+interval (hold 2/3 to 1 of it, gap up to 1/3), health is not awaited, and only the quiet end of the run tests liveness.
 
 Promises: the same seed and arguments give the same schedule; each named sub-stream moves alone; no step takes more than
 a minority out of action by kills and pauses; what could not be fitted into the time limit is not in ``obligations``.
@@ -39,7 +40,10 @@ class RandomStrategy:
         """A schedule of these fault kinds; ConfigError if the time limit is shorter than one fault."""
         if not faults:
             return Schedule(seed=rng.seed, strategy="random", steps=())
-        least_ns = _least_step(interval_ns, promise)
+        if interval_ns < 1:
+            raise ConfigError("the nemesis interval must be above 0", next_step="give --nemesis-interval 5s")
+        hasty = interval_ns < promise.leader_bound_ns
+        least_ns = interval_ns * 4 // 3 if hasty else _least_step(interval_ns, promise)
         budget_ns = time_limit_ns - WARMUP_NS
         slots = min(budget_ns // least_ns, STEPS_MAX)
         if slots < 1:
@@ -57,7 +61,8 @@ class RandomStrategy:
             number = len(steps)
             stream = rng.stream(f"step-{number}")
             waiting = max(0, len(groups) - number - 1)
-            hold_ns, gap_ns = _times(rng.stream(f"times-{number}"), interval_ns, budget_ns - (waiting + 1) * least_ns)
+            times, slack_ns = rng.stream(f"times-{number}"), budget_ns - (waiting + 1) * least_ns
+            hold_ns, gap_ns = _hasty(times, interval_ns) if hasty else _times(times, interval_ns, slack_ns)
             group = groups[number] if number < len(groups) else _extra(stream, owed, nodes=nodes)
             planned: tuple[PlannedFault, ...]
             if group is None:
@@ -66,19 +71,18 @@ class RandomStrategy:
             else:
                 planned = faults_for(group, stream, kinds=faults, nodes=nodes, hold_ns=hold_ns)
             steps.append(Step(faults=planned, gap_ns=gap_ns))
-            budget_ns -= hold_ns + gap_ns + least_ns - 2 * interval_ns
+            budget_ns -= hold_ns + gap_ns + (0 if hasty else least_ns - 2 * interval_ns)
         return Schedule(
             seed=rng.seed,
             strategy="random",
             steps=tuple(steps),
             obligations=tuple(sorted(name for name in met if name)),
+            health_bound_ns=0 if hasty else None,
         )
 
 
 def _least_step(interval_ns: Ns, promise: Promise) -> Ns:
     """Hold, gap, and what effects, heals and the return of health usually take between them."""
-    if interval_ns < 1:
-        raise ConfigError("the nemesis interval must be above 0", next_step="give --nemesis-interval 5s")
     return 2 * interval_ns + max(interval_ns // 5, promise.leader_bound_ns // 4)
 
 
@@ -117,6 +121,12 @@ def _times(rng: Rng, interval_ns: Ns, slack_ns: Ns) -> tuple[Ns, Ns]:
     hold = rng.between(0, min(most, max(0, slack_ns)))
     gap = rng.between(0, min(most, max(0, slack_ns - hold)))
     return interval_ns + hold, interval_ns + gap
+
+
+def _hasty(rng: Rng, interval_ns: Ns) -> tuple[Ns, Ns]:
+    """Hold and gap of a schedule in haste: at most 4/3 of the interval together."""
+    third = interval_ns // 3
+    return 2 * third + rng.between(0, third), rng.between(0, third)
 
 
 STRATEGY = RandomStrategy()
