@@ -1,0 +1,252 @@
+"""The ``chaos`` fixture and marker: a run under faults as an ordinary test.
+
+    def test_my_system_elects_safely(chaos):
+        chaos("raft", nodes=5, faults=("partition", "kill"), time_limit="30s").assert_valid()
+
+Promises: loaded by every pytest run, so nothing of the harness is imported before a test asks for ``chaos``; a failed
+assertion shows the proof, how to check it again and where its report is. Trouble of the harness is an error of the
+test, never a statement about the system. Leaves out drawing the report: ``dethrone report`` does, as its own program.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from harness.core.verdict import Outcome, Verdict
+    from harness.engine.model import RunOptions, RunResult
+
+_REPORT_LIMIT_S = 120
+_EVENTS_MAX = 8
+
+
+class ChaosResult:
+    """A run that ended. ``outcome``: pass, unknown or fail; None: nothing could be judged."""
+
+    def __init__(self, result: RunResult, report: Mapping[str, Any]) -> None:
+        self.result = result
+        self._report = report
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The verdict of the run."""
+        return self.result.judgement.outcome if self.result.judgement else None
+
+    @property
+    def run_dir(self) -> Path | None:
+        """Where everything of this run lies."""
+        return self.result.run_dir
+
+    @property
+    def report(self) -> Path | None:
+        """The page, where one could be drawn."""
+        return Path(self._report["report"]) if self._report.get("report") else None
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """Property → verdict, n/a included."""
+        return {v.checker: v for v in self.result.judgement.verdicts} if self.result.judgement else {}
+
+    def assert_valid(self, *, allow_unknown: bool = False) -> ChaosResult:
+        """Fail unless every promised property held, with evidence. ``allow_unknown``: too little evidence will do.
+
+        Raises AssertionError for what the system did; ClusterError for trouble of the harness; Interrupted.
+        """
+        __tracebackhide__ = True
+        from harness.core.errors import ClusterError, Interrupted
+
+        if self.result.interrupted:
+            raise Interrupted("the run was interrupted", where=str(self.run_dir))
+        if self.result.trouble and self.outcome != "fail":
+            raise ClusterError(
+                f"trouble of the harness: {self.result.trouble[0]}",
+                where=str(self.run_dir),
+                next_step="dethrone doctor",
+            )
+        if self.outcome != "pass" and not (allow_unknown and self.outcome == "unknown"):
+            pytest.fail(self.explain(), pytrace=False)
+        return self
+
+    def explain(self) -> str:
+        """Verdict, proof, what to do next: what a failed assertion shows."""
+        judgement = self.result.judgement
+        lines = [f"{(self.outcome or 'no verdict').upper()}: {judgement.reason if judgement else 'nothing was judged'}"]
+        told = self._report.get("checkers", {})
+        for verdict in judgement.verdicts if judgement else ():
+            for number, finding in enumerate(verdict.findings if verdict.outcome == "fail" else ()):
+                if finding.excused is not None:
+                    continue
+                lines += ["", f"{verdict.checker}: {finding.sentence}"]
+                lines += _events(told, verdict.checker, number) or [f"  proof: events {list(finding.certificate)}"]
+        lines += ["", f"seed         {self.result.seed}"]
+        if self.run_dir is not None:
+            lines.append(f"check again  dethrone check {self.run_dir}")
+            lines.append(f"run again    {self.rerun_command()}")
+            lines.append(f"report       {self.report or f'dethrone report {self.run_dir}'}")
+        lines += [f"trouble      {line}" for line in self.result.trouble]
+        return "\n".join(lines)
+
+    def rerun_command(self) -> str:
+        """The command that runs the same schedule again."""
+        plan = self.result.plan
+        if plan is None:
+            return "(there is no plan)"
+        words = [
+            "dethrone run",
+            plan.system,
+            f"--seed {plan.seed}",
+            f"--nodes {len(plan.nodes)}",
+            f"--on {plan.backend}",
+        ]
+        words += [f"--profile {plan.profile}", *([f"--variant {plan.variant}"] if plan.variant else [])]
+        return " ".join([*words, f"--schedule {self.run_dir}/schedule.planned.json"])
+
+
+def _events(checkers: Mapping[str, Any], name: str, number: int) -> list[str]:
+    """The proving events in the words of ``dethrone report --json``; empty if it could not be asked."""
+    try:
+        events = checkers[name]["findings"][number]["events"]
+        return [f"  {event['at']:>11}  {event['text']}" for event in events[:_EVENTS_MAX]]
+    except (KeyError, IndexError, TypeError):
+        return []
+
+
+class Chaos:
+    """What the ``chaos`` fixture is: call it to run a system under faults. One run directory a call."""
+
+    def __init__(self, *, directory: Path, seed: int | None, defaults: Mapping[str, Any]) -> None:
+        self._directory = directory
+        self._seed = seed
+        self._defaults = defaults
+        self._calls = 0
+
+    def __call__(
+        self,
+        system: str,
+        *,
+        nodes: int | None = None,
+        faults: Iterable[str] | None = None,
+        time_limit: str | None = None,
+        seed: int | None = None,
+        on: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        profile: str | None = None,
+        variant: str | None = None,
+        workload: str | None = None,
+        strategy: str | None = None,
+        nemesis_interval: str | None = None,
+        rate: int | None = None,
+        processes: int | None = None,
+        first_failure: bool | None = None,
+        schedule: Path | None = None,
+    ) -> ChaosResult:
+        """Run ``system``; arguments as the flags of ``dethrone run``. What is left out comes from the test's
+        ``@pytest.mark.chaos(...)``, else: 5 nodes, 30 s, docker, the system's own faults and workload."""
+        given = {
+            name: value for name, value in locals().items() if name not in ("self", "system") and value is not None
+        }
+        unknown = set(self._defaults) - _KEYS
+        if unknown:
+            raise pytest.UsageError(f"@pytest.mark.chaos does not know {sorted(unknown)}; known: {sorted(_KEYS)}")
+        merged = {"nodes": 5, "time_limit": "30s", "on": "docker", **self._defaults, **given}
+        if self._seed is not None:
+            merged["seed"] = self._seed
+        self._calls += 1
+        options = _options(system, merged, self._directory / f"run-{self._calls}")
+        return _run(options)
+
+
+_KEYS = frozenset(Chaos.__call__.__annotations__) - {"system", "return"}
+
+
+def _options(system: str, merged: Mapping[str, Any], out: Path) -> RunOptions:
+    from harness.core.duration import parse_duration
+    from harness.engine import shadow
+    from harness.engine.model import RunOptions
+
+    shadow.refuse()
+    interval = merged.get("nemesis_interval")
+    faults = merged.get("faults")
+    return RunOptions(
+        system=system,
+        nodes=merged["nodes"],
+        backend=merged["on"],
+        faults=None if faults is None else tuple(faults),
+        workload=merged.get("workload"),
+        strategy=merged.get("strategy", "random"),
+        time_limit_ns=parse_duration(merged["time_limit"]),
+        seed=merged.get("seed"),
+        nemesis_interval_ns=None if interval is None else parse_duration(interval),
+        settings={str(name): str(value) for name, value in merged.get("settings", {}).items()},
+        profile=merged.get("profile"),
+        variant=merged.get("variant"),
+        rate_per_s=merged.get("rate"),
+        processes=merged.get("processes"),
+        out=out,
+        stop_at_first_failure=merged.get("first_failure"),
+        schedule=merged.get("schedule"),
+    )
+
+
+def _run(options: RunOptions) -> ChaosResult:
+    from harness.engine import runner
+    from harness.engine.model import Silence
+
+    result = runner.run(options, Silence())
+    return ChaosResult(result, _draw_report(result.run_dir))
+
+
+def _draw_report(run_dir: Path | None) -> Mapping[str, Any]:
+    """The page, drawn by the program that draws it (the engine stands below the reports); {} if it cannot be."""
+    if run_dir is None:
+        return {}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "harness.cli", "report", str(run_dir), "--json"],
+            capture_output=True,
+            timeout=_REPORT_LIMIT_S,
+            check=True,
+        )
+        told = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--chaos-seed``, ``--chaos-out``."""
+    group = parser.getgroup("dethrone", "runs under faults")
+    group.addoption("--chaos-seed", type=int, metavar="SEED", help="one seed for all chaos runs, instead of drawn ones")
+    group.addoption("--chaos-out", type=Path, metavar="DIR", help="keep all run directories here")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker."""
+    config.addinivalue_line(
+        "markers", "chaos(**arguments): runs a system under faults; the arguments are defaults of the chaos fixture"
+    )
+
+
+@pytest.fixture
+def chaos(request: pytest.FixtureRequest) -> Chaos:
+    """Call it with a system's name: ``chaos("raft", faults=("partition",)).assert_valid()``."""
+    marker = request.node.get_closest_marker("chaos")
+    kept: Path | None = request.config.getoption("chaos_out")
+    if kept is None:
+        directory = request.getfixturevalue("tmp_path") / "chaos"
+    else:
+        slug = re.sub(r"[^\w.-]+", "-", request.node.nodeid).strip("-")
+        directory = kept.resolve() / slug
+    return Chaos(
+        directory=directory,
+        seed=request.config.getoption("chaos_seed"),
+        defaults=dict(marker.kwargs) if marker else {},
+    )
