@@ -38,8 +38,7 @@ def on_append(n: Node, src: str, m: AppendEntries) -> None:
     last_new = prev
     if m.entries:
         last_new += len(m.entries)
-        _store(n, m)
-    if log.durable < last_new or log.records or log.ops:
+    if not (m.entries and _store(n, m)) and log.durable < last_new:
         n.await_log(last_new)
     if m.leader_commit != n.commit:
         commit = n.rules.follower_commit(leader_commit=m.leader_commit, last_new=last_new, commit=n.commit)
@@ -86,8 +85,8 @@ def _refuse(n: Node, src: str, m: AppendEntries, own: int) -> None:
     n.send(src, AppendReply(n.term, False, 0, conflict, m.seq))
 
 
-def _store(n: Node, m: AppendEntries) -> None:
-    """Remove what conflicts, append what is missing, start the write and wait for it."""
+def _store(n: Node, m: AppendEntries) -> bool:
+    """Remove what conflicts, append what is missing, start the write and wait for it; whether there was anything."""
     log = n.log
     entries = m.entries
     at = m.prev_log_index
@@ -105,7 +104,7 @@ def _store(n: Node, m: AppendEntries) -> None:
             entries = entries[skip:]
             break
     else:
-        return
+        return False
     reverted = len(log.configs) < configs
     for entry in entries:
         log.append(entry)
@@ -119,3 +118,4 @@ def _store(n: Node, m: AppendEntries) -> None:
         n.refresh_config("adopted")
     if cut_from and cut_from <= n.commit:
         n.note("violation", {"what": "a committed entry was removed", "from": cut_from, "commit": n.commit})
+    return True

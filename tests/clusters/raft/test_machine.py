@@ -1,0 +1,80 @@
+"""The client state machine: lists, registers, locks."""
+
+import pytest
+
+from clusters.protocols.client_api import Acquire, Append, Cas, Get, Put, Release, Renew
+from clusters.protocols.raft.machine import Machine, Refusal
+from harness.core.clock import MS
+
+
+def run(machine, *commands, now=0):
+    start = getattr(machine, "n", 0)
+    return [machine.apply(start + i, command, now) for i, command in enumerate(commands, start=1)]
+
+
+def test_an_appended_list_is_read_as_a_list_and_does_not_change_afterwards():
+    machine = Machine()
+    assert run(machine, Append("k", 1), Append("k", 2)) == [1, 2]
+    seen = machine.read("k")
+    machine.apply(3, Append("k", 3), 0)
+    assert seen == [1, 2]
+
+
+def test_registers_hold_the_last_value():
+    machine = Machine()
+    run(machine, Put("k", 1), Put("k", "x"))
+    assert (machine.read("k"), machine.read("other")) == ("x", None)
+
+
+def test_append_to_a_register_changes_nothing():
+    machine = Machine()
+    assert run(machine, Put("k", 1), Append("k", 2)) == [None, Refusal("not a list")]
+    assert machine.read("k") == 1
+
+
+@pytest.mark.parametrize(("held", "old", "done"), [(1, 1, True), (1, 2, False), (None, None, True), (1, True, False)])
+def test_cas_compares_json_values(held, old, done):
+    machine = Machine()
+    assert run(machine, Put("k", held), Cas("k", old, 9))[1] is done
+    assert machine.read("k") == (9 if done else held)
+
+
+def test_a_value_given_to_the_machine_is_never_changed_by_it():
+    value = [1]
+    machine = Machine()
+    run(machine, Put("k", value), Append("k", 2), Cas("k", [1, 2], value), Append("k", 3))
+    assert value == [1]
+
+
+def test_get_is_a_command_too():
+    assert run(Machine(), Append("k", 1), Get("k"))[1] == [1]
+
+
+def test_a_lock_excludes_and_its_tokens_rise():
+    machine = Machine()
+    answers = run(
+        machine, Acquire("l", "a", 100), Acquire("l", "b", 100), Release("l", "b"), Release("l", "a"), Acquire("l", "b", 1)
+    )
+    assert answers == [1, Refusal("held"), Refusal("not held"), 1, 5]
+
+
+def test_the_holder_may_take_its_lock_again_with_a_new_token():
+    assert run(Machine(), Acquire("l", "a", 100), Acquire("l", "a", 100), Renew("l", "a", 100)) == [1, 2, 2]
+
+
+def test_only_an_entry_ends_a_lock_and_only_the_one_it_was_meant_for():
+    machine = Machine((11, 10))
+    machine.apply(1, Acquire("l", "a", 100), 0)
+    assert machine.expired("l", 110 * MS - 1) is None
+    expire = machine.expired("l", 110 * MS)
+    machine.apply(2, Renew("l", "a", 100), 5)
+    machine.apply(3, expire, 0)
+    assert machine.apply(4, Acquire("l", "b", 1), 0) == Refusal("held")
+    machine.apply(5, machine.expired("l", 10**12), 0)
+    assert machine.apply(6, Acquire("l", "b", 1), 0) == 6
+
+
+def test_time_never_changes_the_replicated_state():
+    early, late = Machine(), Machine()
+    commands = [Acquire("l", "a", 1), Acquire("l", "b", 1), Renew("l", "a", 1)]
+    assert run(early, *commands, now=0) == run(late, *commands, now=10**15)
