@@ -74,7 +74,7 @@ NEWS_WINDOW = 1 << 20
 """News are handed to a connection while it has less than this many unsent bytes."""
 
 TERM_LIMIT_S = 5.0
-"""How long a process may take to obey SIGTERM."""
+"""How long a process may take to obey SIGTERM, unless ``--term-limit`` says otherwise."""
 SIGNAL_LIMIT_S = 2.0
 """How long SIGKILL, SIGSTOP and SIGCONT may take to show."""
 TOOL_LIMIT_S = 5.0
@@ -245,12 +245,15 @@ def clean_state(raw: Any) -> dict[str, Any]:
     if unknown:
         raise Refused(f"unknown in want: {', '.join(sorted(unknown))[:200]}")
     down = raw.get("down")
-    if down not in {None, "SIGKILL", "SIGTERM"}:
+    if down is not None and (not isinstance(down, str) or down not in {"SIGKILL", "SIGTERM"}):
         raise Refused(f"down must be SIGKILL, SIGTERM or null, not {down!r:.80}")
     if not isinstance(raw.get("frozen", False), bool):
         raise Refused("frozen must be true or false")
     links = []
-    for link in raw.get("links") or []:
+    given_links = raw.get("links") or []
+    if not isinstance(given_links, list):
+        raise Refused("links must be a list")
+    for link in given_links:
         link = _mapping(link, "a link")  # noqa: PLW2901 - the same thing, checked
         links.append({
             "src": _text(link, "src"),
@@ -1411,12 +1414,12 @@ class Part:
 class HostKeeper:
     """Brings the host into a desired state and says what it found. Used by one thread at a time."""
 
-    def __init__(self, rules: Rules, probes: Probes, clock: FakeClock, node: Node, processes: Processes) -> None:
+    def __init__(self, rules: Rules, probes: Probes, clock: FakeClock, node: Node, *, term_limit_s: float) -> None:
         self._rules = rules
         self._probes = probes
         self._clock = clock
         self._node = node
-        self._processes = processes
+        self._term_limit_s = term_limit_s
 
     def converge(self, want: Mapping[str, Any], *, verify: bool = True) -> dict[str, Any]:
         """Evidence: span, confirmed, why, parts. ``want`` is clean (``clean_state``)."""
@@ -1481,7 +1484,7 @@ class HostKeeper:
     def _signal(self, part: Part, step: str) -> None:
         names = self._node.names()
         if step in {"SIGKILL", "SIGTERM"}:
-            limit = SIGNAL_LIMIT_S if step == "SIGKILL" else TERM_LIMIT_S
+            limit = SIGNAL_LIMIT_S if step == "SIGKILL" else self._term_limit_s
             child = self._node.child
             gone = self._node.end(getattr(signal, step), limit)
             code = None if child is None else child.code
@@ -1674,7 +1677,9 @@ class Lane:
 class Server:
     """Listens, reads requests, hands them to lanes, sends answers and news; everything of the host hangs on it."""
 
-    def __init__(self, path: str, run: str, *, dead_man_ns: int, probe_port: int, tool: str) -> None:
+    def __init__(
+        self, path: str, run: str, *, dead_man_ns: int, probe_port: int, tool: str, term_limit_s: float
+    ) -> None:
         self.run = run
         self._path = path
         self._epoch = os.urandom(8).hex()
@@ -1693,7 +1698,7 @@ class Server:
         self.tails = Tails(self.news)
         self.canary = Canary(self.news)
         self.node = Node(self.processes, self.clock, self.news, self.tails, self._state_path)
-        self.keeper = HostKeeper(self.rules, self.probes, self.clock, self.node, self.processes)
+        self.keeper = HostKeeper(self.rules, self.probes, self.clock, self.node, term_limit_s=term_limit_s)
         self.dead_man = DeadMan()
         self._dead_man_ns = dead_man_ns
         self._selector = selectors.DefaultSelector()
@@ -2249,6 +2254,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serving.add_argument("--run", required=True)
     serving.add_argument("--dead-man", type=float, default=0.0, metavar="SECONDS", help="heal after so much silence")
     serving.add_argument("--probe-port", type=int, default=PROBE_PORT)
+    serving.add_argument("--term-limit", type=float, default=TERM_LIMIT_S, metavar="SECONDS", help="to obey SIGTERM")
     serving.add_argument("--iptables", choices=("auto", "nft", "legacy"), default="auto")
     relaying = verbs.add_parser("relay", help="stdin/stdout to the agent's socket")
     relaying.add_argument("--wait", type=float, default=10.0, metavar="SECONDS")
@@ -2270,6 +2276,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         dead_man_ns=int(given.dead_man * SECOND),
         probe_port=given.probe_port,
         tool=given.iptables,
+        term_limit_s=given.term_limit,
     ).serve()
     return 0
 

@@ -28,7 +28,7 @@ from harness.core.protocols import Evidence, Host
 
 LIMIT_S = 20.0
 """Longest time for one transaction."""
-ROUND_LIMITS_S = (0.2, 0.5, 1.0)
+ROUND_LIMITS_S = (0.2, 0.3, 0.5)
 """How long each round of probes waits for arrivals that are missing."""
 CLIENT = "client"
 

@@ -46,6 +46,8 @@ HEARTBEAT_S = 1.0
 CLOCK_SAMPLES = 16
 DRIFT_PPM = 200
 """Two machines' monotonic clocks drift apart by at most so much; old clock samples are widened by it."""
+BYE_LIMIT_S = 1.0
+"""How long ``close`` waits for the agent: one that is gone needs no goodbye."""
 ACK_EVERY = 64
 """News are acknowledged after so many, and with every heartbeat."""
 
@@ -220,6 +222,7 @@ class AgentHost:
         self._acked_news = 0
         self._offset = Offset()
         self._closed = threading.Event()
+        self._beat_now = threading.Event()
         self._lost: ClusterError | None = None
         self._greeting: Mapping[str, Any] = {}
         self._capabilities: Mapping[str, str] | None = None
@@ -244,6 +247,7 @@ class AgentHost:
             "prepare", start=msgspec.to_builtins(start), peers=known, name=self.name, dead_man_ns=dead_man_ns
         )
         self.client_address = said["client"]
+        self._beat_now.set()
 
     def start_node(self) -> None:
         """See ``Host``. Raises ClusterError if it runs already or cannot be started."""
@@ -329,8 +333,9 @@ class AgentHost:
         """See ``Host``. The dead man's switch is disarmed and our chain is taken out; nobody is told ``lost``."""
         if self._lost is None and not self._closed.is_set():
             with contextlib.suppress(ClusterError):
-                self._call("bye", limit_s=3.0)
+                self._call("bye", limit_s=BYE_LIMIT_S)
         self._closed.set()
+        self._beat_now.set()
         stream = self._stream
         if stream is not None:
             stream.close()
@@ -595,7 +600,9 @@ class AgentHost:
     def _beat(self) -> None:
         """Keep the dead man's switch open, the clock bounds fresh and the agent's memory of news short."""
         last: Future[Any] | None = None
-        while not self._closed.wait(self._heartbeat_s) and self._lost is None:
+        while not self._closed.is_set() and self._lost is None:
+            self._beat_now.wait(self._heartbeat_s)
+            self._beat_now.clear()
             if last is not None and not last.done():
                 continue
             try:

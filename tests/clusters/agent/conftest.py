@@ -1,0 +1,201 @@
+"""Agents in network namespaces: n1 … n5 at 198.18.77.11 …, the test itself (``client``) at 198.18.77.1."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from clusters.agent.link import AgentHost, ProcessStream, SocketStream, Stream
+from harness.core.protocols import Command, HostNews, NodeStart
+
+ROOT = Path(__file__).resolve().parents[3]
+AGENT = ROOT / "clusters" / "agent" / "agent.py"
+NET = "198.18.77"
+CLIENT = f"{NET}.1"
+
+NODE = r"""
+import os, signal, socket, sys, threading, time
+directory, incarnation = sys.argv[1], int(sys.argv[2])
+if "deaf" in sys.argv: signal.signal(signal.SIGTERM, signal.SIG_IGN)
+trace = open(directory + "/trace.log", "ab", buffering=0)
+path = directory + "/clock.sock"
+if os.path.exists(path): os.unlink(path)
+listener = socket.socket(socket.AF_UNIX); listener.bind(path); listener.listen(8)
+def tell():
+    while True:
+        connection, _ = listener.accept()
+        connection.sendall(b'{"mono_ns":%d,"wall_ns":%d}\n' % (time.monotonic_ns(), time.time_ns())); connection.close()
+threading.Thread(target=tell, daemon=True).start()
+pause, n = threading.Event(), 0
+while True:
+    n += 1
+    trace.write(b"%d %d %d\n" % (incarnation, n, time.monotonic_ns()))
+    pause.wait(0.01)
+"""
+
+
+def wait_until(condition: Callable[[], object], limit_s: float = 5.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, "did not come true in time"
+        time.sleep(0.005)
+
+
+class Box:
+    """One agent, in a network namespace or not, and our link to it."""
+
+    AGENT = str(AGENT)
+    wait_until = staticmethod(wait_until)
+
+    def __init__(self, name: str, directory: Path, *, address: str = "127.0.0.1", namespace: str | None = None) -> None:
+        self.name, self.directory, self.address, self.namespace = name, directory, address, namespace
+        directory.mkdir(parents=True, exist_ok=True)
+        self.socket = str(directory / "agent.sock")
+        self.news: list[HostNews] = []
+        self.host: AgentHost | None = None
+        self.agent: subprocess.Popen[bytes] | None = None
+        self.relays: list[ProcessStream] = []
+
+    def command(self, *argv: str) -> list[str]:
+        return (["ip", "netns", "exec", self.namespace] if self.namespace else []) + list(argv)
+
+    def serve(self, *more: str) -> None:
+        argv = self.command(sys.executable, "-S", str(AGENT), "serve", "--socket", self.socket, "--run", "test", *more)
+        self.agent = subprocess.Popen(argv)
+
+    def relay(self) -> Stream:
+        stream = ProcessStream([sys.executable, "-S", str(AGENT), "relay", "--socket", self.socket])
+        self.relays.append(stream)
+        return stream
+
+    def direct(self) -> Stream:
+        import socket
+
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(self.socket)
+        except OSError:
+            connection.close()
+            raise
+        return SocketStream(connection)
+
+    def meet(self, connect: Callable[[], Stream] | None = None, **more: object) -> AgentHost:
+        self.host = AgentHost(
+            self.name,
+            self.address,
+            connect or self.direct,
+            origin_ns=time.monotonic_ns(),
+            news=self.news.append,
+            **more,
+        )
+        return self.host
+
+    def start(self, *more: str, faketime: bool = False) -> NodeStart:
+        return NodeStart(
+            command=Command(argv=(sys.executable, "-S", "-c", NODE, str(self.directory), "{incarnation}", *more)),
+            trace_path=str(self.directory / "trace.log"),
+            log_path=str(self.directory / "node.log"),
+            data_dir=str(self.directory / "data"),
+            clock_socket=str(self.directory / "clock.sock"),
+            faketime=faketime,
+        )
+
+    def kinds(self, kind: str) -> list[HostNews]:
+        return [news for news in list(self.news) if news.kind == kind]
+
+    def traced(self) -> list[tuple[int, int]]:
+        lines = [line for news in self.kinds("trace") for line in news.data["lines"]]
+        return [(int(line.split()[0]), int(line.split()[1])) for line in lines]
+
+    def end(self) -> None:
+        if self.host is not None:
+            self.host.close()
+        if self.agent is not None:
+            self.agent.terminate()
+            try:
+                self.agent.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self.agent.kill()
+                self.agent.wait()
+        for relay in self.relays:
+            relay.close()
+        for news in self.kinds("started"):  # of agents that were killed
+            with contextlib.suppress(OSError):
+                os.killpg(news.data["pid"], signal.SIGKILL)
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Box]:
+    one = Box("n1", tmp_path / "n1")
+    one.serve("--probe-port", "0", "--term-limit", "0.7")
+    yield one
+    one.end()
+
+
+def batch(*lines: str, inside: str | None = None) -> None:
+    where = [] if inside is None else ["-n", inside]
+    subprocess.run(["ip", *where, "-batch", "-"], input="\n".join(lines) + "\n", text=True, check=True)
+
+
+@pytest.fixture(scope="session")
+def namespaces() -> Iterator[dict[str, str]]:
+    """Five namespaces around a switch: node → namespace."""
+    if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("iptables") is None:
+        pytest.skip("needs root, ip and iptables")
+    prefix = f"dt{os.getpid() % 100000}"
+    switch = f"{prefix}s"
+    names = {f"n{index}": f"{prefix}n{index}" for index in range(1, 6)}
+    try:
+        batch(f"netns add {switch}", *(f"netns add {space}" for space in names.values()))
+        batch("link add name bridge0 type bridge", inside=switch)
+        lines = [f"link add {prefix}c type veth peer name c netns {switch}"]
+        lines += [f"address add {CLIENT}/24 dev {prefix}c", f"link set {prefix}c up"]
+        lines += [f"link add {prefix}{node} type veth peer name {node} netns {switch}" for node in names]
+        lines += [f"link set {prefix}{node} netns {space} name eth0" for node, space in names.items()]
+        batch(*lines)
+        inside = ["link set bridge0 up", "link set c master bridge0", "link set c up"]
+        inside += [f"link set {node} master bridge0" for node in names] + [f"link set {node} up" for node in names]
+        batch(*inside, inside=switch)
+        for index, space in enumerate(names.values(), start=11):
+            own = ["link set lo up", f"address add {NET}.{index}/24 dev eth0", "link set eth0 up"]
+            own += [f"route add default via {CLIENT}"]
+            batch(*own, inside=space)
+        yield names
+    finally:
+        subprocess.run(["ip", "link", "del", f"{prefix}c"], check=False, stderr=subprocess.DEVNULL)
+        for space in [switch, *names.values()]:
+            subprocess.run(["ip", "netns", "del", space], check=False, stderr=subprocess.DEVNULL)
+
+
+@pytest.fixture(scope="module", params=["auto"])
+def five(namespaces: dict[str, str], tmp_path_factory: pytest.TempPathFactory, request) -> Iterator[dict[str, Box]]:
+    """Five hosts, prepared, nodes not started."""
+    directory = tmp_path_factory.mktemp("hosts")
+    boxes = {
+        node: Box(node, directory / node, address=f"{NET}.{index}", namespace=namespaces[node])
+        for index, node in enumerate(namespaces, start=11)
+    }
+    try:
+        for box in boxes.values():
+            box.serve("--iptables", request.param)
+        peers = {name: box.address for name, box in boxes.items()}
+        for box in boxes.values():
+            box.meet()
+            box.host.prepare(box.start(faketime=True), peers, dead_man_ns=0)
+        yield boxes
+    finally:
+        closing = [threading.Thread(target=box.end) for box in boxes.values()]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join()

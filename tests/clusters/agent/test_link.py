@@ -1,0 +1,465 @@
+"""An agent without namespaces and our link to it: processes, clocks, files, wrong input, broken connections."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from clusters.agent import agent
+from clusters.agent.confirm import converge_all
+from harness.core.clock import MS, SECOND
+from harness.core.errors import ClusterError
+from harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState, Strobe
+from harness.core.protocols import Command, Host, Yes
+
+
+@pytest.fixture
+def host(box):
+    box.meet()
+    box.host.prepare(box.start(), {"n2": "198.18.0.2"}, dead_man_ns=0)
+    return box.host
+
+
+@pytest.fixture
+def running(box, host):
+    host.start_node()
+    box.wait_until(box.traced)
+    return host
+
+
+def state_of(pid: int) -> str | None:
+    stat = agent.process_stat(pid)
+    return None if stat is None else stat[0]
+
+
+def pid_of(box) -> int:
+    return int(box.kinds("started")[-1].data["pid"])
+
+
+def test_a_link_is_a_host(host):
+    checked: Host = host
+    assert checked.name == "n1"
+    assert isinstance(host.capabilities()["signals"], Yes)
+
+
+def test_a_node_starts_says_what_it_does_and_ends(box, running):
+    running.stop_node()
+    box.wait_until(lambda: box.kinds("exited"))
+    started, exited = box.kinds("started")[0], box.kinds("exited")[0]
+    assert (started.data["incarnation"], started.data["asked"]) == (1, True)
+    assert (exited.data["code"], exited.data["asked"], exited.data["incarnation"]) == (-signal.SIGTERM, True, 1)
+    assert started.span.hi <= exited.span.lo <= exited.span.hi
+    assert 0 <= started.span.lo <= time.monotonic_ns()
+    lines = box.traced()
+    assert lines == [(1, n) for n in range(1, len(lines) + 1)]
+    assert box.news.index(box.kinds("trace")[-1]) < box.news.index(exited)
+    assert box.kinds("noise")[-1].data["kind"] == "summary"
+    assert running.converge(HEALTHY).confirmed
+    assert len(box.kinds("started")) == 1, "a node that was told to end for good is not started by converging"
+
+
+def test_a_node_cannot_be_started_twice_nor_before_it_is_known(box):
+    box.meet()
+    with pytest.raises(ClusterError, match="prepare"):
+        box.host.start_node()
+    box.host.prepare(box.start(), {}, dead_man_ns=0)
+    box.host.start_node()
+    with pytest.raises(ClusterError, match="already"):
+        box.host.start_node()
+
+
+def test_a_node_that_cannot_be_started_is_an_error_and_not_an_incarnation(box):
+    box.meet()
+    start = box.start()
+    command = Command(argv=("/nowhere/node", "{incarnation}"))
+    box.host.prepare(
+        type(start)(**{**{f: getattr(start, f) for f in start.__struct_fields__}, "command": command}),
+        {},
+        dead_man_ns=0,
+    )
+    with pytest.raises(ClusterError, match="start_node"):
+        box.host.start_node()
+    box.host.prepare(start, {}, dead_man_ns=0)
+    box.host.start_node()
+    box.wait_until(lambda: box.kinds("started"))
+    assert box.kinds("started")[0].data["incarnation"] == 1
+
+
+def test_an_exit_that_nobody_asked_for_is_told_and_not_mended_by_itself(box, running):
+    os.kill(pid_of(box), signal.SIGKILL)
+    box.wait_until(lambda: box.kinds("exited"))
+    assert box.kinds("exited")[0].data["asked"] is False
+    assert len(box.kinds("started")) == 1
+    evidence = running.converge(HEALTHY)
+    assert evidence.confirmed
+    assert evidence.detail["start"]["incarnation"] == 2
+
+
+@pytest.mark.parametrize("word", ["SIGKILL", "SIGTERM"])
+def test_a_kill_is_confirmed_by_the_exit_and_healed_by_a_new_incarnation(box, running, word):
+    pid = pid_of(box)
+    evidence = running.converge(HostState(down=word))
+    assert evidence.confirmed
+    assert evidence.detail[word]["code"] == -getattr(signal, word)
+    assert evidence.detail[word]["pid"] == pid
+    assert state_of(pid) is None
+    assert running.converge(HostState(down=word)).confirmed, "converging is idempotent"
+    healed = running.converge(HEALTHY)
+    assert healed.confirmed
+    assert evidence.span.hi <= healed.span.lo
+    box.wait_until(lambda: (2, 1) in box.traced())
+
+
+def test_a_process_that_ignores_sigterm_is_not_confirmed_down(box, host):
+    host.prepare(box.start("deaf"), {}, dead_man_ns=0)
+    host.start_node()
+    box.wait_until(box.traced)
+    evidence = host.converge(HostState(down="SIGTERM"))
+    assert not evidence.confirmed
+    assert "did not end" in evidence.why
+    assert state_of(pid_of(box)) in {"S", "R"}
+    assert host.converge(HostState(down="SIGKILL")).confirmed
+    assert host.converge(HEALTHY).confirmed
+    host.stop_node()
+    assert box.host.converge(HEALTHY).confirmed
+
+
+def test_a_stopped_process_is_stopped_thawed_and_killed(box, running):
+    pid = pid_of(box)
+    evidence = running.converge(HostState(frozen=True))
+    assert evidence.confirmed
+    assert set(evidence.detail["SIGSTOP"]["states"]) == {"T"}
+    assert state_of(pid) == "T"
+    assert running.converge(HostState(frozen=True)).confirmed
+    assert running.converge(HEALTHY).confirmed
+    assert state_of(pid) in {"S", "R"}
+    assert running.converge(HostState(frozen=True)).confirmed
+    assert running.converge(HostState(down="SIGTERM", frozen=True)).confirmed, "a stopped process is woken to obey"
+    assert state_of(pid) is None
+    assert running.converge(HostState(frozen=True)).confirmed, "started, then stopped"
+    assert state_of(pid_of(box)) == "T"
+
+
+def test_what_is_not_available_is_unconfirmed_and_says_why(running):
+    for state, why in [
+        (HostState(disk=DiskTrouble(kind="full")), "disk: not available"),
+        (HostState(cpu_percent=5), "cpu_percent: not available"),
+        (HostState(clock=ClockSkew(offset_ns=1)), "without libfaketime"),
+        (HostState(cuts=("n9",)), "not a known peer"),
+    ]:
+        evidence = running.converge(state)
+        assert not evidence.confirmed
+        assert why in evidence.why
+    assert running.converge(HEALTHY).confirmed
+
+
+needs_faketime = pytest.mark.skipif(agent.find_faketime() is None, reason="libfaketime is not installed")
+
+
+@pytest.fixture
+def faked(box, host):
+    host.prepare(box.start(faketime=True), {}, dead_man_ns=0)
+    host.start_node()
+    box.wait_until(box.traced)
+    return host
+
+
+@needs_faketime
+@pytest.mark.parametrize("offset", [3600 * SECOND, -3600 * SECOND, 250 * MS])
+def test_a_skew_is_measured_from_inside_the_process(faked, offset):
+    evidence = faked.converge(HostState(clock=ClockSkew(offset_ns=offset)))
+    assert evidence.confirmed, evidence.why
+    assert abs(evidence.detail["clock"]["skew_ns"] - offset) < 2 * MS
+    healed = faked.converge(HEALTHY)
+    assert healed.confirmed
+    assert abs(healed.detail["clock"]["skew_ns"]) < 2 * MS
+
+
+@needs_faketime
+def test_a_rate_drifts_and_is_over_when_it_is_healed(faked):
+    skew = ClockSkew(rate_ppm=100_000)
+    first = faked.converge(HostState(clock=skew))
+    time.sleep(0.3)
+    second = faked.converge(HostState(clock=skew))
+    drift = second.detail["clock"]["skew_ns"] - first.detail["clock"]["skew_ns"]
+    assert first.confirmed
+    assert second.confirmed
+    assert 25 * MS < drift < 80 * MS
+    assert faked.converge(HEALTHY).confirmed
+    time.sleep(0.1)
+    assert faked.converge(HostState(clock=ClockSkew(offset_ns=SECOND))).confirmed
+
+
+@needs_faketime
+def test_a_strobe_is_seen_high_and_low(faked):
+    state = HostState(clock=ClockSkew(offset_ns=SECOND, strobe=Strobe(amplitude_ns=SECOND, period_ns=20 * MS)))
+    evidence = faked.converge(state)
+    assert evidence.confirmed, evidence.why
+    assert abs(evidence.detail["clock"]["strobe_skew_ns"] - 2 * SECOND) < 2 * MS
+    seen = set()
+    deadline = time.monotonic() + 5
+    while len(seen) < 2 and time.monotonic() < deadline:
+        seen.add(round(faked.converge(state).detail["clock"]["skew_ns"] / SECOND))
+    assert seen == {1, 2}
+    assert faked.converge(HEALTHY).confirmed
+
+
+@needs_faketime
+def test_a_skew_that_cannot_be_measured_is_not_confirmed(faked):
+    skew = ClockSkew(offset_ns=SECOND)
+    assert "frozen" in faked.converge(HostState(frozen=True, clock=skew)).why
+    assert "no process runs" in faked.converge(HostState(down="SIGKILL", clock=skew)).why
+    started = faked.converge(HostState(clock=skew))
+    assert started.confirmed, started.why
+    assert abs(started.detail["clock"]["skew_ns"] - SECOND) < 2 * MS
+
+
+def test_commands_and_files_are_bounded(host, tmp_path):
+    assert host.run(["sh", "-c", "echo out; echo err >&2; exit 3"], timeout_ns=SECOND) == (3, b"out\n", b"err\n")
+    assert host.run(["/nowhere/tool"], timeout_ns=SECOND)[0] == 127
+    assert host.run(["sleep", "60"], timeout_ns=100 * MS)[0] == 124
+    code, out, _ = host.run(["sh", "-c", "head -c 3000000 /dev/zero"], timeout_ns=5 * SECOND)
+    assert (code, len(out)) == (0, 1 << 20)
+    assert host.run(["sh", "-c", "sleep 5 & echo left"], timeout_ns=4 * SECOND)[1] == b"left\n"
+    path = str(tmp_path / "new" / "file")
+    content = bytes(range(256)) * 6000
+    host.write_file(path, content)
+    assert host.read_file(path) == content
+    host.write_file(path, b"")
+    assert host.read_file(path) == b""
+    assert [entry.name for entry in (tmp_path / "new").iterdir()] == ["file"]
+    with pytest.raises(ClusterError, match="read_file"):
+        host.read_file(str(tmp_path / "absent"))
+
+
+def raw(box) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(5)
+    connection.connect(box.socket)
+    return connection
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\xff\xfe\x00",
+        b"[]",
+        b"{}",
+        b'{"id": true, "do": "now"}',
+        b'{"id": -1, "do": "now"}',
+        b'{"id": 1, "do": 7}',
+        b'{"id": 1, "do": "format"}',
+        b'{"id": 1, "do": "hello", "session": 3}',
+        b'{"id": 1, "do": "converge"}',
+        b'{"id": 1, "do": "converge", "want": {"cuts": 3}}',
+        b'{"id": 1, "do": "converge", "want": {"down": "SIGUSR1"}}',
+        b'{"id": 1, "do": "converge", "want": {"clock": {"offset_ns": 1e400}}}',
+        b'{"id": 1, "do": "converge", "want": {"cuts": ["n2; reboot"]}}',
+        b'{"id": 1, "do": "prepare", "name": "n1", "peers": {"n2": 5}, "start": {}}',
+        b'{"id": 1, "do": "run", "argv": [], "timeout_ns": 5000000}',
+        b'{"id": 1, "do": "run", "argv": ["true"], "timeout_ns": -1}',
+        b'{"id": 1, "do": "run", "argv": ["a\\u0000b"], "timeout_ns": 5000000}',
+        b'{"id": 1, "do": "write_file", "path": "/nowhere/x", "token": "../../x", "data": "", "last": true}',
+        b'{"id": 1, "do": "write_file", "path": "/proc/x/y", "token": "1", "data": "not base64", "last": true}',
+        b'{"id": 1, "do": "read_file", "path": "/proc/self/mem"}',
+        b'{"id": 1, "do": "probe_links", "nonce": 1, "expect": [1]}',
+        b'{"id": 1, "do": "reset_flows", "peers": ["nobody"]}',
+        b'{"id": 1, "do": "start_node"}',
+        b'{"id": 1, "do": ' + b"[" * 200_000,
+    ],
+)
+def test_wrong_input_is_answered_and_harmless(box, line):
+    box.wait_until(lambda: Path(box.socket).exists())
+    with raw(box) as connection:
+        file = connection.makefile("rb")
+        connection.sendall(line + b"\n")
+        said = json.loads(file.readline())
+        assert "error" in said or said["ok"].get("confirmed") is False, said
+        connection.sendall(b'{"id": 5, "do": "now"}\n')
+        assert json.loads(file.readline())["id"] == 5
+
+
+def test_an_endless_line_ends_the_connection_only(box):
+    box.wait_until(lambda: Path(box.socket).exists())
+    with raw(box) as connection, contextlib.suppress(OSError):
+        for _ in range(64):
+            connection.sendall(b"x" * (1 << 20))
+        assert connection.recv(1) == b""
+    box.meet()
+
+
+def test_noise_on_the_socket_does_not_disturb_a_session(box, running):
+    for size in (1, 7, 100):
+        with raw(box) as connection:
+            connection.sendall(os.urandom(size) + b"\n" + os.urandom(size))
+    assert running.converge(HostState(frozen=True)).confirmed
+    assert running.converge(HEALTHY).confirmed
+
+
+def test_a_killed_relay_loses_no_news_and_repeats_none(box):
+    box.meet(box.relay)
+    box.host.prepare(box.start(), {}, dead_man_ns=0)
+    box.host.start_node()
+    box.wait_until(lambda: len(box.traced()) > 10)
+    for _ in range(3):
+        before = len(box.traced())
+        os.kill(box.relays[-1].pid, signal.SIGKILL)
+        box.wait_until(lambda before=before: len(box.traced()) > before + 20)
+    box.host.stop_node()
+    lines = box.traced()
+    assert lines == [(1, n) for n in range(1, len(lines) + 1)]
+    assert len(box.relays) == 4
+    assert not box.kinds("lost")
+
+
+def test_a_request_in_flight_while_the_relay_dies_is_done_once(box):
+    box.meet(box.relay)
+    box.host.prepare(box.start(), {}, dead_man_ns=0)
+    marks = box.directory / "marks"
+    done = []
+    asking = threading.Thread(
+        target=lambda: done.append(
+            box.host.run(["sh", "-c", f"sleep 0.3; echo once >> {marks}; echo said"], timeout_ns=5 * SECOND)
+        )
+    )
+    asking.start()
+    time.sleep(0.1)
+    os.kill(box.relays[-1].pid, signal.SIGKILL)
+    asking.join(timeout=10)
+    assert done == [(0, b"said\n", b"")]
+    assert marks.read_text() == "once\n"
+
+
+def test_a_killed_agent_is_lost_and_said_once(box):
+    box.meet(give_up_s=0.3)
+    box.host.prepare(box.start(), {}, dead_man_ns=0)
+    box.host.start_node()
+    box.wait_until(box.traced)
+    box.agent.kill()
+    box.wait_until(lambda: box.kinds("lost"))
+    with pytest.raises(ClusterError, match="lost"):
+        box.host.converge(HEALTHY)
+    evidence = converge_all({"n1": box.host}, {"n1": HostState(frozen=True)})
+    assert not evidence["n1"].confirmed
+    assert "lost" in evidence["n1"].why
+    assert len(box.kinds("lost")) == 1
+
+
+def test_an_agent_that_was_replaced_is_lost_and_the_new_one_heals_what_it_finds(box):
+    box.meet(give_up_s=5)
+    box.host.prepare(box.start(), {}, dead_man_ns=0)
+    box.host.start_node()
+    box.wait_until(box.traced)
+    pid = pid_of(box)
+    assert box.host.converge(HostState(frozen=True)).confirmed
+    box.agent.kill()
+    box.agent.wait()
+    assert state_of(pid) == "T"
+    box.serve("--probe-port", "0")
+    box.wait_until(lambda: box.kinds("lost"), 10)
+    assert "replaced" in box.kinds("lost")[0].data["why"]
+    assert state_of(pid) in {"S", "R"}
+    assert box.meet().agent["found"]["node"]["pid"] == pid
+
+
+def heal(box, *more: str) -> tuple[int, dict]:
+    argv = [sys.executable, "-S", box.AGENT, "heal", "--socket", box.socket, "--run", "test", *more]
+    done = subprocess.run(argv, capture_output=True, timeout=30, check=False)
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_heal_works_through_a_living_agent_and_without_one(box, running):
+    pid = pid_of(box)
+    assert running.converge(HostState(frozen=True)).confirmed
+    assert heal(box)[0] == 0
+    assert state_of(pid) in {"S", "R"}
+    assert running.converge(HostState(frozen=True)).confirmed
+    box.agent.kill()
+    box.agent.wait()
+    code, said = heal(box)
+    assert (code, said["node"]["done"]) == (0, "thawed")
+    assert state_of(pid) in {"S", "R"}
+    assert heal(box, "--stop")[1]["node"]["done"] == "killed"
+    box.wait_until(lambda: state_of(pid) in {None, "Z"})
+
+
+def test_silence_of_the_harness_heals_the_host_and_is_news(box):
+    box.meet(give_up_s=5)
+    box.host.prepare(box.start(), {}, dead_man_ns=400 * MS)
+    box.host.start_node()
+    box.wait_until(box.traced)
+    assert box.host.converge(HostState(frozen=True)).confirmed
+    time.sleep(0.8)
+    assert state_of(pid_of(box)) == "T", "heartbeats keep the switch open"
+    session = box.host._session
+    box.host._closed.set()  # as if the harness had been killed: no bye
+    box.host._stream.close()
+    box.wait_until(lambda: state_of(pid_of(box)) in {"S", "R"}, 3)
+    with raw(box) as connection:
+        connection.sendall(json.dumps({"id": 0, "do": "hello", "session": session, "after": 0}).encode() + b"\n")
+        said = [json.loads(line) for line in _lines(connection, lambda line: b"dead-man" in line)]
+    news = next(line for line in said if line.get("data", {}).get("kind") == "dead-man")
+    assert news["data"]["detail"]["confirmed"]
+    assert news["data"]["value_ns"] >= 400 * MS
+
+
+def _lines(connection: socket.socket, last) -> list[bytes]:
+    out = []
+    for line in connection.makefile("rb"):
+        out.append(line)
+        if last(line):
+            break
+    return out
+
+
+def test_a_harness_that_says_goodbye_is_not_missed(box):
+    box.meet()
+    box.host.prepare(box.start(), {}, dead_man_ns=200 * MS)
+    box.host.start_node()
+    box.wait_until(box.traced)
+    assert box.host.converge(HostState(frozen=True)).confirmed
+    box.host.close()
+    time.sleep(0.6)
+    assert state_of(pid_of(box)) == "T"
+
+
+def test_two_agents_do_not_share_a_socket(box):
+    box.meet()
+    argv = [sys.executable, "-S", box.AGENT, "serve", "--socket", box.socket, "--run", "test"]
+    done = subprocess.run(argv, capture_output=True, timeout=10, check=False)
+    assert done.returncode != 0
+    assert b"already" in done.stderr
+    assert box.host.converge(HEALTHY).confirmed
+
+
+def test_an_agent_of_another_run_is_refused(box):
+    with pytest.raises(ClusterError, match="refuses"):
+        box.meet(run="another")
+
+
+def test_an_agent_reaps_what_its_node_leaves_behind(box, host):
+    # Only a container's first process gets orphans; here it is enough that commands leave no zombie of ours.
+    for _ in range(5):
+        assert host.run(["true"], timeout_ns=SECOND)[0] == 0
+    children = subprocess.run(
+        ["ps", "--ppid", str(box.agent.pid), "-o", "stat="], capture_output=True, text=True, check=False
+    ).stdout
+    assert "Z" not in children
+
+
+def test_sigterm_ends_agent_and_node_and_leaves_nothing(box, running):
+    pid = pid_of(box)
+    box.agent.terminate()
+    assert box.agent.wait(timeout=10) == 0
+    assert state_of(pid) is None
+    assert not Path(box.socket).exists()
