@@ -236,9 +236,8 @@ def _stale(key: _Key) -> list[tuple[Value, _Append, _Read]]:
         for value in read.values:
             if read.returned < known.get(value, read.returned + 1):
                 known[value] = read.returned
-    for value in known:
-        one = key.appends.get(value)
-        if one is not None and one.status == "ok":
+    for value, one in key.appends.items():
+        if one.status == "ok" and value in known:
             known[value] = min(known[value], one.returned)
     due = sorted(
         ((seq, value) for value, seq in known.items() if value in key.appends and value not in key.again),
@@ -274,8 +273,8 @@ def _stale_findings(
         finding(
             history,
             promise,
-            f"A read of {name!r} at {read.node} lacks {value!r}, which was acknowledged, or shown by another read, before"
-            " it was asked.",
+            f"A read of {name!r} at {read.node} lacks {value!r}, which was acknowledged, or shown by another read,"
+            " before it was asked.",
             (one.invoked, *((one.returned,) if one.returned >= 0 else ()), read.invoked, read.returned),
             nodes=(read.node,),
             data={"key": name},

@@ -1,0 +1,166 @@
+"""convergence-after-heal: within the promise after everything healed, every voter follows one leader, and has committed
+all that was committed anywhere at the heal.
+
+Judged: each stretch after a fault in which no fault is left and all voters certainly form a clique, if it lasts longer
+than the promise. Sources: polls within it. A node has converged once a poll names the common leader (in the common
+term, where the promise binds them), and one tells a commit ≥ the highest that any node had told before the heal.
+Unknown, never fail: noise; a node that was not polled closely. Left out: the cold start, and commits that are not
+observable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkers.base import Base, excuses, in_force, seconds
+from checkers.facts import groups, in_group
+from checkers.recognition import Key, Recognition, recognition, step_between
+from checkers.windows import Window, disturbance, windows
+from harness.core.clock import Ns
+from harness.core.events import FaultEvent, Observed
+from harness.core.history import History
+from harness.core.plan import Plan
+from harness.core.promise import Channel, Promise
+from harness.core.verdict import Finding, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """When the voters had converged (None: not in time), and if not, why not."""
+
+    at: Ns | None
+    why: str = ""
+    nodes: tuple[str, ...] = ()
+    unseen: bool = False
+
+
+class ConvergenceAfterHeal(Base):
+    """See the module."""
+
+    name = "convergence-after-heal"
+    kind = "liveness"
+    needs: frozenset[Channel] = frozenset({"observed"})
+
+    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+        """The verdict."""
+        if (na := self.not_owed(promise) or self.not_observable(plan, "observed")) is not None:
+            return na
+        bound = promise.converge_ns
+        if bound is None:
+            return self.na("not promised: no bound for convergence")
+        noise = disturbance(history, promise)
+        begun = min((event.span.lo for event in history.of(FaultEvent) if in_force(event)), default=None)
+        healed = [
+            window
+            for window in windows(history, promise, plan)
+            if window.tier == "T1" and begun is not None and window.lo > begun and not _faults_at(history, window.lo)
+        ]
+        findings: list[Finding] = []
+        doubts: list[str] = []
+        times: list[list[object]] = []
+        judged = short = 0
+        for group in groups(history):
+            seen = recognition(history, promise, plan, group)
+            for window in healed:
+                if window.length <= bound:
+                    short += 1
+                    continue
+                outcome = converged(seen, plan, window, bound)
+                if outcome.at is not None:
+                    judged += 1
+                    times.append([outcome.at - window.lo, False])
+                    continue
+                times.append([bound, True])
+                if outcome.unseen:
+                    doubts.append(outcome.why)
+                elif noise.within(window.members, window.lo, window.lo + bound):
+                    doubts.append(f"host noise after a heal: {outcome.why}")
+                else:
+                    judged += 1
+                    findings.append(_apart(history, promise, window, outcome, seen))
+        return self.conclude(
+            history,
+            findings=findings,
+            judged=judged,
+            nothing=f"no heal was followed by {seconds(bound)} without a fault",
+            evidence={"heals": len(healed), "too_short": short, "bound_ns": bound},
+            metrics={"convergence": times},
+            doubts=doubts,
+        )
+
+
+def converged(seen: Recognition, plan: Plan, window: Window, bound: Ns) -> Outcome:
+    """Whether and when all voters followed one leader and had committed all, within the bound."""
+    until = window.lo + bound
+    due = committed_before(seen, window.lo) if "commit" in plan.observable else None
+    named: dict[Key, dict[str, Ns]] = {}
+    caught_up: dict[str, Ns] = {}
+    for row in seen.asked_within(window.lo, until):
+        key = seen.named(row)
+        if key is not None:
+            named.setdefault(key, {}).setdefault(row.node, row.span.hi)
+        if due is None or (row.commit is not None and row.commit >= (due.commit or 0)):
+            caught_up.setdefault(row.node, row.span.hi)
+    whole = [key for key, followers in named.items() if len(followers) == len(plan.voters)]
+    behind = tuple(voter for voter in plan.voters if voter not in caught_up)
+    if whole and not behind:
+        followed = min(max(named[key].values()) for key in whole)
+        return Outcome(max(followed, *caught_up.values()))
+    unseen = [voter for voter in plan.voters if not _polled(seen, voter, window.lo, until, plan)]
+    if unseen:
+        return Outcome(
+            None, f"{', '.join(unseen)} could not be polled closely after a heal", tuple(unseen), unseen=True
+        )
+    if behind and due is not None:
+        why = f"{', '.join(behind)} had not committed up to {due.commit}, which {due.node} had told before the heal"
+        return Outcome(None, why, behind)
+    best = max(named, key=lambda key: len(named[key]), default=None)
+    followers: dict[str, Ns] = {} if best is None else named[best]
+    strays = tuple(voter for voter in plan.voters if voter not in followers)
+    leader = "any leader" if best is None else f"{best[0]}, whom {', '.join(sorted(followers))} followed"
+    return Outcome(None, f"{', '.join(strays)} did not follow {leader}", strays)
+
+
+def _faults_at(history: History, t: Ns) -> bool:
+    """Whether a fault had begun by this moment, and its end had not."""
+    events = history.of(FaultEvent)
+    begun = {event.fault for event in events if in_force(event) and event.span.lo <= t}
+    ended = {event.fault for event in events if event.phase == "end" and event.span.lo <= t}
+    return bool(begun - ended)
+
+
+def committed_before(seen: Recognition, t: Ns) -> Observed | None:
+    """The poll with the highest commit that was answered before this moment."""
+    rows = [row for row in seen.rows if row.span.hi <= t and row.commit is not None]
+    return max(rows, key=lambda row: row.commit or 0, default=None)
+
+
+def _polled(seen: Recognition, voter: str, lo: Ns, hi: Ns, plan: Plan) -> bool:
+    step = step_between(plan, hi - lo)
+    at = lo
+    for row in seen.asked_within(lo, hi):
+        if row.node != voter:
+            continue
+        if row.span.lo - at > step:
+            return False
+        at = row.span.hi
+    return hi - at <= step
+
+
+def _apart(history: History, promise: Promise, window: Window, outcome: Outcome, seen: Recognition) -> Finding:
+    bound = promise.converge_ns or 0
+    last: dict[str, int] = {}
+    for row in seen.asked_within(window.lo, window.lo + bound):
+        last[row.node] = row.seq
+    heal = [event.seq for event in history.of(FaultEvent) if event.phase == "end" and event.span.lo <= window.lo][-1:]
+    wanted = [*outcome.nodes, *(node for node in last if node not in outcome.nodes)]
+    return Finding(
+        sentence=f"{seconds(bound)} after everything had healed, {outcome.why}{in_group(seen.group)}.",
+        certificate=tuple(sorted({*heal, *(last[node] for node in wanted[:6] if node in last)})),
+        nodes=outcome.nodes,
+        excused=excuses(history, promise).liveness(window.lo, window.lo + bound),
+        data={"healed_ns": window.lo},
+    )
+
+
+CHECKER = ConvergenceAfterHeal()

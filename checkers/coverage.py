@@ -1,0 +1,259 @@
+"""coverage: whether the run showed what it was meant to show. A run that never hit anything passes nothing.
+
+Asked of every run: the history is complete; an election was seen; each node told its status often enough; no node ended
+on its own (a ``halt`` that its trace explains is allowed); not too many faults of unknown outcome; and an acknowledged
+write, if the workload writes. Asked by the schedule (``plan.schedule.obligations``), each met by one fault that was
+certainly in force:
+
+* ``leader-cut-off``: a partition left the leader without two-way links to a majority; ``leader-isolated``: without any;
+* ``leader-in-majority``: a partition cut somebody off while the leader kept two-way links to a majority;
+* ``minority-cut``: a partition left some voter without two-way links to a majority while others still had them;
+* ``majority-without-leader``: a partition left a majority connected, and the leader out of it;
+* ``leader-killed``, ``follower-killed`` (kill or stop); ``leader-paused``, ``follower-paused``; ``clock-stepped``;
+  ``restarted``.
+
+Unmet: ``unknown`` with what is missing and what to do. Left out: judging the system.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from checkers.base import WRITES, Base, in_force, incomplete, votes_needed, writes_expected
+from checkers.facts import elections
+from checkers.graph import Adjacency, Timeline, cliques, timeline
+from harness.core.clock import SECOND
+from harness.core.events import FaultEvent, Invoke, NodeProcess, Observed, Return, Traced
+from harness.core.history import History
+from harness.core.plan import Plan
+from harness.core.promise import Channel, Promise
+from harness.core.verdict import Verdict
+
+OBSERVATIONS_MIN = 10
+"""Answers of each node."""
+FRESH_NS = 1 * SECOND
+"""A poll of the leader is fresh for so long."""
+INDETERMINATE_MAX_PERCENT = 25
+"""Faults of unknown outcome, of all that were not skipped."""
+
+
+class Coverage(Base):
+    """See the module."""
+
+    name = "coverage"
+    kind = "coverage"
+    needs: frozenset[Channel] = frozenset()
+
+    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+        """The verdict."""
+        if (na := self.not_owed(promise)) is not None:
+            return na
+        line = timeline(history, promise, plan)
+        shown = shown_by_faults(history, line, votes_needed(promise, len(plan.voters)))
+        missing: list[str] = []
+        if not history.complete:
+            missing.append(incomplete(history))
+        elif history.end is not None and history.end.reason not in {"complete", "first-failure"}:
+            missing.append(f"the run was cut short: {history.end.reason}")
+        missing += _observations(history, plan) + _exits(history) + _outcomes(history)
+        elected = _elections(history)
+        if not elected:
+            missing.append("no election was seen; look whether the nodes can reach each other at all")
+        acknowledged = _acknowledged_writes(history)
+        if writes_expected(plan) and not acknowledged:
+            missing.append("no write was acknowledged; look at the errors of the operations")
+        for name in plan.schedule.obligations:
+            if name not in OBLIGATIONS:
+                missing.append(f"the schedule asks for {name!r}, which is no known obligation")
+            elif not shown[name]:
+                missing.append(f"{name} never happened; {OBLIGATIONS[name]}")
+        faults = history.of(FaultEvent)
+        return self.conclude(
+            history,
+            findings=(),
+            judged=1,
+            nothing="",
+            evidence={
+                "elections": elected,
+                "acknowledged_writes": acknowledged,
+                "observations": len(history.of(Observed)),
+                "faults": dict(Counter(event.kind for event in faults if in_force(event))),
+                "skipped": sum(event.outcome == "skipped" for event in faults),
+                "shown": {name: count for name, count in shown.items() if count},
+                "obligations": list(plan.schedule.obligations),
+            },
+            doubts=missing,
+        )
+
+
+_LONGER = "give the run more time, or another seed"
+OBLIGATIONS: Mapping[str, str] = {
+    "leader-cut-off": f"{_LONGER}, or a partition whose victim is the leader",
+    "leader-isolated": f"{_LONGER}, or isolate the leader",
+    "leader-in-majority": f"{_LONGER}, or a partition whose victims are followers",
+    "minority-cut": f"{_LONGER}, or a partition into halves",
+    "majority-without-leader": f"{_LONGER}, or a partition whose victim is the leader",
+    "leader-killed": f"{_LONGER}, or kill the leader",
+    "follower-killed": f"{_LONGER}, or kill a follower",
+    "leader-paused": f"{_LONGER}, or pause the leader",
+    "follower-paused": f"{_LONGER}, or pause a follower",
+    "clock-stepped": f"{_LONGER}; `dethrone doctor` says whether clocks can be moved here",
+    "restarted": f"{_LONGER}, or a restart fault",
+}
+"""Every obligation, with what to do if it is unmet."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """One fault that was certainly in force, as the tests meet it. ``adjacency``: of a partition, once it was in force;
+    ``leader``: who led when it began, as a bit."""
+
+    event: FaultEvent
+    adjacency: Adjacency | None
+    leader: int | None
+    quorum: int
+
+
+def shown_by_faults(history: History, line: Timeline, quorum: int) -> Counter[str]:
+    """How often each obligation was met by a fault that was certainly in force."""
+    shown: Counter[str] = Counter()
+    for event in history.of(FaultEvent):
+        if event.phase == "begin" and event.outcome == "installed":
+            shown.update(name for name, met in shown_by(history, event, line, quorum).items() if met)
+    return shown
+
+
+def shown_by(history: History, event: FaultEvent, line: Timeline, quorum: int) -> dict[str, bool]:
+    """Which obligations this fault, certainly in force, meets."""
+    interval = line.at(event.span.hi)
+    adjacency = interval.adjacency if interval is not None and event.kind == "partition" else None
+    fault = _Shown(event, adjacency, _leader(history, event, line), quorum)
+    return {name: test(fault) for name, test in _TESTS.items()}
+
+
+def _leader(history: History, event: FaultEvent, line: Timeline) -> int | None:
+    """Who led when the fault began: as its roles say, else as the polls of the second before it say."""
+    leader = next((host for host, role in event.roles.items() if role.lower() == "leader"), None)
+    if leader is None:
+        rows = [
+            row
+            for row in history.of(Observed)
+            if row.leads and event.span.lo - FRESH_NS <= row.span.hi <= event.span.lo
+        ]
+        leader = max(rows, key=lambda row: (row.term, row.span.hi)).node if rows else None
+    return line.voters.index(leader) if leader in line.voters else None
+
+
+def _hit(event: FaultEvent, kinds: tuple[str, ...], *, leader: bool) -> bool:
+    """Whether a fault of these kinds hit the leader, or somebody who was certainly not it."""
+    if event.kind not in kinds:
+        return False
+    roles = [event.roles.get(victim, "unknown").lower() for victim in event.victims]
+    return any(role == "leader" if leader else role not in {"leader", "unknown"} for role in roles)
+
+
+def _reach(adjacency: Adjacency, bit: int) -> int:
+    """How many voters this one has two-way links to, itself included (by the links alone)."""
+    return 1 + sum(
+        bool(adjacency.open[bit] >> other & 1 and adjacency.open[other] >> bit & 1)
+        for other in range(len(adjacency.voters))
+        if other != bit
+    )
+
+
+def _leader_reach(fault: _Shown) -> int | None:
+    if fault.adjacency is None or fault.leader is None:
+        return None
+    return _reach(fault.adjacency, fault.leader)
+
+
+def _leader_cut_off(fault: _Shown) -> bool:
+    reach = _leader_reach(fault)
+    return reach is not None and reach < fault.quorum
+
+
+def _leader_in_majority(fault: _Shown) -> bool:
+    reach = _leader_reach(fault)
+    return reach is not None and reach >= fault.quorum
+
+
+def _minority_cut(fault: _Shown) -> bool:
+    if fault.adjacency is None:
+        return False
+    whole = [_reach(fault.adjacency, bit) >= fault.quorum for bit in range(len(fault.adjacency.voters))]
+    return any(whole) and not all(whole)
+
+
+def _majority_without_leader(fault: _Shown) -> bool:
+    if fault.adjacency is None or fault.leader is None or not _leader_cut_off(fault):
+        return False
+    others = fault.adjacency.healthy & ~(1 << fault.leader)
+    return bool(cliques(fault.adjacency.two_way(others), others, fault.quorum))
+
+
+_KILLS = ("kill", "stop")
+_TESTS: Mapping[str, Callable[[_Shown], bool]] = {
+    "leader-cut-off": _leader_cut_off,
+    "leader-isolated": lambda fault: _leader_reach(fault) == 1,
+    "leader-in-majority": _leader_in_majority,
+    "minority-cut": _minority_cut,
+    "majority-without-leader": _majority_without_leader,
+    "leader-killed": lambda fault: _hit(fault.event, _KILLS, leader=True),
+    "follower-killed": lambda fault: _hit(fault.event, _KILLS, leader=False),
+    "leader-paused": lambda fault: _hit(fault.event, ("pause",), leader=True),
+    "follower-paused": lambda fault: _hit(fault.event, ("pause",), leader=False),
+    "clock-stepped": lambda fault: fault.event.kind == "clock",
+    "restarted": lambda fault: fault.event.kind == "restart",
+}
+
+
+# --- asked of every run -----------------------------------------------------------------------------------------
+
+
+def _observations(history: History, plan: Plan) -> list[str]:
+    if "observed" not in plan.observable:
+        return []
+    counts = Counter(row.node for row in history.of(Observed))
+    few = [f"{node} ({counts[node]})" for node in plan.nodes if counts[node] < OBSERVATIONS_MIN]
+    if not few:
+        return []
+    return [f"fewer than {OBSERVATIONS_MIN} answers of {', '.join(few)}; give the run more time, or look at its log"]
+
+
+def _exits(history: History) -> list[str]:
+    """Nodes that ended unasked, unless their last words were that they halt."""
+    halted = {(event.node, event.incarnation) for event in history.of(Traced) if event.name == "halt"}
+    return [
+        f"{event.node} ended on its own with code {event.code}; look at its log"
+        for event in history.of(NodeProcess)
+        if event.phase == "exited" and not event.asked and (event.node, event.incarnation) not in halted
+    ]
+
+
+def _outcomes(history: History) -> list[str]:
+    begun = [event for event in history.of(FaultEvent) if event.phase == "begin" and event.outcome != "skipped"]
+    unclear = sum(event.outcome == "indeterminate" for event in begun)
+    out = []
+    if begun and unclear * 100 > INDETERMINATE_MAX_PERCENT * len(begun):
+        out.append(f"{unclear} of {len(begun)} faults may or may not have been in force; look at their evidence")
+    failed = [event for event in history.of(FaultEvent) if event.outcome == "heal_failed"]
+    if failed:
+        out.append(f"{failed[0].kind} on {', '.join(failed[0].victims)} did not heal; run `dethrone heal`")
+    return out
+
+
+def _elections(history: History) -> int:
+    """Different (group, term, leader) that were elected or seen leading."""
+    seen = {(fact.group, fact.term, fact.node) for fact in elections(history)}
+    seen |= {(row.group, row.term, row.node) for row in history.of(Observed) if row.leads}
+    return len(seen)
+
+
+def _acknowledged_writes(history: History) -> int:
+    ok = {back.op for back in history.of(Return) if back.status == "ok"}
+    return sum(invoke.f in WRITES and invoke.op in ok for invoke in history.of(Invoke))
+
+
+CHECKER = Coverage()

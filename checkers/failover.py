@@ -1,0 +1,191 @@
+"""failover: figures, never a judgement. How long each stage of a failover took, and what the elections cost.
+
+Per fault that hit the leader (killed, stopped, restarted, paused, or cut off from a majority): from the moment at which
+it was certainly in force to the first campaign or pre-vote of another node, to the first election or new leader seen,
+and to the first write acknowledged after that. A stage that was not reached before the next fault, or the end of the
+run, is censored there: lists of (ns, censored) are what a Kaplan–Meier estimate wants. Besides: how long two leaders of
+different terms certainly claimed to lead at once, elections, split votes, and term inflation.
+
+Left out: any bound; percentiles are of the uncensored values only and say so.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import defaultdict
+from typing import Any
+
+from checkers.base import WRITES, Base, votes_needed
+from checkers.coverage import shown_by
+from checkers.facts import elections, votes
+from checkers.graph import Timeline, end_of_run, timeline
+from harness.core.clock import Ns
+from harness.core.events import FaultEvent, Invoke, Observed, Return, Traced
+from harness.core.history import History
+from harness.core.plan import Plan
+from harness.core.promise import Channel, Promise
+from harness.core.verdict import Verdict
+
+CAMPAIGNS = frozenset({"election_started", "campaign", "prevote_started"})
+"""Core notes by which a node begins to seek leadership."""
+STAGES = ("detect", "elect", "write")
+
+
+class Failover(Base):
+    """See the module."""
+
+    name = "failover"
+    kind = "metric"
+    needs: frozenset[Channel] = frozenset()
+
+    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+        """The figures, as metrics."""
+        del promise
+        return Verdict(
+            checker=self.name,
+            version=self.version,
+            kind="metric",
+            outcome="n/a",
+            reason="figures only",
+            metrics=figures(history, plan),
+        )
+
+
+def figures(history: History, plan: Plan) -> dict[str, Any]:
+    """All figures of this run; JSON values."""
+    line = timeline(history, plan.promise, plan)
+    quorum = votes_needed(plan.promise, len(plan.voters))
+    times: dict[str, list[tuple[Ns, bool]]] = {stage: [] for stage in STAGES}
+    rounds: list[int] = []
+    hit = 0
+    for event in history.of(FaultEvent):
+        if event.phase != "begin" or event.outcome != "installed" or not _hits_leader(history, event, line, quorum):
+            continue
+        hit += 1
+        found, stood = _stages(history, event)
+        rounds.append(stood)
+        for stage in STAGES:
+            times[stage].append(found[stage])
+    elected = sorted({(fact.group, fact.term, fact.node) for fact in elections(history)})
+    leads = {(row.group, row.term, row.node) for row in history.of(Observed) if row.leads and row.term > 0}
+    terms = {term for _, term, _ in elected} | {term for _, term, _ in leads}
+    top = max([row.term for row in history.of(Observed)] + [row.term for row in history.of(Traced)], default=0)
+    return {
+        "faults_on_the_leader": hit,
+        **{f"{stage}_ns": [[ns, censored] for ns, censored in values] for stage, values in times.items()},
+        **{f"{stage}_median_ns": _median(values) for stage, values in times.items()},
+        "rounds": rounds,
+        "elections": len(set(elected) | leads),
+        "terms_led": len(terms),
+        "highest_term": top,
+        "term_inflation": max(0, top - len(terms)),
+        "split_votes": _split_votes(history),
+        "deposed_leader_exposure_ns": exposure(history),
+    }
+
+
+def exposure(history: History) -> Ns:
+    """How long two nodes certainly claimed at once to lead different terms (of one group)."""
+    claims: dict[tuple[str, str, int, int], list[tuple[Ns, Ns]]] = defaultdict(list)
+    """(group, node, incarnation, term) → stretches in which it certainly led."""
+    last: dict[tuple[str, str], tuple[tuple[str, str, int, int], Ns]] = {}
+    for row in sorted(history.of(Observed), key=lambda one: (one.span.hi, one.seq)):
+        who = (row.group, row.node)
+        key = (row.group, row.node, row.incarnation, row.term)
+        before = last.pop(who, None)
+        if not row.leads or row.term <= 0:
+            continue
+        if before is not None and before[0] == key and row.span.lo > before[1]:
+            claims[key].append((before[1], row.span.lo))
+        last[who] = (key, row.span.hi)
+    total = 0
+    by_group: dict[str, list[tuple[Ns, int, tuple[str, int]]]] = defaultdict(list)
+    for (group, node, _, term), stretches in claims.items():
+        for lo, hi in stretches:
+            by_group[group].append((lo, 1, (node, term)))
+            by_group[group].append((hi, -1, (node, term)))
+    for edges in by_group.values():
+        active: dict[tuple[str, int], int] = defaultdict(int)
+        since = 0
+        for t, step, claim in sorted(edges, key=lambda edge: (edge[0], edge[1])):
+            leading = {one for one, count in active.items() if count}
+            if len({node for node, _ in leading}) > 1 and len({term for _, term in leading}) > 1:
+                total += t - since
+            active[claim] += step
+            since = t
+    return total
+
+
+def _hits_leader(history: History, event: FaultEvent, line: Timeline, quorum: int) -> bool:
+    if event.kind == "partition":
+        return shown_by(history, event, line, quorum)["leader-cut-off"]
+    if event.kind not in {"kill", "stop", "restart", "pause"}:
+        return False
+    return any(role.lower() == "leader" for role in event.roles.values())
+
+
+def _stages(history: History, fault: FaultEvent) -> tuple[dict[str, tuple[Ns, bool]], int]:
+    """Stage → (ns since the fault was in force, censored); and how many campaigns it took."""
+    since = fault.span.hi
+    until = min(
+        (
+            event.span.lo
+            for event in history.of(FaultEvent)
+            if event.phase == "begin" and event.outcome != "skipped" and event.span.lo > since
+        ),
+        default=end_of_run(history),
+    )
+    leader = next((host for host, role in fault.roles.items() if role.lower() == "leader"), "")
+    campaigns = sorted(
+        event.span.hi
+        for event in history.of(Traced)
+        if event.name in CAMPAIGNS and event.node != leader and since <= event.span.hi <= until
+    )
+    term = max((row.term for row in history.of(Observed) if row.leads and row.span.hi <= since), default=0)
+    elected = min(
+        [
+            *(e.event.span.hi for e in elections(history) if e.term > term and since <= e.event.span.hi <= until),
+            *(r.span.hi for r in history.of(Observed) if r.leads and r.term > term and since <= r.span.hi <= until),
+        ],
+        default=None,
+    )
+    wrote: Ns | None = None
+    if elected is not None:
+        writes = _write_times(history)
+        position = bisect.bisect_left(writes, elected)
+        wrote = writes[position] if position < len(writes) and writes[position] <= until else None
+    detected = campaigns[0] if campaigns else None
+    stages = {"detect": detected, "elect": elected, "write": wrote}
+    stood = sum(at <= (elected if elected is not None else until) for at in campaigns)
+    return {stage: _censor(at, since, until) for stage, at in stages.items()}, stood
+
+
+def _censor(at: Ns | None, since: Ns, until: Ns) -> tuple[Ns, bool]:
+    return (max(0, until - since), True) if at is None else (at - since, False)
+
+
+def _write_times(history: History) -> list[Ns]:
+    found: list[Ns] | None = history.cache.get("checkers.failover.writes")
+    if found is None:
+        ops = {invoke.op for invoke in history.of(Invoke) if invoke.f in WRITES}
+        found = sorted(back.t for back in history.of(Return) if back.status == "ok" and back.op in ops)
+        history.cache["checkers.failover.writes"] = found
+    return found
+
+
+def _median(values: list[tuple[Ns, bool]]) -> Ns | None:
+    known = sorted(ns for ns, censored in values if not censored)
+    return known[len(known) // 2] if known else None
+
+
+def _split_votes(history: History) -> int:
+    """Terms in which two or more nodes voted for themselves and nobody was elected."""
+    stood: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for vote in votes(history):
+        if vote.voter == vote.candidate:
+            stood[vote.group, vote.term].add(vote.voter)
+    won = {(fact.group, fact.term) for fact in elections(history)}
+    return sum(len(who) > 1 and key not in won for key, who in stood.items())
+
+
+CHECKER = Failover()

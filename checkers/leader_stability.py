@@ -1,0 +1,328 @@
+"""leader-stability: a working leader stays while no fault touches it or its quorum; and, with pre-vote, no node raises
+its term without having won a pre-vote round.
+
+Two rules, each only where the realised faults leave no doubt:
+
+* *deposed*: a quorum W that holds the leader was a clique over clean links, its nodes and clocks untouched, for at
+  least B before the leader was still seen leading term T with all of W naming it; and then somebody leads a higher term
+  while W is untouched still. Faults of others, and their heals, do not touch W. Exempt: a node had opened, and won, a
+  pre-vote round for the higher term before W followed that leader (it deposes once, when it returns); without traces,
+  any voter outside W.
+* *raised*: with pre-vote, a node that certainly hears nobody rises in term after two election timeouts of that; nobody
+  can have granted it a round, and nobody can have told it the term.
+
+Unknown, never fail: noise of the hosts concerned. Left out: leaders that never worked for B.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from checkers.base import Base, excuses, seconds, votes_needed
+from checkers.facts import elections, groups, in_group, traces
+from checkers.graph import Timeline, timeline
+from checkers.recognition import Key, Recognition, recognition
+from checkers.step_down_without_quorum import deaf_stretches
+from checkers.windows import Disturbance, disturbance
+from harness.core.clock import Ns
+from harness.core.events import Observed, Traced
+from harness.core.history import History
+from harness.core.plan import Plan
+from harness.core.promise import Channel, Promise
+from harness.core.verdict import Finding, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """First evidence that somebody leads this term: certainly not before ``lo``, certainly by ``hi``."""
+
+    leader: str
+    term: int
+    lo: Ns
+    hi: Ns
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """``node`` stood in ``term``. ``won``: a pre-vote round for it was won; ``opened``: when that round began."""
+
+    node: str
+    term: int
+    won: bool
+    opened: Ns
+
+
+class LeaderStability(Base):
+    """See the module."""
+
+    name = "leader-stability"
+    kind = "liveness"
+    needs: frozenset[Channel] = frozenset({"observed"})
+
+    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+        """The verdict."""
+        if (na := self.not_owed(promise) or self.not_observable(plan, "observed")) is not None:
+            return na
+        noise = disturbance(history, promise)
+        line = timeline(history, promise, plan)
+        findings: list[Finding] = []
+        doubts: list[str] = []
+        judged = exempt = isolated = 0
+        for group in groups(history):
+            judge = _Judge(history, promise, plan, line, recognition(history, promise, plan, group))
+            for deposed in judge.changes():
+                hosts = line.names(deposed.quorum)
+                excusing = judge.exemption(deposed)
+                if excusing is not None:
+                    exempt += 1
+                elif noise.within(hosts, deposed.quiet_since, deposed.after.hi):
+                    doubts.append(f"host noise: {deposed.leader} lost its term {deposed.term} while a host stalled")
+                else:
+                    findings.append(judge.finding(deposed))
+            judged += judge.stable_leads()
+            if promise.pre_vote:
+                found, seen = judge.raised(noise)
+                findings += found
+                isolated += seen
+        return self.conclude(
+            history,
+            findings=findings,
+            judged=judged,
+            nothing=f"no leader worked for {seconds(promise.leader_bound_ns)} with an untouched quorum",
+            evidence={"untouched_leaderships": judged, "exempt": exempt, "isolated_nodes_watched": isolated},
+            doubts=doubts,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Deposed:
+    """A leader that lost its term although its quorum was untouched."""
+
+    leader: str
+    term: int
+    quorum: int
+    quiet_since: Ns
+    seen: Observed
+    after: Lead
+
+
+class _Judge:
+    """One group."""
+
+    def __init__(self, history: History, promise: Promise, plan: Plan, line: Timeline, seen: Recognition) -> None:
+        self._history = history
+        self._promise = promise
+        self._plan = plan
+        self._line = line
+        self._seen = seen
+        self._group = seen.group
+        self._needed = votes_needed(promise, len(plan.voters))
+        self._stood: list[Campaign] | None = None
+        self._known: dict[tuple[int, Ns], Ns | None] = {}
+        self._naming: dict[Key, dict[str, Ns]] = defaultdict(dict)
+        """(leader, term) → voter → when its first poll that names it was answered."""
+        self._leading: dict[tuple[str, int], list[Observed]] = defaultdict(list)
+        for row in seen.rows:
+            if row.term <= 0:
+                continue
+            who = row.node if row.leads else row.leader
+            if who:
+                self._naming[who, row.term].setdefault(row.node, row.span.hi)
+            if row.leads:
+                self._leading[row.node, row.term].append(row)
+
+    def stable_leads(self) -> int:
+        """Leaderships that worked for B with an untouched quorum: those that rule one could judge."""
+        count = 0
+        for (leader, term), rows in self._leading.items():
+            count += self._worked(leader, term, rows, rows[-1].span.hi) is not None
+        return count
+
+    def changes(self) -> list[Deposed]:
+        """Leaderships that ended by a higher term although their quorum was untouched."""
+        leads = self._leads()
+        out = []
+        for (leader, term), rows in self._leading.items():
+            after = min(
+                (lead for lead in leads if lead.term > term and lead.hi > rows[0].span.hi), key=_when, default=None
+            )
+            if after is None:
+                continue
+            found = self._worked(leader, term, [row for row in rows if row.span.lo < after.hi], after.hi)
+            if found is not None:
+                seen, quorum, since = found
+                out.append(Deposed(leader, term, quorum, since, seen, after))
+        return out
+
+    def _worked(self, leader: str, term: int, rows: list[Observed], until: Ns) -> tuple[Observed, int, Ns] | None:
+        """The last poll at which this leader certainly worked, its largest untouched quorum, and since when that is."""
+        followers = self._naming[leader, term]
+        lead = self._line.mask([leader])
+        for row in reversed(rows[-200:]):
+            names = [voter for voter, at in followers.items() if at <= row.span.hi]
+            everyone = self._line.mask([*names, leader])
+            for quorum in _subsets(everyone, self._needed):
+                since = self._since(quorum, until) if quorum & lead else None
+                if since is not None and row.span.lo - since >= self._promise.leader_bound_ns:
+                    return row, quorum, since
+        return None
+
+    def _since(self, mask: int, until: Ns) -> Ns | None:
+        key = (mask, until)
+        if key not in self._known:
+            self._known[key] = self._line.clique_since(mask, until)
+        return self._known[key]
+
+    def _leads(self) -> list[Lead]:
+        first: dict[int, Lead] = {}
+        found = [
+            Lead(fact.node, fact.term, fact.event.span.lo, fact.event.span.hi, fact.event.seq)
+            for fact in elections(self._history)
+            if fact.group == self._group
+        ]
+        if self._promise.leader_bound_to_term:
+            found += [
+                Lead(row.node, row.term, row.span.lo, row.span.hi, row.seq)
+                for row in self._seen.rows
+                if row.leads and row.term > 0
+            ]
+        for lead in found:
+            if lead.term not in first or lead.hi < first[lead.term].hi:
+                first[lead.term] = lead
+        return list(first.values())
+
+    # --- the exemption --------------------------------------------------------------------------------------------
+
+    def exemption(self, deposed: Deposed) -> str | None:
+        """Why this change may have been honest."""
+        if not self._promise.pre_vote:
+            return None
+        inside = self._line.names(deposed.quorum)
+        if "witness" not in self._plan.observable:
+            outside = [voter for voter in self._plan.voters if voter not in inside]
+            return f"{', '.join(outside)} may have raised a term unseen" if outside else None
+        naming = self._naming[deposed.leader, deposed.term]
+        followed = max(naming[voter] for voter in inside if voter in naming)
+        for stood in self._campaigns():
+            if stood.won and deposed.term < stood.term <= deposed.after.term and stood.opened <= followed:
+                return f"{stood.node} had won a pre-vote round for term {stood.term}"
+        return None
+
+    def _campaigns(self) -> list[Campaign]:
+        """Who stood in which term, with or without a won pre-vote round."""
+        if self._stood is None:
+            self._stood = [
+                campaign
+                for (group, node), events in traces(self._history).items()
+                if group == self._group
+                for campaign in campaigns(node, events)
+            ]
+        return self._stood
+
+    def finding(self, deposed: Deposed) -> Finding:
+        """The finding for a deposed leader."""
+        after = deposed.after
+        names = ", ".join(self._line.names(deposed.quorum))
+        who = "it itself" if after.leader == deposed.leader else after.leader
+        return Finding(
+            sentence=(
+                f"{deposed.leader} led term {deposed.term}{in_group(self._group)} with {names}, which no fault had"
+                f" touched for {seconds(after.hi - deposed.quiet_since)}, and was deposed: {who} then led term"
+                f" {after.term}."
+            ),
+            certificate=tuple(
+                sorted({self._leading[deposed.leader, deposed.term][0].seq, deposed.seen.seq, after.seq})
+            ),
+            nodes=(deposed.leader, after.leader),
+            term=deposed.term,
+            excused=excuses(self._history, self._promise).liveness(deposed.quiet_since, after.hi),
+        )
+
+    # --- rule two -------------------------------------------------------------------------------------------------
+
+    def raised(self, noise: Disturbance) -> tuple[list[Finding], int]:
+        """Nodes that rose in term while they certainly heard nobody; and how many such nodes were watched."""
+        findings: list[Finding] = []
+        watched = 0
+        patience = max(self._promise.election_timeout_ns, self._promise.noise_max_ns) * 2
+        for alone in deaf_stretches(self._line, self._needed):
+            if not self._hears_nobody(alone.node, alone.lo, alone.hi):
+                continue
+            rows = [
+                row
+                for row in self._seen.rows
+                if row.node == alone.node
+                and row.term > 0
+                and row.span.lo >= alone.lo + patience
+                and row.span.hi < alone.hi
+            ]
+            if len(rows) < 2:
+                continue
+            watched += 1
+            first, last = rows[0], rows[-1]
+            if last.term <= first.term or last.incarnation != first.incarnation:
+                continue
+            if noise.within((alone.node,), alone.lo, last.span.hi):
+                continue
+            findings.append(
+                Finding(
+                    sentence=(
+                        f"{alone.node} raised its term from {first.term} to {last.term} while it heard no other node"
+                        f"{in_group(self._group)}, so it cannot have won a pre-vote round."
+                    ),
+                    certificate=(first.seq, last.seq),
+                    nodes=(alone.node,),
+                    term=last.term,
+                    excused=excuses(self._history, self._promise).liveness(alone.lo, last.span.hi),
+                )
+            )
+        return findings, watched
+
+    def _hears_nobody(self, node: str, lo: Ns, hi: Ns) -> bool:
+        bit = self._line.voters.index(node)
+        others = ((1 << len(self._line.voters)) - 1) & ~(1 << bit)
+        inside = [interval for interval in self._line.intervals if interval.lo < hi and interval.hi > lo]
+        return all(interval.adjacency.hears(bit)[0] == others for interval in inside)
+
+
+def _when(lead: Lead) -> tuple[Ns, int]:
+    return lead.hi, lead.term
+
+
+def campaigns(node: str, events: list[Traced]) -> list[Campaign]:
+    """The campaigns of one node, from its trace in its own order: its votes for itself, sent or stored."""
+    out: list[Campaign] = []
+    stood: set[int] = set()
+    won = False
+    opened: Ns = 0
+    for event in events:
+        if event.name == "prevote_started":
+            opened = event.span.lo
+        elif event.name == "prevote_result" and event.data.get("result") == "won":
+            won = True
+        elif event.source == "shell" and (
+            (event.name == "vote" and event.data.get("candidate") == node)
+            or (event.name == "persisted" and event.data.get("voted_for") == node)
+        ):
+            if event.term in stood:
+                continue
+            out.append(Campaign(node, event.term, won, min(opened, event.span.lo) if won else event.span.lo))
+            stood.add(event.term)
+            won = False
+    return out
+
+
+def _subsets(mask: int, least: int) -> list[int]:
+    """All parts of this mask with at least that many members, the largest first (voters are few)."""
+    out = []
+    part = mask
+    while part:
+        if part.bit_count() >= least:
+            out.append(part)
+        part = (part - 1) & mask
+    return sorted(out, key=lambda one: -one.bit_count())
+
+
+CHECKER = LeaderStability()

@@ -1,0 +1,252 @@
+"""leader-when-owed: in every window of a promised tier a leader serves within B, and is never away for longer than B′.
+
+Windows come from the realised faults (``checkers.windows``). Progress is a client's write that succeeds, or a leader
+that a quorum recognises. A window fails if
+
+* no progress was made for longer than the bound, and enough voters were polled closely enough to be sure that no leader
+  was recognised in that time; or
+* a leader was recognised all that time, yet every write that clients sent to it failed or never came back.
+
+Unknown, never fail: noise of a host of the window that leaves no quiet stretch as long as the bound; too few polls.
+Windows shorter than B are reported and pass nothing; recovery times are censored where the window ends first. Left out:
+tiers that are not promised (counted).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkers.base import WRITES, Base, excuses, seconds
+from checkers.facts import groups
+from checkers.graph import explain
+from checkers.recognition import Point, Recognition, recognition, step_between
+from checkers.windows import Disturbance, Window, disturbance, windows
+from harness.core.clock import Ns
+from harness.core.columns import columns
+from harness.core.events import Invoke
+from harness.core.history import History
+from harness.core.plan import Plan
+from harness.core.promise import Channel, Promise
+from harness.core.verdict import Finding, Verdict
+
+ATTEMPTS_MIN = 3
+"""Failed writes at a recognised leader, by at least two clients, that make a stuck leader certain."""
+
+
+@dataclass(slots=True)
+class _Write:
+    process: int
+    target: str
+    invoked: Ns
+    returned: Ns
+    """-1: never."""
+    ok: bool
+    seq: int
+
+
+@dataclass(slots=True)
+class _Tally:
+    exercised: Counter[str] = field(default_factory=Counter)
+    short: Counter[str] = field(default_factory=Counter)
+    not_promised: Counter[str] = field(default_factory=Counter)
+    recoveries: list[tuple[Ns, bool]] = field(default_factory=list)
+    """(ns, censored)."""
+    noisy: int = 0
+    unseen: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+
+
+class LeaderWhenOwed(Base):
+    """See the module."""
+
+    name = "leader-when-owed"
+    kind = "liveness"
+    needs: frozenset[Channel] = frozenset({"observed"})
+
+    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+        """The verdict."""
+        if (na := self.not_owed(promise) or self.not_observable(plan, "observed", "traced", "ops")) is not None:
+            return na
+        if not promise.tiers:
+            return self.na("not promised: no tier of connectivity")
+        tally = _Tally()
+        noise = disturbance(history, promise)
+        for group in groups(history):
+            judge = _Judge(history, promise, plan, group=group, noise=noise, tally=tally)
+            for window in windows(history, promise, plan):
+                judge.window(window)
+        known = sorted(ns for ns, censored in tally.recoveries if not censored)
+        evidence: dict[str, Any] = {
+            "windows": {tier: tally.exercised[tier] for tier in promise.tiers},
+            "too_short": dict(tally.short),
+            "not_promised": dict(tally.not_promised),
+            "not_exercised": [tier for tier in promise.tiers if not tally.exercised[tier]],
+            "unknown_by_noise": tally.noisy,
+            "unknown_by_too_few_polls": tally.unseen,
+            "bound_ns": promise.leader_bound_ns,
+        }
+        return self.conclude(
+            history,
+            findings=tally.findings,
+            judged=sum(tally.exercised.values()),
+            nothing=f"no window of a promised tier lasted {seconds(promise.leader_bound_ns)}",
+            evidence=evidence,
+            metrics={
+                "recovery_worst_ns": known[-1] if known else None,
+                "recovery_median_ns": known[len(known) // 2] if known else None,
+                "recoveries": [[ns, censored] for ns, censored in tally.recoveries],
+            },
+            doubts=tally.doubts,
+        )
+
+
+class _Judge:
+    """Judges windows of one group."""
+
+    def __init__(
+        self, history: History, promise: Promise, plan: Plan, *, group: str, noise: Disturbance, tally: _Tally
+    ) -> None:
+        self._history = history
+        self._promise = promise
+        self._plan = plan
+        self._seen: Recognition = recognition(history, promise, plan, group)
+        self._noise = noise
+        self._tally = tally
+        self._writes = _writes(history, group)
+
+    def window(self, window: Window) -> None:
+        """Judge one window."""
+        tally, promise = self._tally, self._promise
+        if window.tier not in promise.tiers:
+            tally.not_promised[window.tier] += 1
+            return
+        points = self._seen.points(window.lo, window.hi)
+        successes = sorted(
+            write.returned for write in self._writes if write.ok and window.lo <= write.returned <= window.hi
+        )
+        progress = sorted([*(point.t for point in points), *successes])
+        recovered = progress[0] - window.lo if progress else window.length
+        tally.recoveries.append((recovered, not progress))
+        if window.length < promise.leader_bound_ns:
+            tally.short[window.tier] += 1
+            return
+        tally.exercised[window.tier] += 1
+        first = True
+        at = window.lo
+        for until in [*progress, window.hi]:
+            bound = promise.leader_bound_ns if first else promise.later_gap_ns
+            if until - at > bound:
+                self._gap(window, at, until, bound, first=first)
+            at, first = until, False
+        if not window.client_cut and self._writes:
+            self._stuck(window, points, successes)
+
+    def _gap(self, window: Window, lo: Ns, hi: Ns, bound: Ns, *, first: bool) -> None:
+        """No progress in [lo, hi]: a finding if that is certain in a quiet stretch of at least the bound."""
+        quiet = [
+            (begin, min(end, begin + 2 * bound))
+            for begin, end in self._noise.quiet_stretches(window.members, lo, hi)
+            if end - begin > bound
+        ]
+        if not quiet:
+            self._tally.noisy += 1
+            self._tally.doubts.append(
+                f"host noise: no progress for {seconds(hi - lo)}, but the machine stalled in that time"
+            )
+            return
+        step = step_between(self._plan, bound)
+        dead = frozenset(window.dead)
+        certain = next(((a, b) for a, b in quiet if self._seen.certainly_none(a, b, dead=dead, step_ns=step)), None)
+        if certain is None:
+            self._tally.unseen += 1
+            self._tally.doubts.append(
+                f"no progress was seen for {seconds(hi - lo)}, but too few polls to be sure that no leader was there"
+            )
+            return
+        what = "had no leader" if first else "lost its leader and had none again"
+        self._add(
+            window,
+            lo,
+            hi,
+            f"{', '.join(window.members)} could all talk to each other ({window.tier}) and {what} for"
+            f" {seconds(hi - lo)}; at most {seconds(bound)} is promised.",
+        )
+
+    def _stuck(self, window: Window, points: list[Point], successes: list[Ns]) -> None:
+        """A recognised leader at which every write fails for longer than the bound."""
+        at, first = window.lo, True
+        for until in [*successes, window.hi]:
+            bound = self._promise.leader_bound_ns if first else self._promise.later_gap_ns
+            if until - at > bound:
+                self._stuck_gap(window, points, at, until, bound)
+            at, first = until, False
+
+    def _stuck_gap(self, window: Window, points: list[Point], lo: Ns, hi: Ns, bound: Ns) -> None:
+        inside = [point for point in points if lo <= point.t <= hi]
+        keys = {point.key for point in inside}
+        if len(keys) != 1:
+            return
+        leader = next(iter(keys))[0]
+        since, until = inside[0].t, inside[-1].t
+        if until - since <= bound or self._noise.within(window.members, since, until):
+            return
+        tried = [
+            write
+            for write in self._writes
+            if write.target == leader and since <= write.invoked and (write.returned < 0 or write.returned <= until)
+        ]
+        tried = [write for write in tried if write.invoked < until]
+        spread = tried[-1].invoked - tried[0].invoked if tried else 0
+        if len(tried) < ATTEMPTS_MIN or len({write.process for write in tried}) < 2 or spread <= bound // 2:
+            return
+        if any(write.ok for write in tried):
+            return
+        self._add(
+            window,
+            since,
+            until,
+            f"{leader} was recognised as leader by a quorum for {seconds(until - since)} ({window.tier}), but none of"
+            f" {len(tried)} writes sent to it succeeded.",
+            certificate=(*(write.seq for write in tried[:4]), inside[0].seq, inside[-1].seq),
+        )
+
+    def _add(self, window: Window, lo: Ns, hi: Ns, sentence: str, certificate: tuple[int, ...] = ()) -> None:
+        history = self._history
+        rows = [row for row in self._seen.asked_within(lo, hi) if row.node in window.members]
+        newest: dict[str, int] = {row.node: row.seq for row in rows}
+        self._tally.findings.append(
+            Finding(
+                sentence=sentence,
+                certificate=tuple(sorted({*certificate, *list(newest.values())[: 8 - len(certificate)]})),
+                nodes=window.members,
+                excused=excuses(history, self._promise).liveness(lo, hi),
+                data={"lo_ns": lo, "hi_ns": hi, "tier": window.tier, "graph": explain(window.adjacency)},
+            )
+        )
+
+
+def _writes(history: History, group: str) -> list[_Write]:
+    """All writes of this group, in the order of their invokes."""
+    table = columns(history)
+    ops, word = table.ops, table.words.word
+    invokes = history.of(Invoke)
+    out = []
+    for row, invoke in enumerate(invokes):
+        if invoke.group == group and invoke.f in WRITES:
+            out.append(
+                _Write(
+                    invoke.process,
+                    word(int(ops.target[row])) or "",
+                    invoke.t,
+                    int(ops.returned[row]),
+                    int(ops.status[row]) == 0,
+                    invoke.seq,
+                )
+            )
+    return out
+
+
+CHECKER = LeaderWhenOwed()

@@ -1,0 +1,143 @@
+"""When a leader was recognised by a quorum, as far as polls and traces show it.
+
+A *key* is a leader and its term (its name alone, where a leader is not bound to a term). It is recognised at a poll if
+the leader itself was seen leading and a quorum's last polls name it. Promises: optimistic where it matters (what may
+have been recognised is never called absent) and exact about its evidence: absence is certain only if enough voters were
+polled closely enough. Leaves out any bound.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import defaultdict
+from dataclasses import dataclass
+
+from checkers.base import votes_needed
+from checkers.facts import elections
+from harness.core.clock import Ns
+from harness.core.events import Observed
+from harness.core.history import History
+from harness.core.plan import Plan
+from harness.core.promise import Promise
+
+Key = tuple[str, int]
+"""(leader, term); term 0 where the promise does not bind them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A moment (at the latest ``t``) at which this key was recognised; ``seq`` is the event that completes it."""
+
+    t: Ns
+    key: Key
+    seq: int
+
+
+class Recognition:
+    """Polls and elections of one group, by time of the answer."""
+
+    def __init__(self, history: History, promise: Promise, plan: Plan, group: str) -> None:
+        self.group = group
+        self._bound = promise.leader_bound_to_term
+        self._voters = frozenset(plan.voters)
+        self._quorum = votes_needed(promise, len(self._voters))
+        self.rows = sorted(
+            (row for row in history.of(Observed) if row.group == group and row.node in self._voters),
+            key=lambda row: (row.span.hi, row.seq),
+        )
+        self._ends = [row.span.hi for row in self.rows]
+        self._elections = sorted(
+            (fact.event.span.hi, self.key(fact.node, fact.term), fact.event.seq)
+            for fact in elections(history)
+            if fact.group == group
+        )
+
+    def key(self, leader: str, term: int) -> Key:
+        """The key of this leader."""
+        return leader, term if self._bound else 0
+
+    def named(self, row: Observed) -> Key | None:
+        """Whom this poll names."""
+        if row.term <= 0 and self._bound:
+            return None
+        who = row.node if row.leads else row.leader
+        return None if not who else self.key(who, row.term)
+
+    def asked_within(self, lo: Ns, hi: Ns) -> list[Observed]:
+        """Polls asked and answered within [lo, hi], by the time of the answer."""
+        begin, end = bisect.bisect_left(self._ends, lo), bisect.bisect_right(self._ends, hi)
+        return [row for row in self.rows[begin:end] if row.span.lo >= lo]
+
+    def points(self, lo: Ns, hi: Ns) -> list[Point]:
+        """All moments within [lo, hi] that show a recognised leader, from what was asked within it alone."""
+        last: dict[str, Key] = {}
+        leading: dict[str, Key] = {}
+        out: list[Point] = []
+        for row in self.asked_within(lo, hi):
+            key = self.named(row)
+            last.pop(row.node, None)
+            leading.pop(row.node, None)
+            if key is None:
+                continue
+            last[row.node] = key
+            if row.leads:
+                leading[row.node] = key
+            if leading.get(key[0]) == key and sum(named == key for named in last.values()) >= self._quorum:
+                out.append(Point(row.span.hi, key, row.seq))
+        return out
+
+    def elected_within(self, lo: Ns, hi: Ns) -> list[Point]:
+        """Elections within [lo, hi]: a quorum voted."""
+        return [Point(t, key, seq) for t, key, seq in self._elections if lo <= t <= hi]
+
+    def certainly_none(self, lo: Ns, hi: Ns, *, dead: frozenset[str], step_ns: Ns) -> bool:
+        """Whether no leader can have been recognised by a quorum within [lo, hi] for longer than ``step_ns``.
+
+        ``dead``: voters that were certainly down or frozen all that time. A voter that was not polled at least every
+        ``step_ns`` may have followed, or been, anybody.
+        """
+        rows = self.asked_within(lo, hi)
+        asked: dict[str, list[tuple[Ns, Ns]]] = defaultdict(list)
+        followers: dict[Key, set[str]] = defaultdict(set)
+        led: set[Key] = set()
+        for row in rows:
+            asked[row.node].append((row.span.lo, row.span.hi))
+            key = self.named(row)
+            if key is not None:
+                followers[key].add(row.node)
+                if row.leads:
+                    led.add(key)
+        alive = self._voters - dead
+        unseen = {voter for voter in alive if not _closely(asked.get(voter, []), lo, hi, step_ns)}
+        if len(unseen) >= self._quorum:
+            return False
+        if self.elected_within(lo, hi):
+            return False
+        for key, names in followers.items():
+            possible = key in led or key[0] in unseen
+            if possible and len((names & alive) | unseen) >= self._quorum:
+                return False
+        return True
+
+
+def recognition(history: History, promise: Promise, plan: Plan, group: str) -> Recognition:
+    """The recognition of one group (cached)."""
+    cache: dict[str, Recognition] = history.cache.setdefault("checkers.recognition", {})
+    if group not in cache:
+        cache[group] = Recognition(history, promise, plan, group)
+    return cache[group]
+
+
+def step_between(plan: Plan, bound: Ns) -> Ns:
+    """How far apart two polls of a node may be to count as close, within a bound."""
+    return max(5 * plan.observe_interval_ns, bound // 4)
+
+
+def _closely(asked: list[tuple[Ns, Ns]], lo: Ns, hi: Ns, step_ns: Ns) -> bool:
+    """Whether these polls cover [lo, hi] without a hole longer than ``step_ns``."""
+    at = lo
+    for begin, end in asked:
+        if begin - at > step_ns:
+            return False
+        at = max(at, end)
+    return hi - at <= step_ns

@@ -1,0 +1,148 @@
+"""step-down-without-quorum: a leader that cannot hear a majority stops claiming to lead within its promise.
+
+A voter is *deaf* while it runs, is not frozen, and more than n − q other voters certainly cannot reach it (their
+packets are cut, or they are down or frozen). The clock starts when the cut is confirmed, when a frozen leader was
+thawed, or when a node that was deaf already is first seen to lead. Sources: polls that were asked later than that by
+more than the promise and still say LEADER, in the same term. Unknown, never fail: stalls of that host beyond the
+promise's limit; no poll of the deaf leader after the bound. Left out: a leader that nobody hears but that hears a
+majority.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkers.base import Base, excuses, seconds, votes_needed
+from checkers.facts import groups, in_group
+from checkers.graph import Timeline, timeline
+from checkers.windows import disturbance
+from harness.core.clock import Ns
+from harness.core.events import Converged, Observed
+from harness.core.history import History
+from harness.core.plan import Plan
+from harness.core.promise import Channel, Promise
+from harness.core.verdict import Finding, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Deaf:
+    """[lo, hi) in which this voter runs and certainly cannot hear a majority."""
+
+    node: str
+    lo: Ns
+    hi: Ns
+
+
+class StepDownWithoutQuorum(Base):
+    """See the module."""
+
+    name = "step-down-without-quorum"
+    kind = "liveness"
+    needs: frozenset[Channel] = frozenset({"observed"})
+
+    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+        """The verdict."""
+        if (na := self.not_owed(promise) or self.not_observable(plan, "observed")) is not None:
+            return na
+        bound = promise.step_down_ns
+        if bound is None:
+            return self.na("not promised: no bound for stepping down")
+        noise = disturbance(history, promise)
+        stretches = deaf_stretches(timeline(history, promise, plan), votes_needed(promise, len(plan.voters)))
+        findings: list[Finding] = []
+        doubts: list[str] = []
+        judged = short = 0
+        times: list[list[object]] = []
+        for group in groups(history):
+            polls: dict[str, list[Observed]] = {}
+            for row in sorted(history.of(Observed), key=lambda one: (one.span.lo, one.seq)):
+                if row.group == group:
+                    polls.setdefault(row.node, []).append(row)
+            for deaf in stretches:
+                rows = polls.get(deaf.node, [])
+                claim = _led_at(rows, deaf)
+                if claim is None:
+                    continue
+                since = max(deaf.lo, claim.span.hi)
+                inside = [row for row in rows if row.span.lo > since and row.span.hi < deaf.hi]
+                stopped = next((row for row in inside if not _claims(row, claim)), None)
+                times.append([(stopped.span.hi if stopped else deaf.hi) - since, stopped is None])
+                if deaf.hi - since <= bound:
+                    short += 1
+                    continue
+                late = [row for row in inside if row.span.lo > since + bound]
+                if not late:
+                    doubts.append(f"{deaf.node} was not polled while it was cut off for longer than {seconds(bound)}")
+                    continue
+                still = [row for row in late if _claims(row, claim)]
+                if still:
+                    stalls = noise.within((deaf.node,), since, still[-1].span.lo)
+                    quiet_from = max((stall.span.hi for stall in stalls), default=since)
+                    still = [row for row in still if row.span.lo > quiet_from + bound]
+                    if not still:
+                        doubts.append(f"host noise: {deaf.node} stalled while it was cut off from the majority")
+                        continue
+                judged += 1
+                if still:
+                    findings.append(_clings(history, promise, deaf, claim, still))
+        return self.conclude(
+            history,
+            findings=findings,
+            judged=judged,
+            nothing=f"no leader was cut off from the majority for longer than {seconds(bound)}",
+            evidence={"leaders_cut_off": judged + short, "too_short": short, "bound_ns": bound},
+            metrics={"step_down": times},
+            doubts=doubts,
+        )
+
+
+def deaf_stretches(line: Timeline, quorum: int) -> list[Deaf]:
+    """All stretches in which a running voter certainly hears fewer than a quorum, itself included."""
+    out: list[Deaf] = []
+    spare = len(line.voters) - quorum
+    for bit, voter in enumerate(line.voters):
+        since: Ns | None = None
+        for interval in line.intervals:
+            unheard, _ = interval.adjacency.hears(bit)
+            deaf = bool(interval.adjacency.alive >> bit & 1) and unheard.bit_count() > spare
+            if deaf and since is None:
+                since = interval.lo
+            elif not deaf and since is not None:
+                out.append(Deaf(voter, since, interval.lo))
+                since = None
+        if since is not None:
+            out.append(Deaf(voter, since, line.intervals[-1].hi))
+    return sorted(out, key=lambda one: one.lo)
+
+
+def _claims(row: Observed, claim: Observed) -> bool:
+    """Whether this poll still says what the claim said: the same process leads, in the same term."""
+    return row.leads and row.incarnation == claim.incarnation and row.term == claim.term
+
+
+def _led_at(rows: list[Observed], deaf: Deaf) -> Observed | None:
+    """The last poll answered before the stretch, if it says LEADER; else the first within it that does."""
+    before = [row for row in rows if row.span.hi <= deaf.lo]
+    if before and before[-1].leads:
+        return before[-1]
+    return next((row for row in rows if row.span.lo >= deaf.lo and row.span.hi < deaf.hi and row.leads), None)
+
+
+def _clings(history: History, promise: Promise, deaf: Deaf, claim: Observed, still: list[Observed]) -> Finding:
+    cuts = [event.seq for event in history.of(Converged) if event.span.hi <= deaf.lo and event.host == deaf.node][-1:]
+    last = still[-1]
+    return Finding(
+        sentence=(
+            f"{deaf.node} still claims to lead term {claim.term}{in_group(claim.group)}"
+            f" {seconds(last.span.lo - deaf.lo)} after it was cut off from hearing a majority; at most"
+            f" {seconds(promise.step_down_ns or 0)} is promised."
+        ),
+        certificate=tuple(sorted({claim.seq, *cuts, still[0].seq, last.seq})),
+        nodes=(deaf.node,),
+        term=claim.term,
+        excused=excuses(history, promise).liveness(deaf.lo, last.span.hi),
+        data={"deaf_from_ns": deaf.lo, "deaf_to_ns": deaf.hi},
+    )
+
+
+CHECKER = StepDownWithoutQuorum()

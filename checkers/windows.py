@@ -1,0 +1,139 @@
+"""Liveness windows: the longest stretches with one witness set and no fault touching it; and what disturbed the hosts.
+
+Promises: a window ends at any change of a member, of a link to or between members, or of an outsider that can reach
+them. Leaves out whether a window is long enough, and what had to happen in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkers.base import votes_needed
+from checkers.graph import Adjacency, Interval, Timeline, Witness, bits, timeline, witness
+from harness.core.clock import Ns
+from harness.core.events import Noise
+from harness.core.history import History
+from harness.core.plan import Plan
+from harness.core.promise import Promise, Tier
+
+NOISE_KINDS = frozenset({"stall", "fsync", "wall", "harness"})
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """[lo, hi) with one witness set. ``client_cut``: some host does not certainly hear the clients."""
+
+    lo: Ns
+    hi: Ns
+    tier: Tier
+    members: tuple[str, ...]
+    dead: tuple[str, ...]
+    """Voters that are certainly down or frozen all the time."""
+    client_cut: bool
+    adjacency: Adjacency
+
+    @property
+    def length(self) -> Ns:
+        """In ns."""
+        return self.hi - self.lo
+
+
+def windows(history: History, promise: Promise, plan: Plan) -> list[Window]:
+    """All windows of this run, in order (cached)."""
+    found: list[Window] | None = history.cache.get("checkers.windows")
+    if found is None:
+        found = history.cache["checkers.windows"] = _windows(timeline(history, promise, plan), promise)
+    return found
+
+
+def _windows(line: Timeline, promise: Promise) -> list[Window]:
+    quorum = votes_needed(promise, len(line.voters))
+    known: dict[Adjacency, Witness | None] = {}
+    out: list[Window] = []
+    last: tuple[object, ...] | None = None
+    for interval in line.intervals:
+        if interval.adjacency not in known:
+            known[interval.adjacency] = witness(interval.adjacency, quorum)
+        best = known[interval.adjacency]
+        if best is None:
+            last = None
+            continue
+        signature = _signature(interval, best)
+        dead = line.names(interval.adjacency.dead)
+        if last == signature and out[-1].hi == interval.lo:
+            old = out[-1]
+            out[-1] = Window(
+                old.lo,
+                interval.hi,
+                old.tier,
+                old.members,
+                tuple(name for name in old.dead if name in dead),
+                old.client_cut or interval.client_cut,
+                old.adjacency,
+            )
+        else:
+            members = line.names(best.mask)
+            out.append(
+                Window(interval.lo, interval.hi, best.tier, members, dead, interval.client_cut, interval.adjacency)
+            )
+        last = signature
+    return out
+
+
+def _signature(interval: Interval, best: Witness) -> tuple[object, ...]:
+    """Everything that touches the witness set, as one comparable value."""
+    adjacency, inside = interval.adjacency, best.mask
+    size = len(adjacency.voters)
+    links = tuple(
+        (adjacency.open[i], adjacency.cut[i], adjacency.clean[i])
+        if inside >> i & 1
+        else (adjacency.open[i] & inside, adjacency.cut[i] & inside, adjacency.clean[i] & inside)
+        for i in range(size)
+    )
+    reached = 0
+    for i in range(size):
+        if not inside >> i & 1 and any(
+            not adjacency.cut[i] >> j & 1 or not adjacency.cut[j] >> i & 1 for j in bits(inside)
+        ):
+            reached |= 1 << i
+    clocks = tuple(interval.clocks[i] for i in bits(inside))
+    return best.tier, inside, links, adjacency.alive & reached, adjacency.dead & reached, clocks
+
+
+class Disturbance:
+    """Noise that makes liveness unknown: stalls over the promise's limit, of these hosts or of the harness itself."""
+
+    def __init__(self, history: History, promise: Promise) -> None:
+        self._noise = sorted(
+            (
+                event
+                for event in history.of(Noise)
+                if event.kind in NOISE_KINDS and abs(event.value_ns) > promise.noise_max_ns
+            ),
+            key=lambda event: event.span.lo,
+        )
+
+    def within(self, hosts: tuple[str, ...], lo: Ns, hi: Ns) -> list[Noise]:
+        """Noise of these hosts (and of the harness) that may have touched [lo, hi]."""
+        return [
+            event
+            for event in self._noise
+            if event.span.lo <= hi and event.span.hi >= lo and (event.host in hosts or event.kind == "harness")
+        ]
+
+    def quiet_stretches(self, hosts: tuple[str, ...], lo: Ns, hi: Ns) -> list[tuple[Ns, Ns]]:
+        """[lo, hi] without the noise: what is left, in order."""
+        out: list[tuple[Ns, Ns]] = []
+        at = lo
+        for event in self.within(hosts, lo, hi):
+            if event.span.lo > at:
+                out.append((at, event.span.lo))
+            at = max(at, event.span.hi)
+        if at < hi:
+            out.append((at, hi))
+        return out
+
+
+def disturbance(history: History, promise: Promise) -> Disturbance:
+    """The noise of this run."""
+    return Disturbance(history, promise)
