@@ -57,7 +57,7 @@ class NacosSystem(TargetSystem):
         }
 
     def defaults(self) -> RunDefaults:
-        """No writes, for the publish path hides the double votes; timers at a tenth; until the first finding."""
+        """No writes, for the publish path hides the double votes; timers at a tenth; until the first double vote or election."""
         return RunDefaults(
             faults=("partition", "kill", "restart", "pause"),
             workload="election",
@@ -65,6 +65,7 @@ class NacosSystem(TargetSystem):
             time_limit_ns=120 * SECOND,
             settings={"time_factor": "0.1"},
             stop_at_first_failure=True,
+            stop_at=("one-leader-per-term", "one-vote-per-term"),
         )
 
     def words(self, settings: Mapping[str, str], typed: Knobs, *, profile: str) -> dict[str, str]:

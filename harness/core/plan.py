@@ -50,6 +50,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     observe_interval_ns: Ns
     final_read_ns: Ns
     stop_at_first_failure: bool = False
+    stop_at: tuple[str, ...] = ()
+    """See ``harness.core.protocols.RunDefaults``."""
     warmup: Mapping[str, Any] = {}
     """Maxima measured in the fault-free warm-up, already added to the promise's bounds (``rtt_ns``, ``fsync_ns``)."""
     schema: int = SCHEMA

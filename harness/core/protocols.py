@@ -186,6 +186,8 @@ class RunDefaults(msgspec.Struct, frozen=True, kw_only=True):
     time_limit_ns: Ns = 60_000_000_000
     settings: Mapping[str, str] = {}
     stop_at_first_failure: bool = False
+    stop_at: tuple[str, ...] = ()
+    """Checkers whose certain finding ends such a run; empty: every checker that can watch a running history."""
 
 
 # --- clusters: backends and hosts -------------------------------------------------------------------------------

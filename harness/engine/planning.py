@@ -76,6 +76,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         observe_interval_ns=OBSERVE_INTERVAL_NS,
         final_read_ns=max(2 * promise.leader_bound_ns, 5 * SECOND),
         stop_at_first_failure=defaults.stop_at_first_failure if stop_early is None else stop_early,
+        stop_at=defaults.stop_at,
     )
     kinds = {*schedule.kinds, *faults}
     return Draft(

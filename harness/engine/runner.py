@@ -154,11 +154,13 @@ class _Run:
             observe_interval_ns=plan.observe_interval_ns,
             inbox=self.inbox,
         )
-        watchers = (
-            [c.watcher(plan.promise, plan) for c in self.checkers.values() if isinstance(c, Incremental)]
+        watchers = [
+            checker.watcher(plan.promise, plan)
+            for name, checker in self.checkers.items()
             if plan.stop_at_first_failure
-            else []
-        )
+            and isinstance(checker, Incremental)
+            and (not plan.stop_at or name in plan.stop_at)
+        ]
         director = Director(self.draft, watchers=watchers)
         director.on_warm = self._warmed
         try:
