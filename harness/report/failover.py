@@ -20,6 +20,8 @@ from harness.core.history import History
 from harness.report.marks import leading_roles, node_marks
 from harness.report.words import moment
 
+HARMLESS = frozenset({"clock", "disk", "cpu", "link"})
+"""Kinds that do not take a leader away; what follows them is no failover."""
 WRITES = frozenset({"append", "put", "cas", "write", "enqueue", "add"})
 
 
@@ -57,11 +59,12 @@ def failovers(history: History) -> list[Failover]:
     end = history.events[-1].t
     marks = node_marks(history)
     campaigns = [(mark.t, mark.term) for mark in marks if mark.kind == "campaign"]
+    notices = [mark.t for mark in marks if mark.kind in ("campaign", "pre-vote")]
     elected = [mark.t for mark in marks if mark.kind == "elected"]
     writes = _writes(history)
     out = []
     for event in faults:
-        if event.phase != "begin" or event.outcome != "installed":
+        if event.phase != "begin" or event.outcome != "installed" or event.kind in HARMLESS:
             continue
         leader = next((victim for victim in event.victims if event.roles.get(victim, "").lower() in leads), None)
         if leader is None:
@@ -71,7 +74,7 @@ def failovers(history: History) -> list[Failover]:
         until = changes[later] if later < len(changes) else end
         won = _first(elected, t0, until)
         tries = [term for t, term in campaigns if t0 <= t <= (until if won is None else won)]
-        noticed = next((t for t, _ in campaigns if t0 <= t <= until), won)
+        noticed = _first(notices, t0, until)
         out.append(
             Failover(
                 fault=event.fault,
@@ -79,7 +82,9 @@ def failovers(history: History) -> list[Failover]:
                 leader=leader,
                 t0=t0,
                 until=until,
-                detect=None if noticed is None else noticed - t0,
+                detect=None
+                if noticed is None and won is None
+                else min(t for t in (noticed, won) if t is not None) - t0,
                 elected=None if won is None else won - t0,
                 first_write=_first_write(writes, won, until, t0),
                 rounds=len(set(tries)),

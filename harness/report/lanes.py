@@ -67,6 +67,8 @@ def _sightings(history: History) -> dict[str, list[_Sighting]]:
     leads = leading_roles(history)
     out: dict[str, list[_Sighting]] = defaultdict(list)
     for seen in history.of(Observed):
+        if seen.span.hi - seen.span.lo > GAP_NS:  # it says something about some moment of a long time: too little
+            continue
         middle = (seen.span.lo + seen.span.hi) // 2
         out[seen.node].append(
             _Sighting(middle, seen.span.lo, seen.seq, seen.role, seen.leads, seen.term, seen.incarnation, traced=False)

@@ -15,9 +15,11 @@ from harness.core.events import NodeProcess, Observed, Traced
 from harness.core.history import History
 from harness.report.words import moment
 
-MarkKind = Literal["campaign", "vote", "elected", "step-down", "started", "exited"]
+MarkKind = Literal["pre-vote", "campaign", "vote", "elected", "step-down", "started", "exited"]
 
-CAMPAIGNS = frozenset({"election_started", "campaign", "pre_vote_started", "prevote_started"})
+CAMPAIGNS = frozenset({"election_started", "campaign"})
+PRE_VOTES = frozenset({"pre_vote_started", "prevote_started"})
+"""A node asks whether it would be elected; it changes no term and wins nothing."""
 STEP_DOWNS = frozenset({"step_down"})
 
 
@@ -72,6 +74,8 @@ def _of_trace(event: Traced, witnessed: set[str]) -> NodeMark | None:
         kind = "elected"
     elif name in CAMPAIGNS:
         kind = "campaign"
+    elif name in PRE_VOTES:
+        kind = "pre-vote"
     elif name in STEP_DOWNS:
         kind = "step-down"
     else:

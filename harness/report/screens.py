@@ -6,7 +6,6 @@ Promises: pure; text from outside (node logs, values) is never read as markup. L
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -22,7 +21,7 @@ from harness.engine.model import CampaignRow, Drawn, Judgement, LiveView
 from harness.report.failover import failovers, summary
 from harness.report.rundir import RunFiles
 from harness.report.snippet import LEGEND, picture, proving
-from harness.report.words import parameters, verdict_word
+from harness.report.words import pairs, parameters, verdict_word
 
 STYLES = {"pass": "bold green", "fail": "bold red", "unknown": "bold yellow", "n/a": "dim"}
 _ORDER = {"fail": 0, "unknown": 1, "pass": 2, "n/a": 3}
@@ -146,7 +145,7 @@ def why(verdict: Verdict) -> str:
         return (real[0].sentence + more) if real else verdict.reason
     if verdict.reason:
         return verdict.reason
-    text = ", ".join(f"{key.replace('_', ' ')} {figure(value)}" for key, value in list(verdict.evidence.items())[:4])
+    text = pairs(verdict.evidence, most=5)
     return text + (f"; {len(excused)} excused" if excused else "")
 
 
@@ -249,13 +248,6 @@ def _planned(fault: PlannedFault) -> tuple[str, ...]:
         show_duration(fault.hold_ns),
         parameters(fault.params),
     )
-
-
-def figure(value: Any) -> str:
-    """A count or a small table of counts, on one line."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {inner}" for key, inner in value.items())
-    return str(value)
 
 
 def _row(name: str, value: str) -> Text:

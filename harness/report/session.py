@@ -6,6 +6,7 @@ report that cannot be written becomes trouble (exit 3) and hides nothing. Leaves
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from harness.core.errors import HarnessError, Interrupted
 from harness.engine.model import EXIT_TROUBLE, RunOptions, RunResult
 from harness.report import write
 from harness.report.junit import Suite
-from harness.report.rundir import RunFiles, files_of
+from harness.report.rundir import RunFiles, files_of, read_run
 from harness.report.terminal import Screen, Watcher, complain
 
 
@@ -80,3 +81,13 @@ def _run(options: RunOptions, screen: Screen) -> RunResult:
                 interrupted=interrupted,
                 exit_code=error.exit_code,
             )
+        except Exception:
+            # a bug of ours: what the run left behind is still worth a page; the caller tells of the bug
+            if watcher.seen is not None:
+                _draw_what_is_there(watcher.seen.run_dir)
+            raise
+
+
+def _draw_what_is_there(run_dir: Path) -> None:
+    with contextlib.suppress(Exception):
+        write.write_run(read_run(run_dir), trouble=("the run ended in an unexpected error",))

@@ -15,9 +15,9 @@ from harness.report.marks import NodeMark, node_marks
 from harness.report.words import at, moment, node_of, sentence
 
 _PAD_NS = 400 * MS
-_CELL = {"campaign": "C", "vote": "v", "elected": "★", "step-down": "↓", "started": "▲", "exited": "✕"}
+_CELL = {"pre-vote": "p", "campaign": "C", "vote": "v", "elected": "★", "step-down": "↓", "started": "▲", "exited": "✕"}
 _LIFE, _GONE = "│", " "
-LEGEND = "★ elected  v votes for  C stands for election  ↓ steps down  ▲ starts  ✕ exits  ● says so  ◀ proof"
+LEGEND = "★ elected  v votes for  C stands for election  p asks for pre-votes  ↓ steps down  ▲ starts  ✕ exits  ● says so  ◀ proof"
 
 
 def picture(history: History, nodes: Sequence[str], certificate: Sequence[int], *, rows_max: int = 14) -> list[str]:

@@ -24,7 +24,7 @@ OPS_MAX = 20_000
 NOISE_MAX = 500
 PROOF_MAX = 400
 ROLES = ("follower", "candidate", "leader", "other")
-MARK_KINDS = ("campaign", "vote", "elected", "step-down", "started", "exited", "proof")
+MARK_KINDS = ("pre-vote", "campaign", "vote", "elected", "step-down", "started", "exited", "proof")
 STATUSES = ("ok", "fail", "info", "open")
 
 
@@ -120,7 +120,7 @@ def _capped(found: list[NodeMark], proving: set[int], caps: list[dict[str, Any]]
     if len(found) <= MARKS_MAX:
         return found
     # elections and processes tell the story; votes and campaigns of a storm are what there is too much of
-    rank = {"elected": 0, "exited": 1, "started": 1, "step-down": 2, "campaign": 3, "vote": 4}
+    rank = {"elected": 0, "exited": 1, "started": 1, "step-down": 2, "campaign": 3, "vote": 4, "pre-vote": 5}
     order = sorted(found, key=lambda mark: (mark.seq not in proving, rank[mark.kind], mark.t, mark.seq))
     caps.append({"what": "votes, elections and process events", "shown": MARKS_MAX, "total": len(found)})
     return sorted(order[:MARKS_MAX], key=lambda mark: (mark.t, mark.seq))

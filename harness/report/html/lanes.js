@@ -171,6 +171,10 @@ function drawMarks(ctx, frame, colors) {
       if (crowded) continue;
       ctx.fillStyle = colors.muted;
       ctx.beginPath(); ctx.arc(x, y, close ? 3.2 : 1.8, 0, 7); ctx.fill();
+    } else if (kind === "pre-vote") {
+      if (crowded) continue;
+      ctx.strokeStyle = colors.candidate; ctx.globalAlpha = 0.6;
+      ctx.beginPath(); ctx.arc(x, y - 14, 2.2, 0, 7); ctx.stroke(); ctx.globalAlpha = 1;
     } else if (kind === "campaign") {
       ctx.strokeStyle = colors.candidate; ctx.fillStyle = colors.bg; ctx.lineWidth = 2;
       ctx.beginPath(); ctx.arc(x, y - 15, 4, 0, 7); ctx.fill(); ctx.stroke(); ctx.lineWidth = 1;

@@ -18,7 +18,7 @@ from harness.report import screens, views
 from harness.report.failover import failovers, summary
 from harness.report.html.dots import dots
 from harness.report.rundir import RunFiles
-from harness.report.words import at, parameters, verdict_word
+from harness.report.words import at, pairs, parameters, verdict_word
 
 _FINDINGS_MAX = 200
 _EVENTS_MAX = 40
@@ -202,8 +202,8 @@ def table(files: RunFiles) -> str:
     rows = [
         f'<tr><td class="k">{escape(v.checker)}</td><td>{escape(v.kind)}</td><td>{_pill(v)}</td>'
         f"<td>{escape(screens.why(v) if v.outcome == 'fail' else v.reason)}</td>"
-        f'<td class="small">{escape(_pairs_text(v.evidence))}</td>'
-        f'<td class="small">{escape(_pairs_text(v.metrics))}</td></tr>'
+        f'<td class="small">{escape(pairs(v.evidence))}</td>'
+        f'<td class="small">{escape(pairs(v.metrics))}</td></tr>'
         for v in verdicts
     ]
     head = "".join(
@@ -224,7 +224,7 @@ def noise(files: RunFiles) -> str:
         for kind in sorted({event.kind for event in own}):
             same = [event for event in own if event.kind == kind]
             if kind == "summary":
-                rows.append([host or "the harness", kind, str(len(same)), "–", _pairs_text(same[-1].detail)])
+                rows.append([host or "the harness", kind, str(len(same)), "–", pairs(same[-1].detail)])
             else:
                 worst = max(same, key=lambda event: abs(event.value_ns))
                 when = f"the worst at {at(worst.span.hi)}"
@@ -287,10 +287,6 @@ def _css(outcome: str) -> str:
 
 def _time(value: int | None) -> str:
     return "open" if value is None else show_duration(value)
-
-
-def _pairs_text(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key.replace('_', ' ')} {screens.figure(value)}" for key, value in values.items())
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[int]) -> str:
