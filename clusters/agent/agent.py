@@ -849,6 +849,12 @@ class FakeClock:
             self.rated = False
             self._write()
 
+    def ended(self, pid: int) -> None:
+        """A process that was killed leaves libfaketime's shared memory behind, which could stop a later namesake."""
+        for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}") if self.preloaded else ():
+            with contextlib.suppress(OSError):
+                os.unlink(f"/dev/shm/{name}")  # noqa: PTH108, S108
+
     def set(self, want: Mapping[str, Any] | None) -> None:
         """Make this skew the wanted one, and begin or end the strobe. OSError if the file cannot be written."""
         with self._lock:
@@ -1329,6 +1335,7 @@ class Node:
         self.remember()
 
     def _exited(self, child: Child, incarnation: int) -> None:
+        self._clock.ended(child.pid)
         # What it wrote before its end is told before its end.
         with contextlib.suppress(OSError):
             self._tails.pump()
@@ -1819,9 +1826,10 @@ class Server:
             self._pump_at = time.monotonic() + TRACE_GAP_S
 
     def _woken(self) -> None:
-        self._awake = False
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake_r, 4096)
+        # After the reading: whoever finds the flag still up is served by this very turn.
+        self._awake = False
 
     def _accept(self) -> None:
         try:
@@ -2038,7 +2046,7 @@ class Server:
 
     def _heal(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         evidence = self.keeper.converge(HEALTHY)
-        why = self.rules.remove()
+        why = self.rules.remove() if self.rules.used else ""
         if why:
             evidence.update(confirmed=False, why="; ".join(filter(None, [evidence["why"], why])))
         if request.get("stop") is True:

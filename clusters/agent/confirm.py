@@ -43,6 +43,8 @@ class ProbingHost(Protocol):
     address: str
     state: HostState
     """The state last asked for."""
+    origin_ns: Ns
+    """The monotonic ns of the history's 0."""
 
     def converge_async(self, want: HostState, *, verify: bool = True) -> Future[Evidence]:
         """Begin to converge; ``verify`` False: the caller probes."""
@@ -101,8 +103,8 @@ class _Transaction:
                     said = msgspec.structs.replace(said, span=Span(earlier.span.lo, said.span.hi))
                 self.evidence[name] = said
             else:
-                # No clock is shared with an agent that is lost: the span is how long we asked, and of no use else.
-                span = Span(0, time.monotonic_ns() - asked)
+                origin_ns = self._hosts[name].origin_ns
+                span = Span(asked - origin_ns, time.monotonic_ns() - origin_ns)
                 self.evidence[name] = Evidence(host=name, span=span, state=wants[name], confirmed=False, why=said)
 
     def prove(self) -> None:

@@ -209,7 +209,7 @@ class AgentHost:
         self.state: HostState = HEALTHY
         """The state last asked for."""
         self._connect = connect
-        self._origin_ns = origin_ns
+        self.origin_ns = origin_ns
         self._news = news
         self._run = run
         self._give_up_s = give_up_s
@@ -371,13 +371,13 @@ class AgentHost:
     def span(self, lo: Ns, hi: Ns) -> Span:
         """A span of the host's monotonic clock as one of the history: ns since the run began."""
         below, above = self._offset.bounds
-        return Span(lo + below - self._origin_ns, hi + above - self._origin_ns)
+        return Span(lo + below - self.origin_ns, hi + above - self.origin_ns)
 
     @property
     def offset(self) -> tuple[Ns, Ns]:
         """Bounds of history time − host's monotonic clock, ns: to convert the times in trace lines."""
         below, above = self._offset.bounds
-        return below - self._origin_ns, above - self._origin_ns
+        return below - self.origin_ns, above - self.origin_ns
 
     @property
     def agent(self) -> Mapping[str, Any]:
@@ -620,7 +620,7 @@ class AgentHost:
         )
         self._fail(lost)
         moment = time.monotonic_ns()
-        span = Span(since - self._origin_ns, moment - self._origin_ns)
+        span = Span(since - self.origin_ns, moment - self.origin_ns)
         with contextlib.suppress(Exception):
             self._news(HostNews(host=self.name, kind="lost", span=span, data={"why": str(lost)}))
 
