@@ -71,6 +71,8 @@ def fit(group: Sequence[Demand], *, nodes: int, tight: bool = False) -> bool:
     if len(set(kinds)) < len(kinds):
         return False
     hard = [demand for demand in group if demand.kind != "clock"]
+    if len(hard) < len(group) and hard and nodes == 1:
+        return False  # the one clock cannot be measured while its process is gone
     if len(hard) < 2:
         return True
     if any(demand.kind not in (*_PROCESS, "partition") for demand in hard):
@@ -94,7 +96,7 @@ def faults_for(
     for demand in sorted(group, key=_order(crowded=crowded and len(hard) > 1)):
         stream = rng.stream(demand.kind)
         if demand.kind == "clock":
-            planned.append(_clock(stream, nodes, hold_ns, later=bool(hard)))
+            planned.append(_clock(stream, nodes, hold_ns, alone=not hard))
         elif demand.kind == "partition":
             planned.append(_partition(demand, stream, nodes, hold_ns, alone=len(hard) == 1))
         elif demand.kind in _PROCESS:
@@ -141,11 +143,14 @@ def _process(demand: Demand, rng: Rng, nodes: int, hold_ns: Ns, *, company: int,
     return PlannedFault(kind=demand.kind, victims=victims, hold_ns=0 if demand.kind == "restart" else hold_ns)
 
 
-def _clock(rng: Rng, nodes: int, hold_ns: Ns, *, later: bool) -> PlannedFault:
-    """A step of somebody's clock, whoever leads: by a selector that can always be resolved."""
+def _clock(rng: Rng, nodes: int, hold_ns: Ns, *, alone: bool) -> PlannedFault:
+    """A step of somebody's clock, whoever leads: by a selector that can always be resolved.
+
+    In company it comes after the others, which may have ended processes, and hits enough nodes that one runs.
+    """
     few = f"random:{rng.between(1, max(1, minority(nodes)))}"
-    victims = rng.choice((few, "majority", "all"))
-    delay_ns = rng.between(0, hold_ns // 2) if later else 0
+    victims = rng.choice((few, "majority", "all") if alone else ("majority", "all"))
+    delay_ns = 0 if alone else rng.between(0, hold_ns // 2)
     return PlannedFault(
         kind="clock", victims=victims, delay_ns=delay_ns, hold_ns=hold_ns - delay_ns, params=draw_step(rng)
     )

@@ -31,7 +31,7 @@ COUNTED = ("follower", "random")
 
 KINDS = ("leader", "follower", "minority-with-leader", "minority", "majority", "cut-off", "random", "node", "all")
 
-_FORM = re.compile(r"([a-z-]+)(?:[:\s]\s*(\S.*))?")
+_FORM = re.compile(r"([a-z-]+)(?:[:\s]\s*(\S.*)?)?")
 _OUR_NAMES = re.compile(r"n([1-9]\d*)")
 
 

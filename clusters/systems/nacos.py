@@ -57,7 +57,7 @@ class NacosSystem(TargetSystem):
         }
 
     def defaults(self) -> RunDefaults:
-        """No writes, for the publish path hides the double votes; timers at a tenth; until the first double vote or election."""
+        """No writes, as the publish path hides double votes; timers at a tenth; until a double vote or election."""
         return RunDefaults(
             faults=("partition", "kill", "restart", "pause"),
             workload="election",
