@@ -117,7 +117,7 @@ class RaftCore:
         n.wall = now.wall
         n.rng = rng
         n.out = out
-        if mono >= n.overdue_at:
+        if mono >= n.overdue_at and not (type(event) is Fired and event.timer == HEARTBEAT):
             tick(
                 n, late=True
             )  # a late tick comes before queued messages: they prove nothing about the time of the pause

@@ -16,7 +16,9 @@ VERBS = (
 def steps(names, *, most=60):
     """Schedules over these nodes."""
     node = st.sampled_from(names)
-    return st.lists(st.tuples(st.sampled_from(VERBS), node, node, st.integers(0, 160)), min_size=most // 3, max_size=most)
+    return st.lists(
+        st.tuples(st.sampled_from(VERBS), node, node, st.integers(0, 160)), min_size=most // 3, max_size=most
+    )
 
 
 def drawn(rng, names, *, count):

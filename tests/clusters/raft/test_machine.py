@@ -53,7 +53,12 @@ def test_get_is_a_command_too():
 def test_a_lock_excludes_and_its_tokens_rise():
     machine = Machine()
     answers = run(
-        machine, Acquire("l", "a", 100), Acquire("l", "b", 100), Release("l", "b"), Release("l", "a"), Acquire("l", "b", 1)
+        machine,
+        Acquire("l", "a", 100),
+        Acquire("l", "b", 100),
+        Release("l", "b"),
+        Release("l", "a"),
+        Acquire("l", "b", 1),
     )
     assert answers == [1, Refusal("held"), Refusal("not held"), 1, 5]
 

@@ -1,0 +1,162 @@
+"""The witness: what it reads off wire and disk equals what an honest core notes, and what a broken one hides."""
+
+import pytest
+
+from clusters.protocols.client_api import Append
+from clusters.protocols.raft import witness as module
+from clusters.protocols.raft.messages import AppendEntries, AppendReply, RequestVote, VoteReply
+from clusters.protocols.raft.storage import VOTE, HardState, append_ops, cut_ops, record, vote_ops
+from clusters.protocols.raft.witness import RaftWitness
+from harness.core.rng import Rng
+from tests.clusters.raft.chaos import drawn, mend, play
+from tests.clusters.raft.minisim import World
+from tests.clusters.raft.single import disk, entries
+
+
+def told(events, name):
+    return [(event.term, dict(event.data)) for event in events if event.name == name]
+
+
+def append(term=1, leader="A", commit=0, prev=0):
+    return AppendEntries(term, leader, prev, 0, (), commit, 1)
+
+
+def test_the_own_request_is_a_vote_for_itself_once():
+    witness = RaftWitness("A")
+    assert told(witness.sent("B", RequestVote(3, "A", 0, 0)), "vote") == [(3, {"candidate": "A"})]
+    assert witness.sent("C", RequestVote(3, "A", 0, 0)) == []
+
+
+def test_a_granted_answer_is_a_vote_and_a_refusal_is_none():
+    witness = RaftWitness("A")
+    assert told(witness.sent("B", VoteReply(3, True)), "vote") == [(3, {"candidate": "B"})]
+    assert witness.sent("C", VoteReply(3, False)) == []
+    assert told(witness.sent("C", VoteReply(3, True)), "vote") == [(3, {"candidate": "C"})]
+
+
+def test_the_first_append_of_a_term_is_an_election_with_the_voters_whose_grants_arrived():
+    witness = RaftWitness("A")
+    witness.sent("B", RequestVote(3, "A", 0, 0))
+    witness.received("B", VoteReply(3, True))
+    witness.received("C", VoteReply(2, True))
+    witness.received("D", VoteReply(3, False))
+    assert told(witness.sent("B", append(3)), "elected") == [(3, {"voters": ["A", "B"]})]
+    assert witness.sent("C", append(3)) == []
+
+
+def test_an_election_without_a_campaign_shows_no_voters():
+    assert told(RaftWitness("A").sent("B", append(7)), "elected") == [(7, {"voters": []})]
+
+
+def test_acknowledgements_and_commits_are_told_once():
+    witness = RaftWitness("A")
+    assert told(witness.sent("B", AppendReply(2, True, 5, 0, 1)), "acked") == [(2, {"index": 5, "leader": "B"})]
+    assert witness.sent("B", AppendReply(2, True, 5, 0, 2)) == []
+    assert witness.sent("B", AppendReply(2, False, 0, 3, 2)) == []
+    assert told(witness.sent("B", append(2, commit=4)), "commit") == [(2, {"index": 4})]
+    assert told(witness.sent("B", append(2, commit=4)), "commit") == []
+
+
+def test_a_vote_is_persisted_by_its_last_fsync_and_not_before():
+    witness = RaftWitness("A")
+    ops = vote_ops(HardState(4, "B"))
+    assert witness.synced(ops[:3]) == []
+    assert told(witness.synced(ops), "persisted") == [(4, {"voted_for": "B"})]
+    assert witness.synced(vote_ops(HardState(5, "B"), sync=False)) == []
+
+
+def test_log_batches_are_appends_and_truncations():
+    witness = RaftWitness("A")
+    rows = [record(entry) for entry in entries(1, 1, 2)]
+    data = b"".join(row[0] for row in rows)
+    assert told(witness.synced(append_ops(data, 0)), "log_append") == [
+        (2, {"from": 1, "entries": [(1, 1, rows[0][1]), (2, 1, rows[1][1]), (3, 2, rows[2][1])]})
+    ]
+    end = len(rows[0][0])
+    cut = witness.synced((*cut_ops(end), *append_ops(record(entries(3, first=2)[0])[0], end)))
+    assert [event.name for event in cut] == ["log_truncate", "log_append"]
+    assert cut[0].data == {"from": 2}
+    assert cut[1].data["entries"][0][:2] == (2, 3)
+
+
+def test_a_boot_tells_the_log_that_the_disk_holds_and_goes_on_from_there():
+    witness = RaftWitness("A")
+    image = disk(3, "B", (1, 3))
+    events = witness.booted(image)
+    assert told(events, "log_truncate") == [(0, {"from": 3})]
+    assert [row[:2] for row in told(events, "log_append")[0][1]["entries"]] == [(1, 1), (2, 3)]
+    more = witness.synced(append_ops(record(entries(4, first=3)[0])[0], len(image["log"])))
+    assert more[0].data["from"] == 3
+
+
+@pytest.mark.parametrize(
+    "image", [{VOTE: "unreadable"}, {VOTE: b"?"}, {"log": "unreadable"}, {"log": b"garbage" * 9}, {}]
+)
+def test_a_damaged_or_empty_disk_does_not_stop_the_witness(image):
+    RaftWitness("A").booted(image)
+
+
+def test_the_witness_knows_neither_rules_nor_core():
+    source = open(module.__file__).read()  # noqa: PTH123, SIM115 - one line of a test
+    imported = [line for line in source.splitlines() if line.startswith(("from clusters", "import clusters"))]
+    assert all("messages" in line or "storage" in line for line in imported)
+
+
+@pytest.mark.parametrize("profile", ["raft", "raft-paper"])
+@pytest.mark.parametrize("seed", range(8))
+def test_on_the_honest_build_witness_and_core_tell_the_same(profile, seed):
+    world = World("ABC", seed=seed, profile=profile)
+    play(world, drawn(Rng(seed).stream("witness"), "ABC", count=60))
+    mend(world)
+    world.run(2000)
+    for box in world.boxes.values():
+        elected = {(note.term, tuple(note.data["voters"])) for note in box.notes if note.name == "elected"}
+        seen = {(event.term, tuple(event.data["voters"])) for event in box.witnessed if event.name == "elected"}
+        assert seen <= elected
+        grants = {
+            (note.data["term"], note.data["candidate"])
+            for note in box.notes
+            if note.name == "vote_decision" and note.data["granted"]
+        }
+        stood = {(note.term, box.name) for note in box.notes if note.name == "election_started"}
+        votes = {(event.term, event.data["candidate"]) for event in box.witnessed if event.name == "vote"}
+        assert votes <= grants | stood
+        assert {vote for vote in grants | stood if vote not in votes} <= stood | grants
+        persisted = {(n.data["term"], n.data["voted_for"]) for n in box.notes if n.name == "persisted"}
+        shown = {(event.term, event.data["voted_for"]) for event in box.witnessed if event.name == "persisted"}
+        assert persisted <= shown
+        if not box.alive:
+            continue
+        log: list = []
+        for event in box.witnessed:
+            if event.name == "log_truncate":
+                del log[event.data["from"] - 1 :]
+            elif event.name == "log_append":
+                del log[event.data["from"] - 1 :]
+                log.extend(event.data["entries"])
+        node = box.node
+        rows = [(e.index, e.term, d) for e, d in zip(node.log.entries, node.log.digests, strict=True)]
+        assert log == rows[: len(log)]
+        assert len(log) >= node.log.durable
+
+
+def test_a_variant_cannot_hide_its_second_vote():
+    world = World("ABC", variant="01-vote-not-written", profile="raft-paper")
+    world.sever("A", "C")
+    world.campaign("A")
+    world.run(30)
+    world.restart("B")
+    world.partition("A", "BC")
+    world.campaign("C")
+    world.run(30)
+    assert any("INV-2: B" in problem for problem in world.problems)
+    assert any("INV-1" in problem for problem in world.problems)
+
+
+def test_a_write_is_witnessed_on_every_disk():
+    world = World("ABC")
+    world.write(world.elect(), 1)
+    world.run(200)
+    for box in world.boxes.values():
+        assert any(event.name == "log_append" for event in box.witnessed)
+    assert Append("k", 1) in [entry.command for entry in world.boxes["A"].node.log.entries]
