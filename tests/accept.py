@@ -25,17 +25,17 @@ DETHRONE = Path(sys.executable).with_name("dethrone")
 RUN_BOUND_S = 420
 
 VARIANT_OF = {
-    "one-leader-per-term": ("21-majority-over-responders", "01-vote-not-written"),
-    "one-vote-per-term": ("01-vote-not-written", "02-reply-before-persist"),
-    "term-never-decreases": ("25-term-may-go-back", "07-unreadable-vote-file-is-empty"),
-    "leader-has-majority": ("21-majority-over-responders",),
+    "one-leader-per-term": ("21-majority-of-responders",),
+    "one-vote-per-term": ("01-vote-not-written", "07-unreadable-means-fresh"),
+    "term-never-decreases": ("25-term-may-fall", "01-vote-not-written"),
+    "leader-has-majority": ("21-majority-of-responders",),
     "leader-completeness": ("12-grant-without-log-check",),
-    "log-matching": ("45-ack-after-local-append", "12-grant-without-log-check"),
-    "commit-never-regresses": ("42-follower-commit-unbounded",),
-    "acknowledged-survives": ("45-ack-after-local-append",),
-    "leader-when-owed": ("31-any-vote-request-resets-timer",),
-    "step-down-without-quorum": ("28-no-step-down",),
-    "convergence-after-heal": ("27-refuses-append-of-own-campaign-term",),
+    "log-matching": ("44-truncates-always", "12-grant-without-log-check"),
+    "commit-never-regresses": ("42-follower-commit-unchecked", "12-grant-without-log-check"),
+    "acknowledged-survives": ("45-acks-after-local-append",),
+    "leader-when-owed": ("31-any-request-resets-deadline", "27-refuses-campaigned-term"),
+    "step-down-without-quorum": ("28-never-steps-down",),
+    "convergence-after-heal": ("27-refuses-campaigned-term",),
     "leader-stability": ("35-no-pre-vote",),
 }
 """Checker → variants of the Raft core that it must fail, in this order; ``dethrone list variants`` explains them."""

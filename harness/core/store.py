@@ -51,7 +51,7 @@ def claim_run_dir(path: Path) -> Path:
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Replace ``path`` by ``content``, durably; readers see the old or the new file."""
+    """Replace ``path`` by ``content``, durably; readers see the old or the new file. HistoryError if it cannot be."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -59,6 +59,12 @@ def write_atomic(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+    except OSError as error:
+        raise HistoryError(
+            f"cannot write {path.name}: {error.strerror}",
+            where=str(path.parent),
+            cause="the disk is full or was removed",
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -168,7 +168,7 @@ class _Run:
         finally:
             world.close()
             self.trouble += director.trouble
-            store.write_json(self.run_dir / store.REALISED, director.realised())
+            self._store(store.REALISED, director.realised())
             self.figures.update(elections=director.elections, **director.counts)
             self.figures["faults"] = sum(f.outcome == "installed" for f in director.realised().faults)
             self.listener.progress("collecting logs")
@@ -231,7 +231,10 @@ class _Run:
         self.figures["events"] = len(history)
         self.judgement = judge(history, self.plan, self.checkers)
         write_verdict(self.run_dir, self.judgement, system=self.plan.system, seed=self.plan.seed)
-        write_columns(history, self.run_dir / store.PARQUET)
+        try:
+            write_columns(history, self.run_dir / store.PARQUET)
+        except OSError as error:
+            self.trouble.append(f"cannot write {store.PARQUET}: {error.strerror or error}")
 
     def _tear_down(self, ledger: Ledger) -> bool:
         backend = self.draft.backend
@@ -253,10 +256,17 @@ class _Run:
 
     # --- small parts ------------------------------------------------------------------------------------------
 
+    def _store(self, name: str, value: Any) -> None:
+        """A file whose loss is trouble, but no reason to stop."""
+        try:
+            store.write_json(self.run_dir / name, value)
+        except HistoryError as error:
+            self.trouble.append(str(error))
+
     def _warmed(self, plan: Plan) -> None:
         """The bounds are fixed now, before the first fault."""
         self.plan = plan
-        store.write_json(self.run_dir / store.PLAN, plan)
+        self._store(store.PLAN, plan)
 
     def _tell(self, events: list[AnyEvent]) -> None:
         for event in events:
@@ -284,7 +294,7 @@ class _Run:
             "trouble": list(result.trouble),
             "figures": self.figures,
         }
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(HistoryError):
             store.write_json(self.run_dir / store.RUN, record)
 
 

@@ -1,0 +1,192 @@
+"""The main job on real clusters: one election passes, another fails, trouble is never a verdict."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import docker
+import pytest
+
+from harness.core import registry
+from harness.core.clock import SECOND
+from harness.core.history import read_history
+from harness.engine.judge import check_path
+from harness.engine.model import RunOptions, Silence
+from harness.engine.runner import run
+
+pytestmark = pytest.mark.docker
+DETHRONE = Path(sys.executable).with_name("dethrone")
+VERIFY = Path(__file__).parent.parent / "clusters" / "nacos" / "verify_certificate.py"
+
+
+def options(tmp_path, system="raft", **changes):
+    settings = {
+        "nodes": 3,
+        "seed": 1,
+        "time_limit_ns": 30 * SECOND,
+        "out": tmp_path / "run",
+        **changes,
+    }
+    return RunOptions(system=system, **settings)
+
+
+def failing(result):
+    return {verdict.checker for verdict in result.judgement.verdicts if verdict.outcome == "fail"}
+
+
+def test_raft_survives_partitions_kills_pauses_and_clock_steps_with_evidence(tmp_path, state):
+    result = run(options(tmp_path, nodes=5), Silence())
+    if result.judgement is not None and result.judgement.host_noise:
+        result = run(options(tmp_path, nodes=5, out=tmp_path / "again"), Silence())
+    assert result.trouble == ()
+    assert failing(result) == set()
+    verdicts = {verdict.checker: verdict for verdict in result.judgement.verdicts}
+    assert verdicts["one-vote-per-term"].outcome == "pass"
+    assert verdicts["acknowledged-survives"].outcome == "pass"
+    assert result.figures["faults"] >= 2
+    assert (result.run_dir / "history.parquet").stat().st_size > 0
+    for node in ("n1", "n5"):
+        assert (result.run_dir / "nodes" / node / "trace.jsonl").stat().st_size > 0
+    judged, _, _ = check_path(result.run_dir)
+    assert judged == result.judgement
+
+
+def test_nacos_fails_by_a_certificate_that_an_independent_script_confirms(tmp_path, state):
+    for seed in range(3):
+        out = tmp_path / f"run-{seed}"
+        result = run(options(tmp_path, "nacos", nodes=5, seed=seed, time_limit_ns=120 * SECOND, out=out), Silence())
+        if {"one-leader-per-term", "one-vote-per-term"} & failing(result):
+            break
+    assert {"one-leader-per-term", "one-vote-per-term"} & failing(result)
+    again = subprocess.run([sys.executable, VERIFY, out / "history.jsonl"], capture_output=True, check=False)
+    assert again.returncode == 1, again.stderr.decode()
+
+
+def test_a_leader_that_does_not_step_down_is_caught_by_the_checker_named_for_it(tmp_path, state):
+    result = run(options(tmp_path, variant="28-never-steps-down", faults=("partition",)), Silence())
+    assert "step-down-without-quorum" in failing(result)
+    assert result.exit_code == 1
+
+
+def test_a_node_that_does_not_start_is_trouble_that_shows_the_end_of_its_log(tmp_path, state, monkeypatch):
+    system = registry.load(registry.SYSTEMS, "raft")
+    real = type(system).command
+
+    def broken(self, node):
+        command = real(self, node)
+        if node.name != "n2":
+            return command
+        return type(command)(argv=("sh", "-c", "echo no such quorum file; exit 7"))
+
+    monkeypatch.setattr(type(system), "command", broken)
+    result = run(options(tmp_path), Silence())
+    assert result.exit_code == 3
+    text = "\n".join(result.trouble)
+    assert "n2 exited with code 7" in text
+    assert "no such quorum file" in text
+    assert result.judgement.outcome != "pass"
+
+
+def start(tmp_path, state, *words, out="run"):
+    env = {**os.environ, "DETHRONE_STATE_DIR": str(state)}
+    base = [DETHRONE, "run", "raft", "--nodes", "3", "--time-limit", "60s", "--out", tmp_path / out]
+    return subprocess.Popen([*base, *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def wait_for(condition, bound_s=60):
+    deadline = time.monotonic() + bound_s
+    while not condition():
+        assert time.monotonic() < deadline, "the condition was not reached in time"
+        time.sleep(0.02)
+
+
+def text_of(path):
+    return path.read_text() if path.exists() else ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_the_middle_of_a_fault_heals_keeps_the_history_and_exits_130(tmp_path, state, number):
+    process = start(tmp_path, state, "--faults", "pause", "--seed", "1")
+    wait_for(lambda: '"outcome":"installed"' in text_of(tmp_path / "run" / "history.jsonl"))
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors.decode()
+    history = read_history(tmp_path / "run" / "history.jsonl")
+    assert history.complete
+    assert history.end.reason == "interrupted"
+    realised = json.loads((tmp_path / "run" / "schedule.realised.json").read_text())
+    assert all(fault["healed"] for fault in realised["faults"])
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_after_kill_nine_heal_leaves_nothing_and_disturbs_nobody(tmp_path, state):
+    client = docker.from_env()
+    image = client.images.list(filters={"label": "dethrone.owner"}) or client.images.list(name="dethrone/host")
+    foreign = client.containers.run(
+        image[0].id,
+        ["sh", "-c", "iptables -A INPUT -s 198.51.100.7 -j DROP; sleep 600"],
+        detach=True,
+        cap_add=["NET_ADMIN"],
+    )
+    bystander = start(tmp_path, tmp_path / "other-state", "--faults", "kill", "--seed", "2", out="other")
+    victim = start(tmp_path, state, "--faults", "partition", "--seed", "1")
+    try:
+        for out in ("run", "other"):
+            wait_for(lambda out=out: '"outcome":"installed"' in text_of(tmp_path / out / "history.jsonl"), 90)
+        victim.kill()
+        victim.communicate()
+        env = {**os.environ, "DETHRONE_STATE_DIR": str(state)}
+        for _ in range(2):
+            healed = subprocess.run([DETHRONE, "heal"], env=env, capture_output=True, check=False)
+            assert healed.returncode == 0, healed.stderr.decode()
+        assert bystander.poll() is None
+        foreign.reload()
+        assert foreign.status == "running"
+        rules = foreign.exec_run(["iptables", "-S", "INPUT"]).output.decode()
+        assert "198.51.100.7" in rules
+        assert len(read_history(tmp_path / "run" / "history.jsonl")) > 100
+        bystander.send_signal(signal.SIGINT)
+        _, errors = bystander.communicate(timeout=60)
+        assert bystander.returncode == 130, errors.decode()
+    finally:
+        for process in (bystander, victim):
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+        foreign.remove(force=True)
+        client.close()
+
+
+def test_no_engine_is_said_with_the_next_command_and_exits_3(tmp_path):
+    env = {
+        **os.environ,
+        "DOCKER_HOST": f"unix://{tmp_path}/nothing.sock",
+        "DETHRONE_STATE_DIR": str(tmp_path / "state"),
+    }
+    done = subprocess.run(
+        [DETHRONE, "run", "raft", "--out", tmp_path / "run"], env=env, capture_output=True, check=False, timeout=60
+    )
+    assert done.returncode == 3
+    assert b"next:" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0 and not os.environ.get("CI"), reason="mounting a small disk needs root")
+def test_a_disk_that_fills_under_the_history_is_trouble_and_everything_is_healed(tmp_path, state):
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", small], check=True)
+    try:
+        result = run(options(tmp_path, out=small / "run"), Silence())
+        assert result.exit_code == 3
+        assert any("No space left" in line for line in result.trouble)
+        history = read_history(small / "run" / "history.jsonl")
+        assert not history.complete
+        assert len(history) > 50
+        assert result.judgement is None or result.judgement.outcome != "pass"
+    finally:
+        subprocess.run(["umount", small], check=True)
