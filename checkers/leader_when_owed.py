@@ -147,7 +147,7 @@ class _Judge:
     def _gap(self, window: Window, lo: Ns, hi: Ns, bound: Ns, *, first: bool) -> None:
         """No progress in [lo, hi]: a finding if that is certain in a quiet stretch of at least the bound."""
         quiet = [
-            (begin, min(end, begin + 2 * bound))
+            (begin, begin + bound)
             for begin, end in self._noise.quiet_stretches(window.members, lo, hi)
             if end - begin > bound
         ]

@@ -1,0 +1,522 @@
+"""The golden histories: for each checker a shortest bad one and near-miss good ones, with their verdicts.
+
+``python tests/checkers/stories.py`` writes them to ``tests/golden``; a test keeps files and stories equal.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from histories import Tale, plan, promise
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+@dataclass(frozen=True)
+class Story:
+    """A golden history. ``words`` stand in the finding's sentence or the reason."""
+
+    checker: str
+    outcome: str
+    tell: Callable[[], Tale]
+    words: str = ""
+    nodes: int = 3
+    promised: dict[str, Any] = field(default_factory=dict)
+    workload: str = "log"
+
+    def plan(self) -> Any:
+        return plan(self.nodes, given=promise(**self.promised), workload=self.workload)
+
+
+STORIES: dict[str, Story] = {}
+
+
+def story(
+    checker: str,
+    outcome: str,
+    words: str = "",
+    *,
+    nodes: int = 3,
+    workload: str = "log",
+    promised: dict[str, Any] | None = None,
+) -> Callable[[Callable[[Tale], Any]], Callable[[Tale], Any]]:
+    def keep(tell: Callable[[Tale], Any]) -> Callable[[Tale], Any]:
+        def build() -> Tale:
+            tale = Tale(nodes)
+            tell(tale)
+            return tale
+
+        STORIES[tell.__name__] = Story(checker, outcome, build, words, nodes, promised or {}, workload)
+        return tell
+
+    return keep
+
+
+# --- one-leader-per-term ----------------------------------------------------------------------------------------
+
+
+@story("one-leader-per-term", "fail", "n1 and n3 both lead in term 1")
+def two_leaders_in_one_term(t):
+    t.elected("n1", 1, "n1 n2").elected("n3", 1, "n2 n3")
+
+
+@story("one-leader-per-term", "fail", "n1 and n3 both lead in term 4")
+def two_leaders_by_polls_alone(t):
+    t.poll("n2", 4, "n1").wait(900).poll("n2", 4, "n3")
+
+
+@story("one-leader-per-term", "pass")
+def two_leaders_of_two_terms_at_one_moment(t):
+    t.elected("n1", 1, "n1 n2").elected("n3", 2, "n2 n3").poll("n1", 1, "n1").poll("n3", 2, "n3")
+
+
+@story("one-leader-per-term", "pass")
+def one_node_elected_twice_in_a_term_over_a_restart(t):
+    t.elected("n1", 1, "n1 n2").restarted("n1").elected("n1", 1, "n1 n2")
+
+
+@story("one-leader-per-term", "pass", promised={"leader_bound_to_term": False})
+def a_leader_field_that_contradicts_the_role_proves_nothing(t):
+    t.elected("n2", 5, "n2 n3").poll("n1", 5, "n1", leads=False).poll("n2", 5, "n2").poll("n3", 5, "n3")
+
+
+@story("one-leader-per-term", "pass")
+def role_and_term_of_two_moments_are_no_claim(t):
+    t.elected("n2", 2, "n2 n3").poll("n1", 1, "n1").poll("n1", 2, "n1", atomic=False).poll("n1", 3, None)
+
+
+@story("one-leader-per-term", "fail", "n2 and n1 both lead in term 2")
+def a_poll_between_two_of_the_same_term_is_a_claim_though_not_atomic(t):
+    t.elected("n2", 2, "n2 n3")
+    for _ in range(3):
+        t.poll("n1", 2, "n1", atomic=False)
+
+
+# --- one-vote-per-term ------------------------------------------------------------------------------------------
+
+
+@story("one-vote-per-term", "fail", "with a restart in between")
+def a_vote_forgotten_over_a_restart(t):
+    t.vote("n2", 1, "n1").restarted("n2").vote("n2", 1, "n3")
+
+
+@story("one-vote-per-term", "pass")
+def a_vote_repeated_and_a_vote_of_the_next_term(t):
+    t.vote("n2", 1, "n1").restarted("n2").vote("n2", 1, "n1").vote("n2", 2, "n3")
+
+
+@story("one-vote-per-term", "pass")
+def a_relabel_is_no_vote(t):
+    t.vote("n2", 1, "n1").traced("n2", "relabel", 1, candidate="n3").core("n2", "vote", 1, candidate="n3")
+
+
+@story("one-vote-per-term", "pass")
+def a_vote_told_before_it_was_stored_may_be_forgotten(t):
+    t.poll("n2", 1, None, voted_for="n1").restarted("n2").poll("n2", 1, None, voted_for="n3").vote("n2", 1, "n3")
+
+
+# --- term-never-decreases ---------------------------------------------------------------------------------------
+
+
+@story("term-never-decreases", "fail", "after a restart")
+def a_term_forgotten_over_a_restart(t):
+    t.vote("n1", 3, "n2").restarted("n1").vote("n1", 1, "n1")
+
+
+@story("term-never-decreases", "fail", "without a restart")
+def a_term_that_falls_between_two_polls(t):
+    t.poll("n1", 3, "n2").wait(10).poll("n1", 2, "n2")
+
+
+@story("term-never-decreases", "pass")
+def an_answer_that_overlaps_a_later_one_is_in_no_order(t):
+    t.poll("n1", 3, "n2")
+    t.now -= 1
+    t.poll("n1", 2, "n2")
+
+
+@story("term-never-decreases", "pass")
+def a_term_told_just_before_a_crash_may_be_forgotten(t):
+    t.vote("n1", 2, "n2").poll("n1", 9, None).restarted("n1").poll("n1", 0, None).poll("n1", 2, None)
+
+
+# --- leader-has-majority ----------------------------------------------------------------------------------------
+
+
+@story("leader-has-majority", "fail", "2 of 5 votes", nodes=5)
+def elected_by_a_minority(t):
+    t.vote("n1", 1, "n1").vote("n2", 1, "n1").elected("n1", 1, "n1 n2")
+
+
+@story("leader-has-majority", "fail", "not members: x1", nodes=5)
+def a_stranger_does_not_count(t):
+    t.elected("n1", 1, "n1 n2 x1")
+
+
+@story("leader-has-majority", "pass", nodes=5)
+def the_core_may_boast_but_the_witness_counts(t):
+    t.core("n1", "elected", 1, voters=["n1"]).elected("n1", 1, "n1 n2 n3")
+
+
+@story("leader-has-majority", "fail", "voted for others")
+def a_leader_refuted_by_the_votes_of_others(t):
+    t.vote("n2", 1, "n3").vote("n3", 1, "n3").poll("n1", 1, "n1")
+
+
+# --- leader-completeness ----------------------------------------------------------------------------------------
+
+
+def _committed(t):
+    t.elected("n1", 1, "n1 n2").log("n1", (1, 1, "a")).log("n2", (1, 1, "a")).acked("n2", 1, 1).commit("n1", 1, 1)
+
+
+@story("leader-completeness", "fail", "n3 became leader of term 2")
+def a_leader_without_a_committed_entry(t):
+    _committed(t)
+    t.cut_log("n3", 1).elected("n3", 2, "n2 n3")
+
+
+@story("leader-completeness", "pass")
+def a_leader_with_every_committed_entry(t):
+    _committed(t)
+    t.elected("n2", 2, "n2 n3").log("n2", (2, 2, "b"))
+
+
+@story("leader-completeness", "pass")
+def an_entry_that_one_node_alone_held_was_not_committed(t):
+    _committed(t)
+    t.log("n1", (2, 1, "lost")).elected("n2", 2, "n2 n3")
+
+
+@story("leader-completeness", "fail", "2 nodes stored it")
+def what_a_quorum_stored_counts_even_if_the_leader_never_told(t):
+    t.elected("n1", 1, "n1 n2").log("n1", (1, 1, "a")).log("n2", (1, 1, "a")).acked("n2", 1, 1)
+    t.cut_log("n3", 1).elected("n3", 2, "n2 n3")
+
+
+@story("leader-completeness", "unknown", "not exercised")
+def a_single_election_shows_nothing(t):
+    _committed(t)
+
+
+# --- log-matching -----------------------------------------------------------------------------------------------
+
+
+@story("log-matching", "fail", "at index 1")
+def one_index_and_term_with_two_payloads(t):
+    t.log("n1", (1, 1, "a")).log("n2", (1, 1, "b"))
+
+
+@story("log-matching", "fail", "differ in it or before it")
+def equal_entries_after_different_ones(t):
+    t.log("n1", (1, 1, "a"), (2, 3, "c")).log("n2", (1, 2, "b"), (2, 3, "c"))
+
+
+@story("log-matching", "fail", "committed different entries at index 1")
+def two_entries_committed_at_one_index(t):
+    t.elected("n1", 1, "n1 n2").log("n1", (1, 1, "a")).commit("n1", 1, 1)
+    t.elected("n3", 2, "n2 n3").log("n3", (1, 2, "b")).log("n2", (1, 2, "b")).commit("n3", 2, 1)
+
+
+@story("log-matching", "pass")
+def an_uncommitted_tail_is_replaced(t):
+    t.elected("n1", 1, "n1 n2").log("n1", (1, 1, "a")).log("n2", (1, 1, "a")).log("n1", (2, 1, "lost"))
+    t.elected("n2", 2, "n2 n3").log("n2", (2, 2, "b")).cut_log("n1", 2).log("n1", (2, 2, "b")).acked("n1", 2, 2)
+    t.commit("n2", 2, 2)
+
+
+# --- commit-never-regresses -------------------------------------------------------------------------------------
+
+
+@story("commit-never-regresses", "fail", "went back from commit 3 to 2")
+def a_commit_that_falls(t):
+    t.core("n1", "commit", 1, old=2, new=3).core("n1", "commit", 1, old=3, new=2)
+
+
+@story("commit-never-regresses", "pass")
+def a_commit_that_starts_again_after_a_restart(t):
+    t.core("n1", "commit", 1, old=2, new=3).poll("n1", 1, commit=3).restarted("n1").poll("n1", 1, commit=0)
+    t.core("n1", "commit", 1, old=0, new=2)
+
+
+@story("commit-never-regresses", "fail", "although its log ended at 1")
+def a_follower_that_commits_what_it_does_not_have(t):
+    t.log("n2", (1, 1, "a")).core("n2", "commit", 1, old=0, new=5).acked("n2", 1, 1)
+
+
+@story("commit-never-regresses", "pass")
+def a_commit_noted_before_its_batch_is_on_disk(t):
+    t.log("n2", (1, 1, "a")).core("n2", "commit", 1, old=0, new=2).log("n2", (2, 1, "b")).acked("n2", 1, 2)
+
+
+@story("commit-never-regresses", "fail", "removed an entry that it had committed")
+def a_committed_entry_is_cut_off(t):
+    t.log("n2", (1, 1, "a"), (2, 1, "b")).core("n2", "commit", 1, old=0, new=2).acked("n2", 1, 2).cut_log("n2", 2)
+
+
+@story("commit-never-regresses", "fail", "while it led")
+def a_leader_cuts_its_own_log(t):
+    t.elected("n1", 1, "n1 n2").log("n1", (1, 1, "a"), (2, 1, "b")).cut_log("n1", 2).commit("n1", 1, 1)
+
+
+# --- acknowledged-survives --------------------------------------------------------------------------------------
+
+
+@story("acknowledged-survives", "fail", "2 to 'k' was acknowledged and is not in the final read")
+def an_acknowledged_append_is_gone(t):
+    t.append(1).append(2).mark("final").read([1])
+
+
+@story("acknowledged-survives", "pass")
+def an_unknown_append_may_be_there_or_not(t):
+    t.append(1).append(2, status="info").append(3, status="lost").mark("final").read([1, 2])
+
+
+@story("acknowledged-survives", "fail", "its append failed")
+def a_failed_append_shows_up(t):
+    t.append(1).append(2, status="fail").mark("final").read([1, 2])
+
+
+@story("acknowledged-survives", "fail", "nobody had written it")
+def a_value_out_of_nothing(t):
+    t.append(1).mark("final").read([1, 99])
+
+
+@story("acknowledged-survives", "fail", "more than once")
+def an_append_applied_twice(t):
+    t.append(1).append(2).mark("final").read([1, 2, 1])
+
+
+@story("acknowledged-survives", "fail", "before it was asked")
+def a_stale_read(t):
+    t.append(1).append(2).read([1]).mark("final").read([1, 2])
+
+
+@story("acknowledged-survives", "pass", promised={"linearizable_reads": False})
+def a_stale_read_that_was_not_promised_to_be_fresh(t):
+    t.append(1).append(2).read([1]).mark("final").read([1, 2])
+
+
+@story("acknowledged-survives", "fail", "disagree about the order")
+def two_orders(t):
+    t.append(1).append(2, status="info").append(3, status="info").mark("final").read([1, 2, 3]).read([1, 3, 2])
+
+
+@story("acknowledged-survives", "pass")
+def a_read_that_overlaps_the_append(t):
+    op = t.invoke("read", "k", "n1")
+    t.append(1).back(op, "ok", []).mark("final").read([1])
+
+
+@story("acknowledged-survives", "unknown", "no final read succeeded")
+def no_final_read(t):
+    t.append(1).read([1])
+
+
+# --- leader-when-owed -------------------------------------------------------------------------------------------
+
+
+@story("leader-when-owed", "fail", "had no leader for")
+def nobody_leads_although_all_can_talk(t):
+    t.up().polls(3000, 1, None)
+
+
+@story("leader-when-owed", "pass")
+def a_leader_in_time(t):
+    t.up().polls(1500, 1, None).polls(2000, 2, "n2")
+
+
+@story("leader-when-owed", "unknown", "not exercised")
+def a_window_shorter_than_the_bound(t):
+    t.up().polls(1500, 1, None)
+
+
+@story("leader-when-owed", "pass")
+def no_leader_is_owed_while_no_majority_is_connected(t):
+    t.up().polls(2500, 1, "n1")
+    t.isolate("n1", "n1")
+    t.now += 1
+    t.kill("n2")
+    t.polls(5000, 1, None, except_="n1=1:n1")
+
+
+@story("leader-when-owed", "fail", "(T2)")
+def a_connected_majority_without_a_leader(t):
+    t.up().polls(2500, 1, "n1")
+    t.isolate("n1", "n1")
+    t.polls(3000, 1, None, except_="n1=1:n1")
+
+
+@story("leader-when-owed", "fail", "lost its leader")
+def a_leader_lost_in_fair_weather(t):
+    t.up().polls(2500, 1, "n1").polls(3000, 2, None).polls(500, 3, "n1")
+
+
+@story("leader-when-owed", "unknown", "host noise")
+def a_machine_that_stalls(t):
+    t.up().polls(1000, 1, None).noise("n2").polls(1000, 1, None).noise("n3").polls(1000, 1, None)
+
+
+@story("leader-when-owed", "unknown", "too few polls")
+def nobody_was_asked(t):
+    t.up().poll("n1", 1, None).wait(3000).poll("n1", 1, None)
+
+
+@story("leader-when-owed", "fail", "none of 5 writes sent to it succeeded")
+def a_leader_that_serves_nobody(t):
+    t.up()
+    for value in range(6):
+        op = t.invoke("append", ["k", value], "n1", process=value % 2)
+        t.polls(500, 1, "n1").back(op, "info")
+    t.polls(500, 1, "n1")
+
+
+# --- step-down-without-quorum -----------------------------------------------------------------------------------
+
+
+@story("step-down-without-quorum", "fail", "still claims to lead term 1")
+def a_leader_that_clings(t):
+    t.up().polls(500, 1, "n1")
+    t.isolate("n1", "n1")
+    t.polls(1500, 1, "n1")
+
+
+@story("step-down-without-quorum", "pass")
+def a_leader_that_steps_down_in_time(t):
+    t.up().polls(500, 1, "n1")
+    t.isolate("n1", "n1")
+    t.polls(500, 1, "n1").polls(1000, 1, None)
+
+
+@story("step-down-without-quorum", "fail", "still claims to lead term 1")
+def a_leader_that_sends_but_cannot_hear(t):
+    t.up().polls(500, 1, "n1")
+    t.one_way([("n2", "n1"), ("n3", "n1")], "n1", "n1")
+    t.polls(1500, 1, "n1")
+
+
+@story("step-down-without-quorum", "unknown", "not exercised", nodes=5)
+def a_leader_that_still_hears_a_majority(t):
+    t.up().polls(500, 1, "n1")
+    t.isolate("n4 n5")
+    t.polls(1500, 1, "n1")
+
+
+@story("step-down-without-quorum", "unknown", "noise")
+def a_cut_off_leader_on_a_host_that_stalls(t):
+    t.up().polls(500, 1, "n1")
+    t.isolate("n1", "n1")
+    t.polls(600, 1, "n1").noise("n1").polls(500, 1, "n1").polls(500, 1, None)
+
+
+# --- convergence-after-heal -------------------------------------------------------------------------------------
+
+
+@story("convergence-after-heal", "fail", "n3 did not follow n1")
+def a_node_that_never_comes_back(t):
+    t.up().polls(500, 1, "n1")
+    cut = t.isolate("n3")
+    t.polls(500, 1, "n1", except_="n3=1")
+    t.heal(cut).polls(2500, 1, "n1", except_="n3=1")
+
+
+@story("convergence-after-heal", "pass")
+def everybody_follows_after_the_heal(t):
+    t.up().polls(500, 1, "n1", commit=4)
+    cut = t.isolate("n3")
+    t.polls(500, 1, "n1", except_="n3=1", commit=4)
+    t.heal(cut).polls(500, 1, "n1", except_="n3=1").polls(2000, 1, "n1", commit=4)
+
+
+@story("convergence-after-heal", "fail", "had not committed up to 4")
+def a_node_that_follows_but_does_not_catch_up(t):
+    t.up().polls(500, 1, "n1", commit=4)
+    cut = t.isolate("n3")
+    t.polls(500, 1, "n1", except_="n3=1", commit=4)
+    t.heal(cut)
+    for _ in range(10):
+        t.poll("n1", 1, "n1", commit=4).poll("n2", 1, "n1", commit=4).poll("n3", 1, "n1", commit=3).wait(247)
+
+
+# --- leader-stability -------------------------------------------------------------------------------------------
+
+
+@story("leader-stability", "fail", "was deposed: n3 then led term 6")
+def an_isolated_follower_deposes_the_leader_when_it_returns(t):
+    t.up().polls(3000, 1, "n1")
+    cut = t.isolate("n3")
+    t.polls(500, 1, "n1", except_="n3=1").vote("n3", 6, "n3").polls(500, 1, "n1", except_="n3=6")
+    t.heal(cut).elected("n3", 6, "n2 n3").polls(1000, 6, "n3")
+
+
+@story("leader-stability", "fail", "cannot have won a pre-vote round", nodes=5)
+def a_node_that_hears_nobody_raises_its_term(t):
+    t.up().polls(1000, 1, "n1")
+    t.isolate("n5")
+    t.polls(1000, 1, "n1", except_="n5=1").polls(500, 1, "n1", except_="n5=2")
+
+
+@story("leader-stability", "pass")
+def a_node_that_won_a_pre_vote_before_may_depose_once(t):
+    t.up().core("n3", "prevote_started", 4, reqTerm=5).core("n3", "prevote_result", 4, result="won", reqTerm=5)
+    t.vote("n3", 5, "n3")
+    cut = t.isolate("n3")
+    t.elected("n1", 4, "n1 n2").polls(3000, 4, "n1", except_="n3=5")
+    t.heal(cut).elected("n2", 6, "n1 n2").polls(1000, 6, "n2")
+
+
+@story("leader-stability", "pass")
+def a_leader_cut_off_is_replaced(t):
+    t.up().polls(3000, 1, "n1")
+    t.isolate("n1", "n1")
+    t.elected("n2", 2, "n2 n3").polls(1000, 2, "n2", except_="n1=1:n1")
+
+
+@story("leader-stability", "unknown", "host noise")
+def a_leader_lost_while_a_host_stalls(t):
+    t.up().polls(3000, 1, "n1").noise("n1").elected("n2", 2, "n2 n3").polls(1000, 2, "n2")
+
+
+# --- coverage ---------------------------------------------------------------------------------------------------
+
+
+@story("coverage", "pass")
+def a_run_that_showed_enough(t):
+    t.up().elected("n1", 1, "n1 n2").polls(3000, 1, "n1").append(1)
+
+
+@story("coverage", "unknown", "no write was acknowledged")
+def a_run_without_writes(t):
+    t.up().polls(3000, 1, "n1").append(1, status="info")
+
+
+@story("coverage", "pass", workload="election")
+def a_run_that_was_not_meant_to_write(t):
+    t.up().polls(3000, 1, "n1")
+
+
+@story("coverage", "unknown", "ended on its own")
+def a_node_that_crashed_by_itself(t):
+    t.up().polls(3000, 1, "n1").append(1).process("n3", "exited", asked=False, code=71)
+
+
+@story("coverage", "pass")
+def a_node_that_halted_and_said_why(t):
+    t.up().polls(3000, 1, "n1").append(1).traced("n3", "halt", 1, reason="the disk failed")
+    t.process("n3", "exited", asked=False, code=70)
+
+
+def main() -> None:
+    GOLDEN.mkdir(exist_ok=True)
+    for name, one in STORIES.items():
+        (GOLDEN / f"{one.checker}.{name}.jsonl").write_bytes(one.tell().raw())
+
+
+if __name__ == "__main__":
+    main()
