@@ -85,7 +85,7 @@ def tally(n: Node) -> None:
 def on_request_vote(n: Node, src: str, m: RequestVote) -> None:
     """Somebody asks for this node's vote: rows 1-4 of the table, stickiness between row 1 and the term rule."""
     log = (m.last_log_term, m.last_log_index)
-    if n.rules.resets_deadline("refused"):
+    if n.rules.resets_deadline("asked"):
         n.reset_deadline()
     if m.term < n.term:
         _decide(n, src, m, rule=1)

@@ -57,6 +57,8 @@ def _won(n: Node, opened: PreRound) -> bool:
 def on_pre_vote(n: Node, src: str, m: PreVote) -> None:
     """Somebody asks whether it could win: the rows of the table, in order."""
     own_log = n.own_log()
+    if n.rules.resets_deadline("asked"):
+        n.reset_deadline()
     row = n.rules.grants_pre_vote(
         req_term=m.req_term,
         own_term=n.term,

@@ -47,11 +47,11 @@ def on_heartbeat_timer(n: Node) -> None:
     """The timer rang; the tick may have been made already, before a queued message."""
     lead = n.leading
     if lead is not None and n.mono >= lead.tick_due:
-        tick(n)
+        tick(n, late=n.mono - lead.tick_due > n.knobs.heartbeat_interval)
 
 
 def tick(n: Node, *, late: bool = False) -> None:
-    """Check the quorum, then send a round. ``late``: made up for before a queued message, not by the timer."""
+    """Check the quorum, then send a round. ``late``: made up for, after a pause or before a message."""
     lead = n.leading
     if lead is None:
         return

@@ -36,8 +36,8 @@ class Rules:
         return rng.between(self.knobs.election_timeout_min, self.knobs.election_timeout_max)
 
     def resets_deadline(self, event: str) -> bool:
-        """A granted vote (``granted``) resets the election deadline; a mere vote request (``refused``) does not."""
-        return event != "refused"
+        """A granted vote (``granted``) resets the election deadline; a request for a vote or pre-vote does not."""
+        return event != "asked"
 
     def may_campaign(self, node: str, voters: Sequence[str]) -> bool:
         """Only a voter of the configuration in force campaigns."""

@@ -1,7 +1,8 @@
 """A minimal world for Raft cores: virtual time, a lossy network, disks that lose what was not synced, crashes anywhere.
 
-It judges while it runs: election safety, one vote a term, terms and commits that never go back, leader completeness, log
-matching and majorities, read from what was really sent and carried out. It is a test's tool, not the project's simulator.
+It judges while it runs: election safety, one vote a term, terms and commits that never go back, leader completeness,
+log matching and majorities, read from what was really sent and carried out. It is a test's tool, not the project's
+simulator.
 """
 
 from __future__ import annotations

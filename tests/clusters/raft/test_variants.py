@@ -56,7 +56,7 @@ VECTORS = {
     "27-refuses-campaigned-term": lambda r: r.accepts_leader(5, 5),
     "28-never-steps-down": lambda r: r.steps_down(10**12),
     "30-sending-is-contact": lambda r: r.refreshes_contact("sent"),
-    "31-any-request-resets-deadline": lambda r: r.resets_deadline("refused"),
+    "31-any-request-resets-deadline": lambda r: r.resets_deadline("asked"),
     "33-no-jitter": several(lambda r, rng: r.deadline(rng)),
     "34-same-seed": several(lambda r, rng: r.deadline(rng)),
     "35-no-pre-vote": lambda r: r.needs_pre_vote(),
