@@ -49,7 +49,12 @@ def node_marks(history: History) -> list[NodeMark]:
         return cached
     traced = history.of(Traced)
     witnessed = {event.name for event in traced if event.source == "shell"}
-    marks = [mark for event in traced if (mark := _of_trace(event, witnessed)) is not None]
+    # the witness says it better than the core, where both speak
+    marks = [
+        mark
+        for event in traced
+        if (event.source == "shell" or event.name not in witnessed) and (mark := mark_of(event)) is not None
+    ]
     if not any(event.name == "elected" for event in traced):
         marks += _elections_seen(history)
     for event in history.of(NodeProcess):
@@ -63,12 +68,11 @@ def node_marks(history: History) -> list[NodeMark]:
     return marks
 
 
-def _of_trace(event: Traced, witnessed: set[str]) -> NodeMark | None:
+def mark_of(event: Traced) -> NodeMark | None:
+    """The mark of one trace event; None if it is none."""
     name, data = event.name, event.data
-    if event.source == "core" and name in witnessed:  # the witness says it better
-        return None
     kind: MarkKind
-    if name == "vote" and event.source == "shell":
+    if name == "vote":
         kind = "vote"
     elif name == "elected":
         kind = "elected"

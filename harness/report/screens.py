@@ -16,7 +16,7 @@ from harness.core.duration import show_duration
 from harness.core.plan import Plan
 from harness.core.schedule import PlannedFault
 from harness.core.store import PLANNED
-from harness.core.verdict import Verdict
+from harness.core.verdict import Finding, Verdict
 from harness.engine.model import CampaignRow, Drawn, Judgement, LiveView
 from harness.report.failover import failovers, summary
 from harness.report.rundir import RunFiles
@@ -155,8 +155,11 @@ def findings(files: RunFiles, judgement: Judgement) -> list[RenderableType]:
     found = [
         (v, finding) for v in judgement.verdicts if v.outcome == "fail" for finding in v.findings if not finding.excused
     ]
-    for verdict, finding in found[:_FINDINGS_MAX]:
-        out.append(Text.assemble((f"\n{verdict.checker}: ", "bold red"), finding.sentence))
+    firsts: dict[str, Finding] = {}
+    for verdict, finding in found:
+        firsts.setdefault(verdict.checker, finding)
+    for checker, finding in list(firsts.items())[:_FINDINGS_MAX]:
+        out.append(Text.assemble((f"\n{checker}: ", "bold red"), finding.sentence))
         events = proving(files.history, finding.certificate)
         out += [Text(f"  {seq:>8}  {moment:>11}  {line}") for seq, moment, line in events]
         hidden = len(finding.certificate) - len(events)
@@ -165,8 +168,9 @@ def findings(files: RunFiles, judgement: Judgement) -> list[RenderableType]:
     if found:
         drawing = picture(files.history, files.nodes, found[0][1].certificate)
         out += [Text(""), *(Text("  " + line) for line in drawing), Text("  " + LEGEND, style="dim")] if drawing else []
-    if len(found) > _FINDINGS_MAX:
-        out.append(Text(f"\n({len(found) - _FINDINGS_MAX} more findings are in the report)", style="dim"))
+    hidden = len(found) - min(len(firsts), _FINDINGS_MAX)
+    if hidden:
+        out.append(Text(f"\n({hidden} more findings are in the report)", style="dim"))
     return out
 
 

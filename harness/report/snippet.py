@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.core.clock import MS, Ns
-from harness.core.events import FaultEvent, NodeProcess
+from harness.core.events import FaultEvent, NodeProcess, Traced
 from harness.core.history import History
-from harness.report.marks import NodeMark, node_marks
+from harness.report.marks import NodeMark, mark_of, node_marks
 from harness.report.words import at, moment, node_of, sentence
 
 _PAD_NS = 400 * MS
 _CELL = {"pre-vote": "p", "campaign": "C", "vote": "v", "elected": "★", "step-down": "↓", "started": "▲", "exited": "✕"}
 _LIFE, _GONE = "│", " "
-LEGEND = "★ elected  v votes for  C stands for election  p asks for pre-votes  ↓ steps down  ▲ starts  ✕ exits  ● says so  ◀ proof"
+LEGEND = (
+    "★ elected  v votes for  C stands for election  p asks for pre-votes  ↓ steps down  "
+    "▲ starts  ✕ exits  ● says so  ◀ proof"
+)
 
 
 def picture(history: History, nodes: Sequence[str], certificate: Sequence[int], *, rows_max: int = 14) -> list[str]:
@@ -40,7 +43,8 @@ def picture(history: History, nodes: Sequence[str], certificate: Sequence[int], 
             )
         previous = t
         cells = {node: (_LIFE if alive.get(node, True) else _GONE) for node in nodes}
-        _place(event, marks.get(seq), cells, alive)
+        mark = marks.get(seq) or (mark_of(event) if isinstance(event, Traced) else None)
+        _place(event, mark, cells, alive)
         row = "".join(f"{cells[node]:<{width}}" for node in nodes)
         lines.append(f"{at(t):>11} {row}{sentence(event, history)}{'  ◀' if seq in proof else ''}")
     left_out = len(_candidates(history, proof, marks)) - len(rows)

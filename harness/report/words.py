@@ -135,6 +135,10 @@ def traced(event: ev.Traced) -> str:
             return f"{node} asks whether it would be elected in term {data.get('reqTerm', term)} (pre-vote)"
         case "role_change" | "state_change":
             return f"{node} turned {_text(data, 'from')} → {_text(data, 'to')} in term {term}{_why(data)}"
+        case "term_change":
+            why = data.get("why") or data.get("cause")
+            before = data.get("from", data.get("was", "?"))
+            return f"{node} went from term {before} to term {data.get('to', term)}{f' ({short(why)})' if why else ''}"
         case "step_down":
             return f"{node} stepped down in term {term}{_why(data)}"
         case "vote_decision":

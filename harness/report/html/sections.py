@@ -13,7 +13,7 @@ from typing import Any
 from harness.core.duration import show_duration
 from harness.core.events import Noise
 from harness.core.schedule import PlannedFault
-from harness.core.verdict import Verdict
+from harness.core.verdict import Finding, Verdict
 from harness.report import screens, views
 from harness.report.failover import failovers, summary
 from harness.report.html.dots import dots
@@ -21,6 +21,8 @@ from harness.report.rundir import RunFiles
 from harness.report.words import at, pairs, parameters, verdict_word
 
 _FINDINGS_MAX = 200
+_SHOWN_MAX = 3
+"""Findings that stand open: the first of each property; the others are one click away."""
 _EVENTS_MAX = 40
 _ORDER = {"fail": 0, "unknown": 1, "pass": 2, "n/a": 3}
 
@@ -78,23 +80,36 @@ def findings(files: RunFiles, proofs: Sequence[Mapping[str, Any]]) -> str:
     found = views.findings(files)
     if not found:
         return ""
-    blocks = []
-    for key, finding in found[:_FINDINGS_MAX]:
-        rows = [proof for proof in proofs if key in proof["of"]]
-        events = "".join(
-            f'<li><button type="button" data-seq="{row["seq"]}" data-t="{row["t"]}" title="event {row["seq"]}">'
-            f'{escape(row["at"])}</button><span class="text">{escape(row["text"])}</span></li>'
-            for row in rows[:_EVENTS_MAX]
-        )
-        more = f"<li>… and {len(rows) - _EVENTS_MAX} more proving events</li>" if len(rows) > _EVENTS_MAX else ""
-        excused = f" · excused: {escape(finding.excused)}" if finding.excused else ""
-        blocks.append(
-            f'<div class="finding{" excused" if finding.excused else ""}" id="{escape(key)}">'
-            f"<h3>{escape(key.rsplit('-', 1)[0])}{excused}</h3><p>{escape(finding.sentence)}</p>"
-            f'<ul class="events">{events}{more}</ul></div>'
-        )
-    rest = f"<p class=hint>… and {len(found) - _FINDINGS_MAX} more findings</p>" if len(found) > _FINDINGS_MAX else ""
-    return f'<section id="findings"><h2>Findings</h2>{"".join(blocks)}{rest}</section>'
+    first: dict[str, str] = {}
+    for key, finding in found:
+        if finding.excused is None:
+            first.setdefault(key.rsplit("-", 1)[0], key)
+    shown = list(first.values())[:_SHOWN_MAX] or [key for key, _ in found[:1]]
+    blocks = {key: _finding(key, finding, proofs) for key, finding in found[:_FINDINGS_MAX]}
+    rest = [block for key, block in blocks.items() if key not in shown]
+    if len(found) > _FINDINGS_MAX:
+        rest.append(f'<p class="hint">… and {len(found) - _FINDINGS_MAX} more findings in verdict.json</p>')
+    more = (
+        f"<details><summary>{len(found) - len(shown)} more findings</summary>{''.join(rest)}</details>" if rest else ""
+    )
+    top = "".join(blocks[key] for key in shown if key in blocks)
+    return f'<section id="findings"><h2>Findings</h2>{top}{more}</section>'
+
+
+def _finding(key: str, finding: Finding, proofs: Sequence[Mapping[str, Any]]) -> str:
+    rows = [proof for proof in proofs if key in proof["of"]]
+    events = "".join(
+        f'<li><button type="button" data-seq="{row["seq"]}" data-t="{row["t"]}" title="event {row["seq"]}">'
+        f'{escape(row["at"])}</button><span class="text">{escape(row["text"])}</span></li>'
+        for row in rows[:_EVENTS_MAX]
+    )
+    more = f"<li>… and {len(rows) - _EVENTS_MAX} more proving events</li>" if len(rows) > _EVENTS_MAX else ""
+    excused = f" · excused: {escape(finding.excused)}" if finding.excused else ""
+    return (
+        f'<div class="finding{" excused" if finding.excused else ""}" id="{escape(key)}">'
+        f"<h3>{escape(key.rsplit('-', 1)[0])}{excused}</h3><p>{escape(finding.sentence)}</p>"
+        f'<ul class="events">{events}{more}</ul></div>'
+    )
 
 
 def cards(files: RunFiles) -> str:

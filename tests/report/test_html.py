@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from harness.core.clock import SECOND
+from harness.report import html
+from harness.report.html.dots import _round_up
+from harness.report.rundir import read_run
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028'\"&@@data@@"
+
+
+class Shape(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.data = ""
+        self._in_data = False
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self._in_data = ("id", "data") in attrs
+
+    def handle_endtag(self, tag):
+        self._in_data = False
+
+    def handle_data(self, data):
+        if self._in_data:
+            self.data += data
+
+
+def shape(text: str) -> Shape:
+    out = Shape()
+    out.feed(text)
+    return out
+
+
+def test_the_page_is_one_file_that_reaches_for_no_network(passing, failing):
+    for files in (passing, failing):
+        page = html.render(files)
+        assert not re.search(r"https?:|//[a-z]+\.[a-z]", page)
+        for tag, attrs in shape(page).tags:
+            assert tag not in ("link", "img", "iframe", "object")
+            assert "src" not in attrs
+            assert attrs.get("href", "#").startswith("#")
+
+
+def test_the_page_carries_its_data_and_every_property(failing):
+    page = html.render(failing)
+    data = json.loads(shape(page).data)
+    assert data["nodes"] == ["n1", "n2", "n3", "n4", "n5"]
+    assert [proof for proof in data["proofs"] if "one-leader-per-term-0" in proof["of"]]
+    for verdict in failing.judgement.verdicts:
+        assert verdict.checker in page
+    assert "n2 and n4 were both elected leader of term 7" in page
+    assert "excused: its disk was wiped" in page
+    assert "<summary>1 more findings</summary>" in page
+    assert "not observable: this system keeps no log" in page
+
+
+def test_hostile_texts_stay_texts(tmp_path, synthetic):
+    files = read_run(synthetic.failing_run(tmp_path / "run", hostile=HOSTILE))
+    plain = html.render(read_run(synthetic.failing_run(tmp_path / "plain")))
+    page = html.render(files, trouble=[HOSTILE])
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    assert (
+        sum(tag == "script" for tag, _ in shape(page).tags) == sum(tag == "script" for tag, _ in shape(plain).tags) == 2
+    )
+    assert json.loads(shape(page).data)["nodes"] == ["n1", "n2", "n3", "n4", "n5"]
+
+
+def test_embedded_json_survives_every_character():
+    value = {"text": HOSTILE + "\u2029\x00\ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16")}
+    text = html.embed(value)
+    assert json.loads(text) == value
+    assert not set(text) & set("<>&\u2028\u2029")
+
+
+def test_the_page_is_the_same_each_time_and_names_no_path(failing, failing_dir):
+    assert html.render(failing) == html.render(failing)
+    assert str(failing_dir) not in html.render(failing)
+
+
+def test_planned_and_realised_faults_stand_side_by_side(passing, failing):
+    page = html.render(passing)
+    assert "partition of minority with leader" in page
+    assert "partition of n1 (leader), n2 (follower)" in page
+    assert "not reached" in html.render(failing)
+
+
+def test_a_history_alone_makes_a_page_too(tmp_path, failing_dir):
+    alone = tmp_path / "history.jsonl"
+    alone.write_bytes((failing_dir / "history.jsonl").read_bytes())
+    page = html.render(read_run(alone))
+    assert "NO VERDICT" in page
+    assert "plan.json is not there" in page
+
+
+def test_a_damaged_history_is_said_on_the_page(tmp_path, failing_dir):
+    cut = tmp_path / "history.jsonl"
+    cut.write_bytes((failing_dir / "history.jsonl").read_bytes()[:-400])
+    assert "the history is damaged" in html.render(read_run(cut))
+
+
+@pytest.mark.parametrize("time", [1, 7, 99, 10**9, 1_234_567_890, 30 * SECOND])
+def test_the_axis_of_failover_times_holds_all_of_them(time):
+    assert time <= _round_up(time) <= 2 * time + 1

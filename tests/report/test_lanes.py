@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core import events as ev
+from harness.core.clock import MS, SECOND, Span
+from harness.core.history import History
+from harness.core.hoststate import HEALTHY, HostState
+from harness.report.lanes import GAP_NS, role_spans, trouble_spans
+from harness.report.marks import node_marks
+
+NODES = ("n1", "n2")
+
+
+def observed(seq, lo, hi, node, *state):
+    role, term = state
+    return ev.Observed(
+        seq=seq, t=hi, span=Span(lo, hi), node=node, incarnation=1, role=role, leads=role == "LEADER", term=term
+    )
+
+
+def history(events):
+    begin = ev.Begin(seq=0, t=0, schema=1, system="x", nodes=NODES, seed=1)
+    return History([begin, *events])
+
+
+@st.composite
+def histories(draw):
+    t, events = 0, []
+    for _ in range(draw(st.integers(1, 40))):
+        t += draw(st.integers(1, 800)) * MS
+        node = draw(st.sampled_from(NODES))
+        role, term = draw(st.sampled_from(["LEADER", "FOLLOWER", "CANDIDATE"])), draw(st.integers(0, 4))
+        seq = len(events) + 1
+        kind = draw(st.sampled_from(["observed", "traced", "exited", "started", "converged"]))
+        width = draw(st.integers(0, 2000)) * MS
+        if kind == "observed":
+            events.append(observed(seq, max(0, t - width), t, node, role, term))
+        elif kind == "traced":
+            events.append(
+                ev.Traced(
+                    seq=seq,
+                    t=t,
+                    span=Span(t - MS, t),
+                    node=node,
+                    incarnation=1,
+                    n=seq,
+                    name="role_change",
+                    term=term,
+                    role=role,
+                    source="core",
+                )
+            )
+        elif kind == "converged":
+            after = draw(st.sampled_from([HEALTHY, HostState(cuts=("n2",)), HostState(frozen=True)]))
+            events.append(
+                ev.Converged(seq=seq, t=t, span=Span(t - MS, t), host=node, before=HEALTHY, after=after, confirmed=True)
+            )
+        else:
+            events.append(
+                ev.NodeProcess(seq=seq, t=t, span=Span(t - MS, t), node=node, incarnation=1, phase=kind, asked=True)
+            )
+    return history(events)
+
+
+@given(histories())
+def test_roles_of_a_node_never_overlap_and_never_leave_the_history(made):
+    end = made.events[-1].t
+    for spans in role_spans(made, NODES).values():
+        for span in spans:
+            assert 0 <= span.lo <= span.hi <= end
+        for first, second in pairwise(spans):
+            assert first.hi <= second.lo
+
+
+@given(histories())
+def test_troubles_of_one_kind_never_overlap(made):
+    end = made.events[-1].t
+    for spans in trouble_spans(made, NODES).values():
+        for kind in {span.kind for span in spans}:
+            same = [span for span in spans if span.kind == kind]
+            assert all(0 <= span.lo <= span.hi <= end for span in same)
+            assert all(a.hi <= b.lo for a, b in pairwise(same))
+
+
+@given(histories())
+def test_marks_are_in_order_of_their_moments(made):
+    marks = node_marks(made)
+    assert [mark.t for mark in marks] == sorted(mark.t for mark in marks)
+
+
+def test_nothing_is_claimed_over_a_long_silence():
+    made = history([observed(1, 0, 10 * MS, "n1", "LEADER", 1), observed(2, 5 * SECOND, 5 * SECOND, "n1", "LEADER", 1)])
+    first, second = role_spans(made, NODES)["n1"]
+    assert first.hi < GAP_NS
+    assert second.lo == 5 * SECOND
+
+
+def test_a_poll_asked_before_a_traced_change_does_not_undo_it():
+    change = ev.Traced(
+        seq=2,
+        t=101 * MS,
+        span=Span(100 * MS, 100 * MS),
+        node="n1",
+        incarnation=1,
+        n=1,
+        name="role_change",
+        term=2,
+        role="LEADER",
+        source="core",
+    )
+    made = history(
+        [
+            observed(1, 0, 2 * MS, "n1", "FOLLOWER", 1),
+            change,
+            observed(3, 95 * MS, 115 * MS, "n1", "FOLLOWER", 1),
+            observed(4, 200 * MS, 202 * MS, "n1", "LEADER", 2),
+        ]
+    )
+    assert [(span.role, span.term) for span in role_spans(made, NODES)["n1"]] == [("FOLLOWER", 1), ("LEADER", 2)]
+
+
+def test_the_answer_of_a_process_that_slept_while_being_asked_claims_nothing():
+    made = history([observed(1, 0, 5 * SECOND, "n1", "LEADER", 1)])
+    assert role_spans(made, NODES)["n1"] == []
+
+
+def test_a_role_ends_with_its_process(passing):
+    n3 = role_spans(passing.history, passing.nodes)["n3"]
+    exited = next(event for event in passing.history.of(ev.NodeProcess) if event.phase == "exited")
+    led = [span for span in n3 if span.leads]
+    assert led[-1].hi <= exited.span.hi
+    gone = [span for span in trouble_spans(passing.history, passing.nodes)["n3"] if span.kind == "down"]
+    assert [(span.lo // SECOND, span.hi // SECOND) for span in gone] == [(19, 25)]
+
+
+def test_a_cut_is_drawn_on_both_sides(passing):
+    troubles = trouble_spans(passing.history, passing.nodes)
+    assert all(any(span.kind == "cut" for span in troubles[node]) for node in passing.nodes)
+    assert troubles["n1"][0].text == "hears nothing from n3, n4 and n5"

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core import events as ev
+from harness.core.clock import Span
+from harness.core.hoststate import ClockSkew, HostState, Strobe
+from harness.report import words
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+NAMES = st.sampled_from(
+    ["vote", "elected", "acked", "persisted", "log_append", "log_truncate", "commit", "campaign", "role_change",
+     "step_down", "vote_decision", "start", "prevote_started", "never heard of"]
+) | st.text(max_size=10)  # fmt: skip
+KEYS = st.sampled_from(["term", "candidate", "voters", "index", "from", "to", "entries", "voted_for", "why", "other"])
+
+
+@given(NAMES, st.dictionaries(KEYS, JSON, max_size=4))
+def test_any_trace_line_of_any_protocol_becomes_a_sentence(name, data):
+    event = ev.Traced(
+        seq=0,
+        t=0,
+        span=Span(0, 1),
+        node="n1",
+        incarnation=1,
+        n=1,
+        name=name,
+        term=3,
+        role="X",
+        source="core",
+        data=data,
+    )
+    assert words.sentence(event).startswith("n1")
+
+
+def test_every_event_of_a_run_is_one_line(passing, failing):
+    for files in (passing, failing):
+        for event in files.history:
+            line = words.sentence(event, files.history)
+            assert line
+            assert "\n" not in line
+
+
+def test_a_return_names_what_was_asked(passing):
+    first = passing.history.of(ev.Return)[0]
+    assert words.sentence(first, passing.history).startswith("client ")
+    assert words.sentence(first).startswith("operation ")
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        (HostState(), "healthy"),
+        (HostState(cuts=("n1", "n2"), frozen=True), "frozen, hears nothing from n1 and n2"),
+        (HostState(down="SIGKILL"), "down by SIGKILL"),
+        (HostState(clock=ClockSkew(offset_ns=-5 * 10**9)), "wall clock -5 s"),
+        (HostState(clock=ClockSkew(strobe=Strobe(10**9, 10**8))), "wall clock strobing by 1 s every 100 ms"),
+    ],
+)
+def test_a_host_state_in_words(state, text):
+    assert words.state(state) == text
+
+
+def test_moments_and_lists():
+    assert words.at(12_345_678_901) == "+12.345 s"
+    assert words.at(-1_000_000) == "-0.001 s"
+    assert words.names(["a", "b", "c"]) == "a, b and c"
+    assert words.names([]) == "nobody"
+
+
+def test_figures_in_words():
+    values = {"bound_ns": 3 * 10**9, "faults": {"kill": 2}, "none_yet": [], "tiers": ["T1", "T3"], "gone": None, "n": 1}
+    assert words.pairs(values) == "bound 3 s, faults: kill 2, tiers T1 T3, n 1"
+
+
+def test_a_mark_is_drawn_where_its_effect_is_certain_and_a_poll_in_its_middle():
+    fault = ev.Silent(seq=0, t=9, span=Span(0, 8), node="n1", error="timeout")
+    assert words.moment(fault) == 4
+    process = ev.NodeProcess(seq=0, t=9, span=Span(0, 8), node="n1", incarnation=1, phase="started", asked=True)
+    assert words.moment(process) == 8
