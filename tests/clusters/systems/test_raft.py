@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from specs import specs
+
+from clusters.node.config import NodeConfig, load_target
+from clusters.systems.raft import SYSTEM
+from harness.core import registry
+from harness.core.errors import ConfigError
+from harness.core.promise import LIVENESS, SAFETY
+from harness.core.protocols import Yes
+
+MS = 1_000_000
+E = 300 * MS
+
+
+def promise(settings=None, profile="raft", voters=5):
+    knobs = SYSTEM.knobs(settings or {}, profile=profile, variant=None)
+    return SYSTEM.promise(knobs, profile=profile, voters=voters)
+
+
+def test_it_comes_through_the_same_door_as_a_plug_in():
+    assert registry.load(registry.SYSTEMS, "raft") is SYSTEM
+
+
+def test_the_gate_promises_everything_on_all_tiers_it_can_keep():
+    made = promise()
+    assert all(made.owes(name) for name in (*SAFETY, *LIVENESS))
+    assert made.tiers == ("T1", "T2", "T3", "T5")
+    assert made.leader_bound_ns == made.later_gap_ns == made.converge_ns == 10 * E + 200 * MS
+    assert E + 50 * MS < made.step_down_ns < 2 * E
+    assert made.linearizable_reads
+    assert made.pre_vote
+    assert made.leader_bound_to_term
+    assert set(made.tolerates) == {"partition", "kill", "stop", "restart", "pause", "clock"}
+    assert not any(made.tolerates.values())
+
+
+def test_the_papers_profile_does_not_promise_what_it_is_known_to_break():
+    made = promise(profile="raft-paper")
+    assert set(made.exempt) == {"step-down-without-quorum", "leader-stability"}
+    assert "RF-B5" in made.exempt["step-down-without-quorum"].reason
+    assert "RF-B6" in made.exempt["leader-stability"].reason
+    assert made.tiers == ("T1", "T2")
+    assert made.leader_bound_ns == 12 * E + 200 * MS
+    assert made.step_down_ns is None
+    assert not made.linearizable_reads
+    assert all(made.owes(name) for name in SAFETY)
+
+
+def test_a_knob_that_mends_a_rule_adds_the_promise_and_one_that_drops_it_takes_it():
+    assert promise({"check_quorum": "on"}, profile="raft-paper").owes("step-down-without-quorum")
+    assert promise({"pre_vote": "off", "prevote_leader_check": "off"}).tiers == ("T1", "T2")
+    assert not promise({"prevote_leader_check": "off"}).owes("leader-stability")
+    assert not promise({"reads": "local"}).linearizable_reads
+
+
+@pytest.mark.parametrize("rule", ["persist", "log_check", "prev_check", "commit_current_term_only"])
+def test_a_knob_that_breaks_a_safety_rule_leaves_the_safety_promise(rule):
+    made = promise({rule: "off"})
+    assert all(made.owes(name) for name in SAFETY)
+
+
+def test_bounds_scale_with_the_time_factor():
+    made = promise({"time_factor": "10"})
+    assert made.election_timeout_ns == 10 * E
+    assert made.leader_bound_ns == 100 * E + 200 * MS
+    assert made.delay_max_ns == 200 * MS
+    assert promise({"time_factor": "0.5"}).delay_max_ns == 20 * MS
+
+
+@pytest.mark.parametrize("profile", ["raft", "raft-paper"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"time_factor": "2"},
+        {"electionTimeoutMax": "400", "persist": "false"},
+        {"safe_reads": "on", "noop": "true"},
+        {"check_quorum": "on", "stickiness": "on"},
+    ],
+)
+def test_words_mean_the_same_to_the_node_as_to_the_user(profile, settings):
+    target = load_target("raft")
+    words = SYSTEM.knobs(settings, profile=profile, variant=None)
+    assert SYSTEM.typed(words, profile=profile) == target.knobs(settings, profile=profile)
+    config = msgspec.json.decode(SYSTEM.files(specs(SYSTEM, settings, profile=profile)["n2"]).popitem()[1])
+    decoded = msgspec.convert(config, NodeConfig)
+    assert target.knobs(decoded.knobs, profile=decoded.profile) == target.knobs(settings, profile=profile)
+
+
+def test_words_are_complete_and_in_one_spelling():
+    words = SYSTEM.knobs({"electionTimeoutMax": "400", "noop": "true"}, profile=None, variant=None)
+    assert words["election_timeout_max_ms"] == "400"
+    assert words["noop"] == "on"
+    assert "electionTimeoutMax" not in words
+    assert words["reads"] == "readindex"
+
+
+@pytest.mark.parametrize(
+    ("settings", "profile", "variant", "hint"),
+    [
+        ({"time_faktor": "2"}, None, None, "time_factor"),
+        ({"noop": "maybe"}, None, None, "switch"),
+        ({}, "raft-papr", None, "raft-paper"),
+        ({}, None, "28-never-step-down", "28-never-steps-down"),
+        ({}, None, "47-lease-on-wall-clock", "reads=lease"),
+    ],
+)
+def test_a_wrong_knob_profile_or_variant_is_told_before_anything_starts(settings, profile, variant, hint):
+    with pytest.raises(ConfigError) as error:
+        SYSTEM.knobs(settings, profile=profile, variant=variant)
+    assert hint in str(error.value)
+
+
+def test_every_variant_without_needs_is_accepted_and_named_in_the_configuration():
+    variant = "01-vote-not-written" if "01-vote-not-written" in SYSTEM.variants() else next(iter(SYSTEM.variants()))
+    node = specs(SYSTEM, variant=variant)["n1"]
+    assert msgspec.json.decode(SYSTEM.files(node).popitem()[1])["variant"] == variant
+
+
+def test_the_node_is_told_everything_and_started_with_its_incarnation():
+    node = specs(SYSTEM)["n2"]
+    ((path, content),) = SYSTEM.files(node).items()
+    config = msgspec.json.decode(content, type=NodeConfig)
+    assert (config.node, config.bind, config.members) == ("n2", "10.0.0.2", dict(node.members))
+    assert config.data_dir == node.data_dir
+    assert config.trace_path == SYSTEM.trace_path(node)
+    command = SYSTEM.command(node)
+    assert path in command.argv
+    assert command.argv[-2:] == ("--incarnation", "{incarnation}")
+    assert SYSTEM.image() == "node"
+
+
+def test_without_voters_there_is_no_promise():
+    with pytest.raises(ConfigError, match="at least one voter"):
+        promise(voters=0)
+
+
+def test_it_shows_everything_serves_the_log_and_suffers_all_faults():
+    assert {"traced", "witness", "observed", "ops", "log_end", "commit", "voted_for", "atomic"} == set(
+        SYSTEM.observable()
+    )
+    assert {"append", "read"} <= SYSTEM.operations()
+    assert all(SYSTEM.fault_support(kind) == Yes() for kind in SYSTEM.defaults().faults)
+
+
+def test_the_default_run_exercises_liveness():
+    defaults, made = SYSTEM.defaults(), promise()
+    assert 2 * defaults.nemesis_interval_ns >= 3 * made.leader_bound_ns
