@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import base64
+import http.server
+import json
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from specs import specs
+
+from clusters.systems.etcd import SYSTEM, member_id
+from clusters.systems.etcd_client import EtcdClient, call_for, understand
+from harness.core import registry
+from harness.core.errors import ConfigError
+from harness.core.promise import SAFETY
+from harness.core.protocols import No, NodeSpec, Yes
+
+SECOND = 1_000_000_000
+NODES = specs(SYSTEM, network="127.0.1")
+NODE = NODES["n1"]
+
+
+def b64(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+def published(**changes):
+    """What ``/debug/vars`` of etcd 3.4.23 said on a real cluster of these addresses, cut to what is read and around."""
+    status = {
+        "id": "7f910f4b84a4a8c9",
+        "term": 2,
+        "vote": "f0b95a1eaa2e55",
+        "commit": 8,
+        "lead": "f0b95a1eaa2e55",
+        "raftState": "StateFollower",
+        "applied": 8,
+        "progress": {},
+        "leadtransferee": "0",
+    }
+    arguments = ["/usr/bin/etcd", "--name=n1", "--cors=http://incarnation.invalid:3", "--logger=zap"]
+    return json.dumps({"cmdline": arguments, "memstats": {"Alloc": 1}, "raft.status": {**status, **changes}}).encode()
+
+
+def test_it_comes_through_the_same_door_as_our_own():
+    assert registry.load(registry.SYSTEMS, "etcd") is SYSTEM
+
+
+def test_member_ids_are_those_that_a_real_cluster_gave_itself():
+    ids = {name: f"{member_id(address):x}" for name, address in NODE.members.items()}
+    assert ids == {"n1": "7f910f4b84a4a8c9", "n2": "f0b95a1eaa2e55", "n3": "79ec8d08bbe02e6e"}
+
+
+def test_a_followers_variables_name_its_leader_term_and_incarnation():
+    reading = SYSTEM.reading(NODE, published())
+    assert (reading.role, reading.leads, reading.term, reading.leader) == ("follower", False, 2, "n2")
+    assert (reading.commit, reading.incarnation, reading.atomic) == (8, 3, True)
+    assert reading.voted_for is None
+    assert reading.log_end is None
+
+
+def test_a_leaders_variables_say_that_it_leads_and_a_candidates_that_nobody_does():
+    leader = SYSTEM.reading(NODE, published(raftState="StateLeader", lead="7f910f4b84a4a8c9"))
+    assert (leader.leads, leader.leader) == (True, "n1")
+    candidate = SYSTEM.reading(NODE, published(raftState="StateCandidate", lead="0", term=19))
+    assert (candidate.leads, candidate.leader, candidate.term) == (False, None, 19)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"404 page not found",
+        b"{}",
+        published(id="f0b95a1eaa2e55"),
+        published(id="zz"),
+        published(lead="leader"),
+        published(term="2"),
+        published(raftState="StateKing"),
+        published()[:-3],
+    ],
+)
+def test_what_is_no_answer_of_that_member_is_silence(body):
+    assert SYSTEM.reading(NODE, body) is None
+
+
+def test_without_the_mark_the_incarnation_is_not_known():
+    body = published().replace(b"--cors=http://incarnation.invalid:3", b"--cors=*")
+    assert SYSTEM.reading(NODE, body).incarnation is None
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_can_raise(raw):
+    assert SYSTEM.reading(NODE, raw) is None
+    assert understand("append", call_for("append", ["k", 1]), 200, raw, node="n1").status in {"info", "ok"}
+
+
+def test_the_question_is_one_kept_http_request():
+    call = SYSTEM.status_call(NODE)
+    assert call.framing == "http"
+    assert call.request.startswith(b"GET /debug/vars HTTP/1.1\r\nHost: 127.0.1.1:2379\r\n")
+    assert call.request.endswith(b"\r\n\r\n")
+
+
+def test_a_member_is_started_with_names_addresses_and_its_incarnation():
+    command = SYSTEM.command(NODE)
+    assert command.argv[0] == "/usr/bin/etcd"
+    assert (
+        "--initial-cluster=n1=http://127.0.1.1:2380,n2=http://127.0.1.2:2380,n3=http://127.0.1.3:2380" in command.argv
+    )
+    assert "--cors=http://incarnation.invalid:{incarnation}" in command.argv
+    assert "--pre-vote=true" not in command.argv
+    assert "--pre-vote=true" in SYSTEM.command(specs(SYSTEM, {"pre_vote": "on"})["n1"]).argv
+    assert SYSTEM.files(NODE) == {}
+    assert SYSTEM.image() == "etcd"
+
+
+def test_what_its_channels_cannot_show_is_named_and_the_rest_is_owed():
+    made = SYSTEM.promise(NODE.knobs, profile="etcd", voters=3)
+    assert {name for name in SAFETY if made.owes(name)} == {
+        "one-leader-per-term",
+        "term-never-decreases",
+        "commit-never-regresses",
+        "acknowledged-survives",
+    }
+    assert all(made.exempt[name].kind == "not observable" for name in SAFETY if not made.owes(name))
+    assert not made.owes("leader-stability")
+    assert made.leader_bound_ns == 10 * SECOND
+    assert 2 * SECOND < made.step_down_ns < 3 * SECOND
+    assert made.tiers == ("T1", "T2")
+    assert "clock" not in made.tolerates
+    with_pre_vote = SYSTEM.promise({**NODE.knobs, "pre_vote": "on"}, profile="etcd", voters=3)
+    assert with_pre_vote.owes("leader-stability")
+
+
+def test_the_default_run_exercises_the_bound_with_faults_it_can_suffer():
+    defaults = SYSTEM.defaults()
+    assert defaults.nemesis_interval_ns > SYSTEM.promise(NODE.knobs, profile="etcd", voters=5).leader_bound_ns
+    assert all(SYSTEM.fault_support(kind) == Yes() for kind in defaults.faults)
+    assert isinstance(SYSTEM.fault_support("clock"), No)
+
+
+@pytest.mark.parametrize(
+    ("settings", "profile", "variant"),
+    [
+        ({"heartbeat": "1"}, None, None),
+        ({"heartbeat_interval_ms": "soon"}, None, None),
+        ({"heartbeat_interval_ms": "500"}, None, None),
+        ({"pre_vote": "perhaps"}, None, None),
+        ({}, "etcd3", None),
+        ({}, None, "01"),
+    ],
+)
+def test_a_wrong_knob_profile_or_variant_is_refused(settings, profile, variant):
+    with pytest.raises(ConfigError):
+        SYSTEM.knobs(settings, profile=profile, variant=variant)
+
+
+# --- the client -------------------------------------------------------------------------------------------------
+
+
+def test_an_append_creates_a_key_of_its_own_and_a_read_lists_them_in_order_of_creation():
+    append = call_for("append", ["k0", 5])
+    assert append.body["compare"][0] == {
+        "key": b64("list/k0/5"),
+        "target": "CREATE",
+        "result": "EQUAL",
+        "create_revision": "0",
+    }
+    read = call_for("read", "k0")
+    assert (read.body["key"], read.body["range_end"]) == (b64("list/k0/"), b64("list/k00"))
+    assert read.body["sort_target"] == "CREATE"
+    answer = {"kvs": [{"key": b64("list/k0/5"), "value": b64("5")}, {"key": b64("x"), "value": b64('"a"')}]}
+    assert understand("read", read, 200, json.dumps(answer).encode(), node="n1").value == [5, "a"]
+    assert understand("read", read, 200, b"{}", node="n1").value == []
+
+
+def test_a_swap_compares_the_value_or_its_absence():
+    assert call_for("cas", ["r", 1, 2]).body["compare"][0]["value"] == b64("1")
+    assert call_for("cas", ["r", None, 2]).body["compare"][0]["target"] == "CREATE"
+    for body, value in ((b'{"succeeded":true}', True), (b"{}", False)):
+        assert understand("cas", call_for("cas", ["r", 1, 2]), 200, body, node="n1").value is value
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (200, b'{"succeeded":true}', "ok"),
+        (200, b"{}", "info"),
+        (200, b"not json", "info"),
+        (503, b'{"error":"etcdserver: request timed out","code":14}', "info"),
+        (503, b'{"error":"etcdserver: leader changed","code":14}', "info"),
+        (500, b'{"error":"context deadline exceeded","code":2}', "info"),
+        (429, b'{"error":"etcdserver: too many requests","code":8}', "fail"),
+        (400, b'{"error":"etcdserver: key is not provided","code":3}', "fail"),
+        (502, b"<html>", "info"),
+    ],
+)
+def test_only_an_error_before_the_proposal_is_a_definite_failure(status, body, expected):
+    assert understand("append", call_for("append", ["k", 1]), status, body, node="n1").status == expected
+    read = understand("read", call_for("read", "k"), status, body, node="n1").status
+    assert read == ("fail" if status != 200 or body == b"not json" else "ok")
+
+
+class Gateway(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        length = int(self.headers["Content-Length"])
+        self.server.asked.append((self.path, json.loads(self.rfile.read(length))))
+        mood = self.server.moods.pop(0)
+        if mood == "silent":
+            time.sleep(1)
+            self.close_connection = True
+            return
+        if mood == "hang up":
+            self.close_connection = True
+            return
+        body = json.dumps(mood).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def gateway():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Gateway)
+    server.daemon_threads = True
+    server.asked, server.moods = [], []
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    node = NodeSpec(
+        name="n1", address="127.0.0.1", members={}, knobs={}, profile="", variant=None, seed=0, data_dir="", log_dir=""
+    )
+    client = EtcdClient({"n1": node}, port=server.server_address[1])
+    yield server, client
+    client.close()
+    server.shutdown()
+    server.server_close()
+
+
+def append(client, seconds=2.0, target="n1"):
+    return client.invoke("append", ["k", 1], target=target, timeout_ns=int(seconds * SECOND))
+
+
+def test_answers_come_over_one_kept_connection(gateway):
+    server, client = gateway
+    server.moods += [{"succeeded": True}, {"kvs": [{"value": b64("1")}]}]
+    assert append(client).status == "ok"
+    assert client.invoke("read", "k", target="n1", timeout_ns=SECOND).value == [1]
+    assert [path for path, _ in server.asked] == ["/v3/kv/txn", "/v3/kv/range"]
+
+
+def test_silence_and_hanging_up_are_info_for_a_write(gateway):
+    server, client = gateway
+    server.moods += ["silent", "hang up", {"succeeded": True}]
+    began = time.monotonic()
+    assert (append(client, 0.2).status, append(client, 0.2).status) == ("info", "info")
+    assert time.monotonic() - began < 1
+    assert append(client).status == "ok"
+
+
+def test_what_never_left_is_a_failure(gateway):
+    server, client = gateway
+    assert append(client, target="n9").status == "fail"
+    assert client.invoke("fly", 1, target="n1", timeout_ns=SECOND).status == "fail"
+    assert append(client, 0.0).error == "n1: timeout"
+    assert server.asked == []
+    closed = EtcdClient({"n1": NODES["n1"]}, port=1)
+    assert append(closed).status == "fail"
