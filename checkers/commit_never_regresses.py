@@ -16,7 +16,7 @@ import numpy as np
 from checkers.base import Base, finding, writes_expected
 from checkers.facts import in_group
 from checkers.replicas import Regression, replay
-from harness.core.columns import Columns, columns, identities, node_order
+from harness.core.columns import Columns, columns
 from harness.core.history import History
 from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise
@@ -55,11 +55,11 @@ class CommitNeverRegresses(Base):
 def polled_falls(table: Columns) -> list[Regression]:
     """Commits that fell within one incarnation, by polls certainly in that order. Vectorised up to the suspects."""
     obs = table.observed
-    order = node_order(obs)
+    order = obs.order
     order = order[obs.commit[order] >= 0]
     if len(order) < 2:
         return []
-    who, commit = identities(obs)[order], obs.commit[order]
+    who, commit = obs.identities[order], obs.commit[order]
     suspects = np.flatnonzero((who[1:] == who[:-1]) & (commit[1:] < commit[:-1]))
     out = []
     for identity in np.unique(who[suspects]).tolist():

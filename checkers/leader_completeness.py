@@ -16,7 +16,7 @@ from collections import defaultdict
 from checkers.base import Base, finding, writes_expected
 from checkers.facts import in_group
 from checkers.replicas import Committed, LeaderEnd, acknowledged, replay
-from harness.core.columns import columns, told_at_once
+from harness.core.columns import columns
 from harness.core.events import Observed
 from harness.core.history import History
 from harness.core.plan import Plan
@@ -52,7 +52,7 @@ class LeaderCompleteness(Base):
 
 def polled_ends(history: History) -> list[LeaderEnd]:
     """Log ends of leaders from polls, where the last entry is of an older term than the leader's."""
-    sure = told_at_once(columns(history).observed)
+    sure = columns(history).observed.told_at_once
     out: dict[tuple[str, str, int], LeaderEnd] = {}
     for row, usable in zip(history.of(Observed), sure.tolist(), strict=True):
         if not usable or not row.leads or row.log_end is None or not 0 <= row.log_end[0] < row.term:

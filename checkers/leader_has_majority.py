@@ -15,7 +15,7 @@ from typing import Any
 from checkers.base import Base, FaultWatch, finding, votes_needed
 from checkers.facts import Election, election, elections, in_group, votes
 from checkers.one_leader_per_term import polled_claims
-from harness.core.columns import columns, told_at_once
+from harness.core.columns import columns
 from harness.core.events import FaultEvent, Observed, Traced
 from harness.core.history import History
 from harness.core.plan import Plan
@@ -118,7 +118,7 @@ def _from_polls(
         voters = supported.setdefault((fact.group, fact.term), {})
         voters.setdefault(fact.voter, {}).setdefault(fact.candidate, fact.event.seq)
     if "voted_for" in plan.observable:
-        sure = told_at_once(table.observed)
+        sure = table.observed.told_at_once
         for row, usable in zip(history.of(Observed), sure.tolist(), strict=True):
             if usable and row.term > 0 and row.voted_for:
                 voters = supported.setdefault((row.group, row.term), {})

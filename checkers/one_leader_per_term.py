@@ -16,7 +16,7 @@ import numpy as np
 
 from checkers.base import Base, FaultWatch, finding
 from checkers.facts import election, elections, in_group
-from harness.core.columns import Columns, changes, columns, told_at_once
+from harness.core.columns import Columns, changes, columns
 from harness.core.events import FaultEvent, Observed, Traced
 from harness.core.history import History
 from harness.core.plan import Plan
@@ -91,7 +91,7 @@ def polled_claims(table: Columns) -> list[tuple[str, int, str, int]]:
     obs = table.observed
     if not len(obs):
         return []
-    usable = (obs.term > 0) & told_at_once(obs)
+    usable = (obs.term > 0) & obs.told_at_once
     out: dict[tuple[int, int, int], int] = {}
     for mask, who in ((usable & obs.leads, obs.node), (usable & (obs.leader >= 0), obs.leader)):
         rows = np.flatnonzero(mask)

@@ -16,7 +16,7 @@ import numpy as np
 
 from checkers.base import Base, FaultWatch, finding
 from checkers.facts import in_group, vote, votes
-from harness.core.columns import Columns, changes, columns, node_order, told_at_once
+from harness.core.columns import Columns, changes, columns
 from harness.core.events import FaultEvent, Observed, Traced
 from harness.core.history import History
 from harness.core.plan import Plan
@@ -77,10 +77,10 @@ class OneVotePerTerm(Base):
 def polled_double_votes(table: Columns) -> list[tuple[tuple[str, str, int], dict[str, int]]]:
     """(group, node, term) → candidate → ``seq``, where one incarnation told two candidates for one term. Vectorised."""
     obs = table.observed
-    rows = np.flatnonzero((obs.voted_for >= 0) & (obs.term > 0) & told_at_once(obs))
+    rows = np.flatnonzero((obs.voted_for >= 0) & (obs.term > 0) & obs.told_at_once)
     if not len(rows):
         return []
-    order = node_order(obs)
+    order = obs.order
     kept = np.zeros(len(obs), dtype=np.bool_)
     kept[rows] = True
     rows = order[kept[order]]

@@ -19,7 +19,7 @@ import numpy as np
 from checkers.base import Base, FaultWatch, finding
 from checkers.facts import in_group, traces
 from harness.core.clock import SECOND
-from harness.core.columns import Columns, columns, identities, node_order
+from harness.core.columns import Columns, columns
 from harness.core.events import FaultEvent, Observed, Traced
 from harness.core.history import History
 from harness.core.plan import Plan
@@ -125,8 +125,8 @@ def polled_falls(table: Columns) -> Iterator[Step]:
     obs = table.observed
     if len(obs) < 2:
         return
-    order = node_order(obs)
-    who, term = identities(obs)[order], obs.term[order]
+    order = obs.order
+    who, term = obs.identities[order], obs.term[order]
     suspects = np.flatnonzero((who[1:] == who[:-1]) & (term[1:] < term[:-1]) & (term[1:] > 0))
     # Sorted by the time of asking, a fall without any neighbouring fall cannot be; zeros in between need the long way.
     zeros = bool(np.any(term == 0))
@@ -158,6 +158,8 @@ def polled_falls(table: Columns) -> Iterator[Step]:
 
 def falls_over_restarts(history: History, table: Columns) -> Iterator[Step]:
     """A later incarnation in a lower term than one in which an earlier one was witnessed."""
+    if not _restarted(table):
+        return
     floor: dict[tuple[str, str], dict[int, tuple[int, int]]] = {}
     """(group, node) → incarnation → (highest witnessed term, seq)."""
     lowest: dict[tuple[str, str], dict[int, tuple[int, int]]] = {}
@@ -175,21 +177,20 @@ def falls_over_restarts(history: History, table: Columns) -> Iterator[Step]:
         note(lowest, event, high=False)
         if shell:
             note(floor, event, high=True)
-    if len(identities(table.observed)) and any(len(terms) for terms in _incarnations(table).values()):
-        witnessed = bool(floor)
-        since: dict[tuple[str, str, int], tuple[int, int]] = {}
-        for row in history.of(Observed):
-            if row.term <= 0:
-                continue
-            note(lowest, row, high=False)
-            if witnessed:
-                continue
-            key = (row.group, row.node, row.incarnation)
-            term, hi = since.get(key, (0, 0))
-            if row.term != term:
-                since[key] = (row.term, row.span.hi)
-            if row.leads or (row.term == term and row.span.lo - hi >= SETTLED_NS):
-                note(floor, row, high=True)
+    witnessed = bool(floor)
+    since: dict[tuple[str, str, int], tuple[int, int]] = {}
+    for row in history.of(Observed):
+        if row.term <= 0:
+            continue
+        note(lowest, row, high=False)
+        if witnessed:
+            continue
+        key = (row.group, row.node, row.incarnation)
+        term, hi = since.get(key, (0, 0))
+        if row.term != term:
+            since[key] = (row.term, row.span.hi)
+        if row.leads or (row.term == term and row.span.lo - hi >= SETTLED_NS):
+            note(floor, row, high=True)
     for (group, node), floors in floor.items():
         best, at = 0, -1
         for incarnation in sorted({*floors, *lowest.get((group, node), {})}):
@@ -201,18 +202,24 @@ def falls_over_restarts(history: History, table: Columns) -> Iterator[Step]:
                 best, at = floors[incarnation]
 
 
-def _incarnations(table: Columns) -> dict[int, set[int]]:
-    """Nodes that were polled in more than one incarnation."""
-    obs = table.observed
-    pairs = np.unique(np.stack([obs.node.astype(np.int64), obs.incarnation.astype(np.int64)]), axis=1)
-    out: dict[int, set[int]] = {}
-    for node, incarnation in pairs.T.tolist():
-        out.setdefault(node, set()).add(incarnation)
-    return {node: found for node, found in out.items() if len(found) > 1}
+def _restarted(table: Columns) -> bool:
+    """Whether any node was seen in more than one incarnation. Vectorised."""
+    seen: dict[int, int] = {}
+    for part in (table.observed, table.traced):
+        if not len(part):
+            continue
+        codes = part.node.astype(np.int64) * (len(table.words) + 1) + part.group
+        for code in np.flatnonzero(np.bincount(codes)).tolist():
+            mine = part.incarnation[codes == code]
+            first = int(mine[0])
+            if bool((mine != first).any()) or seen.setdefault(code, first) != first:
+                return True
+    return False
 
 
 def _polled(table: Columns) -> set[str]:
-    return {table.words.words[code] for code in np.unique(table.observed.node).tolist()}
+    nodes = np.bincount(table.observed.node) if len(table.observed) else np.zeros(0, dtype=np.int64)
+    return {table.words.words[code] for code in np.flatnonzero(nodes).tolist()}
 
 
 def _fell(history: History, promise: Promise, step: Step) -> Finding:

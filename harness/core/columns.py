@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ Bools = NDArray[np.bool_]
 
 _CACHE = "harness.core.columns"
 _INT_MAX = 2**63 - 1
+_DENSE_MAX = 2**22
 
 
 class Dictionary:
@@ -47,7 +49,7 @@ class Dictionary:
         return len(self.words)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class ObservedColumns:
     """``Observed`` events. ``log_term``, ``log_index``, ``commit``: -1 where not told."""
 
@@ -69,6 +71,24 @@ class ObservedColumns:
 
     def __len__(self) -> int:
         return len(self.seq)
+
+    @cached_property
+    def identities(self) -> Codes:
+        """One small code for each (group, node, incarnation), row by row."""
+        return _identities(self)
+
+    @cached_property
+    def order(self) -> Ints:
+        """A stable order of the rows by (group, node, incarnation), then as asked."""
+        return _node_order(self)
+
+    @cached_property
+    def told_at_once(self) -> Bools:
+        """Rows whose role, leader and vote certainly belong to their term.
+
+        Either the system gave them as one atom, or the same process told the same term before and after.
+        """
+        return _told_at_once(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,18 +236,25 @@ def _ops(history: History, words: Dictionary) -> OpColumns:
 # --- questions that several checkers ask ------------------------------------------------------------------------
 
 
-def identities(obs: ObservedColumns) -> Codes:
-    """One code for each (group, node, incarnation), row by row."""
+def _identities(obs: ObservedColumns) -> Codes:
+    """One small code for each (group, node, incarnation), row by row."""
     if not len(obs):
         return obs.node
-    packed = (obs.group.astype(np.int64) << 48) ^ (obs.node.astype(np.int64) << 32) ^ obs.incarnation
-    starts = changes(packed)
-    found = np.unique(packed[starts], return_inverse=True)[1]
-    inverse: Codes = found.astype(np.int32)
-    if len(starts) == len(packed):
-        return inverse
-    repeated: Codes = np.repeat(inverse, np.diff(np.append(starts, len(packed))))
-    return repeated
+    parts = [obs.group.astype(np.int64), obs.node.astype(np.int64), obs.incarnation.astype(np.int64)]
+    packed = np.zeros(len(obs), dtype=np.int64)
+    size = 1
+    for part in parts:
+        low, high = int(part.min()), int(part.max())
+        packed = packed * (high - low + 1) + (part - low)
+        size *= high - low + 1
+    if size <= _DENSE_MAX:
+        present = np.zeros(size, dtype=np.int32)
+        present[packed] = 1
+        dense: Codes = (np.cumsum(present, dtype=np.int32) - 1)[packed]
+        return dense
+    inverse = np.unique(np.stack(parts), axis=1, return_inverse=True)[1]
+    sparse: Codes = inverse.reshape(-1).astype(np.int32)
+    return sparse
 
 
 def changes(*arrays: NDArray[Any]) -> Ints:
@@ -242,27 +269,23 @@ def changes(*arrays: NDArray[Any]) -> Ints:
     return np.flatnonzero(differs)
 
 
-def node_order(obs: ObservedColumns) -> Ints:
+def _node_order(obs: ObservedColumns) -> Ints:
     """A stable order of the rows by (group, node, incarnation), then as asked."""
-    who = identities(obs)
-    order = np.argsort(who.astype(np.int16) if len(who) and who.max() < 2**15 else who, kind="stable")
-    lo = obs.lo[order]
-    same = who[order][1:] == who[order][:-1]
-    if bool(np.any(same & (lo[1:] < lo[:-1]))):
+    who = obs.identities
+    narrow = len(who) > 0 and int(who.max()) < 2**15
+    order = np.argsort(who.astype(np.int16) if narrow else who, kind="stable")
+    lo, sorted_who = obs.lo[order], who[order]
+    if bool(np.any((sorted_who[1:] == sorted_who[:-1]) & (lo[1:] < lo[:-1]))):
         order = np.lexsort((obs.hi, obs.lo, who))
     return order
 
 
-def told_at_once(obs: ObservedColumns) -> Bools:
-    """Rows whose role, leader and vote certainly belong to their term.
-
-    Either the system gave them as one atom, or the same process told the same term before and after.
-    """
+def _told_at_once(obs: ObservedColumns) -> Bools:
     if bool(obs.atomic.all()):
         return obs.atomic
     sure = obs.atomic.copy()
-    order = node_order(obs)
-    who, term = identities(obs)[order], obs.term[order]
+    order = obs.order
+    who, term = obs.identities[order], obs.term[order]
     lo, hi = obs.lo[order], obs.hi[order]
     if len(order) > 2:
         same = (who[1:] == who[:-1]) & (term[1:] == term[:-1]) & (hi[:-1] <= lo[1:])
