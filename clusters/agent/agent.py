@@ -2039,7 +2039,7 @@ class Server:
         summary = self.canary.summary()
         moment = now_ns()
         self.news.noise("summary", moment, moment, summary["stall_max_ns"], detail=summary)
-        return {"obeyed": obeyed, "gone": gone, **self.node.names()}
+        return {"obeyed": obeyed, "gone": gone, "news": self.news.last, **self.node.names()}
 
     def _converge(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         return self.keeper.converge(clean_state(request.get("want")), verify=request.get("verify") is not False)

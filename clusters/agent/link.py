@@ -48,6 +48,8 @@ DRIFT_PPM = 200
 """Two machines' monotonic clocks drift apart by at most so much; old clock samples are widened by it."""
 BYE_LIMIT_S = 1.0
 """How long ``close`` waits for the agent: one that is gone needs no goodbye."""
+NEWS_LIMIT_S = 5.0
+"""How long ``stop_node`` waits for the last news, which follow its answer."""
 ACK_EVERY = 64
 """News are acknowledged after so many, and with every heartbeat."""
 
@@ -326,6 +328,9 @@ class AgentHost:
     def stop_node(self) -> None:
         """See ``Host``. Before it returns the last trace lines and a ``summary`` of the host's noise are news."""
         said = self._call("stop_node")
+        deadline = time.monotonic() + NEWS_LIMIT_S
+        while self._seen_news < said["news"] and self._lost is None and time.monotonic() < deadline:
+            time.sleep(0.001)
         if not said["gone"]:
             raise ClusterError("the node process does not end", where=self.name, cause="it hangs in the kernel")
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +21,8 @@ from harness.core.protocols import Command, HostNews, NodeStart
 
 ROOT = Path(__file__).resolve().parents[3]
 AGENT = ROOT / "clusters" / "agent" / "agent.py"
+PYTHON = os.environ.get("DETHRONE_AGENT_PYTHON", sys.executable)
+"""The interpreter of agents and relays: any Python from 3.9 on."""
 NET = "198.18.77"
 CLIENT = f"{NET}.1"
 
@@ -70,17 +73,15 @@ class Box:
         return (["ip", "netns", "exec", self.namespace] if self.namespace else []) + list(argv)
 
     def serve(self, *more: str) -> None:
-        argv = self.command(sys.executable, "-S", str(AGENT), "serve", "--socket", self.socket, "--run", "test", *more)
+        argv = self.command(PYTHON, "-S", str(AGENT), "serve", "--socket", self.socket, "--run", "test", *more)
         self.agent = subprocess.Popen(argv)
 
     def relay(self) -> Stream:
-        stream = ProcessStream([sys.executable, "-S", str(AGENT), "relay", "--socket", self.socket])
+        stream = ProcessStream([PYTHON, "-S", str(AGENT), "relay", "--socket", self.socket])
         self.relays.append(stream)
         return stream
 
     def direct(self) -> Stream:
-        import socket
-
         connection = socket.socket(socket.AF_UNIX)
         try:
             connection.connect(self.socket)
@@ -89,7 +90,23 @@ class Box:
             raise
         return SocketStream(connection)
 
+    def raw(self) -> socket.socket:
+        """A connection of its own, once the agent listens."""
+        deadline = time.monotonic() + 10
+        while True:
+            connection = socket.socket(socket.AF_UNIX)
+            connection.settimeout(5)
+            try:
+                connection.connect(self.socket)
+            except OSError:
+                connection.close()
+                assert time.monotonic() < deadline, "the agent does not listen"
+                time.sleep(0.005)
+            else:
+                return connection
+
     def meet(self, connect: Callable[[], Stream] | None = None, **more: object) -> AgentHost:
+        self.raw().close()
         self.host = AgentHost(
             self.name,
             self.address,

@@ -242,13 +242,6 @@ def test_commands_and_files_are_bounded(host, tmp_path):
         host.read_file(str(tmp_path / "absent"))
 
 
-def raw(box) -> socket.socket:
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(5)
-    connection.connect(box.socket)
-    return connection
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -279,8 +272,7 @@ def raw(box) -> socket.socket:
     ],
 )
 def test_wrong_input_is_answered_and_harmless(box, line):
-    box.wait_until(lambda: Path(box.socket).exists())
-    with raw(box) as connection:
+    with box.raw() as connection:
         file = connection.makefile("rb")
         connection.sendall(line + b"\n")
         said = json.loads(file.readline())
@@ -290,8 +282,7 @@ def test_wrong_input_is_answered_and_harmless(box, line):
 
 
 def test_an_endless_line_ends_the_connection_only(box):
-    box.wait_until(lambda: Path(box.socket).exists())
-    with raw(box) as connection, contextlib.suppress(OSError):
+    with box.raw() as connection, contextlib.suppress(OSError):
         for _ in range(64):
             connection.sendall(b"x" * (1 << 20))
         assert connection.recv(1) == b""
@@ -300,7 +291,7 @@ def test_an_endless_line_ends_the_connection_only(box):
 
 def test_noise_on_the_socket_does_not_disturb_a_session(box, running):
     for size in (1, 7, 100):
-        with raw(box) as connection:
+        with box.raw() as connection:
             connection.sendall(os.urandom(size) + b"\n" + os.urandom(size))
     assert running.converge(HostState(frozen=True)).confirmed
     assert running.converge(HEALTHY).confirmed
@@ -405,7 +396,7 @@ def test_silence_of_the_harness_heals_the_host_and_is_news(box):
     box.host._closed.set()  # as if the harness had been killed: no bye
     box.host._stream.close()
     box.wait_until(lambda: state_of(pid_of(box)) in {"S", "R"}, 3)
-    with raw(box) as connection:
+    with box.raw() as connection:
         connection.sendall(json.dumps({"id": 0, "do": "hello", "session": session, "after": 0}).encode() + b"\n")
         said = [json.loads(line) for line in _lines(connection, lambda line: b"dead-man" in line)]
     news = next(line for line in said if line.get("data", {}).get("kind") == "dead-man")
