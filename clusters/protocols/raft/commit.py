@@ -59,6 +59,10 @@ def set_commit(n: Node, index: int) -> None:
     configs = len(n.log.configs) > 1
     if configs:
         n.refresh_config("committed")
+        for at, config in n.log.configs:
+            if before < at <= index:
+                members = {"voters": list(config.voters), "learners": list(config.learners)}
+                n.note("config", {"what": "committed", "index": at, **members})
     lead = n.leading
     end = min(index, n.log.last_index)
     while n.applied < end:

@@ -36,7 +36,7 @@ def deadline_passed(n: Node) -> None:
     if n.leader is not None:
         n.leader = None
         n.note("leader_seen", {"leader": None, "why": "deadline"})
-    if not n.rules.may_campaign(n.me, n.voters) or n.holds_off():
+    if not n.may_campaign() or n.holds_off():
         n.close_round("expired")
         n.reset_deadline()
     elif n.role == CANDIDATE and n.knobs.retry_same_term:

@@ -92,11 +92,14 @@ def on_tick(n: Node, lead: Leading) -> None:
 
 
 def _let_go(n: Node, lead: Leading) -> None:
-    """Forget removed peers that store their removal, or have been silent for long."""
+    """Forget removed peers that know of their committed removal, or have been silent for long."""
     patience = CATCH_UP_ROUNDS_MAX * n.knobs.election_timeout_max
     for peer, p in list(lead.progress.items()):
-        heard = max(p.acked_at, lead.since)
-        if 0 < p.leaving <= n.commit and (p.match >= p.leaving or n.mono - heard > patience):
+        if not 0 < p.leaving <= n.commit:
+            continue
+        p.leave_seq = p.leave_seq or lead.seq + 1
+        knows = p.match >= p.leaving and p.acked_seq >= p.leave_seq
+        if knows or n.mono - max(p.acked_at, lead.since) > patience:
             del lead.progress[peer]
 
 
@@ -112,15 +115,6 @@ def on_commit(n: Node, lead: Leading) -> None:
     change = lead.change
     if change is not None and change.index and change.index <= n.commit:
         lead.change = None
-        n.note(
-            "config",
-            {
-                "what": "committed",
-                "index": change.index,
-                "voters": list(n.config.voters),
-                "learners": list(n.config.learners),
-            },
-        )
         n.note("write_acked", {"index": change.index, "term": n.term})
         n.reply(change.id, Ok(None, change.index, n.term))
     elif change is not None:

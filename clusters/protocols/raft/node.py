@@ -48,7 +48,17 @@ class PreRound:
 class Progress:
     """What a leader knows of one peer's log, and of when it last answered."""
 
-    __slots__ = ("acked_at", "acked_lease", "acked_seq", "inflight_at", "inflight_to", "leaving", "match", "next")
+    __slots__ = (
+        "acked_at",
+        "acked_lease",
+        "acked_seq",
+        "inflight_at",
+        "inflight_to",
+        "leave_seq",
+        "leaving",
+        "match",
+        "next",
+    )
 
     def __init__(self, next_index: int) -> None:
         self.next = next_index
@@ -62,6 +72,8 @@ class Progress:
         self.acked_lease = NEVER
         self.leaving = 0
         """The entry that removed this peer; 0: it is a member."""
+        self.leave_seq = 0
+        """The first round that tells it so for good; 0: not yet committed."""
 
 
 class Read:
@@ -372,6 +384,12 @@ class Node:
         self.out.append(SetTimer(ELECTION, at, "wall" if self.election_wall else "mono"))
 
     # --- hearing and logs -----------------------------------------------------------------------------------------
+
+    def may_campaign(self) -> bool:
+        """Whether this node may try to lead, by the configuration in force and, while that is open, the one before."""
+        configs = self.log.configs
+        leaving = self.config_index > self.commit and len(configs) > 1 and self.me in configs[-2][1].voters
+        return self.rules.may_campaign(self.me, self.voters, leaving=leaving)
 
     def leads_or_hears(self) -> bool:
         """Whether this node leads, or heard its leader within the sticky window."""

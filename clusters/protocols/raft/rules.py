@@ -39,9 +39,12 @@ class Rules:
         """A granted vote (``granted``) resets the election deadline; a request for a vote or pre-vote does not."""
         return event != "asked"
 
-    def may_campaign(self, node: str, voters: Sequence[str]) -> bool:
-        """Only a voter of the configuration in force campaigns."""
-        return node in voters
+    def may_campaign(self, node: str, voters: Sequence[str], *, leaving: bool) -> bool:
+        """Only a voter campaigns, or one whose removal is not known to be committed (``leaving``).
+
+        The latter may hold the longest log, without which its removal can be neither committed nor taken back.
+        """
+        return node in voters or leaving
 
     def needs_pre_vote(self) -> bool:
         """Whether a passed deadline opens a pre-vote round instead of raising the term."""

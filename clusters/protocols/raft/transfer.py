@@ -69,7 +69,7 @@ def on_timeout_now(n: Node, src: str, m: TimeoutNow) -> None:
     ok = n.rules.timeout_now_ok(
         follower=n.role == FOLLOWER, term=m.term, own_term=n.term, from_leader=n.leader is not None and n.leader == src
     )
-    ok = ok and n.rules.may_campaign(n.me, n.voters) and not n.holds_off()
+    ok = ok and n.may_campaign() and not n.holds_off()
     n.note("transfer", {"phase": "received", "from": src, "accepted": ok})
     if ok:
         n.close_round("closed")

@@ -351,7 +351,7 @@ class ConfigOnCommit(Rules):
 class RemovedNodeCampaigns(Rules):
     """54. NATS, hashicorp."""
 
-    def may_campaign(self, node: str, voters: Sequence[str]) -> bool:  # noqa: ARG002, D102
+    def may_campaign(self, node: str, voters: Sequence[str], *, leaving: bool) -> bool:  # noqa: ARG002, D102
         return True
 
 

@@ -2,9 +2,9 @@
 
 Promises: it sees what was really sent, received and carried out, so no planted bug can hide; steady heartbeats cost a
 few comparisons and say nothing new. ``elected`` is the first AppendEntries of a term that names this node as leader;
-its voters are those whose granted answers of that term arrived, plus the node itself if it stood. ``persisted`` needs
-the rename AND its fsync. Leaves out a group of one node (it sends nothing, so nothing shows its election), and rules:
-it imports messages and the storage format only.
+its voters are those whose granted answers of that term arrived, plus the node itself if it stood (it sent a request or,
+where it is the only voter, wrote its own name). ``persisted`` needs the rename AND its fsync. Leaves out a group of one
+node (it sends nothing, so nothing shows its election), and rules: it imports messages and the storage format only.
 
 Source: Raft paper, figure 2.
 """
@@ -104,7 +104,7 @@ class RaftWitness:
         if body.term != self._led and body.leader_id == self._node:
             self._led = body.term
             voters = set(self._grants.get(body.term, ()))
-            if (body.term, self._node) in self._voted:
+            if (body.term, self._node) in self._voted or self._renamed == HardState(body.term, self._node):
                 voters.add(self._node)
             out.append(Witnessed("elected", body.term, {"voters": sorted(voters)}))
         if body.leader_commit > self._commit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from clusters.protocols.client_api import Append, Get
+from clusters.protocols.client_api import Append, Get, Ok
 from tests.clusters.raft.minisim import World
 
 VERBS = (
@@ -29,6 +29,8 @@ def drawn(rng, names, *, count):
 def play(world: World, schedule) -> World:
     """Carry the schedule out, stopping at the first problem."""
     value = 0
+    writes: dict[int, int] = {}
+    reads: dict[int, set[int]] = {}
     for verb, x, y, ms in schedule:
         box = world.boxes[x]
         leader = world.leader()
@@ -60,9 +62,11 @@ def play(world: World, schedule) -> World:
                     world.pause(x)
             case "write" if leader:
                 value += 1
-                world.request(leader, Append("k", value))
-            case "read" if leader:
-                world.request(leader, Get("k"))
+                writes[world.request(leader, Append("k", value))] = value
+            case "read" if any(b.alive and b.node.leading for b in world.boxes.values()):
+                for who in [b.name for b in world.boxes.values() if b.alive and b.node.leading]:
+                    acked = [n for n, v in writes.items() if isinstance(world.replies.get(n), Ok)]
+                    reads[world.request(who, Get("k"))] = {writes[n] for n in acked}
             case "campaign" if box.alive and not box.paused and not box.node.leading:
                 world.campaign(x)
         world.run(ms)
@@ -70,7 +74,25 @@ def play(world: World, schedule) -> World:
             world.problems.append("INV-5: logs do not match")
         if world.problems:
             break
+    if world.knobs.reads != "local":
+        _judge_reads(world, reads)
     return world
+
+
+def _judge_reads(world, reads):
+    """A read holds every write acknowledged before it was asked, and all reads are prefixes of one list."""
+    longest: list = []
+    for number, owed in reads.items():
+        answer = world.replies.get(number)
+        if not isinstance(answer, Ok):
+            continue
+        seen = answer.value or []
+        if not owed <= set(seen):
+            world.problems.append(f"stale read: {sorted(owed - set(seen))} missing")
+        shorter, longer = sorted((seen, longest), key=len)
+        if longer[: len(shorter)] != shorter:
+            world.problems.append(f"reads disagree: {shorter} and {longer}")
+        longest = longer
 
 
 def start_all(world):

@@ -2,9 +2,11 @@
 
 import pytest
 
-from clusters.protocols.client_api import Append, ChangeConfig, Ok, Refused
+from clusters.protocols.client_api import Append, ChangeConfig, Ok, Refused, Transfer
 from clusters.protocols.raft.messages import AppendReply, Config, Entry, Noop
 from harness.core.clock import MS
+from harness.core.rng import Rng
+from tests.clusters.raft.chaos import drawn, mend, play
 from tests.clusters.raft.minisim import World
 from tests.clusters.raft.single import One, heartbeat, names, note, replies
 
@@ -153,6 +155,47 @@ def test_a_configuration_survives_a_restart():
     for name in "ABCD":
         world.restart(name, power=True)
     assert all(gone not in names for names in voters(world).values())
+
+
+def test_a_removed_node_with_the_longest_log_still_campaigns_until_its_removal_is_committed():
+    one = One(**SINGLE, term=2)
+    one.hear("B", heartbeat("B", 2, new=(Entry(1, 2, Noop()), Entry(2, 2, Config(("B", "C"))))))
+    out = one.time_out()
+    assert "prevote_started" in names(out)
+    assert one.node.round.granted == set()
+    one.hear("B", heartbeat("B", 2, 2, 2, commit=2, seq=2))
+    for _ in range(4):
+        assert "prevote_started" not in names(one.fire("election", after_ms=400))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_changes_transfers_and_faults_stay_safe_and_heal(seed):
+    world = World("ABC", seed=seed, spare="DE", transfer="on", reads=["readindex", "lease"][seed % 2], **SINGLE)
+    for name in "DE":
+        world.start(name)
+    rng = Rng(seed).stream("members")
+    for _ in range(20):
+        play(world, drawn(rng, "ABCDE", count=4))
+        if rng.chance(1, 2):
+            mend(world)
+            world.run(600)
+        leader = world.leader()
+        if leader and not world.boxes[leader].paused:
+            node = rng.choice("ABCDE")
+            asked = rng.choice([ChangeConfig(add=node), ChangeConfig(remove=node), Transfer(node)])
+            world.ask(leader, asked, ms=rng.between(10, 800))
+    mend(world)
+
+    def healed():
+        leader = world.leader()
+        if leader is None:
+            return False
+        node = world.boxes[leader].node
+        followers = [world.boxes[name].node for name in node.voters]
+        return all(f.leader == leader and f.commit == node.log.last_index for f in followers)
+
+    assert world.run(8000, until=healed)
+    assert world.problems == []
 
 
 def test_a_learner_grants_votes_but_never_campaigns_and_never_counts():

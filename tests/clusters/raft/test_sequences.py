@@ -176,7 +176,7 @@ def test_rf_b8_asking_again_in_the_same_term_never_ends_it(profile, retry, new_t
     world.run(10)
     assert [world.boxes[name].node.voted_for for name in "ABCD"] == ["A", "A", "C", "C"]
     for name in "BD":  # the two voters stay out of it
-        world.boxes[name].node.rules.may_campaign = lambda *_: False
+        world.boxes[name].node.rules.may_campaign = lambda *_, leaving: False
     world.hold = None
     world.run(3000)
     assert (world.leader() is not None) == new_term

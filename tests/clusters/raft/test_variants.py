@@ -73,7 +73,7 @@ VECTORS = {
     "51-lease-without-recheck": lambda r: r.lease_valid(now=9, end=5, ticked=2, checked=False),
     "52-election-on-wall-clock": lambda r: r.clock("election"),
     "53-config-on-commit": lambda r: r.config_in_force(CONFIGS, 2),
-    "54-removed-node-campaigns": lambda r: r.may_campaign("X", ("A", "B")),
+    "54-removed-node-campaigns": lambda r: r.may_campaign("X", ("A", "B"), leaving=False),
     "56-reads-before-own-term": lambda r: r.announces_leader(own_term_committed=False),
     "58-heartbeats-while-stuck": lambda r: r.heartbeats_while_stuck(),
     "harmless-longer-jitter": several(lambda r, rng: r.deadline(rng)),
