@@ -1,0 +1,1 @@
+"""The agent on each host, and the harness' end of it: the link, and cluster-wide converging with proof."""

@@ -645,21 +645,26 @@ class Rules:
             }
             return {"in_force": True, "dropped": dropped}
 
-    def remove(self, *, every_run: bool = False) -> str:
-        """Take our chain and hook out ("" or why not); ``every_run``: those of all runs."""
+    def remove(self) -> str:
+        """Take our chain and its hook out; "" or why not."""
         with self._lock:
             self._installed, self._hooked, self._unsure = None, False, False
             try:
-                tools = ["iptables-legacy", "iptables"] if every_run else [self._tool()]
-                whys = [why for why in (self._remove_with(tool, every_run=every_run) for tool in tools) if why]
+                return self._remove_with(self._tool(), every_run=False)
             except Refused as refused:
                 return str(refused)
-            return "; ".join(whys)
+
+    def remove_leftovers(self, *, every_run: bool) -> str:
+        """Take our chain out, or those of all runs, whatever tool put them there; "" or why not."""
+        loaded = os.path.exists("/proc/net/ip_tables_names")  # noqa: PTH110
+        tools = [*(["iptables-legacy"] if loaded else []), "iptables-nft", "iptables"]
+        there = [tool for tool in tools if shutil.which(f"{tool}-save")]
+        with self._lock:
+            whys = [self._remove_with(tool, every_run=every_run) for tool in there]
+        return "; ".join(filter(None, whys))
 
     def _remove_with(self, tool: str, *, every_run: bool) -> str:
         code, out, err = self._processes.tool([f"{tool}-save", "-c", "-t", "filter"])
-        if code == 127 and every_run:
-            return ""
         if code != 0:
             return err.decode("utf-8", "replace").strip()[:300]
         text = out.decode("utf-8", "replace")
@@ -2174,7 +2179,7 @@ def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: 
     ``run`` None: the chains of all runs. ``stop``: the node process is killed. The node is not started.
     """
     rules = Rules(run or "", processes)
-    answer: dict[str, Any] = {"alone": True, "why": rules.remove(every_run=run is None)}
+    answer: dict[str, Any] = {"alone": True, "why": rules.remove_leftovers(every_run=run is None)}
     try:
         with open(state_path, "rb") as file:  # noqa: PTH123
             state = json.load(file)

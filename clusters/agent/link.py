@@ -262,7 +262,6 @@ class AgentHost:
     def converge_async(self, want: HostState, *, verify: bool = True) -> Future[Evidence]:
         """``converge`` without waiting. ``verify`` False: the caller probes, so the agent need not read rules back."""
         self.state = want
-        raw = {key: value for key, value in msgspec.to_builtins(want).items() if value}
 
         def evidence(said: Mapping[str, Any]) -> Evidence:
             return Evidence(
@@ -274,7 +273,7 @@ class AgentHost:
                 detail={name: self._relative(part) for name, part in said["detail"].items()},
             )
 
-        return self._ask(evidence, "converge", want=raw, verify=verify)
+        return self._ask(evidence, "converge", want=msgspec.to_builtins(want), verify=verify)
 
     def send_probes(self, nonce: int) -> None:
         """See ``Host``."""

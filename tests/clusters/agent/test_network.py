@@ -292,9 +292,10 @@ def test_a_lost_host_does_not_hold_the_others_up(five, hosts, tmp_path, namespac
         lonely.end()
 
 
-def test_without_an_agent_heal_takes_the_rules_of_the_dead_one_out(namespaces, tmp_path, five):
+@pytest.mark.parametrize(("kind", "more"), [("legacy", ["--run", "test"]), ("nft", ["--run", "test"]), ("nft", [])])
+def test_without_an_agent_heal_takes_the_rules_of_the_dead_one_out(namespaces, tmp_path, five, kind, more):
     box = type(five["n1"])("n1", tmp_path / "own", address=five["n1"].address, namespace=namespaces["n1"])
-    box.serve("--probe-port", "7103")
+    box.serve("--probe-port", "7103", "--iptables", kind)
     try:
         box.meet(give_up_s=0.1)
         box.host.prepare(box.start(), {"n2": five["n2"].address}, dead_man_ns=0)
@@ -303,7 +304,7 @@ def test_without_an_agent_heal_takes_the_rules_of_the_dead_one_out(namespaces, t
         box.agent.kill()
         box.agent.wait()
         assert f"-s {five['n2'].address}/32 -j DROP" in iptables(box, "-S", tool=tool)
-        argv = box.command(sys.executable, "-S", box.AGENT, "heal", "--socket", box.socket)
+        argv = box.command(sys.executable, "-S", box.AGENT, "heal", "--socket", box.socket, *more)
         said = json.loads(subprocess.run(argv, capture_output=True, check=True, timeout=30).stdout)
         assert said["confirmed"]
         assert "DETHRONE" not in iptables(box, "-S", tool=tool)
