@@ -1,0 +1,75 @@
+"""A history through Parquet and back is the same history."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from harness.core.errors import HistoryError
+from harness.core.history import History, decode_line, read_history
+from harness.core.parquet import COLUMNS, SCHEMA_VERSION, read_parquet, write_parquet
+
+TESTS = Path(__file__).parents[1]
+sys.path.insert(0, str(TESTS / "checkers"))
+
+from soup import soups  # noqa: E402 - beside the checkers' tests
+
+
+def through_json(history):
+    """As a reader of the file would have it: lists where tuples were, and so on."""
+    import msgspec
+
+    return [decode_line(msgspec.json.encode(event)) for event in history]
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+@given(soups())
+def test_every_event_comes_back(tmp_path, history):
+    events = through_json(history)
+    path = tmp_path / "history.parquet"
+    try:
+        write_parquet(History(events, damage=history.damage), path)
+    except HistoryError as error:
+        assert "int" in str(error) or "large" in str(error)  # noqa: PT017 - numbers beyond 64 bits cannot be stored
+        return
+    back = read_parquet(path)
+    assert back.events == events
+    assert (back.damage, back.complete) == (history.damage, history.complete)
+
+
+@pytest.mark.parametrize("file", sorted((TESTS / "golden").glob("*.jsonl"))[::7], ids=lambda path: path.stem)
+def test_golden_histories_come_back(tmp_path, file):
+    history = read_history(file)
+    write_parquet(history, tmp_path / "h.parquet")
+    assert read_parquet(tmp_path / "h.parquet").events == history.events
+
+
+def test_the_schema_is_explicit_typed_and_versioned(tmp_path):
+    history = read_history(next((TESTS / "golden").glob("*.jsonl")))
+    write_parquet(history, tmp_path / "h.parquet")
+    schema = pq.read_schema(tmp_path / "h.parquet")
+    assert schema.names == list(COLUMNS)
+    assert schema.metadata[b"dethrone.schema"] == str(SCHEMA_VERSION).encode()
+    assert {str(field.type) for field in schema} == {"int64", "string", "bool"}
+    column = pq.ParquetFile(tmp_path / "h.parquet").metadata.row_group(0).column(0)
+    assert column.compression == "ZSTD"
+
+
+def test_a_foreign_file_and_a_newer_schema_are_refused(tmp_path):
+    path = tmp_path / "other.parquet"
+    pq.write_table(pa.table({"a": [1]}), path)
+    with pytest.raises(HistoryError, match="not a Dethrone history"):
+        read_parquet(path)
+    pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({b"dethrone.schema": b"99"}), path)
+    with pytest.raises(HistoryError, match="schema 99"):
+        read_parquet(path)
+    path.write_bytes(b"no parquet at all")
+    with pytest.raises(HistoryError, match="cannot read"):
+        read_parquet(path)
