@@ -65,8 +65,8 @@ def demands(kinds: Collection[str], *, nodes: int) -> list[list[Demand]]:
     return out
 
 
-def fit(group: Sequence[Demand], *, nodes: int, tight: bool = False) -> bool:
-    """Whether these may be in force together. ``tight``: one leader may be cut off and hit in another way too."""
+def fit(group: Sequence[Demand], *, nodes: int) -> bool:
+    """Whether these may be in force together."""
     kinds = [demand.kind for demand in group]
     if len(set(kinds)) < len(kinds):
         return False
@@ -77,13 +77,14 @@ def fit(group: Sequence[Demand], *, nodes: int, tight: bool = False) -> bool:
         return True
     if any(demand.kind not in (*_PROCESS, "partition") for demand in hard):
         return False  # a plug-in's fault: nobody here knows what it leaves standing
-    leaders = sum(demand.who == "leader" for demand in hard)
-    if leaders > 1:
-        return tight and leaders == len(hard) == 2 and "partition" in kinds
+    if sum(demand.who == "leader" for demand in hard) > 1:
+        return False  # a leader that is killed while cut off cannot show that it steps down
     if len(hard) <= minority(nodes):
         return True
-    # Everything else needs one node that suffers two faults: a follower that is cut off, and killed or paused there.
-    return leaders == 0 and len(hard) == 2 and "partition" in kinds
+    # Everything else needs one node that suffers two faults: one that is cut off, and then hit by the other.
+    cut = next((demand for demand in hard if demand.kind == "partition"), None)
+    others = [demand for demand in hard if demand is not cut]
+    return cut is not None and len(others) == 1 and others[0].who in {"anybody", cut.who}
 
 
 def faults_for(
@@ -100,7 +101,8 @@ def faults_for(
         elif demand.kind == "partition":
             planned.append(_partition(demand, stream, nodes, hold_ns, alone=len(hard) == 1))
         elif demand.kind in _PROCESS:
-            planned.append(_process(demand, stream, nodes, hold_ns, company=len(hard) - 1, crowded=crowded))
+            shared = next((other for other in hard if other is not demand and crowded), None)
+            planned.append(_process(demand, stream, nodes, hold_ns, company=len(hard) - 1, cut=shared))
         else:
             planned.append(kinds[demand.kind].draw(stream, nodes=nodes, hold_ns=hold_ns, knobs={}))
     return tuple(planned)
@@ -131,16 +133,22 @@ def _partition(demand: Demand, rng: Rng, nodes: int, hold_ns: Ns, *, alone: bool
     return PlannedFault(kind="partition", victims=victims, hold_ns=hold_ns, params={"shape": shape})
 
 
-def _process(demand: Demand, rng: Rng, nodes: int, hold_ns: Ns, *, company: int, crowded: bool) -> PlannedFault:
+def _process(demand: Demand, rng: Rng, nodes: int, hold_ns: Ns, *, company: int, cut: Demand | None) -> PlannedFault:
+    """A fault of somebody's process; of the node that ``cut`` cuts off, if there is no room for another victim.
+
+    A leader that is cut off is left alone for half the time, to show that it steps down.
+    """
+    most, delay_ns = minority(nodes), 0
     victims: str = demand.who
-    most = minority(nodes)
-    if demand.who == "anybody":
-        victims = "leader" if nodes == 1 or (not company and rng.chance(1, 2)) else "follower"
-    if victims == "follower" and company and crowded:
+    if cut is not None:
         victims = "cut-off"
+        delay_ns = rng.between(hold_ns // 2, hold_ns * 3 // 4) if cut.who == "leader" else 0
+    elif victims == "anybody":
+        victims = "leader" if nodes == 1 or (not company and rng.chance(1, 2)) else "follower"
     elif victims == "follower" and not company and most > 1 and rng.chance(1, 3):
         victims = f"follower:{rng.between(2, most)}"
-    return PlannedFault(kind=demand.kind, victims=victims, hold_ns=0 if demand.kind == "restart" else hold_ns)
+    held_ns = 0 if demand.kind == "restart" else hold_ns - delay_ns
+    return PlannedFault(kind=demand.kind, victims=victims, delay_ns=delay_ns, hold_ns=held_ns)
 
 
 def _clock(rng: Rng, nodes: int, hold_ns: Ns, *, alone: bool) -> PlannedFault:

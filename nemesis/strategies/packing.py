@@ -44,13 +44,10 @@ def pack(items: Sequence[T], groups_max: int, fits: Callable[[Sequence[T]], bool
     return groups if place(0) else None
 
 
-def pack_most(
-    items: Sequence[T], groups_max: int, fits: Sequence[Callable[[Sequence[T]], bool]]
-) -> tuple[list[list[T]], int]:
-    """The longest prefix of ``items`` that can be packed, trying each rule of ``fits`` in turn; and its length."""
+def pack_most(items: Sequence[T], groups_max: int, fits: Callable[[Sequence[T]], bool]) -> tuple[list[list[T]], int]:
+    """The longest prefix of ``items`` that can be packed, and its length."""
     for count in range(len(items), 0, -1):
-        for rule in fits:
-            groups = pack(items[:count], groups_max, rule)
-            if groups is not None:
-                return groups, count
+        groups = pack(items[:count], groups_max, fits)
+        if groups is not None:
+            return groups, count
     return [], 0

@@ -99,10 +99,10 @@ def _ranked(rng: Rng, owed: Sequence[Sequence[Demand]]) -> list[Demand]:
 
 def _groups(rng: Rng, owed: Sequence[Demand], *, slots: int, nodes: int) -> list[list[Demand]]:
     """The demands in groups, one a step: as many as fit into ``slots``, sometimes a step fewer than there is room."""
-    loose = partial(fit, nodes=nodes)
-    groups, count = pack_most(owed, slots, (loose, partial(fit, nodes=nodes, tight=True)))
+    fits = partial(fit, nodes=nodes)
+    groups, count = pack_most(owed, slots, fits)
     if len(groups) == slots and slots > 1 and rng.chance(1, 2):
-        denser = pack(owed[:count], slots - 1, loose)
+        denser = pack(owed[:count], slots - 1, fits)
         groups = groups if denser is None else denser
     return rng.shuffle(groups)
 
