@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from harness.engine import heal as heal_engine
+
+
+def test_a_campaign_runs_each_seed_once_and_goes_on_where_it_stopped(call, engine):
+    done = call("campaign", "raft", "--seeds", "0..1", "--out", "c", "--nodes", "3", "--json")
+    assert done.exit_code == 0
+    assert [options.seed for options in engine.asked] == [0, 1]
+    done = call("campaign", "raft", "--seeds", "0..2", "--out", "c", "--json")
+    assert [options.seed for options in engine.asked] == [0, 1, 2]
+    value = json.loads(done.stdout)
+    assert [run["seed"] for run in value["runs"]] == [0, 1, 2]
+    assert value["verdict"] == "pass"
+    assert all((Path("c") / f"seed-{seed}" / "report.html").exists() for seed in range(3))
+
+
+def test_a_campaign_exits_with_the_worst_and_shows_a_table(call, engine):
+    engine.stories["nacos"] = ["pass", "fail"]
+    done = call("campaign", "nacos", "--seeds", "4,5", "--out", "c", "--junit-xml", "j.xml", "--github")
+    assert done.exit_code == 1
+    assert "1 pass, 1 fail, 0 unknown" in done.stdout
+    assert "::error" in done.stdout
+    assert len(ET.parse("j.xml").getroot()) == 2  # noqa: S314 - our own output
+
+
+def test_an_interrupted_campaign_exits_130_and_keeps_its_rows(call, engine):
+    call("campaign", "raft", "--seeds", "0", "--out", "c")
+    engine.interrupted = True
+    done = call("campaign", "raft", "--seeds", "0..3", "--out", "c", "--json")
+    assert done.exit_code == 130
+    assert [run["seed"] for run in json.loads(done.stdout)["runs"]] == [0]
+
+
+def test_heal_tells_what_it_did(call, monkeypatch):
+    asked = {}
+
+    def heal(*, dry_run, kept, progress):
+        asked.update(dry_run=dry_run, kept=kept)
+        progress("raft-1: container x")
+        return heal_engine.HealReport(healed=("raft-1",), skipped_live=("raft-2",), skipped_kept=("raft-3",))
+
+    monkeypatch.setattr(heal_engine, "heal", heal)
+    done = call("heal", "--json")
+    value = json.loads(done.stdout)
+    assert (value["healed"], value["skipped_live"], value["exit_code"]) == (["raft-1"], ["raft-2"], 0)
+    assert asked == {"dry_run": False, "kept": False}
+    shown = call("heal", "--all", "--dry-run").stdout
+    assert asked == {"dry_run": True, "kept": True}
+    assert "live, not touched: raft-2" in shown
+
+
+def test_heal_that_leaves_something_exits_3(call, monkeypatch):
+    monkeypatch.setattr(heal_engine, "heal", lambda **_: heal_engine.HealReport(left=("raft-1: no engine",)))
+    assert call("heal").exit_code == 3
+    assert "would be healed: raft-1" in (done := call("heal", "--dry-run")).stdout
+    assert done.exit_code == 0
+
+
+def test_doctor_exits_3_without_any_backend(call, monkeypatch):
+    from harness.core.protocols import No, Yes
+    from harness.engine import doctor
+
+    rows = [("machine", "Linux", Yes()), ("backend docker", "engine", No(why="none runs", what_to_do="start one"))]
+    monkeypatch.setattr(doctor, "rows", lambda: rows)
+    done = call("doctor", "--json")
+    value = json.loads(done.stdout)
+    assert done.exit_code == value["exit_code"] == 3
+    assert {
+        "section": "backend docker",
+        "name": "engine",
+        "usable": False,
+        "why": "none runs",
+        "what_to_do": "start one",
+    } in (value["rows"])

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+
+@pytest.fixture
+def run_dir(templates):
+    return Path(shutil.copytree(templates["fail"], "run"))
+
+
+def test_a_stored_run_is_judged_again_by_the_real_checkers(call, run_dir):
+    done = call("check", str(run_dir), "--json")
+    value = json.loads(done.stdout)
+    assert done.exit_code == value["exit_code"] == 1
+    assert value["verdict"] == "fail"
+    assert value["checkers"]["one-leader-per-term"]["verdict"] == "fail"
+    assert value["seed"] == 42
+    assert not (run_dir / "report.html").exists()
+
+
+def test_a_history_file_alone_is_enough_beside_its_plan(call, run_dir):
+    value = json.loads(call("check", str(run_dir / "history.jsonl"), "--json").stdout)
+    assert value["verdict"] == "fail"
+    assert value["run_dir"] is None
+
+
+def test_update_stores_the_verdict_and_redraws(call, run_dir):
+    (run_dir / "verdict.json").unlink()
+    call("check", str(run_dir), "--update")
+    assert json.loads((run_dir / "verdict.json").read_text())["judgement"]["outcome"] == "fail"
+    assert (run_dir / "report.html").exists()
+
+
+def test_a_truncated_history_is_said_and_never_passes(call, templates):
+    run_dir = Path(shutil.copytree(templates["pass"], "cut"))
+    path = run_dir / "history.jsonl"
+    path.write_bytes(path.read_bytes()[:-300])
+    done = call("check", str(run_dir), "--json")
+    value = json.loads(done.stdout)
+    assert value["verdict"] != "pass"
+    assert "cut off" in value["damage"]
+    assert done.exit_code != 0
+    assert "damage: line" in done.stderr
+
+
+@pytest.mark.parametrize("content", [b"", b"hello\n", b'{"type":"end"}\n', b"\xff\xfe\x00"])
+def test_a_foreign_file_is_trouble(call, content):
+    Path("foreign.jsonl").write_bytes(content)
+    done = call("check", "foreign.jsonl", "--json")
+    value = json.loads(done.stdout)
+    assert done.exit_code == 3
+    assert (value["verdict"], value["checkers"]) == (None, {})
+    assert value["trouble"]
+
+
+def test_one_bad_path_does_not_hide_the_others(call, run_dir):
+    Path("empty").mkdir()
+    done = call("check", "empty", str(run_dir), "--json", "--junit-xml", "j.xml")
+    value = json.loads(done.stdout)
+    assert [run["verdict"] for run in value["runs"]] == [None, "fail"]
+    assert (done.exit_code, value["verdict"]) == (3, "fail")
+    root = ET.parse("j.xml").getroot()  # noqa: S314 - our own output
+    assert len(root) == 2
+    assert root.get("errors") != "0"
+
+
+def test_report_draws_and_prints_its_path_only(call, run_dir):
+    done = call("report", str(run_dir))
+    assert done.stdout == f"{run_dir}/report.html\n"
+    assert (run_dir / "junit.xml").exists()
+    value = json.loads(call("report", str(run_dir), "--json", "--out", "x.html").stdout)
+    assert value["report"] == "x.html"
+    assert value["checkers"]["one-leader-per-term"]["findings"][0]["events"]
+
+
+def test_a_report_is_the_same_bytes_each_time(call, run_dir):
+    call("report", str(run_dir))
+    first = (run_dir / "report.html").read_bytes()
+    call("report", str(run_dir))
+    assert (run_dir / "report.html").read_bytes() == first
+
+
+def test_report_judges_what_was_never_judged(call, run_dir):
+    (run_dir / "verdict.json").unlink()
+    assert json.loads(call("report", str(run_dir), "--json").stdout)["verdict"] == "fail"

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+FAKE = """
+    import importlib.util, shutil, sys
+    import pytest
+    from pathlib import Path
+
+    @pytest.fixture(autouse=True)
+    def made_up(monkeypatch):
+        from harness.engine import model, runner
+        from harness.core import store
+        spec = importlib.util.spec_from_file_location("synthetic", {synthetic!r})
+        synthetic = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(synthetic)
+        def run(options, listener):
+            story = synthetic.failing_run if options.system == "nacos" else synthetic.passing_run
+            story(options.out)
+            stored = store.read_json(options.out / "verdict.json", dict)
+            judgement = model.msgspec.convert(stored["judgement"], model.Judgement)
+            plan = store.read_json(options.out / "plan.json", model.Plan)
+            row = (options.seed, options.nodes, options.time_limit_ns, options.out)
+            Path("asked.txt").open("a").write(" ".join(map(str, row)) + "\\n")
+            trouble = ("the engine is gone",) if options.system == "trouble" else ()
+            return model.RunResult(
+                run_dir=options.out, seed=options.seed or 7, plan=plan, judgement=judgement, trouble=trouble,
+                interrupted=False, exit_code=0,
+            )
+        monkeypatch.setattr(runner, "run", run)
+"""
+
+
+@pytest.fixture
+def site(pytester, monkeypatch):
+    """A user's test directory whose runs are made up."""
+    if not importlib.util.find_spec("harness"):
+        pytest.skip("not installed")
+    synthetic = Path(__file__).parent.parent / "report" / "synthetic.py"
+    pytester.makeconftest(FAKE.format(synthetic=str(synthetic)))
+    return pytester
+
+
+def test_a_run_that_holds_is_a_passing_test(site):
+    site.makepyfile(
+        """
+        import pytest
+
+        def test_safe(chaos):
+            result = chaos("raft", nodes=3, time_limit="20s").assert_valid()
+            assert result.outcome == "pass"
+            assert result.verdicts["one-leader-per-term"].outcome == "pass"
+            assert result.report.name == "report.html" and result.report.exists()
+        """
+    )
+    site.runpytest("--chaos-seed", "5", "--strict-markers").assert_outcomes(passed=1)
+    seed, nodes, limit, _ = (site.path / "asked.txt").read_text().split()
+    assert (seed, nodes, limit) == ("5", "3", "20000000000")
+
+
+def test_a_violation_shows_proof_commands_and_report(site):
+    site.makepyfile('def test_unsafe(chaos):\n    chaos("nacos", on="docker").assert_valid()\n')
+    done = site.runpytest("--chaos-out", "kept")
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(
+        [
+            "FAIL: one-leader-per-term: n2 and n4 were both elected leader of term 7",
+            "one-leader-per-term: n2 and n4 were both elected leader of term 7",
+            "*+13.008 s  n2 was elected leader of term 7 by the votes of n2, n3 and n5",
+            "check again  dethrone check */kept/test_a_violation*unsafe/run-1",
+            "run again    dethrone run nacos --seed 42 *schedule.planned.json",
+            "report       */run-1/report.html",
+        ]
+    )
+    assert not any("Traceback" in line for line in done.outlines)
+
+
+def test_trouble_of_the_harness_is_an_error_and_no_verdict(site):
+    site.makepyfile(
+        """
+        import pytest
+        from harness.core.errors import ClusterError
+
+        def test_trouble(chaos):
+            with pytest.raises(ClusterError, match="the engine is gone"):
+                chaos("trouble").assert_valid()
+        """
+    )
+    site.runpytest().assert_outcomes(passed=1)
+
+
+def test_the_marker_gives_defaults_that_a_call_overrides(site):
+    site.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.chaos(nodes=7, time_limit="40s")
+        def test_defaults(chaos):
+            chaos("raft", nodes=3)
+            chaos("raft")
+
+        @pytest.mark.chaos(knodes=7)
+        def test_unknown(chaos):
+            chaos("raft")
+        """
+    )
+    done = site.runpytest("--strict-markers")
+    done.assert_outcomes(passed=1, failed=1)
+    done.stdout.fnmatch_lines(["*does not know*knodes*"])
+    rows = [line.split() for line in (site.path / "asked.txt").read_text().splitlines()]
+    assert [row[1:3] for row in rows] == [["3", "40000000000"], ["7", "40000000000"]]
+    assert rows[0][3] != rows[1][3]
+
+
+def test_a_bad_duration_is_told_as_such(site):
+    site.makepyfile('def test_bad(chaos):\n    chaos("raft", time_limit="30")\n')
+    done = site.runpytest()
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*'30' is not a duration*"])
+
+
+def test_the_plugin_imports_nothing_of_the_harness_before_it_is_used():
+    code = (
+        "import sys, harness.engine.pytest_plugin; "
+        "print([name for name in sys.modules if name.split('.')[0] in ('msgspec', 'numpy', 'docker', 'rich', 'click') "
+        "or name.startswith('harness.core')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
