@@ -196,7 +196,10 @@ class World:
         box.paused = False
         waiting, box.inbox = box.inbox, []
         for event in waiting:
-            self._handle(box, event)
+            if callable(event):
+                event()
+            else:
+                self._handle(box, event)
 
     # --- running ------------------------------------------------------------------------------------------------
 
@@ -327,6 +330,9 @@ class World:
 
     def _batch_done(self, box, life, error=None):
         if not box.alive or box.life != life or not box.batches:
+            return
+        if box.paused:  # the thread that would report it is stopped, too
+            box.inbox.append(lambda: self._batch_done(box, life, error))
             return
         batch = box.batches.popleft()
         if error is None:
