@@ -37,6 +37,8 @@ class Failover(msgspec.Struct, frozen=True, kw_only=True):
     elected: Ns | None
     first_write: Ns | None
     rounds: int
+    writes: bool
+    """Whether any write of the run was acknowledged; without one ``first_write`` says nothing."""
 
 
 class Quantiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +90,7 @@ def failovers(history: History) -> list[Failover]:
                 elected=None if won is None else won - t0,
                 first_write=_first_write(writes, won, until, t0),
                 rounds=len(set(tries)),
+                writes=bool(writes),
             )
         )
     return out
@@ -117,14 +120,18 @@ def quantiles(times: Sequence[Ns | None], limits: Sequence[Ns]) -> Quantiles:
     )
 
 
+def figures(rows: Sequence[Failover]) -> dict[str, list[Ns | None]]:
+    """``detect``, ``elected`` and, if the run had writes at all, ``first_write`` → a time a fault."""
+    out = {"detect": [row.detect for row in rows], "elected": [row.elected for row in rows]}
+    if any(row.writes for row in rows):
+        out["first_write"] = [row.first_write for row in rows]
+    return out
+
+
 def summary(rows: Sequence[Failover]) -> dict[str, Quantiles]:
-    """``detect``, ``elected``, ``first_write`` → quantiles."""
+    """The ``figures`` as quantiles."""
     limits = [row.until - row.t0 for row in rows]
-    return {
-        "detect": quantiles([row.detect for row in rows], limits),
-        "elected": quantiles([row.elected for row in rows], limits),
-        "first_write": quantiles([row.first_write for row in rows], limits),
-    }
+    return {name: quantiles(times, limits) for name, times in figures(rows).items()}
 
 
 def _first(times: list[Ns], lo: Ns, hi: Ns) -> Ns | None:

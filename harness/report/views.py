@@ -49,6 +49,7 @@ def page(files: RunFiles) -> dict[str, Any]:
         "rate": rate(history),
         "noise": noise(history, nodes, caps),
         "proofs": proofs,
+        "first": next((key for key, finding in findings(files) if finding.excused is None), None),
         "caps": caps,
     }
 

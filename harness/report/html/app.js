@@ -1,6 +1,8 @@
 // The window of time that all drawings share, and what moves it: buttons, keys, wheel, drag, address.
 const D = JSON.parse(document.getElementById("data").textContent);
-const LEFT = 62, RIGHT = 14, END = Math.max(D.end, 1), NARROWEST = 200;
+const LEFT = 62, RIGHT = 14, NARROWEST = 200;
+// a little room behind the end: what ends a run at its first failure stands there
+const END = Math.max(1, Math.round(D.end * 1.02) + 2e5);
 const view = { lo: 0, hi: END, pinned: null };
 const plots = [];
 const byId = (id) => document.getElementById(id);
@@ -75,20 +77,20 @@ function zoom(factor, at) {
 }
 function pan(part) { const by = (view.hi - view.lo) * part; show(view.lo + by, view.hi + by); }
 
-// The stretch around an event that shows its story: every proving event of the same findings if they are near.
+// The stretch around an event that shows its story: with the other events of its findings where they are near.
 function jump(t, seq) {
   view.pinned = seq ?? null;
   const proof = D.proofs.find((one) => one.seq === seq);
   let lo = t, hi = t;
   if (proof) for (const other of D.proofs) {
-    if (other.of.some((key) => proof.of.includes(key)) && Math.abs(other.t - t) < 6e7) { lo = Math.min(lo, other.t); hi = Math.max(hi, other.t); }
+    if (other.of.some((key) => proof.of.includes(key)) && Math.abs(other.t - t) < 6e6) { lo = Math.min(lo, other.t); hi = Math.max(hi, other.t); }
   }
-  const pad = Math.max((hi - lo) * 0.35, 4e5);
+  const pad = Math.max((hi - lo) * 0.35, 6e5);
   show(lo - pad, hi + pad);
 }
 function violation() {
-  const first = D.proofs.find((one) => !one.excused);
-  if (first) jump(first.t, first.seq);
+  const proof = D.proofs.filter((one) => one.of.includes(D.first)).pop(); // with its last event it became one
+  if (proof) jump(proof.t, proof.seq);
 }
 function step(forward) {
   const stops = [...D.proofs.map((one) => [one.t, one.seq]), ...D.marks.filter((m) => D.kinds[m[2]] === "elected").map((m) => [m[0], m[4]])];

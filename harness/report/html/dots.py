@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from harness.core.clock import Ns
 from harness.core.duration import show_duration
-from harness.report.failover import Failover, summary
+from harness.report.failover import Failover, figures, summary
 
 _LEFT, _WIDTH, _ROW, _TOP = 90, 780, 30, 14
 _DOTS_MAX = 500
@@ -14,12 +14,7 @@ _DOTS_MAX = 500
 
 def dots(rows: Sequence[Failover]) -> str:
     """An SVG element; at most ``_DOTS_MAX`` dots a row."""
-    figures = summary(rows)
-    times: dict[str, list[Ns | None]] = {
-        "detect": [row.detect for row in rows],
-        "elected": [row.elected for row in rows],
-        "first_write": [row.first_write for row in rows],
-    }
+    times, medians = figures(rows), summary(rows)
     seen = [time for row in times.values() for time in row if time is not None]
     most = _round_up(max(seen, default=10**9))
     parts = []
@@ -34,12 +29,12 @@ def dots(rows: Sequence[Failover]) -> str:
                 f"open after {show_duration(row.until - row.t0)}" if time is None else show_duration(time)
             )
             parts.append(f'<circle{css} cx="{_x(ends, most)}" cy="{y}" r="5"><title>{words}</title></circle>')
-        median = figures[name].median
+        median = medians[name].median
         if median is not None:
             parts.append(
                 f'<rect x="{_x(median, most) - 1}" y="{y - 10}" width="2" height="20"><title>median</title></rect>'
             )
-    base = _TOP + 3 * _ROW
+    base = _TOP + len(times) * _ROW
     for part in range(5):
         time = most * part // 4
         parts.append(

@@ -149,7 +149,8 @@ def failover(files: RunFiles) -> str:
             row.kind,
             row.leader,
             at(row.t0),
-            *(_time(t) for t in (row.detect, row.elected, row.first_write)),
+            *(_time(t) for t in (row.detect, row.elected)),
+            _time(row.first_write) if row.writes else "no writes",
             str(row.rounds),
         ]
         for row in rows
