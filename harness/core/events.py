@@ -185,7 +185,7 @@ class Trouble(Event, frozen=True, gc=False, kw_only=True, tag="trouble"):
 class End(Event, frozen=True, gc=False, kw_only=True, tag="end"):
     """The last line: ``count`` events before it, ``digest`` of their bytes, why the run ended.
 
-    ``reason``: ``complete``, ``first-failure``, ``interrupted``, ``trouble``. Without this line a verdict is never pass.
+    ``reason``: ``complete``, ``first-failure``, ``interrupted``, ``trouble``. Without this line never ``pass``.
     """
 
     count: int

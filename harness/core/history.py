@@ -109,7 +109,7 @@ class HistoryWriter:
 
 
 class History:
-    """A history in memory. ``damage``: what is wrong with the file (None: nothing); ``complete``: it has its ``end``."""
+    """A history in memory. ``damage``: what is wrong with the file, or None; ``complete``: it has its ``end``."""
 
     def __init__(self, events: list[Any], *, damage: str | None = None) -> None:
         self.events = events

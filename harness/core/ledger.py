@@ -121,11 +121,11 @@ def stale_runs(root: Path) -> list[StaleRun]:
     runs = root / "runs"
     if not runs.is_dir():
         return []
-    out = []
-    for directory in sorted(runs.iterdir(), key=lambda entry: entry.stat().st_mtime):
-        if directory.is_dir() and not is_live(directory):
-            out.append(StaleRun(directory.name, directory, read_ledger(directory)))
-    return out
+    return [
+        StaleRun(directory.name, directory, read_ledger(directory))
+        for directory in sorted(runs.iterdir(), key=lambda entry: entry.stat().st_mtime)
+        if directory.is_dir() and not is_live(directory)
+    ]
 
 
 def forget(run: StaleRun) -> None:

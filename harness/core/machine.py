@@ -25,7 +25,6 @@ import msgspec
 from harness.core.clock import Clocks, Ns
 from harness.core.rng import Rng
 
-
 # --- events -----------------------------------------------------------------------------------------------------
 
 
@@ -216,11 +215,11 @@ class Core(Protocol):
 
 
 class Witnessed(msgspec.Struct, frozen=True, gc=False):
-    """What the shell saw this node do, whatever its core says. ``name`` is one of:
+    """What the shell saw this node do, whatever its core says. ``name`` is one of these.
 
     ``vote`` (term, candidate) · ``elected`` (term, voters) · ``acked`` (term, index: told a leader that it stores up to
-    here) · ``log_append`` (from, entries [[index, term, hash] …]) · ``log_truncate`` (from) · ``commit`` (index, told to
-    others) · ``persisted`` (term, voted_for: what is durably stored).
+    here) · ``log_append`` (from, entries [[index, term, hash] …]) · ``log_truncate`` (from) · ``commit`` (index, as it
+    was told to others) · ``persisted`` (term, voted_for: what is durably stored).
     """
 
     name: str

@@ -165,7 +165,7 @@ class System(Protocol):
         """A new client."""
 
     def operations(self) -> frozenset[str]:
-        """The op names its clients serve: ``append``, ``read``, ``put``, ``get``, ``cas`` …"""
+        """The op names its clients serve: ``append``, ``read``, ``put``, ``get``, ``cas`` and so on."""
 
     def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
         """What it claims under these knobs."""
