@@ -211,6 +211,8 @@ def pairs(values: Mapping[str, Any], *, most: int = 1_000) -> str:
         name = key.replace("_", " ")
         if key.endswith("_ns") and isinstance(value, int):
             parts.append(f"{name[:-3]} {show_duration(value)}")
+        elif key.endswith("_ns") and isinstance(value, list | tuple):
+            parts += [f"{name[:-3]} {' '.join(_time(item) for item in value)}"] if value else []
         elif isinstance(value, Mapping):
             parts += [f"{name}: {pairs(value)}"] if value else []
         elif isinstance(value, list | tuple):
@@ -218,6 +220,13 @@ def pairs(values: Mapping[str, Any], *, most: int = 1_000) -> str:
         elif value is not None:
             parts.append(f"{name} {short(value)}")
     return ", ".join(parts[:most])
+
+
+def _time(value: Any) -> str:
+    """A duration, or one with the word whether it was censored: then it was longer."""
+    if isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[0], int):
+        return ("> " if value[1] else "") + show_duration(value[0])
+    return show_duration(value) if isinstance(value, int) else short(value)
 
 
 def _mark(event: ev.Mark) -> str:

@@ -76,6 +76,7 @@ def test_moments_and_lists():
 
 def test_figures_in_words():
     values = {"bound_ns": 3 * 10**9, "faults": {"kill": 2}, "none_yet": [], "tiers": ["T1", "T3"], "gone": None, "n": 1}
+    assert words.pairs({"detect_ns": [[2_000_000, False], [10**9, True]]}) == "detect 2 ms > 1 s"
     assert words.pairs(values) == "bound 3 s, faults: kill 2, tiers T1 T3, n 1"
 
 
