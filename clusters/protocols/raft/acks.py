@@ -10,8 +10,9 @@ Source: Raft paper, 5.3 (the conflict hint included); thesis 6.2.
 from __future__ import annotations
 
 from clusters.protocols.raft import commit, membership, reads, transfer
+from clusters.protocols.raft.leading import NEVER, Leading, Progress
 from clusters.protocols.raft.messages import AppendReply
-from clusters.protocols.raft.node import NEVER, Leading, Node, Progress
+from clusters.protocols.raft.node import Node
 from clusters.protocols.raft.replication import new_round, send_entries
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from clusters.protocols.client_api import Failed, Ok
 from clusters.protocols.raft import membership, reads
+from clusters.protocols.raft.leading import Leading
 from clusters.protocols.raft.machine import Refusal
 from clusters.protocols.raft.messages import Command
-from clusters.protocols.raft.node import Leading, Node
+from clusters.protocols.raft.node import Node
 from clusters.protocols.raft.replication import append_own, broadcast
 
 

@@ -10,7 +10,8 @@ Source: Raft paper, 5.2, 9.3.
 from __future__ import annotations
 
 from clusters.protocols.raft.election import ask_for_votes, start_election
-from clusters.protocols.raft.node import CANDIDATE, FAR, Node
+from clusters.protocols.raft.leading import FAR
+from clusters.protocols.raft.node import CANDIDATE, Node
 from clusters.protocols.raft.prevote import ask_for_pre_votes, open_round
 
 

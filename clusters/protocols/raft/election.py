@@ -9,8 +9,9 @@ Source: Raft paper, 5.2, 5.4.1; thesis 4.2.3 (ignoring vote requests while a lea
 from __future__ import annotations
 
 from clusters.protocols.raft import commit
+from clusters.protocols.raft.leading import FAR, Leading, Progress
 from clusters.protocols.raft.messages import Noop, RequestVote, VoteReply
-from clusters.protocols.raft.node import CANDIDATE, ELECTION, FAR, LEADER, RETRY, Leading, Node, Progress
+from clusters.protocols.raft.node import CANDIDATE, ELECTION, LEADER, RETRY, Node
 from clusters.protocols.raft.quorum_check import start_ticking
 from harness.core.machine import SetTimer
 

@@ -11,8 +11,9 @@ Source: thesis chapter 4; its erratum "bug in single-server membership changes" 
 from __future__ import annotations
 
 from clusters.protocols.client_api import ChangeConfig, Ok, Refused
+from clusters.protocols.raft.leading import Change, Leading, Progress
 from clusters.protocols.raft.messages import Config
-from clusters.protocols.raft.node import Change, Leading, Node, Progress
+from clusters.protocols.raft.node import Node
 from clusters.protocols.raft.replication import append_own
 
 CATCH_UP_ROUNDS_MAX = 10

@@ -10,8 +10,9 @@ Source: thesis 9.6; the pitfalls of terms in pre-votes: canonical/raft 279, etcd
 from __future__ import annotations
 
 from clusters.protocols.raft.election import start_election
+from clusters.protocols.raft.leading import PreRound
 from clusters.protocols.raft.messages import PreVote, PreVoteReply
-from clusters.protocols.raft.node import FOLLOWER, RETRY, Node, PreRound
+from clusters.protocols.raft.node import FOLLOWER, RETRY, Node
 from harness.core.machine import SetTimer
 
 

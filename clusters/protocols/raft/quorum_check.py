@@ -11,7 +11,8 @@ Source: thesis 6.2 (a leader steps down without a majority).
 from __future__ import annotations
 
 from clusters.protocols.raft import commit, membership, reads
-from clusters.protocols.raft.node import HEARTBEAT, NEVER, Leading, Node
+from clusters.protocols.raft.leading import NEVER, Leading
+from clusters.protocols.raft.node import HEARTBEAT, Node
 from clusters.protocols.raft.replication import broadcast, feed, new_round, send_empty
 from harness.core.clock import MS, Ns
 from harness.core.machine import SetTimer

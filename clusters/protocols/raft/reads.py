@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from clusters.protocols.client_api import Get, Ok, Refused
 from clusters.protocols.raft.knobs import READ_MODES
-from clusters.protocols.raft.node import FAR, NEVER, Leading, Node, Read
+from clusters.protocols.raft.leading import FAR, NEVER, Leading, Read
+from clusters.protocols.raft.node import Node
 from clusters.protocols.raft.replication import broadcast
 from harness.core.clock import MS, Ns
 

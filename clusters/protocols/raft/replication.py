@@ -10,8 +10,9 @@ Source: Raft paper, 5.3; thesis 10.2.1 (the leader sends before its own write is
 
 from __future__ import annotations
 
+from clusters.protocols.raft.leading import NEVER, Leading, Progress
 from clusters.protocols.raft.messages import AppendEntries, Command, Config, Entry
-from clusters.protocols.raft.node import NEVER, Leading, Node, Progress
+from clusters.protocols.raft.node import Node
 from harness.core.machine import Send
 
 ROUNDS_MAX = 4096

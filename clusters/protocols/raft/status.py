@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.protocols.raft.node import ELECTION, FOLLOWER, HEARTBEAT, NEVER, TRANSFER, Node
+from clusters.protocols.raft.leading import NEVER
+from clusters.protocols.raft.node import ELECTION, FOLLOWER, HEARTBEAT, TRANSFER, Node
 from clusters.protocols.raft.quorum_check import quorum_age
 from clusters.protocols.raft.reads import lease_end
 from harness.core.clock import MS, Clocks

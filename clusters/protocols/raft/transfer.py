@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from clusters.protocols.client_api import Failed, Refused, Transfer, Unknown
 from clusters.protocols.raft.election import start_election
+from clusters.protocols.raft.leading import Handover, Leading
 from clusters.protocols.raft.messages import TimeoutNow
-from clusters.protocols.raft.node import FOLLOWER, TRANSFER, Handover, Leading, Node
+from clusters.protocols.raft.node import FOLLOWER, TRANSFER, Node
 from harness.core.machine import SetTimer
 
 
