@@ -108,6 +108,10 @@ def _merge(sightings: list[_Sighting], deaths: list[Ns], *, gap: Ns, end: Ns) ->
                 )
             )
 
+    def last_breath(seen: Ns) -> Ns:
+        died = _next(deaths, seen)
+        return died if died is not None and died <= seen + gap else seen
+
     for sighting in sightings:
         if current is not None:
             same = (sighting.role, sighting.term, sighting.incarnation) == (
@@ -123,15 +127,14 @@ def _merge(sightings: list[_Sighting], deaths: list[Ns], *, gap: Ns, end: Ns) ->
                 hi = sighting.t
                 continue
             if broken:
-                close(min(hi if died is None else max(hi, min(died, hi + gap)), sighting.t))
+                close(min(last_breath(hi), sighting.t))
             else:
                 close(sighting.t)
         current, lo, hi = sighting, sighting.t, sighting.t
         if sighting.traced:
             since = sighting.t
     if current is not None:
-        died = _next(deaths, hi)
-        close(hi if died is None else min(died, hi + gap))
+        close(last_breath(hi))
     return [span for span in out if span.hi > span.lo or span.leads]
 
 

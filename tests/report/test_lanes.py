@@ -141,3 +141,12 @@ def test_a_cut_is_drawn_on_both_sides(passing):
     troubles = trouble_spans(passing.history, passing.nodes)
     assert all(any(span.kind == "cut" for span in troubles[node]) for node in passing.nodes)
     assert troubles["n1"][0].text == "hears nothing from n3, n4 and n5"
+
+
+def test_a_death_long_after_the_last_sighting_does_not_prolong_it():
+    gone = ev.NodeProcess(
+        seq=3, t=9 * SECOND, span=Span(9 * SECOND, 9 * SECOND), node="n1", incarnation=1, phase="exited", asked=True
+    )
+    made = history([observed(1, 0, 10 * MS, "n1", "LEADER", 1), observed(2, 20 * MS, 30 * MS, "n1", "LEADER", 1), gone])
+    (span,) = role_spans(made, NODES)["n1"]
+    assert span.hi == 25 * MS

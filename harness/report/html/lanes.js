@@ -82,7 +82,7 @@ function drawTroubles(ctx, frame, colors, lane, y) {
       ctx.fillRect(a, y + LANE - 7, b - a, 4);
       ctx.font = "11px system-ui, sans-serif";
       const left = Math.max(a, LEFT) + 4;
-      label(ctx, text, left, y + LANE - 14, Math.min(b, frame.width - RIGHT) - left);
+      if (!lane.troubles.some((other) => other[2] !== "clock" && other[0] < hi && other[1] > lo)) label(ctx, text, left, y + LANE - 14, Math.min(b, frame.width - RIGHT) - left);
       ctx.font = "12px system-ui, sans-serif";
       continue;
     }

@@ -216,7 +216,7 @@ def table(files: RunFiles) -> str:
     """Every property with what its verdict rests on."""
     verdicts = files.judgement.verdicts if files.judgement else ()
     rows = [
-        f'<tr><td class="k">{escape(v.checker)}</td><td>{escape(v.kind)}</td><td>{_pill(v)}</td>'
+        f'<tr><td class="k">{escape(v.checker)}</td><td class="nw">{escape(v.kind)}</td><td>{_pill(v)}</td>'
         f"<td>{escape(screens.why(v) if v.outcome == 'fail' else v.reason)}</td>"
         f'<td class="small">{escape(pairs(v.evidence))}</td>'
         f'<td class="small">{escape(pairs(v.metrics))}</td></tr>'
