@@ -9,7 +9,7 @@ that a quorum recognises. A window fails if
 
 Unknown, never fail: noise of a host of the window that leaves no quiet stretch as long as the bound; too few polls.
 Windows shorter than B are reported and pass nothing; recovery times are censored where the window ends first. Left out:
-tiers that are not promised (counted).
+tiers that are not promised (counted), and windows shorter than one election timeout.
 """
 
 from __future__ import annotations
@@ -128,10 +128,10 @@ class _Judge:
             write.returned for write in self._writes if write.ok and window.lo <= write.returned <= window.hi
         )
         progress = sorted([*(point.t for point in points), *successes])
-        recovered = progress[0] - window.lo if progress else window.length
-        tally.recoveries.append((recovered, not progress))
+        if window.length >= promise.election_timeout_ns:
+            tally.recoveries.append((progress[0] - window.lo if progress else window.length, not progress))
         if window.length < promise.leader_bound_ns:
-            tally.short[window.tier] += 1
+            tally.short[window.tier] += window.length >= promise.election_timeout_ns
             return
         tally.exercised[window.tier] += 1
         first = True

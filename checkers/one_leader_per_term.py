@@ -56,7 +56,7 @@ class OneLeaderPerTerm(Base):
             findings=findings,
             judged=len(claims),
             nothing="no node was elected and none claimed to lead",
-            evidence={"elections": len(elections(history)), "polls": polled, "terms": len(claims)},
+            evidence={"leaders": sum(len(who) for who in claims.values()), "terms": len(claims), "polls": polled},
         )
 
     def watcher(self, promise: Promise, plan: Plan) -> Callable[[Observed | Any], bool]:

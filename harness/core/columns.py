@@ -6,7 +6,6 @@ unknown value is -1 (-1 as a code: none). Leaves out bodies (``Traced.data``, op
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,6 +22,7 @@ Bools = NDArray[np.bool_]
 
 _CACHE = "harness.core.columns"
 _INT_MAX = 2**63 - 1
+_SHORT_MAX = 2**31 - 1
 _DENSE_MAX = 2**22
 
 
@@ -40,6 +40,11 @@ class Dictionary:
             found = self._codes[word] = len(self.words)
             self.words.append(str(word))
         return found
+
+    def coded(self, words: list[Any]) -> Codes:
+        """The codes of all these words at once."""
+        table = {word: self.code(word) for word in dict.fromkeys(words)}
+        return np.array(list(map(table.__getitem__, words)), dtype=np.int32)
 
     def word(self, code: int) -> str | None:
         """The word behind a code."""
@@ -158,57 +163,50 @@ def columns(history: History) -> Columns:
 
 def observed_columns(rows: list[Observed], words: Dictionary) -> ObservedColumns:
     """The columns of these observations."""
-    code = words.code
     return ObservedColumns(
-        seq=ints(row.seq for row in rows),
-        lo=ints(row.span.lo for row in rows),
-        hi=ints(row.span.hi for row in rows),
-        group=codes(code(row.group) for row in rows),
-        node=codes(code(row.node) for row in rows),
-        incarnation=codes(_narrow(row.incarnation) for row in rows),
-        role=codes(code(row.role) for row in rows),
-        leads=np.fromiter((row.leads for row in rows), np.bool_, len(rows)),
-        term=ints(row.term for row in rows),
-        leader=codes(code(row.leader) for row in rows),
-        voted_for=codes(code(row.voted_for) for row in rows),
-        log_term=ints(-1 if row.log_end is None else row.log_end[0] for row in rows),
-        log_index=ints(-1 if row.log_end is None else row.log_end[1] for row in rows),
-        commit=ints(-1 if row.commit is None else row.commit for row in rows),
-        atomic=np.fromiter((row.atomic for row in rows), np.bool_, len(rows)),
+        seq=ints([row.seq for row in rows]),
+        lo=ints([row.span.lo for row in rows]),
+        hi=ints([row.span.hi for row in rows]),
+        group=words.coded([row.group for row in rows]),
+        node=words.coded([row.node for row in rows]),
+        incarnation=_narrow([row.incarnation for row in rows]),
+        role=words.coded([row.role for row in rows]),
+        leads=np.array([row.leads for row in rows], dtype=np.bool_),
+        term=ints([row.term for row in rows]),
+        leader=words.coded([row.leader for row in rows]),
+        voted_for=words.coded([row.voted_for for row in rows]),
+        log_term=ints([-1 if row.log_end is None else row.log_end[0] for row in rows]),
+        log_index=ints([-1 if row.log_end is None else row.log_end[1] for row in rows]),
+        commit=ints([-1 if row.commit is None else row.commit for row in rows]),
+        atomic=np.array([row.atomic for row in rows], dtype=np.bool_),
     )
 
 
-def ints(values: Iterable[int]) -> Ints:
+def ints(values: list[int]) -> Ints:
     """An int64 array; values beyond 64 bits are cut to the nearest one that fits."""
-    listed = list(values)
     try:
-        return np.array(listed, dtype=np.int64)
+        return np.array(values, dtype=np.int64)
     except OverflowError:
-        return np.array([max(-_INT_MAX, min(_INT_MAX, value)) for value in listed], dtype=np.int64)
+        return np.array([max(-_INT_MAX, min(_INT_MAX, value)) for value in values], dtype=np.int64)
 
 
-def codes(values: Iterable[int]) -> Codes:
-    """An int32 array."""
-    return np.array(list(values), dtype=np.int32)
-
-
-def _narrow(value: int) -> int:
-    return max(-(2**31) + 1, min(2**31 - 1, value))
+def _narrow(values: list[int]) -> Codes:
+    """An int32 array, cut likewise."""
+    return np.clip(ints(values), -_SHORT_MAX, _SHORT_MAX).astype(np.int32)
 
 
 def _traced(rows: list[Traced], words: Dictionary) -> TracedColumns:
-    code = words.code
     return TracedColumns(
-        seq=ints(row.seq for row in rows),
-        lo=ints(row.span.lo for row in rows),
-        hi=ints(row.span.hi for row in rows),
-        group=codes(code(row.group) for row in rows),
-        node=codes(code(row.node) for row in rows),
-        incarnation=codes(_narrow(row.incarnation) for row in rows),
-        n=ints(row.n for row in rows),
-        name=codes(code(row.name) for row in rows),
-        term=ints(row.term for row in rows),
-        shell=np.fromiter((row.source == "shell" for row in rows), np.bool_, len(rows)),
+        seq=ints([row.seq for row in rows]),
+        lo=ints([row.span.lo for row in rows]),
+        hi=ints([row.span.hi for row in rows]),
+        group=words.coded([row.group for row in rows]),
+        node=words.coded([row.node for row in rows]),
+        incarnation=_narrow([row.incarnation for row in rows]),
+        n=ints([row.n for row in rows]),
+        name=words.coded([row.name for row in rows]),
+        term=ints([row.term for row in rows]),
+        shell=np.array([row.source == "shell" for row in rows], dtype=np.bool_),
     )
 
 
@@ -219,17 +217,16 @@ def _ops(history: History, words: Dictionary) -> OpColumns:
     for back in history.of(Return):
         returns.setdefault(back.op, back)
     backs: list[Any] = [returns.get(invoke.op) for invoke in invokes]
-    code = words.code
     return OpColumns(
-        op=ints(row.op for row in invokes),
-        seq=ints(row.seq for row in invokes),
-        process=codes(_narrow(row.process) for row in invokes),
-        f=codes(code(row.f) for row in invokes),
-        target=codes(code(row.target) for row in invokes),
-        invoked=ints(row.t for row in invokes),
-        returned=ints(-1 if back is None else back.t for back in backs),
-        return_seq=ints(-1 if back is None else back.seq for back in backs),
-        status=codes(3 if back is None else number[back.status] for back in backs),
+        op=ints([row.op for row in invokes]),
+        seq=ints([row.seq for row in invokes]),
+        process=_narrow([row.process for row in invokes]),
+        f=words.coded([row.f for row in invokes]),
+        target=words.coded([row.target for row in invokes]),
+        invoked=ints([row.t for row in invokes]),
+        returned=ints([-1 if back is None else back.t for back in backs]),
+        return_seq=ints([-1 if back is None else back.seq for back in backs]),
+        status=np.array([3 if back is None else number[back.status] for back in backs], dtype=np.int32),
     )
 
 

@@ -1,0 +1,148 @@
+"""What counts as shown, what is excused, and the figures of failovers."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from histories import Tale, plan, promise
+
+from checkers.base import excuses
+from checkers.coverage import CHECKER, OBLIGATIONS, shown_by_faults
+from checkers.failover import exposure, figures
+from checkers.graph import timeline
+from harness.core.clock import MS
+from harness.core.hoststate import ClockSkew
+from harness.core.schedule import Schedule
+
+
+def shown(tale):
+    history = tale.end()
+    found = shown_by_faults(history, timeline(history, promise(), plan(len(tale.nodes))), len(tale.nodes) // 2 + 1)
+    return {name for name, count in found.items() if count}
+
+
+def led(nodes=5):
+    return Tale(nodes).up().elected("n1", 1, "n1 n2 n3").polls(600, 1, "n1")
+
+
+def test_an_isolated_leader_is_cut_off():
+    tale = led()
+    tale.isolate("n1", "n1")
+    assert shown(tale) == {"leader-cut-off", "leader-isolated", "minority-cut", "majority-without-leader"}
+
+
+def test_who_led_is_taken_from_the_polls_where_the_fault_does_not_say():
+    tale = led()
+    tale.isolate("n4 n5")
+    assert shown(tale) == {"leader-in-majority", "minority-cut"}
+    tale = led()
+    tale.isolate("n3 n4 n5")
+    assert shown(tale) == {"leader-cut-off", "minority-cut", "majority-without-leader"}
+
+
+def test_kills_pauses_clocks_and_restarts():
+    tale = led()
+    tale.kill("n1", "n1")
+    assert shown(tale) == {"leader-killed"}
+    tale = led()
+    tale.kill("n2")
+    tale.pause("n3")
+    skewed = msgspec.structs.replace(tale.state["n4"], clock=ClockSkew(offset_ns=5))
+    tale.fault("clock", "n4", {**tale.state, "n4": skewed})
+    tale.fault("restart", "n5", tale.state)
+    assert shown(tale) == {"follower-killed", "follower-paused", "clock-stepped", "restarted"}
+
+
+def test_a_fault_of_unknown_outcome_shows_nothing():
+    tale = led()
+    tale.fault("pause", "n1", tale.state, "n1", outcome="indeterminate")
+    tale.fault("pause", "n1", tale.state, "n1", outcome="skipped")
+    assert shown(tale) == set()
+
+
+@pytest.mark.parametrize("name", [*OBLIGATIONS, "no-such-thing"])
+def test_an_unmet_obligation_is_named_with_what_to_do(name):
+    asked = plan(schedule=Schedule(seed=1, strategy="random", steps=(), obligations=(name,)))
+    verdict = CHECKER.check(led(3).polls(3000, 1, "n1").append(1).end(), promise(), asked)
+    assert verdict.outcome == "unknown"
+    assert name in verdict.reason
+
+
+def test_a_met_obligation_passes():
+    tale = led(3).polls(3000, 1, "n1").append(1)
+    tale.kill("n1", "n1")
+    asked = plan(schedule=Schedule(seed=1, strategy="random", steps=(), obligations=("leader-killed",)))
+    assert CHECKER.check(tale.end(), promise(), asked).outcome == "pass"
+
+
+def test_a_run_cut_short_and_unclear_faults_are_told():
+    tale = led(3).polls(3000, 1, "n1").append(1)
+    assert "cut short: interrupted" in CHECKER.check(tale.end("interrupted"), promise(), plan()).reason
+    tale.fault("pause", "n1", tale.state, outcome="indeterminate")
+    assert "may or may not" in CHECKER.check(tale.end(), promise(), plan()).reason
+
+
+# --- excuses ----------------------------------------------------------------------------------------------------
+
+
+def test_more_victims_than_tolerated_excuse_safety_for_good_and_liveness_while_they_last():
+    few = promise(tolerates={"kill": 1})
+    tale = Tale(3).up()
+    one = tale.kill("n1")
+    two = tale.kill("n2")
+    crowded = tale.now
+    tale.wait(500).heal(two).wait(500).heal(one).wait(500)
+    found = excuses(tale.end(), few)
+    assert found.safety((crowded - 10) * MS) is None
+    assert "tolerated: 1" in found.safety(crowded * MS)
+    assert found.safety((tale.now) * MS) is not None
+    assert found.liveness(crowded * MS, crowded * MS) is not None
+    assert found.liveness((tale.now - 100) * MS, tale.now * MS) is None
+
+
+def test_a_kind_that_is_not_tolerated_excuses_all_that_follows():
+    tale = Tale(3).up()
+    tale.fault("wipe", "n1", tale.state)
+    found = excuses(tale.end(), promise())
+    assert found.safety(0) is None
+    assert "wipe on n1" in found.safety(tale.now * MS)
+    assert "wipe on n1" in found.liveness(tale.now * MS, tale.now * MS)
+
+
+# --- figures ----------------------------------------------------------------------------------------------------
+
+
+def test_a_failover_is_measured_stage_by_stage():
+    tale = led(3)
+    tale.kill("n1", "n1")
+    began = tale.now - 1
+    tale.wait(150).core("n2", "prevote_started", 1, reqTerm=2)
+    tale.wait(50).elected("n2", 2, "n2 n3").wait(100).append(1, target="n2")
+    told = figures(tale.end(), plan())
+    assert told["faults_on_the_leader"] == 1
+    (detect,), (elect,), (write,) = told["detect_ns"], told["elect_ns"], told["write_ns"]
+    assert [stage[1] for stage in (detect, elect, write)] == [False, False, False]
+    assert detect[0] < elect[0] < write[0] <= (tale.now - began) * MS
+    assert told["rounds"] == [1]
+
+
+def test_a_failover_that_never_comes_is_censored():
+    tale = led(3)
+    tale.kill("n1", "n1")
+    tale.wait(900)
+    told = figures(tale.mark("stop").end(), plan())
+    assert told["elect_ns"] == [[901 * MS, True]]
+    assert told["elect_median_ns"] is None
+
+
+def test_two_leaders_of_two_terms_at_once_are_measured():
+    tale = Tale(3).up().poll("n1", 1, "n1").poll("n2", 2, "n2").wait(500).poll("n1", 1, "n1").poll("n2", 2, "n2")
+    assert exposure(tale.end()) == 500 * MS
+    tale = Tale(3).up().poll("n1", 1, "n1").wait(500).poll("n1", 1, "n1").poll("n2", 2, "n2")
+    assert exposure(tale.end()) == 0
+
+
+def test_split_votes_and_inflation_are_counted():
+    tale = Tale(4).vote("n1", 1, "n1").vote("n2", 1, "n2").elected("n1", 3, "n1 n3 n4")
+    told = figures(tale.end(), plan(4))
+    assert (told["split_votes"], told["elections"], told["term_inflation"]) == (1, 1, 2)
