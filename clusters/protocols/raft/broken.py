@@ -83,6 +83,13 @@ class ForgetsOwnVote(Rules):
         return HardState(state.term, None) if state.voted_for == node else state
 
 
+class WritesTermBefore(Rules):
+    """Not of the table: an off-by-one on disk, plain enough that any restart of a node shows it."""
+
+    def persist_vote(self, state: HardState) -> HardState:  # noqa: D102
+        return HardState(max(0, state.term - 1), state.voted_for)
+
+
 # --- granting and counting --------------------------------------------------------------------------------------
 
 
@@ -91,6 +98,14 @@ class NoLogCheck(Rules):
 
     def log_up_to_date(self, candidate: Position, own: Position) -> bool:  # noqa: ARG002, D102
         return True
+
+
+class VotesTwice(Rules):
+    """Not of the table: who voted is not asked again, so two campaigns of one term are enough."""
+
+    def grants_vote(self, *, voted_for: str | None, candidate: str, up_to_date: bool) -> int:  # noqa: D102
+        del voted_for
+        return super().grants_vote(voted_for=None, candidate=candidate, up_to_date=up_to_date)
 
 
 class LastLogTermIsCurrent(Rules):
@@ -195,6 +210,18 @@ class NoJitter(Rules):
         return self.knobs.election_timeout_min
 
 
+class BacksOffForEver(Rules):
+    """Not of the table: each draw quadruples the timeout, and nothing ever makes it shorter again."""
+
+    def __init__(self, knobs: RaftKnobs) -> None:
+        super().__init__(knobs)
+        self._draws = 0
+
+    def deadline(self, rng: Rng) -> Ns:  # noqa: D102
+        self._draws += 1
+        return super().deadline(rng) << min(20, 2 * (self._draws - 1))
+
+
 class SameSeedEverywhere(Rules):
     """34. etcd 15784."""
 
@@ -263,6 +290,13 @@ class TruncatesAlways(Rules):
 
     def truncates(self, own_term: int, new_term: int) -> bool:  # noqa: ARG002, D102
         return True
+
+
+class NeverTruncates(Rules):
+    """Not of the table: entries of a deposed leader stay where its successor wrote others."""
+
+    def truncates(self, own_term: int, new_term: int) -> bool:  # noqa: ARG002, D102
+        return False
 
 
 class AcksAfterLocalAppend(Rules):

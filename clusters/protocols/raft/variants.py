@@ -1,7 +1,8 @@
 """The deliberately broken builds, and the harmless ones that must raise no alarm.
 
 Promises: each broken build overrides one rule (37: the two that make its deadlock; `broken` holds the classes), is
-named by its number in the table of planted bugs, and says which knobs it shows nothing without. It inherits the promise
+named by its number in the table of planted bugs (``plain``: none of that table, but shown by nearly any schedule, for the
+acceptance of each checker on live clusters), and says which knobs it shows nothing without. It inherits the promise
 of its profile. Leaves out finding them: that is the checkers' exam.
 """
 
@@ -189,6 +190,16 @@ VARIANTS: Mapping[str, Variant] = {
     ),
     "58-heartbeats-while-stuck": _bug(
         "keeps its followers quiet while its own disk hangs", broken.HeartbeatsWhileStuck, _OWED
+    ),
+    "plain-writes-term-before": _bug(
+        "stores each term one too low, so that any restart goes back", broken.WritesTermBefore, _TERM
+    ),
+    "plain-votes-twice": _bug("votes for everybody who campaigns in a term", broken.VotesTwice, _VOTE, _LEADER),
+    "plain-never-truncates": _bug(
+        "keeps entries that conflict with its leader's", broken.NeverTruncates, "log-matching", _ACKED
+    ),
+    "plain-backs-off-for-ever": _bug(
+        "quadruples its timeout at each draw and never forgets", broken.BacksOffForEver, _OWED
     ),
     "harmless-longer-jitter": _bug("draws its timeouts from a wider range", broken.LongerJitter),
     "harmless-half-heartbeat": _bug("sends heartbeats twice as often", broken.HalfHeartbeat),
