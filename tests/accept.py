@@ -181,7 +181,8 @@ def etcd(nodes: int) -> Callable[[], tuple[bool, str]]:
     """etcd passes under partitions, kills and pauses."""
 
     def item() -> tuple[bool, str]:
-        return in_a_row(f"etcd-{nodes}", 10, "etcd", "--nodes", str(nodes), "--faults", "partition,kill,pause")
+        words = ("etcd", "--nodes", str(nodes), "--faults", "partition,kill,pause", "--time-limit", "90s")
+        return in_a_row(f"etcd-{nodes}", 10, *words)
 
     item.__doc__ = f"etcd on {nodes} nodes, 10 seeds under partitions, kills and pauses."
     return item

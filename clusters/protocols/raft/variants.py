@@ -1,8 +1,8 @@
 """The deliberately broken builds, and the harmless ones that must raise no alarm.
 
 Promises: each broken build overrides one rule (37: the two that make its deadlock; `broken` holds the classes), is
-named by its number in the table of planted bugs (``plain``: none of that table, but shown by nearly any schedule, for the
-acceptance of each checker on live clusters), and says which knobs it shows nothing without. It inherits the promise
+named by its number in the table of planted bugs (``plain``: none of that table, but shown by nearly any schedule, for
+the acceptance of each checker on live clusters), and says which knobs it shows nothing without. It inherits the promise
 of its profile. Leaves out finding them: that is the checkers' exam.
 """
 
