@@ -18,6 +18,14 @@ FAULTS = "dethrone.faults"
 WORKLOADS = "dethrone.workloads"
 CHECKERS = "dethrone.checkers"
 STRATEGIES = "dethrone.strategies"
+_KINDS = {
+    SYSTEMS: "system",
+    BACKENDS: "backend",
+    FAULTS: "fault",
+    WORKLOADS: "workload",
+    CHECKERS: "checker",
+    STRATEGIES: "strategy",
+}
 
 
 def names(group: str) -> dict[str, EntryPoint]:
@@ -44,7 +52,7 @@ def load(group: str, name: str) -> Any:
     """The object behind a name."""
     known = names(group)
     if name not in known:
-        raise unknown_name(group.rsplit(".", 1)[-1].removesuffix("s"), name, known)
+        raise unknown_name(_KINDS.get(group, group), name, known)
     try:
         return known[name].load()
     except ImportError as error:
