@@ -1,10 +1,11 @@
 """term-never-decreases: a node's term never falls, restarts included.
 
-Sources, each compared with itself within one incarnation, in the node's own order: what the core notes; each kind of
-witnessed event (votes, elections, acknowledgements, stored state); polls, of which one was certainly answered before
-the other was asked. Across restarts: the highest term in which the node was *witnessed* to act or to store (else: that
-it told for at least a second, or led in) against everything later. Left out: term 0 ("none"), and terms told in memory
-just before a crash, which a node may honestly forget.
+Sources, each compared with itself within one incarnation, in the node's own order: what the core notes; the state that
+was witnessed to be stored; polls, of which one was certainly answered before the other was asked. A message does not
+count there: it may have waited for a connection while newer ones left for other peers. Across restarts: the highest
+term in which the node was *witnessed* to act or to store (else: that it told for at least a second, or led in) against
+everything later. Left out: term 0 ("none"), and terms told in memory just before a crash, which a node may honestly
+forget.
 
 Source: Raft paper, section 5.1.
 """
@@ -27,7 +28,9 @@ from harness.core.promise import Channel, Promise
 from harness.core.verdict import Finding, Verdict
 
 WITNESSED = frozenset({"vote", "elected", "acked", "persisted"})
-"""Shell events whose term is the node's own at that moment."""
+"""Shell events whose term the node was in, at that moment or (a message that waited) before."""
+ORDERED = frozenset({"persisted"})
+"""Shell events that happen in the order of the terms they carry."""
 SETTLED_NS = 1 * SECOND
 """A term that was told for so long is taken as stored, where nothing was witnessed."""
 
@@ -74,9 +77,10 @@ class TermNeverDecreases(Base):
                 return False
             key = (event.group, event.node, str(event.incarnation), event.name if shell else "core")
             n, term = top.get(key, (-1, 0))
-            if event.n > n:
+            fell = False
+            if event.n > n and (not shell or event.name in ORDERED):
                 top[key] = (event.n, max(term, event.term))
-            fell = event.n > n and event.term < term
+                fell = event.term < term
             if shell:
                 who = (event.group, event.node)
                 incarnation, kept = stored.get(who, (-1, 0))
@@ -110,7 +114,7 @@ def traced_falls(history: History) -> Iterator[Step]:
         top: dict[tuple[int, str], tuple[int, int]] = {}
         for event in events:
             shell = event.source == "shell"
-            if event.term <= 0 or (shell and event.name not in WITNESSED):
+            if event.term <= 0 or (shell and event.name not in ORDERED):
                 continue
             key = (event.incarnation, event.name if shell else "")
             term, seq = top.get(key, (0, 0))

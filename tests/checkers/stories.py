@@ -146,6 +146,11 @@ def a_term_told_just_before_a_crash_may_be_forgotten(t):
     t.vote("n1", 2, "n2").poll("n1", 9, None).restarted("n1").poll("n1", 0, None).poll("n1", 2, None)
 
 
+@story("term-never-decreases", "pass")
+def an_acknowledgement_that_waited_for_a_connection_leaves_after_newer_ones(t):
+    t.acked("n1", 2, 288).acked("n1", 1, 222).acked("n1", 2, 289)
+
+
 # --- leader-has-majority ----------------------------------------------------------------------------------------
 
 
