@@ -25,7 +25,7 @@ DETHRONE = Path(sys.executable).with_name("dethrone")
 RUN_BOUND_S = 420
 
 VARIANT_OF = {
-    "one-leader-per-term": ("21-majority-of-responders", "plain-votes-twice"),
+    "one-leader-per-term": ("plain-votes-twice", "21-majority-of-responders"),
     "one-vote-per-term": ("plain-votes-twice", "33-no-jitter"),
     "term-never-decreases": ("plain-writes-term-before",),
     "leader-has-majority": ("21-majority-of-responders",),

@@ -101,7 +101,10 @@ class NoLogCheck(Rules):
 
 
 class VotesTwice(Rules):
-    """Not of the table: who voted is not asked again, so two campaigns of one term are enough."""
+    """Not of the table: grants whatever it granted before; without jitter, so that campaigns of one term meet."""
+
+    def deadline(self, rng: Rng) -> Ns:  # noqa: ARG002, D102
+        return self.knobs.election_timeout_min
 
     def grants_vote(self, *, voted_for: str | None, candidate: str, up_to_date: bool) -> int:  # noqa: D102
         del voted_for

@@ -194,7 +194,9 @@ VARIANTS: Mapping[str, Variant] = {
     "plain-writes-term-before": _bug(
         "stores each term one too low, so that any restart goes back", broken.WritesTermBefore, _TERM
     ),
-    "plain-votes-twice": _bug("votes for everybody who campaigns in a term", broken.VotesTwice, _VOTE, _LEADER),
+    "plain-votes-twice": _bug(
+        "votes for everybody who campaigns in a term, and all campaign at once", broken.VotesTwice, _VOTE, _LEADER
+    ),
     "plain-never-truncates": _bug(
         "keeps entries that conflict with its leader's", broken.NeverTruncates, "log-matching", _ACKED
     ),
