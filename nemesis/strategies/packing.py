@@ -44,10 +44,17 @@ def pack(items: Sequence[T], groups_max: int, fits: Callable[[Sequence[T]], bool
     return groups if place(0) else None
 
 
-def pack_most(items: Sequence[T], groups_max: int, fits: Callable[[Sequence[T]], bool]) -> tuple[list[list[T]], int]:
-    """The longest prefix of ``items`` that can be packed, and its length."""
-    for count in range(len(items), 0, -1):
-        groups = pack(items[:count], groups_max, fits)
-        if groups is not None:
-            return groups, count
-    return [], 0
+def pack_most(
+    items: Sequence[T], groups_max: int, fits: Callable[[Sequence[T]], bool]
+) -> tuple[list[list[T]], list[T]]:
+    """A packing of ``items``, of which one that does not fit with those before it is left out; and what was kept."""
+    whole = pack(items, groups_max, fits)
+    if whole is not None:
+        return whole, list(items)
+    groups: list[list[T]] = []
+    kept: list[T] = []
+    for item in items:
+        more = pack([*kept, item], groups_max, fits)
+        if more is not None:
+            groups, kept = more, [*kept, item]
+    return groups, kept

@@ -53,7 +53,10 @@ class RandomStrategy:
                 f"{show_duration(interval_ns)} each need {show_duration(WARMUP_NS + least_ns)}",
                 next_step=f"give --time-limit {-(-(WARMUP_NS + least_ns) // SECOND)}s or a shorter --nemesis-interval",
             )
+        fits = partial(fit, nodes=nodes)
         owed = _ranked(rng.stream("order"), demands(faults, nodes=nodes))
+        if len(pack_most(owed, slots, fits)[1]) < len(owed):  # what shows most, then: elections follow it
+            owed = _ranked(rng.stream("order"), demands(faults, nodes=nodes), leader_first=True)
         groups = _groups(rng.stream("groups"), owed, slots=slots, nodes=nodes)
         met = {demand.obligation for group in groups for demand in group}
         steps: list[Step] = []
@@ -86,12 +89,14 @@ def _least_step(interval_ns: Ns, promise: Promise) -> Ns:
     return 2 * interval_ns + max(interval_ns // 5, promise.leader_bound_ns // 4)
 
 
-def _ranked(rng: Rng, owed: Sequence[Sequence[Demand]]) -> list[Demand]:
+def _ranked(rng: Rng, owed: Sequence[Sequence[Demand]], *, leader_first: bool = False) -> list[Demand]:
     """All demands in drawn order, but each kind's first before any kind's second: a short run shows one of each.
 
-    What no obligation asks for comes last.
+    What no obligation asks for comes last. ``leader_first``: within a kind, what hits the leader.
     """
     per_kind = [rng.shuffle(kind) for kind in rng.shuffle(owed)]
+    if leader_first:
+        per_kind = [sorted(kind, key=lambda demand: demand.who != "leader") for kind in per_kind]
     longest = max(len(kind) for kind in per_kind)
     ranked = [kind[rank] for rank in range(longest) for kind in per_kind if rank < len(kind)]
     return sorted(ranked, key=lambda demand: not demand.obligation)
@@ -100,9 +105,9 @@ def _ranked(rng: Rng, owed: Sequence[Sequence[Demand]]) -> list[Demand]:
 def _groups(rng: Rng, owed: Sequence[Demand], *, slots: int, nodes: int) -> list[list[Demand]]:
     """The demands in groups, one a step: as many as fit into ``slots``, sometimes a step fewer than there is room."""
     fits = partial(fit, nodes=nodes)
-    groups, count = pack_most(owed, slots, fits)
+    groups, kept = pack_most(owed, slots, fits)
     if len(groups) == slots and slots > 1 and rng.chance(1, 2):
-        denser = pack(owed[:count], slots - 1, fits)
+        denser = pack(kept, slots - 1, fits)
         groups = groups if denser is None else denser
     return rng.shuffle(groups)
 

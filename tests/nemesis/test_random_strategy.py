@@ -107,6 +107,14 @@ def test_all_obligations_fit_into_a_minute_at_five_seconds(nodes, kinds):
         assert set(draw(seed, kinds=kinds, nodes=nodes).obligations) == expected
 
 
+@pytest.mark.parametrize("nodes", [3, 5])
+def test_a_run_too_short_for_everything_shows_what_happens_to_the_leader(nodes):
+    for seed in range(40):
+        obligations = set(draw(seed, nodes=nodes, limit=90, interval=12).obligations)
+        assert len(obligations & {"leader-cut-off", "leader-killed", "leader-paused"}) >= 2
+        assert "leader-cut-off" in obligations or "leader-in-majority" not in obligations
+
+
 @pytest.mark.parametrize(("nodes", "missing"), [(1, {"follower-killed"}), (2, {"leader-in-majority"})])
 def test_what_so_few_nodes_cannot_show_is_not_owed(nodes, missing):
     kinds = ("kill",) if nodes == 1 else ("partition", "kill")
@@ -236,5 +244,5 @@ def test_packing_finds_groups_where_there_are_some_and_gives_up_where_there_are_
 
     assert pack([1, 3, 2, 4], 2, apart) == [[1, 2], [3, 4]]
     assert pack([1, 3, 5], 2, apart) is None
-    assert pack_most([1, 3, 5, 2], 2, apart) == ([[1], [3]], 2)
-    assert pack_most([], 2, apart) == ([], 0)
+    assert pack_most([1, 3, 5, 2], 2, apart) == ([[1, 2], [3]], [1, 3, 2])
+    assert pack_most([], 2, apart) == ([], [])

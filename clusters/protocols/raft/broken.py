@@ -213,16 +213,16 @@ class NoJitter(Rules):
         return self.knobs.election_timeout_min
 
 
-class BacksOffForEver(Rules):
-    """Not of the table: each draw quadruples the timeout, and nothing ever makes it shorter again."""
+class WantsEveryVote(Rules):
+    """Not of the table: nobody is elected while any voter is silent."""
 
-    def __init__(self, knobs: RaftKnobs) -> None:
-        super().__init__(knobs)
-        self._draws = 0
-
-    def deadline(self, rng: Rng) -> Ns:  # noqa: D102
-        self._draws += 1
-        return super().deadline(rng) << min(20, 2 * (self._draws - 1))
+    def is_quorum(  # noqa: D102
+        self,
+        votes: Collection[str],
+        voters: Collection[str],
+        answered: Collection[str],  # noqa: ARG002
+    ) -> bool:
+        return len(votes) >= len(voters)
 
 
 class SameSeedEverywhere(Rules):

@@ -200,9 +200,7 @@ VARIANTS: Mapping[str, Variant] = {
     "plain-never-truncates": _bug(
         "keeps entries that conflict with its leader's", broken.NeverTruncates, "log-matching", _ACKED
     ),
-    "plain-backs-off-for-ever": _bug(
-        "quadruples its timeout at each draw and never forgets", broken.BacksOffForEver, _OWED
-    ),
+    "plain-wants-every-vote": _bug("is elected only with the votes of all voters", broken.WantsEveryVote, _OWED),
     "harmless-longer-jitter": _bug("draws its timeouts from a wider range", broken.LongerJitter),
     "harmless-half-heartbeat": _bug("sends heartbeats twice as often", broken.HalfHeartbeat),
     "harmless-more-pre-votes": _bug("repeats its pre-vote requests more often", broken.MorePreVotes),

@@ -79,7 +79,7 @@ VECTORS = {
     "plain-writes-term-before": lambda r: r.persist_vote(HardState(3, "B")),
     "plain-votes-twice": lambda r: r.grants_vote(voted_for="B", candidate="C", up_to_date=True),
     "plain-never-truncates": lambda r: r.truncates(3, 4),
-    "plain-backs-off-for-ever": several(lambda r, rng: (r.deadline(rng), r.deadline(rng))),
+    "plain-wants-every-vote": lambda r: r.is_quorum({"A", "B"}, ("A", "B", "C"), {"A", "B"}),
     "harmless-longer-jitter": several(lambda r, rng: r.deadline(rng)),
     "harmless-half-heartbeat": lambda r: r.heartbeat_interval(),
     "harmless-more-pre-votes": lambda r: r.pre_vote_repeat_interval(),

@@ -1,9 +1,11 @@
-"""The adapter against real etcd members on this machine, where the binary is."""
+"""The adapter against real etcd members on this machine: the binary of its PATH, or the one in the image."""
 
 from __future__ import annotations
 
+import importlib.util
+import io
 import shutil
-import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -11,27 +13,56 @@ import pytest
 from processes import Processes
 from specs import specs
 
+from clusters.docker.engine import connect
+from clusters.docker.image import ensure_image, packages_of
 from clusters.systems.etcd import SYSTEM, member_id
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "systems_unsafe"))
-from etcd_unsafe import SYSTEM as UNSAFE
-
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.docker]
 SECOND = 1_000_000_000
-BINARY = shutil.which("etcd")
+
+
+@pytest.fixture(scope="module")
+def unsafe():
+    """The deliberately unsafe adapter, loaded without making its directory importable for everybody else."""
+    path = Path(__file__).parents[2] / "systems_unsafe" / "etcd_unsafe.py"
+    spec = importlib.util.spec_from_file_location("etcd_unsafe_for_a_test", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.SYSTEM
+
+
+@pytest.fixture(scope="module")
+def binary(tmp_path_factory):
+    """An etcd that runs on this machine."""
+    here = shutil.which("etcd")
+    if here is not None:
+        return here
+    client = connect()
+    try:
+        image = ensure_image(client, packages=packages_of("etcd"))
+        container = client.containers.create(image)
+        try:
+            chunks, _ = container.get_archive("/usr/bin/etcd")
+            data = b"".join(chunks)
+        finally:
+            container.remove(force=True)
+    finally:
+        client.close()
+    directory = tmp_path_factory.mktemp("bin")
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        tar.extract("etcd", directory, filter="data")
+    return str(directory / "etcd")
 
 
 @pytest.fixture
-def clusters(tmp_path):
-    if BINARY is None:
-        pytest.skip("no etcd on PATH (Debian: etcd-server)")
+def clusters(tmp_path, binary):
     made = []
 
     def make(system, network):
         nodes = specs(system, network=network, root=tmp_path)
         made.append(
             Processes(
-                system, nodes, tmp_path, lambda _, argv: [BINARY if word == "/usr/bin/etcd" else word for word in argv]
+                system, nodes, tmp_path, lambda _, argv: [binary if word == "/usr/bin/etcd" else word for word in argv]
             )
         )
         for name in nodes:
@@ -64,8 +95,8 @@ def test_members_name_themselves_as_computed_and_survive_a_kill(clusters):
     client.close()
 
 
-def test_the_unsafe_one_forms_a_cluster_of_its_own_after_a_restart(clusters):
-    cluster = clusters(UNSAFE, "127.89.2")
+def test_the_unsafe_one_forms_a_cluster_of_its_own_after_a_restart(clusters, unsafe):
+    cluster = clusters(unsafe, "127.89.2")
     cluster.leader()
     cluster.kill("n1")
     cluster.kill("n2")

@@ -1,0 +1,42 @@
+"""A real system on real clusters: etcd passes, and an etcd that an operator has ruined does not."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.docker, pytest.mark.system]
+DETHRONE = Path(sys.executable).with_name("dethrone")
+UNSAFE = Path(__file__).parent.parent / "systems_unsafe"
+
+
+def run(tmp_path, state, *words, **environment):
+    env = {**os.environ, "DETHRONE_STATE_DIR": str(state), **environment}
+    done = subprocess.run(
+        [DETHRONE, "run", *words, "--json", "--out", tmp_path / "run"], env=env, capture_output=True, check=False
+    )
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_etcd_passes_and_what_it_cannot_show_is_not_applicable(tmp_path, state):
+    words = ("etcd", "--nodes", "3", "--faults", "partition,kill", "--time-limit", "75s", "--seed", "2")
+    code, result = run(tmp_path, state, *words)
+    assert result["trouble"] == []
+    assert (code, result["verdict"]) == (0, "pass")
+    verdicts = {name: found["verdict"] for name, found in result["checkers"].items()}
+    assert verdicts["acknowledged-survives"] == verdicts["one-leader-per-term"] == "pass"
+    for name in ("leader-has-majority", "log-matching", "leader-completeness"):
+        assert verdicts[name] == "n/a"
+        assert "not observable" in result["checkers"][name]["reason"]
+
+
+def test_etcd_of_which_one_member_is_restarted_with_force_new_cluster_does_not_pass(tmp_path, state):
+    words = ("etcd-unsafe", "--schedule", str(UNSAFE / "restart_n1.json"), "--time-limit", "70s", "--seed", "1")
+    code, result = run(tmp_path, state, *words, PYTHONPATH=str(UNSAFE))
+    assert result["trouble"] == []
+    assert (code, result["verdict"]) == (1, "fail")
+    failing = {name for name, found in result["checkers"].items() if found["verdict"] == "fail"}
+    assert failing & {"one-leader-per-term", "acknowledged-survives", "leader-has-majority", "step-down-without-quorum"}
