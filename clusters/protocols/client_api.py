@@ -76,7 +76,23 @@ class Transfer(msgspec.Struct, frozen=True, gc=False, tag="transfer"):
     target: str
 
 
+class Propose(msgspec.Struct, frozen=True, gc=False, tag="propose"):
+    """Propose ``value`` (not null) for the instance; the answer's value is what was decided there, whoever proposed it."""
+
+    instance: int
+    value: Any
+
+
+class Learn(msgspec.Struct, frozen=True, gc=False, tag="learn"):
+    """What was decided in the instance, as far as this node can learn it; the answer's value is null if it cannot."""
+
+    instance: int
+
+
 ClientRequest = Append | Put | Cas | Get | Acquire | Renew | Release | ChangeConfig | Transfer
+
+InstanceRequest = Propose | Learn
+"""Served by targets that decide values instance by instance, beside the others or in their place."""
 
 
 class Ok(msgspec.Struct, frozen=True, gc=False, tag="ok"):

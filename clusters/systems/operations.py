@@ -1,6 +1,7 @@
 """The operations of workloads, and how they are said to protocol targets of ours and understood from them.
 
     append  [key, v] → {"index", "term"} of the entry, None where it is not told     read  key → list of v
+    propose [instance, v] → what was decided there     learn  instance → what was decided there, None: not known
     put     [key, v] → None      get  key → v      cas  [key, old, new] → whether it was set
 
 Promises: a reading operation that was not answered is ``fail``, for it certainly changed nothing; a changing one that
@@ -18,20 +19,23 @@ from clusters.protocols.client_api import (
     ClientRequest,
     Failed,
     Get,
+    InstanceRequest,
+    Learn,
     NotLeader,
     Ok,
+    Propose,
     Put,
     Refused,
 )
 from harness.core.protocols import OpOutcome
 
-READING = frozenset({"read", "get"})
+READING = frozenset({"read", "get", "learn"})
 """Operations without any effect."""
 
 OPERATIONS = frozenset({"append", "read", "put", "get", "cas"})
 
 
-def request_for(f: str, value: Any) -> ClientRequest | None:
+def request_for(f: str, value: Any) -> ClientRequest | InstanceRequest | None:
     """The request for an operation; None if there is no such operation or its value has the wrong form."""
     match f, value:
         case "append", [str(key), int() | str() as item]:
@@ -42,6 +46,10 @@ def request_for(f: str, value: Any) -> ClientRequest | None:
             return Cas(key, old, new)
         case "read" | "get", str(key):
             return Get(key)
+        case "propose", [int(instance), item] if item is not None:
+            return Propose(instance, item)
+        case "learn", int(instance):
+            return Learn(instance)
         case _:
             return None
 
@@ -80,6 +88,6 @@ def _done(f: str, reply: Ok, node: str) -> OpOutcome:
         value = [] if reply.value is None else reply.value
         if not isinstance(value, list):
             return OpOutcome(status="fail", error=f"not a list: {value!r:.80}", node=node)
-    elif f in {"get", "cas"}:
+    elif f in {"get", "cas", "propose", "learn"}:
         value = reply.value
     return OpOutcome(status="ok", value=value, node=node)
