@@ -13,7 +13,8 @@ import msgspec
 
 from harness.core.clock import Ns
 
-Signal = Literal["SIGKILL", "SIGTERM"]
+Signal = Literal["SIGKILL", "SIGTERM", "POWER"]
+"""How a node process is ended. ``POWER``: the host loses power, and with it every write that was not synced."""
 
 
 class Strobe(msgspec.Struct, frozen=True):
@@ -24,27 +25,46 @@ class Strobe(msgspec.Struct, frozen=True):
 
 
 class ClockSkew(msgspec.Struct, frozen=True):
-    """The wall clock of the host's node process: a constant offset, a rate and possibly a strobe on top."""
+    """The wall clock of the host's node process: a constant offset, a rate and possibly a strobe on top.
+
+    ``mono_rate_ppm``: its monotonic clock runs that much too fast; what it gained stays when the skew ends.
+    """
 
     offset_ns: Ns = 0
     rate_ppm: int = 0
     strobe: Strobe | None = None
+    mono_rate_ppm: int = 0
 
 
 class LinkQuality(msgspec.Struct, frozen=True):
-    """Quality of packets that arrive from ``src`` (a host's name)."""
+    """Quality of packets that arrive from ``src`` (a host's name). What follows ``loss_percent`` is of messages.
+
+    ``duplicate_percent``: arrive twice. ``reorder_percent``: wait up to ``reorder_ns`` longer and may be overtaken.
+    ``hold``: the next so many are kept back until this quality ends, then they arrive, in order.
+    """
 
     src: str
     delay_ns: Ns = 0
     jitter_ns: Ns = 0
     loss_percent: int = 0
+    duplicate_percent: int = 0
+    reorder_percent: int = 0
+    reorder_ns: Ns = 0
+    hold: int = 0
 
 
 class DiskTrouble(msgspec.Struct, frozen=True):
-    """What is wrong with the node's data directory."""
+    """What is wrong with the node's data directory.
 
-    kind: Literal["full", "eio", "slow"]
+    While the process runs: ``full`` and ``eio`` fail writes and syncs, ``slow`` makes each sync take ``latency_ns``.
+    Done once to the files of a process that is down: ``torn`` (the last write that was not synced survives in part;
+    after a loss of power only), ``wiped`` (every file is gone), and, to the file ``path``: ``flipped`` (one bit),
+    ``truncated`` (its end is cut off) and ``unreadable``. ``path`` "": whichever file the run's seed chooses.
+    """
+
+    kind: Literal["full", "eio", "slow", "torn", "wiped", "flipped", "truncated", "unreadable"]
     latency_ns: Ns = 0
+    path: str = ""
 
 
 class HostState(msgspec.Struct, frozen=True):

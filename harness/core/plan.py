@@ -52,6 +52,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     stop_at_first_failure: bool = False
     stop_at: tuple[str, ...] = ()
     """See ``harness.core.protocols.RunDefaults``."""
+    backend_settings: Mapping[str, str] = {}
+    """Settings of the backend itself, as words (a simulated network's latency)."""
     warmup: Mapping[str, Any] = {}
     """Maxima measured in the fault-free warm-up, already added to the promise's bounds (``rtt_ns``, ``fsync_ns``)."""
     schema: int = SCHEMA

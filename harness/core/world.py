@@ -1,0 +1,190 @@
+"""The world as the director meets it: a clock, actions to submit, happenings to wait for.
+
+One interface for real hosts (``harness.engine.live``) and virtual time (a ``VirtualBackend``'s). Actions and happenings
+are data. Promises: an action is submitted only after the events that announce it are in the history. Leaves out any
+decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import msgspec
+
+from harness.core.clock import Ns, Span
+from harness.core.hoststate import HostState
+from harness.core.machine import Target
+from harness.core.plan import Plan
+from harness.core.protocols import Available, Evidence, HostNews, OpOutcome, OpPlan, Reading, System
+
+# --- actions ----------------------------------------------------------------------------------------------------
+
+
+class StartNodes(msgspec.Struct, frozen=True):
+    """Start the node processes of all hosts, and watch their status."""
+
+
+class Converge(msgspec.Struct, frozen=True):
+    """Bring hosts into these states and prove it; one at a time. ``reset``: reset the TCP flows of healed links."""
+
+    token: int
+    before: Mapping[str, HostState]
+    wants: Mapping[str, HostState]
+    reset: bool = True
+
+
+class InvokeOp(msgspec.Struct, frozen=True):
+    """Let a client process carry out an operation."""
+
+    op: int
+    process: int
+    plan: OpPlan
+    timeout_ns: Ns
+
+
+Action = StartNodes | Converge | InvokeOp
+
+# --- happenings -------------------------------------------------------------------------------------------------
+
+
+class OpDone(msgspec.Struct, frozen=True):
+    """A client operation ended at ``at``."""
+
+    op: int
+    process: int
+    at: Ns
+    outcome: OpOutcome
+
+
+class Polled(msgspec.Struct, frozen=True):
+    """A status question was answered (``reading``) or not (``error``)."""
+
+    node: str
+    span: Span
+    reading: Reading | None
+    error: str = ""
+
+
+class ConvergeDone(msgspec.Struct, frozen=True):
+    """All hosts concerned have answered, or failed to. ``span``: of the whole transaction."""
+
+    token: int
+    span: Span
+    evidence: Mapping[str, Evidence]
+    resets: Mapping[str, Mapping[str, object]]
+
+
+class TraceTold(msgspec.Struct, frozen=True, gc=False):
+    """One line of a node's trace, where no file lies in between; fields as in ``harness.core.events.Traced``.
+
+    Sequences within ``data`` may be tuples, which a line that was read from a file has as lists.
+    """
+
+    n: int
+    name: str
+    term: int
+    role: str
+    source: Literal["core", "shell"]
+    data: Mapping[str, Any]
+
+
+class Traces(msgspec.Struct, frozen=True, gc=False):
+    """What a node did in one moment of ``span``, in its own order."""
+
+    node: str
+    incarnation: int
+    span: Span
+    lines: Sequence[TraceTold]
+    group: str = ""
+
+
+class HostSaid(msgspec.Struct, frozen=True):
+    """An agent's news."""
+
+    news: HostNews
+
+
+class Stalled(msgspec.Struct, frozen=True):
+    """The harness itself was not scheduled for this long."""
+
+    span: Span
+    value_ns: Ns
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """The user wants the run to end now (a signal)."""
+
+    signal: str
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """The harness cannot go on: an error of its own."""
+
+    kind: str
+    message: str
+
+
+Happening = OpDone | Polled | ConvergeDone | Traces | HostSaid | Stalled | Stop | Broken
+
+
+class World(Protocol):
+    """Where a run takes place."""
+
+    def now(self) -> Ns:
+        """Ns since the run began."""
+
+    def submit(self, action: Action) -> None:
+        """Begin an action; its happenings come later. Never blocks for long."""
+
+    def wait(self, until: Ns) -> Sequence[Happening]:
+        """Happenings, at least one unless ``until`` passes first. In order of arrival."""
+
+
+# --- virtual time -----------------------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class Simulable(Protocol):
+    """A system whose nodes are protocol cores, so that they can also live in virtual time."""
+
+    tells_log: bool
+    tells_vote: bool
+
+    def target(self) -> Target:
+        """The protocol target."""
+
+    def typed(self, knobs: Mapping[str, str], *, profile: str) -> Any:
+        """The target's own knobs from a plan's words."""
+
+    def rpc_timeout_ns(self, typed: Any) -> Ns:
+        """How long one call between nodes may take."""
+
+
+class VirtualWorld(World, Protocol):
+    """A world in virtual time: ``wait`` moves the clock, nothing else does. Single-threaded."""
+
+    happened: int
+    """Events of the simulation so far (deliveries, timers, disk batches …): a figure, not a promise."""
+
+    def logs(self) -> Mapping[str, bytes]:
+        """Node → what its processes would have written to their log files; nodes that said nothing are left out."""
+
+
+@runtime_checkable
+class VirtualBackend(Protocol):
+    """A backend without hosts: a run there costs no real time but that of computing it.
+
+    The same plan gives the same happenings, byte for byte, on any machine.
+    """
+
+    name: str
+
+    def simulates(self, system: System) -> Available:
+        """Whether nodes of this system can live here."""
+
+    def settings(self, words: Mapping[str, str]) -> Mapping[str, str]:
+        """All settings of the world with defaults filled in, as words. Raises ConfigError."""
+
+    def world(self, system: System, plan: Plan) -> VirtualWorld:
+        """A new world for this plan, at its moment 0."""
