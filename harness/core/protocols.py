@@ -12,13 +12,13 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import msgspec
 
 from harness.core.clock import Ns, Span
-from harness.core.events import Observed, Return
+from harness.core.events import Event, Invoke, Observed, Return
 from harness.core.history import History
 from harness.core.hoststate import ClusterState, HostState
 from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise
 from harness.core.rng import Rng
-from harness.core.schedule import PlannedFault, Schedule
+from harness.core.schedule import OnEvent, PlannedFault, Schedule
 from harness.core.verdict import Verdict
 
 # --- clusters: systems ------------------------------------------------------------------------------------------
@@ -340,10 +340,32 @@ class Converging(Protocol):
 # --- nemesis ----------------------------------------------------------------------------------------------------
 
 
+class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that a trigger waited for happened, once. ``span``: when, as far as known.
+
+    ``roles``: who was what in it: ``actor`` always (the node of the event), ``candidate``, ``voter`` … where they make
+    sense. ``key``: equal for two events that tell of the same happening, which counts once.
+    """
+
+    event: str
+    span: Span
+    key: tuple[Any, ...]
+    roles: Mapping[str, tuple[str, ...]]
+    term: int = 0
+    group: str = ""
+
+    @property
+    def actor(self) -> str:
+        """The node of the event; several are joined by commas."""
+        return ",".join(self.roles.get("actor", ()))
+
+
 class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     """What the harness believes of the nodes at this moment, from the last observations; for selectors.
 
     ``leader``: the node that leads in the highest term and answered so within the last second, else None.
+    ``occurrence``: what triggered the fault that is being resolved, if something did. ``hit``: named faults of the run
+    so far → whom they hit.
     """
 
     nodes: tuple[str, ...]
@@ -351,6 +373,8 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     roles: Mapping[str, str]
     terms: Mapping[str, int]
     state: ClusterState
+    occurrence: Occurrence | None = None
+    hit: Mapping[str, tuple[str, ...]] = {}
 
 
 class Fault(Protocol):
@@ -381,6 +405,33 @@ class Fault(Protocol):
         """Capabilities of hosts that it needs: ``iptables``, ``signals``, ``faketime``."""
 
 
+class Condition(Protocol):
+    """One thing that a trigger can wait for. Pure: it looks at one event at a time and keeps nothing."""
+
+    name: str
+
+    def summary(self) -> str:
+        """One line for ``list triggers``."""
+
+    def roles(self) -> tuple[str, ...]:
+        """The roles that its occurrences name, ``actor`` first."""
+
+    def channels(self) -> frozenset[str]:
+        """Channels of ``Plan.observable`` of which one is enough to see it; empty: it needs none."""
+
+    def hears(self) -> tuple[type[Event], ...]:
+        """The types of events that ``match`` has to be asked about."""
+
+    def check(self, trigger: OnEvent, *, nodes: int) -> None:
+        """Raise ConfigError for fields it does not have, or a ``by`` that selects by chance."""
+
+    def match(self, event: Any, trigger: OnEvent, asked: Invoke | None) -> Occurrence | None:
+        """The occurrence that ``event`` tells of, if it is one. ``asked``: for a Return, what it answers."""
+
+    def concerns(self, trigger: OnEvent, occurrence: Occurrence, view: ClusterView) -> bool:
+        """Whether somebody whom ``trigger.by`` selects did it. Asked only where that is not ``anybody``."""
+
+
 class Strategy(Protocol):
     """Draws whole schedules from a seed. Obligations are met by construction."""
 
@@ -388,6 +439,14 @@ class Strategy(Protocol):
         self, rng: Rng, *, faults: Mapping[str, Fault], nodes: int, time_limit_ns: Ns, interval_ns: Ns, promise: Promise
     ) -> Schedule:
         """A schedule; ConfigError if the time limit is shorter than one fault."""
+
+
+@runtime_checkable
+class Informed(Protocol):
+    """A strategy that wants to know what can be seen of the system, to draw no trigger that can never hit."""
+
+    def informed(self, *, observable: frozenset[str], writes: bool) -> Strategy:
+        """The strategy for that system. ``observable``: as in ``Plan``; ``writes``: whether the workload writes."""
 
 
 # --- workloads --------------------------------------------------------------------------------------------------

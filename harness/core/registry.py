@@ -18,6 +18,8 @@ FAULTS = "dethrone.faults"
 WORKLOADS = "dethrone.workloads"
 CHECKERS = "dethrone.checkers"
 STRATEGIES = "dethrone.strategies"
+TRIGGERS = "dethrone.triggers"
+SCENARIOS = "dethrone.scenarios"
 _KINDS = {
     SYSTEMS: "system",
     BACKENDS: "backend",
@@ -25,6 +27,8 @@ _KINDS = {
     WORKLOADS: "workload",
     CHECKERS: "checker",
     STRATEGIES: "strategy",
+    TRIGGERS: "trigger event",
+    SCENARIOS: "collection of scenarios",
 }
 
 
