@@ -77,7 +77,7 @@ class Transfer(msgspec.Struct, frozen=True, gc=False, tag="transfer"):
 
 
 class Propose(msgspec.Struct, frozen=True, gc=False, tag="propose"):
-    """Propose ``value`` (not null) for the instance; the answer's value is what was decided there, whoever proposed it."""
+    """Propose ``value`` (not null) for the instance; the answer's value is what was decided there, by whomever."""
 
     instance: int
     value: Any
