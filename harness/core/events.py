@@ -97,7 +97,8 @@ class Traced(Event, frozen=True, gc=False, kw_only=True, tag="traced"):
     """What one node did, from its own trace log, in its own order ``(node, incarnation, n)``.
 
     ``source``: ``core`` (its own words, a protocol's event names) or ``shell`` (witnessed on wire and disk: ``vote``,
-    ``elected``, ``acked``, ``log_append``, ``log_truncate``, ``commit``, ``persisted``; see harness.core.machine).
+    ``elected``, ``acked``, ``log_append``, ``log_truncate``, ``commit``, ``persisted``, ``found``, ``answered``,
+    ``config``; see harness.core.machine).
     """
 
     span: Span

@@ -217,9 +217,12 @@ class Core(Protocol):
 class Witnessed(msgspec.Struct, frozen=True, gc=False):
     """What the shell saw this node do, whatever its core says. ``name`` is one of these.
 
-    ``vote`` (term, candidate) · ``elected`` (term, voters) · ``acked`` (term, index: told a leader that it stores up to
-    here) · ``log_append`` (from, entries [[index, term, hash] …]) · ``log_truncate`` (from) · ``commit`` (index, as it
-    was told to others) · ``persisted`` (term, voted_for: what is durably stored).
+    ``vote`` (term, candidate) · ``elected`` (term, voters) · ``acked`` (term, index: told a leader that it stores up
+    to here) · ``log_append`` (from, entries [[index, term, hash] …]) · ``log_truncate`` (from) · ``commit`` (index, as
+    it was told to others) · ``persisted`` (term, voted_for: what is durably stored) · ``found`` (term, voted_for, file:
+    what a new incarnation finds stored; file is ``read``, ``absent`` or ``unreadable``, the latter two with term 0) ·
+    ``answered`` (term: the first answer of that term, where none of the above tells it) · ``config`` (term, index,
+    voters, learners: an entry of the stored log that names the members from there on).
     """
 
     name: str

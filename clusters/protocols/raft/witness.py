@@ -1,20 +1,31 @@
 """Votes, elections, acknowledgements and log ends of one Raft node, read off its wire and its disk.
 
-Promises: it sees what was really sent, received and carried out, so no planted bug can hide; steady heartbeats cost a
-few comparisons and say nothing new. ``elected`` is the first AppendEntries of a term that names this node as leader;
-its voters are those whose granted answers of that term arrived, plus the node itself if it stood (it sent a request or,
-where it is the only voter, wrote its own name). ``persisted`` needs the rename AND its fsync. Leaves out a group of one
-node (it sends nothing, so nothing shows its election), and rules: it imports messages and the storage format only.
+Promises: it sees what was really sent, received and carried out, so no planted bug can hide; steady heartbeats cost
+a few comparisons and say nothing new. ``found`` is the vote file as a new incarnation finds it; ``answered`` is told
+once a term, where no vote, acknowledgement or election of that term told it already; ``config`` is an entry of the log
+that names the members, as it stands on disk. ``elected`` is the first AppendEntries of a term that names this node as
+leader; its voters are those whose granted answers of that term arrived, plus the node itself if it stood (it sent a
+request or, where it is the only voter, wrote its own name). ``persisted`` needs the rename AND its fsync. Leaves out a
+group of one node (it sends nothing, so nothing shows its election), and rules: it imports messages and the storage
+format only.
 
 Source: Raft paper, figure 2.
 """
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
-from clusters.protocols.raft.messages import AppendEntries, AppendReply, RequestVote, VoteReply
+import msgspec
+
+from clusters.protocols.raft.messages import (
+    AppendEntries,
+    AppendReply,
+    Config,
+    PreVoteReply,
+    RequestVote,
+    VoteReply,
+)
 from clusters.protocols.raft.storage import (
     LOG,
     VOTE,
@@ -28,13 +39,19 @@ from clusters.protocols.raft.storage import (
 )
 from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Witnessed, Write
 
+_CONFIG = b'{"type":"config"'
+"""How the record of a configuration entry begins: everything else is passed over without decoding."""
+_decode_config = msgspec.json.Decoder(Config).decode
+
 
 class RaftWitness:
     """The witness of one node."""
 
     __slots__ = (
         "_acked",
+        "_answered",
         "_commit",
+        "_configs",
         "_damaged",
         "_ends",
         "_grants",
@@ -57,18 +74,19 @@ class RaftWitness:
         self._stood = -1
         self._led = -1
         self._acked = (-1, -1)
+        self._answered = 0
         self._commit = 0
+        self._configs: list[Witnessed] = []
+        """Configurations among the records parsed last."""
         self._ends: list[int] = []
         self._damaged = False
         self._temporary: HardState | None = None
         self._renamed: HardState | None = None
 
     def booted(self, disk: DiskImage) -> list[Witnessed]:
-        """A new incarnation: the log that its disk holds. Its vote is ``persisted`` once the node synced it again."""
+        """A new incarnation: what its disk holds. Its vote is ``persisted`` once the node synced it again."""
         self._forget()
-        out: list[Witnessed] = []
-        with contextlib.suppress(Unreadable):  # the node halts, or shows what it makes of it
-            self._renamed = _state(file_of(disk, VOTE) or b"")
+        out = [self._found(disk)]
         try:
             content = file_of(disk, LOG) or b""
             found = self._parse(content)
@@ -78,24 +96,45 @@ class RaftWitness:
         out.append(Witnessed("log_truncate", 0, {"from": len(self._ends) + 1}))
         if found:
             out.append(Witnessed("log_append", found[-1][1], {"from": 1, "entries": found}))
-        return out
+        return out + self._take_configs()
+
+    def _found(self, disk: DiskImage) -> Witnessed:
+        """The vote file as it lies there, whatever the node makes of it."""
+        content = disk.get(VOTE)
+        if content is None:
+            return Witnessed("found", 0, {"voted_for": None, "file": "absent"})
+        state = self._renamed = None if isinstance(content, str) else _state(content)
+        if state is None:
+            return Witnessed("found", 0, {"voted_for": None, "file": "unreadable"})
+        return Witnessed("found", state.term, {"voted_for": state.voted_for, "file": "read"})
 
     def sent(self, to: str, body: Any) -> list[Witnessed]:
         """This message is about to leave."""
         kind = type(body)
         if kind is AppendReply:
-            if body.success and (body.term, body.match_index) != self._acked:
+            if not body.success:
+                return self._answer(body.term, to)
+            if (body.term, body.match_index) != self._acked:
                 self._acked = (body.term, body.match_index)
+                self._answered = max(self._answered, body.term)
                 return [Witnessed("acked", body.term, {"index": body.match_index, "leader": to})]
         elif kind is AppendEntries:
             return self._sent_append(body)
         elif kind is VoteReply:
-            if body.vote_granted:
-                return self._vote(body.term, to)
+            return self._vote(body.term, to) if body.vote_granted else self._answer(body.term, to)
         elif kind is RequestVote and body.candidate_id == self._node:
             self._stood = max(self._stood, body.term)
             return self._vote(body.term, self._node)
+        elif kind is PreVoteReply:
+            return self._answer(body.term, to)
         return []
+
+    def _answer(self, term: int, to: str) -> list[Witnessed]:
+        """An answer that grants nothing still tells the term that this node is in."""
+        if term <= self._answered:
+            return []
+        self._answered = term
+        return [Witnessed("answered", term, {"to": to})]
 
     def _sent_append(self, body: AppendEntries) -> list[Witnessed]:
         if body.term == self._led and body.leader_commit <= self._commit:
@@ -103,6 +142,7 @@ class RaftWitness:
         out: list[Witnessed] = []
         if body.term != self._led and body.leader_id == self._node:
             self._led = body.term
+            self._answered = max(self._answered, body.term)
             voters = set(self._grants.get(body.term, ()))
             if (body.term, self._node) in self._voted or self._renamed == HardState(body.term, self._node):
                 voters.add(self._node)
@@ -116,6 +156,7 @@ class RaftWitness:
         if (term, candidate) in self._voted:
             return []
         self._voted.add((term, candidate))
+        self._answered = max(self._answered, term)
         return [Witnessed("vote", term, {"candidate": candidate})]
 
     def received(self, src: str, body: Any) -> list[Witnessed]:
@@ -164,11 +205,19 @@ class RaftWitness:
                 return out
             if found:
                 out.append(Witnessed("log_append", found[-1][1], {"from": first, "entries": found}))
+                out += self._take_configs()
         return out
+
+    def _take_configs(self) -> list[Witnessed]:
+        configs, self._configs = self._configs, []
+        return configs
 
     def _parse(self, data: bytes, *, first: int = 1, base: int = 0) -> list[tuple[int, int, str]]:
         records, _ = split_records(data, first_index=first, base=base)
         self._ends.extend(end for _, _, _, end in records)
+        for index, term, command, _ in records:
+            if command.startswith(_CONFIG):
+                self._configs.append(_config(index, term, command))
         return [(index, term, digest(command)) for index, term, command, _ in records]
 
 
@@ -177,6 +226,12 @@ def _state(content: bytes) -> HardState | None:
         return read_vote(content)
     except Unreadable:
         return None
+
+
+def _config(index: int, term: int, command: bytes) -> Witnessed:
+    config = _decode_config(command)
+    members = {"voters": list(config.voters), "learners": list(config.learners)}
+    return Witnessed("config", term, {"index": index, **members})
 
 
 def _persisted(state: HardState) -> Witnessed:
