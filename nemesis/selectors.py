@@ -10,6 +10,17 @@
     node:n3, node:n1,n2    exactly these
     all                    every node
 
+Of a fault that an event triggered, relative to that event:
+
+    actor                  the node of the event
+    candidate, voter       who stood, one who voted, where the event names them; voters: all who did
+    peer, peer:2           that many running nodes other than the actor; peers: every other node
+
+Of a fault in a step with named faults:
+
+    hit-by:a, hit-by:a,b   whom the faults of these names hit
+    spared-by:a,b          everybody else
+
 Promises: pure; an unknown selector is a ConfigError with the nearest known one; a selector that cannot be resolved now
 (no leader is known) is a reason in words, never a guess. Leaves out what is done to the nodes.
 """
@@ -26,17 +37,34 @@ from harness.core.quorum import minority, quorum
 from harness.core.registry import unknown_name
 from harness.core.rng import Rng
 
-COUNTED = ("follower", "random")
+COUNTED = ("follower", "random", "peer")
 """Selectors that take ``:k``."""
 
-KINDS = ("leader", "follower", "minority-with-leader", "minority", "majority", "cut-off", "random", "node", "all")
+NAMING = ("node", "hit-by", "spared-by")
+"""Selectors that take names: of nodes, or of faults."""
+
+OF_EVENT = ("actor", "candidate", "voter", "voters", "peer", "peers")
+"""Selectors that speak of the event that triggered the fault."""
+
+KINDS = (
+    "leader",
+    "follower",
+    "minority-with-leader",
+    "minority",
+    "majority",
+    "cut-off",
+    "random",
+    "all",
+    *NAMING,
+    *OF_EVENT,
+)
 
 _FORM = re.compile(r"([a-z-]+)(?:[:\s]\s*(\S.*)?)?")
 _OUR_NAMES = re.compile(r"n([1-9]\d*)")
 
 
 class Selector(msgspec.Struct, frozen=True, kw_only=True):
-    """A parsed selector. ``count`` for the counted kinds, ``names`` for ``node``."""
+    """A parsed selector. ``count`` for the counted kinds, ``names`` for the naming ones."""
 
     kind: str
     count: int = 1
@@ -53,11 +81,12 @@ def parse(text: str) -> Selector:
         kind, rest = match[1], (match[2] or "").strip()
     if kind not in KINDS:
         raise unknown_name("selector", text.strip(), KINDS)
-    if kind == "node":
-        # Node names keep their case: they are somebody's own.
-        names = tuple(dict.fromkeys(name for name in re.split(r"[,\s]+", text.strip()[len("node:") :]) if name))
+    if kind in NAMING:
+        # Names keep their case: they are somebody's own.
+        names = tuple(dict.fromkeys(name for name in re.split(r"[,\s]+", text.strip()[len(kind) + 1 :]) if name))
         if not names:
-            raise _bad(text, "it names no node", "write node:n3 or node:n1,n2")
+            what, example = ("node", "node:n3 or node:n1,n2") if kind == "node" else ("fault", f"{kind}:a")
+            raise _bad(text, f"it names no {what}", f"write {example}")
         return Selector(kind=kind, names=names)
     if not rest:
         return Selector(kind=kind)
@@ -69,7 +98,7 @@ def parse(text: str) -> Selector:
 
 
 def size(selector: Selector, nodes: int) -> int:
-    """How many nodes it selects out of ``nodes``."""
+    """How many nodes it selects out of ``nodes``, as far as that is known before anything happened; else 1."""
     if selector.kind in COUNTED:
         return selector.count
     sizes = {
@@ -78,6 +107,7 @@ def size(selector: Selector, nodes: int) -> int:
         "majority": quorum(nodes),
         "node": len(selector.names),
         "all": nodes,
+        "peers": nodes - 1,
     }
     return sizes.get(selector.kind, 1)
 
@@ -86,7 +116,7 @@ def check(text: str, *, nodes: int) -> Selector:
     """Parse, and raise ConfigError when a cluster of ``nodes`` can never have so many, or such, victims."""
     selector = parse(text)
     count = size(selector, nodes)
-    most = nodes - 1 if selector.kind in {"follower", "cut-off"} else nodes
+    most = nodes - 1 if selector.kind in {"follower", "cut-off", "peer"} else nodes
     if count > most:
         raise ConfigError(
             f"more victims than nodes: {text!r} selects {count} of {nodes}",
@@ -99,7 +129,7 @@ def check(text: str, *, nodes: int) -> Selector:
             cause="so small a cluster has no minority",
             next_step="give at least 3 --nodes, or another selector",
         )
-    for name in selector.names:
+    for name in selector.names if selector.kind == "node" else ():
         match = _OUR_NAMES.fullmatch(name)
         if match is not None and int(match[1]) > nodes:
             raise ConfigError(f"no node {name!r} among {nodes}", next_step=f"known: n1 … n{nodes}")
@@ -114,6 +144,10 @@ def resolve(selector: Selector, view: ClusterView, rng: Rng) -> tuple[str, ...] 
     if kind == "node":
         absent = [name for name in selector.names if name not in nodes]
         return f"no node {', '.join(absent)} in this cluster" if absent else tuple(sorted(selector.names))
+    if kind in OF_EVENT:
+        return _of_event(selector, view, rng)
+    if kind in NAMING:
+        return _of_faults(selector, view)
     if kind in {"random", "majority"}:
         count = size(selector, len(nodes))
         if count > len(nodes):
@@ -136,6 +170,36 @@ def resolve(selector: Selector, view: ClusterView, rng: Rng) -> tuple[str, ...] 
     if len(free) < selector.count:
         return f"{len(free)} running followers, {selector.count} wanted"
     return tuple(sorted(rng.sample(free, selector.count)))
+
+
+def _of_event(selector: Selector, view: ClusterView, rng: Rng) -> tuple[str, ...] | str:
+    """Who is meant by a word about the event that triggered this fault."""
+    kind, seen = selector.kind, view.occurrence
+    if seen is None:
+        return f"{kind!r} speaks of an event, and this fault waits for none"
+    if kind in {"peer", "peers"}:
+        actors = seen.roles.get("actor", ())
+        if kind == "peers":
+            others = [node for node in view.nodes if node not in actors]
+            return tuple(sorted(others)) if others else "the event's node is the only one"
+        free = [node for node in running(view) if node not in actors]
+        if len(free) < selector.count:
+            return f"{len(free)} running peers of the event's node, {selector.count} wanted"
+        return tuple(sorted(rng.sample(free, selector.count)))
+    known = [node for node in seen.roles.get(kind.removesuffix("s"), ()) if node in view.nodes]
+    if not known:
+        return f"the event {seen.event!r} names no {kind.removesuffix('s')}"
+    return (rng.choice(known),) if kind == "voter" else tuple(sorted(known))
+
+
+def _of_faults(selector: Selector, view: ClusterView) -> tuple[str, ...] | str:
+    """Whom earlier faults hit, or spared."""
+    absent = [name for name in selector.names if name not in view.hit]
+    if absent:
+        return f"no fault called {', '.join(absent)} was in force before"
+    hit = {node for name in selector.names for node in view.hit[name]}
+    chosen = hit if selector.kind == "hit-by" else set(view.nodes) - hit
+    return tuple(sorted(chosen)) if chosen else f"nobody was spared by {', '.join(selector.names)}"
 
 
 def running(view: ClusterView) -> list[str]:

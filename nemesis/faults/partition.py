@@ -1,6 +1,7 @@
 """partition: directed cuts between hosts, in one of the shapes of ``nemesis.shapes``.
 
-Parameters: ``shape`` (a name of ``SHAPES``); or ``cuts``, a list of ``[src, dst]``, for exactly these (a replay).
+Parameters: ``shape`` (a name of ``SHAPES``); or ``links``, a list of ``[selector, selector]``: what the one sends never
+arrives at the other; or ``cuts``, a list of ``[src, dst]`` by name, for exactly these (a replay).
 ``victims`` chooses what the shape is built around: the one side of ``halves``, the nodes that ``isolate`` and the
 one-way shapes hit, the node in the middle of ``bridge`` and ``hub``, an end (or both) of a link; ``all`` for the rest.
 
@@ -126,11 +127,16 @@ class PartitionFault:
 
     def check(self, fault: PlannedFault, *, nodes: int) -> None:
         """Raise ConfigError for bad parameters, too few nodes for the shape, or victims that do not fit it."""
-        check_known(self.kind, fault.params, ("shape", "cuts"))
+        check_known(self.kind, fault.params, ("shape", "cuts", "links"))
         check_times(fault)
         selector = selectors.check(fault.victims, nodes=nodes)
         if "cuts" in fault.params:
             _read_cuts(fault.params["cuts"])
+            return
+        if "links" in fault.params:
+            for pair in _pairs("links", fault.params["links"]):
+                for end in pair:
+                    selectors.check(end, nodes=nodes)
             return
         name = fault.params.get("shape")
         shape = _shape(name)
@@ -167,6 +173,11 @@ class PartitionFault:
             absent = sorted({node for cut in cuts for node in cut} - set(view.nodes))
             if absent:
                 return f"no node {', '.join(absent)} in this cluster"
+        elif "links" in fault.params:
+            found = _links(fault.params["links"], view, rng.stream("links"))
+            if isinstance(found, str):
+                return found
+            cuts = found
         else:
             cuts = _shape(fault.params.get("shape")).build(victims, view.nodes, rng.stream("shape"))
         if not cuts:
@@ -202,14 +213,35 @@ def _draw_shape(rng: Rng, nodes: int) -> str:
 
 def _read_cuts(value: object) -> shapes.Cuts:
     """Pairs of names, as JSON gives them. Raises ConfigError."""
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        raise bad("partition", "cuts", value, "a list of [src, dst] is needed")
-    cuts = set()
-    for pair in value:
-        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2 or pair[0] == pair[1]:
-            raise bad("partition", "cuts", pair, "each cut is two different node names")
-        cuts.add((str(pair[0]), str(pair[1])))
+    cuts = _pairs("cuts", value)
+    for src, dst in cuts:
+        if src == dst:
+            raise bad("partition", "cuts", [src, dst], "each cut is two different node names")
     return frozenset(cuts)
+
+
+def _links(value: object, view: ClusterView, rng: Rng) -> shapes.Cuts | str:
+    """The cuts of pairs of selectors; equal words select the same nodes. Or why they cannot be resolved now."""
+    chosen: dict[str, tuple[str, ...]] = {}
+    cuts: set[tuple[str, str]] = set()
+    for pair in _pairs("links", value):
+        for word in pair:
+            if word not in chosen:
+                found = selectors.resolve(selectors.parse(word), view, rng.stream(word))
+                if isinstance(found, str):
+                    return found
+                chosen[word] = found
+        cuts |= shapes.one_way(chosen[pair[0]], chosen[pair[1]])
+    return frozenset(cuts)
+
+
+def _pairs(name: str, value: object) -> list[tuple[str, str]]:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise bad("partition", name, value, "a list of [src, dst] is needed")
+    for pair in value:
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise bad("partition", name, pair, "each of them is two words")
+    return [(str(src), str(dst)) for src, dst in value]
 
 
 FAULT = PartitionFault()

@@ -1,0 +1,450 @@
+"""Triggers: what a fault can wait for, as pure functions from events of the history to occurrences.
+
+    elected                  a node leads a term; candidate, voter: who voted for it besides itself
+    vote-granted             a node gave its vote to another; voter = actor, candidate
+    campaign-sent            a node asks for votes; candidate = actor
+    pre-voting               a node asks for pre-votes; candidate = actor
+    pre-vote-granted         a node granted a pre-vote; voter = actor, candidate
+    stepped-down             a leader leads no more
+    write-acked              a client was told that its write is done; actor: who told it
+    appended, committed      a node's log grew; what a node tells others to be committed grew
+    persisted                a node's term and vote are on disk
+    configuration-appended   a node uses a new configuration
+    term-reached             a node is in a term; needs ``where = {term = N}`` or ``{term_min = N}``
+    leader-seen              a node follows a leader
+    ready, exited            a node process answers for the first time; ended
+    fault-begun, healed      a fault of the schedule is in force; is healed (``where = {kind, fault}``)
+    traced                   any line of a trace by its name: needs ``where = {name = "…"}``
+
+``where`` compares fields: ``term``, ``term_min``, ``source`` (``core``: the node's own words, ``shell``: witnessed on
+its wire and disk) and whatever the event's data hold. A happening that both sources tell counts once, as of the first.
+
+Promises: pure; protocols name their events in their own way, the names here mean the same in all of them. Leaves out
+counting, bounds and when a trigger is armed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from harness.core.clock import Span
+from harness.core.errors import ConfigError
+from harness.core.events import Event, FaultEvent, Invoke, NodeProcess, Observed, Return, Traced
+from harness.core.protocols import ClusterView, Occurrence
+from harness.core.registry import unknown_name
+from harness.core.schedule import ANYBODY, OnEvent
+from nemesis import selectors
+
+READS = frozenset({"read", "get", "learn"})
+"""Operations whose acknowledgement is no write's."""
+
+_BY = ("leader", "follower", "node", "hit-by", "spared-by", "all")
+_TRACE_WHERE = frozenset({"term", "term_min", "source"})
+_LEADING = frozenset({"LEADER", "Leader", "leader"})
+
+Reader = Callable[[Any, Invoke | None], Occurrence | None]
+
+
+class EventCondition(msgspec.Struct, frozen=True, kw_only=True):
+    """See ``harness.core.protocols.Condition``. ``traces``: names of trace lines to look at; None: all.
+
+    ``fields``: what ``where`` may hold; None: any. ``plain``: role → the selector that says the nearest thing without
+    an event, for schedules whose triggers are replaced by times.
+    """
+
+    name: str
+    line: str
+    types: tuple[type[Event], ...]
+    read: Reader
+    traces: frozenset[str] | None = None
+    needs: frozenset[str] = frozenset({"traced"})
+    fields: frozenset[str] | None = None
+    required: tuple[str, ...] = ()
+    plain: Mapping[str, str]
+
+    def summary(self) -> str:
+        """One line for ``list triggers``."""
+        return self.line
+
+    def roles(self) -> tuple[str, ...]:
+        """The actor first."""
+        return tuple(self.plain)
+
+    def channels(self) -> frozenset[str]:
+        """One of them shows it."""
+        return self.needs
+
+    def hears(self) -> tuple[type[Event], ...]:
+        """Types of events that may tell of it."""
+        return self.types
+
+    def check(self, trigger: OnEvent, *, nodes: int) -> None:
+        """Raise ConfigError for a ``where`` or ``by`` that makes no sense here."""
+        if self.fields is not None:
+            for field in trigger.where:
+                if field not in self.fields:
+                    raise unknown_name(f"field of the trigger {self.name!r}:", field, self.fields)
+        if self.required and not any(field in trigger.where for field in self.required):
+            raise ConfigError(
+                f"the trigger {self.name!r} needs a where with {' or '.join(self.required)}",
+                next_step=f"write where = {{ {self.required[0]} = … }}",
+            )
+        if trigger.by == ANYBODY:
+            return
+        kind = selectors.check(trigger.by, nodes=nodes).kind
+        if kind not in _BY:
+            raise ConfigError(
+                f"{trigger.by!r} does not say by whom {self.name!r} must have been done",
+                cause="whoever does it is compared with it, nobody is chosen",
+                next_step=f"known: {ANYBODY}, {', '.join(_BY)}",
+            )
+
+    def match(self, event: Any, trigger: OnEvent, asked: Invoke | None) -> Occurrence | None:
+        """The occurrence that the event tells of; None if it is another, or lacks a field of ``where``."""
+        if self.traces is not None and type(event) is Traced and event.name not in self.traces:
+            return None
+        found = self.read(event, asked)
+        if found is None or not trigger.where:
+            return found
+        data = _data(event)
+        for field, wanted in trigger.where.items():
+            if field == "term":
+                if found.term != wanted:
+                    return None
+            elif field == "term_min":
+                if found.term < wanted:
+                    return None
+            elif data.get(field) != wanted:
+                return None
+        return found
+
+    def concerns(self, trigger: OnEvent, occurrence: Occurrence, view: ClusterView) -> bool:
+        """Whether one of its actors is among those whom ``by`` means."""
+        selector = selectors.parse(trigger.by)
+        actors = set(occurrence.roles["actor"])
+        if selector.kind == "leader":
+            return view.leader in actors
+        if selector.kind == "follower":
+            return bool(actors - {view.leader})
+        known = [name for name in selector.names if name in view.hit] if selector.kind != "node" else selector.names
+        if len(known) < len(selector.names):
+            return False
+        wanted: set[str] = set(view.nodes) if selector.kind == "all" else set(known)
+        if selector.kind in {"hit-by", "spared-by"}:
+            wanted = {node for name in known for node in view.hit[name]}
+        return bool(actors - wanted) if selector.kind == "spared-by" else bool(actors & wanted)
+
+
+def _data(event: Any) -> Mapping[str, Any]:
+    """The fields that ``where`` can speak of, besides the term."""
+    if type(event) is Traced:
+        return {**event.data, "source": event.source, "name": event.name}
+    if type(event) is FaultEvent:
+        return {"kind": event.kind, "fault": event.evidence.get("name", "")}
+    if type(event) is NodeProcess:
+        return {"asked": event.asked}
+    return {}
+
+
+# --- readers ----------------------------------------------------------------------------------------------------
+
+
+def _seen(event: Any, name: str, key: tuple[Any, ...] | None = None, /, **others: str) -> Occurrence:
+    """An occurrence at the event's node; told twice in one term it is the same, unless ``key`` says otherwise."""
+    roles = {"actor": (event.node,), **{role: (node,) for role, node in others.items() if node}}
+    own = (event.node, event.incarnation, *((event.term,) if key is None else key))
+    return Occurrence(event=name, span=event.span, key=own, roles=roles, term=event.term, group=event.group)
+
+
+def _elected(event: Traced | Observed, _: Invoke | None) -> Occurrence | None:
+    if type(event) is Observed:  # a system without traces: whoever is first seen to lead a term
+        return _seen(event, "elected", (event.term,)) if event.leads and event.term else None
+    found = _seen(event, "elected")
+    voters = event.data.get("voters") if isinstance(event, Traced) else None
+    if isinstance(voters, list | tuple):
+        others = tuple(str(voter) for voter in voters if voter != event.node)
+        found = msgspec.structs.replace(found, roles={**found.roles, "voter": others})
+    return found
+
+
+def _granted(event: Traced) -> str | None:
+    """The candidate that got this node's vote by this line; None: nobody."""
+    data = event.data
+    candidate = data.get("candidate")
+    if not isinstance(candidate, str) or candidate == event.node:
+        return None
+    if event.source == "shell":
+        return candidate
+    yes = data.get("granted") is True or data.get("action") == "grant" or data.get("code") == "ACCEPT"
+    return candidate if yes else None
+
+
+def _vote_granted(event: Traced, _: Invoke | None) -> Occurrence | None:
+    candidate = _granted(event)
+    if candidate is None:
+        return None
+    return _seen(event, "vote-granted", (event.term, candidate), voter=event.node, candidate=candidate)
+
+
+def _campaign(event: Traced, _: Invoke | None) -> Occurrence | None:
+    if event.source == "shell" and event.data.get("candidate") != event.node:
+        return None
+    return _seen(event, "campaign-sent", candidate=event.node)
+
+
+def _pre_voting(event: Traced, _: Invoke | None) -> Occurrence | None:
+    return _seen(event, "pre-voting", (event.term, event.data.get("round", event.n)), candidate=event.node)
+
+
+def _pre_vote_granted(event: Traced, _: Invoke | None) -> Occurrence | None:
+    data = event.data
+    if data.get("granted") is not True and data.get("row") != 5:
+        return None
+    return _seen(event, "pre-vote-granted", (event.n,), voter=event.node, candidate=str(data.get("candidate") or ""))
+
+
+def _stepped_down(event: Traced, _: Invoke | None) -> Occurrence | None:
+    if event.name != "step_down":
+        data = event.data
+        if (data.get("from") or data.get("was")) not in _LEADING or data.get("to") in _LEADING:
+            return None
+    elif event.data.get("from") is not None and event.data["from"] not in _LEADING:
+        return None
+    return _seen(event, "stepped-down", (event.span.lo,))  # several lines of one moment tell of it
+
+
+def _write_acked(event: Return, asked: Invoke | None) -> Occurrence | None:
+    if event.status != "ok" or asked is None or asked.f in READS:
+        return None
+    return Occurrence(
+        event="write-acked",
+        span=Span(event.t, event.t),
+        key=(event.op,),
+        roles={"actor": (event.node or asked.target,)},
+        group=event.group,
+    )
+
+
+def _each(name: str) -> Reader:
+    """Every line is one occurrence."""
+    return lambda event, _: _seen(event, name, (event.n,))
+
+
+def _configuration(event: Traced, _: Invoke | None) -> Occurrence | None:
+    data = event.data
+    if event.name == "config" and data.get("what") not in {"appended", "adopted"}:
+        return None
+    return _seen(event, "configuration-appended", (data.get("index", event.n),))
+
+
+def _term_reached(event: Traced, _: Invoke | None) -> Occurrence | None:
+    return _seen(event, "term-reached")
+
+
+def _leader_seen(event: Traced, _: Invoke | None) -> Occurrence | None:
+    leader = event.data.get("leader")
+    return None if leader is None else _seen(event, "leader-seen", (event.term, str(leader)))
+
+
+def _process(name: str, phase: str) -> Reader:
+    def read(event: NodeProcess, _: Invoke | None) -> Occurrence | None:
+        if event.phase != phase:
+            return None
+        key = (event.node, event.incarnation)
+        return Occurrence(event=name, span=event.span, key=key, roles={"actor": (event.node,)}, group=event.group)
+
+    return read
+
+
+def _fault(name: str, outcome: str) -> Reader:
+    def read(event: FaultEvent, _: Invoke | None) -> Occurrence | None:
+        if event.outcome != outcome:
+            return None
+        return Occurrence(event=name, span=event.span, key=(event.fault,), roles={"actor": event.victims})
+
+    return read
+
+
+# --- the table --------------------------------------------------------------------------------------------------
+
+
+def _traced(
+    name: str,
+    line: str,
+    read: Reader,
+    *traces: str,
+    plain: Mapping[str, str],
+    fields: frozenset[str] | None = None,
+    required: tuple[str, ...] = (),
+) -> EventCondition:
+    """A condition that traces show."""
+    return EventCondition(
+        name=name,
+        line=line,
+        types=(Traced,),
+        read=read,
+        traces=frozenset(traces) if traces else None,
+        plain=plain,
+        fields=fields,
+        required=required,
+    )
+
+
+ELECTED = EventCondition(
+    name="elected",
+    line="a node leads a term; voter: who voted for it besides itself",
+    types=(Traced, Observed),
+    read=_elected,
+    traces=frozenset({"elected", "become_leader", "leader_elected"}),
+    needs=frozenset({"traced", "observed"}),
+    plain={"actor": "leader", "voter": "follower"},
+)
+VOTE_GRANTED = _traced(
+    "vote-granted",
+    "a node gave its vote to another; voter: the node itself",
+    _vote_granted,
+    "vote",
+    "vote_decision",
+    plain={"actor": "follower", "voter": "follower", "candidate": "leader"},
+)
+CAMPAIGN_SENT = _traced(
+    "campaign-sent",
+    "a node asks for votes",
+    _campaign,
+    "vote",
+    "campaign",
+    "election_started",
+    "elect_self",
+    "vote_request_sent",
+    plain={"actor": "random", "candidate": "random"},
+)
+PRE_VOTING = _traced(
+    "pre-voting",
+    "a node asks for pre-votes",
+    _pre_voting,
+    "prevote_started",
+    "prevote_sent",
+    plain={"actor": "follower", "candidate": "follower"},
+)
+PRE_VOTE_GRANTED = _traced(
+    "pre-vote-granted",
+    "a node granted a pre-vote; voter: the node itself",
+    _pre_vote_granted,
+    "prevote_decision",
+    plain={"actor": "follower", "voter": "follower", "candidate": "follower"},
+)
+STEPPED_DOWN = _traced(
+    "stepped-down",
+    "a leader leads no more",
+    _stepped_down,
+    "step_down",
+    "role_change",
+    "transition",
+    plain={"actor": "random"},
+)
+WRITE_ACKED = EventCondition(
+    name="write-acked",
+    line="a client was told that its write is done; the actor told it",
+    types=(Return,),
+    read=_write_acked,
+    needs=frozenset({"ops"}),
+    fields=frozenset(),
+    plain={"actor": "leader"},
+)
+APPENDED = _traced(
+    "appended", "a node's log grew", _each("appended"), "log_append", "append", plain={"actor": "random"}
+)
+COMMITTED = _traced("committed", "a node's commit rose", _each("committed"), "commit", plain={"actor": "random"})
+PERSISTED = _traced(
+    "persisted", "a node's term and vote are on disk", _each("persisted"), "persisted", plain={"actor": "random"}
+)
+CONFIGURATION_APPENDED = _traced(
+    "configuration-appended",
+    "a node uses a new configuration",
+    _configuration,
+    "config",
+    "isr_change",
+    plain={"actor": "leader"},
+)
+TERM_REACHED = _traced(
+    "term-reached",
+    "a node is in a term: where = {term = N} or {term_min = N}",
+    _term_reached,
+    plain={"actor": "random"},
+    fields=_TRACE_WHERE,
+    required=("term", "term_min"),
+)
+LEADER_SEEN = _traced(
+    "leader-seen", "a node follows a leader", _leader_seen, "leader_seen", "leader_set", plain={"actor": "follower"}
+)
+READY = EventCondition(
+    name="ready",
+    line="a node process answers for the first time",
+    types=(NodeProcess,),
+    read=_process("ready", "ready"),
+    needs=frozenset(),
+    fields=frozenset({"asked"}),
+    plain={"actor": "random"},
+)
+EXITED = EventCondition(
+    name="exited",
+    line="a node process ended",
+    types=(NodeProcess,),
+    read=_process("exited", "exited"),
+    needs=frozenset(),
+    fields=frozenset({"asked"}),
+    plain={"actor": "random"},
+)
+FAULT_BEGUN = EventCondition(
+    name="fault-begun",
+    line="a fault of the schedule is in force; the actors are its victims",
+    types=(FaultEvent,),
+    read=_fault("fault-begun", "installed"),
+    needs=frozenset(),
+    fields=frozenset({"kind", "fault"}),
+    plain={"actor": "random"},
+)
+HEALED = EventCondition(
+    name="healed",
+    line="a fault of the schedule is healed; the actors are its victims",
+    types=(FaultEvent,),
+    read=_fault("healed", "healed"),
+    needs=frozenset(),
+    fields=frozenset({"kind", "fault"}),
+    plain={"actor": "random"},
+)
+TRACED = _traced(
+    "traced",
+    'any trace line by its name: where = {name = "…"}',
+    _each("traced"),
+    plain={"actor": "random"},
+    required=("name",),
+)
+
+BUILT_IN: Mapping[str, EventCondition] = {
+    condition.name: condition
+    for condition in (
+        ELECTED,
+        VOTE_GRANTED,
+        CAMPAIGN_SENT,
+        PRE_VOTING,
+        PRE_VOTE_GRANTED,
+        STEPPED_DOWN,
+        WRITE_ACKED,
+        APPENDED,
+        COMMITTED,
+        PERSISTED,
+        CONFIGURATION_APPENDED,
+        TERM_REACHED,
+        LEADER_SEEN,
+        READY,
+        EXITED,
+        FAULT_BEGUN,
+        HEALED,
+        TRACED,
+    )
+}
+"""All conditions of this package by name."""
