@@ -161,7 +161,9 @@ def _seen(event: Any, name: str, key: tuple[Any, ...] | None = None, /, **others
 
 def _elected(event: Traced | Observed, _: Invoke | None) -> Occurrence | None:
     if type(event) is Observed:  # a system without traces: whoever is first seen to lead a term
-        return _seen(event, "elected", (event.term,)) if event.leads and event.term else None
+        if not event.leads or not event.term:
+            return None
+        return msgspec.structs.replace(_seen(event, "elected"), key=(event.node, event.term))
     found = _seen(event, "elected")
     voters = event.data.get("voters") if isinstance(event, Traced) else None
     if isinstance(voters, list | tuple):

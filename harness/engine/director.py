@@ -71,6 +71,8 @@ class Director:
             nodes=nodes,
             rng=rng.stream("victims"),
             health_bound_ns=_health_bound(draft.plan),
+            conditions=draft.conditions,
+            traced="traced" in draft.plan.observable,
         )
         self.phase: Phase = "start"
         self._since: Ns = 0
@@ -479,7 +481,7 @@ class Director:
             outcome=settled.outcome,
             why=settled.why,
             params=realised.params,
-            evidence={},
+            evidence={key: settled.evidence[key] for key in ("name", "trigger") if key in settled.evidence},
         )
 
     def _submit_converge(self, now: Ns, purpose: str, action: w.Converge) -> None:
@@ -529,6 +531,8 @@ class Director:
         self._events.append(event)
         if self._watchers and self.phase in {"warmup", "faults", "quiet"} and self.end_reason == "complete":
             self._watch(event)
+        if event_type in self._nemesis.hears:
+            self._nemesis.feed(event, t, lambda: self.keeper.view(t))
         return event
 
     def _watch(self, event: AnyEvent) -> None:

@@ -1,22 +1,33 @@
-"""Carries a schedule out, as a pure state machine: moments and answers in, desired states and fault events out.
+"""Carries a schedule out, as a pure state machine: moments, events and answers in, desired states and fault events out.
 
 Promises: one convergence at a time; a fault begins only after the one before it is settled; ``installed`` only with
-evidence from every host that it changes; at the end of a step everything is healed and health is awaited (bounded)
-before the quiet gap. Leaves out hosts, probes and files.
+evidence from every host that it changes; every trigger of a step that was reached is told as a hit, with the time from
+the event to the effect in force, or as a miss; at the end of a step everything is healed and health is awaited
+(bounded) before the quiet gap. Leaves out hosts, probes and files, and what events mean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
 
 from harness.core.clock import Ns, Span
+from harness.core.duration import show_duration
 from harness.core.hoststate import HostState, healthy_cluster
-from harness.core.protocols import ClusterView, Evidence, Fault
+from harness.core.protocols import ClusterView, Condition, Evidence, Fault, Occurrence
 from harness.core.rng import Rng
-from harness.core.schedule import PlannedFault, RealisedFault, RealisedSchedule, Schedule
+from harness.core.schedule import (
+    AfterFault,
+    OnEvent,
+    PlannedFault,
+    RealisedFault,
+    RealisedSchedule,
+    RealisedTrigger,
+    Schedule,
+)
+from harness.engine.armed import ArmedTriggers, Hit, Key
 from harness.engine.view import changed
 
 HEAL_TRIES = 4
@@ -44,20 +55,39 @@ class StepMark(msgspec.Struct, frozen=True):
     """A step of the schedule passed a point."""
 
     step: int
-    phase: Literal["begin", "healed", "healthy", "not-healthy"]
+    phase: Literal["begin", "missed", "healed", "healthy", "not-healthy"]
+
+
+class _Waiting:
+    """A planned fault of the step under way that has not begun. ``hit``: what triggered it."""
+
+    __slots__ = ("due", "hit", "planned")
+
+    def __init__(self, planned: PlannedFault, due: Ns, hit: Hit | None) -> None:
+        self.planned = planned
+        self.due = due
+        self.hit = hit
 
 
 class _Active:
-    """A fault in force, or about to be."""
+    """A fault in force, or about to be. ``ended_by``: the event that its end waited for, once it came."""
 
-    def __init__(self, realised: RealisedFault, planned: PlannedFault, end_due: Ns | None) -> None:
+    __slots__ = ("end_due", "ended_by", "hit", "planned", "realised")
+
+    def __init__(self, realised: RealisedFault, planned: PlannedFault, hit: Hit | None) -> None:
         self.realised = realised
         self.planned = planned
-        self.end_due = end_due
+        self.hit = hit
+        self.end_due: Ns | None = None
+        self.ended_by: Hit | None = None
 
 
 class NemesisDriver:
-    """One run of one schedule. Call ``step`` with each new moment; call ``settled`` when a convergence was answered."""
+    """One run of one schedule. Call ``step`` with each new moment; call ``settled`` when a convergence was answered.
+
+    Call ``feed`` with each event of a type in ``hears``, in order, also while a convergence is under way.
+    ``conditions``: of the schedule's triggers, by name. ``traced``: the system's nodes write traces.
+    """
 
     def __init__(
         self,
@@ -67,6 +97,8 @@ class NemesisDriver:
         nodes: tuple[str, ...],
         rng: Rng,
         health_bound_ns: Ns,
+        conditions: Mapping[str, Condition] | None = None,
+        traced: bool = True,
     ) -> None:
         self._schedule = schedule
         self._faults = faults
@@ -74,10 +106,18 @@ class NemesisDriver:
         self._rng = rng
         self._health_bound_ns = health_bound_ns
         self._step = -1
-        self._phase: Literal["faults", "healing", "health", "gap", "done"] = "gap"
+        self._phase: Literal["awaited", "faults", "health", "gap", "done"] = "gap"
         self._phase_since: Ns = 0
         self._gap_until: Ns = 0
-        self._pending: list[tuple[Ns, PlannedFault]] = []
+        self._triggers = ArmedTriggers(conditions or {}, traced=traced)
+        self._pending: list[_Waiting] = []
+        self._dormant: list[PlannedFault] = []
+        """Faults of the step that wait for another one to be in force."""
+        self._step_hit: Hit | None = None
+        self._unsaid = False
+        """The step began, and nobody was told yet."""
+        self._view: ClusterView | None = None
+        self._hit: dict[str, tuple[str, ...]] = {}
         self._active: list[_Active] = []
         self._state: Mapping[str, HostState] = healthy_cluster(nodes)
         self._waiting: tuple[Literal["begin", "end"], _Active, Mapping[str, HostState]] | None = None
@@ -107,6 +147,11 @@ class NemesisDriver:
         """When the wait for health began; only answers asked for later prove it."""
         return self._phase_since
 
+    @property
+    def hears(self) -> frozenset[type]:
+        """The types of events to ``feed``; empty while no trigger is armed."""
+        return self._triggers.hears
+
     def start(self, now: Ns) -> None:
         """The fault phase begins."""
         self._phase = "gap"
@@ -116,6 +161,8 @@ class NemesisDriver:
         """Begin nothing more; end what is in force now, then finish."""
         self._cancelled = True
         self._pending.clear()
+        self._dormant.clear()
+        self._triggers.clear()
         for active in self._active:
             active.end_due = 0
 
@@ -141,7 +188,10 @@ class NemesisDriver:
             return None
         if self._phase == "gap":
             return self._gap_until
-        moments = [due for due, _ in self._pending]
+        moments = [waiting.due for waiting in self._pending]
+        deadline = self._triggers.deadline()
+        if deadline is not None:
+            moments.append(deadline)
         moments += [active.end_due for active in self._active if active.end_due is not None]
         if self._phase == "health":
             moments.append(self._phase_since + self._health_bound_ns)
@@ -150,6 +200,7 @@ class NemesisDriver:
     def step(self, now: Ns, view: ClusterView, *, healthy: bool) -> tuple[list[StepMark | Settled], Wanted | None]:
         """What passed by this moment, and the convergence to carry out now, if any."""
         notes: list[StepMark | Settled] = []
+        self._view = view
         for _ in range(10 * (len(self._nodes) + len(self._schedule.steps) + 10)):
             if self._waiting is not None or self._phase == "done":
                 return notes, None
@@ -175,6 +226,23 @@ class NemesisDriver:
             return [self._begun(active, after, span, failed, details)]
         return self._ended(active, after, span, failed, details)
 
+    def feed(self, event: Any, now: Ns, view: Callable[[], ClusterView]) -> None:
+        """An event of a type in ``hears`` was written down; whatever it triggers is due at the next ``step``."""
+        for hit in self._triggers.feed(event, now, view):
+            purpose, number = hit.key
+            if purpose == "step":
+                self._step_hit = hit
+                self._begin_step(now, view())
+                continue
+            planned = self._schedule.steps[self._step].faults[number] if purpose == "begin" else None
+            if planned is not None:
+                self._pending.append(_Waiting(planned, _due(hit, planned.delay_ns, now), hit))
+                continue
+            for active in self._active:
+                if active.realised.fault == number:
+                    active.ended_by = hit
+                    active.end_due = min(now, active.end_due or now)
+
     # --- one transition ---------------------------------------------------------------------------------------
 
     def _advance(
@@ -183,8 +251,11 @@ class NemesisDriver:
         if self._phase == "gap":
             if now < self._gap_until and not self._cancelled:
                 return None, False
-            self._next_step(now, notes)
+            self._next_step(now, view)
             return None, True
+        if self._unsaid:
+            self._unsaid = False
+            notes.append(StepMark(self._step, "begin"))
         if self._phase == "health":
             late = now - self._phase_since >= self._health_bound_ns
             if not healthy and not late and not self._cancelled:
@@ -193,38 +264,91 @@ class NemesisDriver:
             self._phase = "gap"
             self._gap_until = now + self._schedule.steps[self._step].gap_ns
             return None, True
-        ended = min((a for a in self._active if a.end_due is not None and a.end_due <= now), key=_due, default=None)
+        for key, trigger in self._triggers.expire(now):
+            self._missed(key, trigger, now, notes)
+        ended = min((a for a in self._active if a.end_due is not None and a.end_due <= now), key=_end_due, default=None)
         if ended is not None:
             return self._want("end", ended, [a for a in self._active if a is not ended]), True
-        if self._pending and self._pending[0][0] <= now:
-            _, planned = self._pending.pop(0)
-            return self._begin(planned, now, view, notes), True
-        if not self._pending and not self._active:
+        ready = min((w for w in self._pending if w.due <= now), key=_begin_due, default=None)
+        if ready is not None:
+            self._pending.remove(ready)
+            return self._begin(ready, now, view, notes), True
+        if self._phase == "awaited" and not self._cancelled:
+            return None, False
+        if not self._pending and not self._active and not self._dormant and not self._triggers.holds("begin"):
             notes.append(StepMark(self._step, "healed"))
+            self._triggers.clear()
             self._phase = "health"
             self._phase_since = now
             return None, False  # only answers asked for from now on prove health
         return None, False
 
-    def _next_step(self, now: Ns, notes: list[StepMark | Settled]) -> None:
+    def _next_step(self, now: Ns, view: ClusterView) -> None:
         if self._cancelled or self._step + 1 >= len(self._schedule.steps):
             self._phase = "done"
             return
         self._step += 1
-        step = self._schedule.steps[self._step]
-        self._pending = sorted(((now + fault.delay_ns, fault) for fault in step.faults), key=lambda item: item[0])
-        self._phase = "faults"
+        self._step_hit = None
         self._phase_since = now
-        notes.append(StepMark(self._step, "begin"))
+        when = self._schedule.steps[self._step].when
+        if isinstance(when, OnEvent):
+            self._phase = "awaited"
+            self._triggers.arm(("step", self._step), when, now, view)
+        else:
+            self._begin_step(now, view)
 
-    def _begin(
-        self, planned: PlannedFault, now: Ns, view: ClusterView, notes: list[StepMark | Settled]
-    ) -> Wanted | None:
+    def _begin_step(self, now: Ns, view: ClusterView) -> None:
+        """The step's time runs from now on: faults that wait for nothing else are due by their delay."""
+        self._phase = "faults"
+        self._unsaid = True
+        self._phase_since = now
+        for number, planned in enumerate(self._schedule.steps[self._step].faults):
+            if planned.needs_fault:
+                self._dormant.append(planned)
+            elif isinstance(planned.when, OnEvent):
+                self._triggers.arm(("begin", number), planned.when, now, view)
+            else:
+                self._pending.append(_Waiting(planned, now + planned.delay_ns, None))
+
+    def _wake_dormant(self, name: str, now: Ns) -> None:
+        """The fault of this name is in force: what waited for it is due, or armed."""
+        woken = [planned for planned in self._dormant if name and planned.needs_fault == name]
+        for planned in woken:
+            self._dormant.remove(planned)
+            if isinstance(planned.when, AfterFault):
+                self._pending.append(_Waiting(planned, now + planned.delay_ns, None))
+            elif isinstance(planned.when, OnEvent):
+                number = self._schedule.steps[self._step].faults.index(planned)
+                self._triggers.arm(("begin", number), planned.when, now, self._view)
+
+    def _missed(self, key: Key, trigger: OnEvent, now: Ns, notes: list[StepMark | Settled]) -> None:
+        """A trigger ran out of time: its fault, or every fault of its step, is skipped. An end has its hold anyway."""
+        purpose, number = key
+        why = f"the event {trigger.event!r} did not come within {show_duration(trigger.within_ns)}"
+        told = RealisedTrigger(event=trigger.event, outcome="miss")
+        if purpose == "begin":
+            self._skip(self._schedule.steps[self._step].faults[number], now, notes, why=why, trigger=told)
+        elif purpose == "step":
+            notes.append(StepMark(self._step, "missed"))
+            self._phase = "faults"
+            for planned in self._schedule.steps[self._step].faults:
+                self._skip(planned, now, notes, why=f"its step was left out: {why}", trigger=told)
+        else:
+            realised = self._realised[number]
+            self._replace(msgspec.structs.replace(realised, until=told))
+            for active in self._active:
+                if active.realised.fault == number:
+                    active.realised = self._realised[number]
+
+    def _begin(self, ready: _Waiting, now: Ns, view: ClusterView, notes: list[StepMark | Settled]) -> Wanted | None:
+        planned, hit = ready.planned, ready.hit or self._step_hit
         number = len(self._realised)
         kind = self._faults[planned.kind]
-        resolved = kind.resolve(planned, view, self._rng.stream(f"fault-{number}"))
+        occurrence: Occurrence | None = hit.occurrence if hit is not None else None
+        seen = msgspec.structs.replace(view, occurrence=occurrence, hit=dict(self._hit))
+        resolved = kind.resolve(planned, seen, self._rng.stream(f"fault-{number}"))
         if isinstance(resolved, str):
-            self._skip(planned, (), now, resolved, notes)
+            self._skip(planned, now, notes, why=resolved, trigger=_told(ready.hit, None))
             return None
         victims, params = resolved
         realised = RealisedFault(
@@ -236,18 +360,28 @@ class NemesisDriver:
             params=params,
             outcome="indeterminate",
             healed=False,
+            name=planned.name,
+            trigger=_told(ready.hit, None),
         )
-        active = _Active(realised, planned, None)
+        active = _Active(realised, planned, ready.hit)
         self._realised.append(realised)
         wanted = self._want("begin", active, [*self._active, active])
         if wanted is None:
             self._realised.pop()
             self._waiting = None
-            self._skip(planned, victims, now, "it changes nothing: other faults have the same effect", notes)
+            why = "it changes nothing: other faults have the same effect"
+            self._skip(planned, now, notes, why=why, victims=victims, trigger=_told(ready.hit, None))
         return wanted
 
     def _skip(
-        self, planned: PlannedFault, victims: tuple[str, ...], now: Ns, why: str, notes: list[StepMark | Settled]
+        self,
+        planned: PlannedFault,
+        now: Ns,
+        notes: list[StepMark | Settled],
+        *,
+        why: str,
+        victims: tuple[str, ...] = (),
+        trigger: RealisedTrigger | None = None,
     ) -> None:
         realised = RealisedFault(
             fault=len(self._realised),
@@ -258,9 +392,18 @@ class NemesisDriver:
             outcome="skipped",
             healed=True,
             why=why,
+            name=planned.name,
+            trigger=trigger,
         )
         self._realised.append(realised)
-        notes.append(Settled(realised, "begin", "skipped", Span(now, now), why, {}))
+        notes.append(Settled(realised, "begin", "skipped", Span(now, now), why, _evidence(realised.name, trigger)))
+        for other in [one for one in self._dormant if planned.name and one.needs_fault == planned.name]:
+            self._dormant.remove(other)
+            missed = (
+                RealisedTrigger(event=other.when.event, outcome="miss") if isinstance(other.when, OnEvent) else None
+            )
+            why = f"the fault {planned.name!r} that it waits for was skipped"
+            self._skip(other, now, notes, why=why, trigger=missed)
 
     def _want(self, phase: Literal["begin", "end"], active: _Active, rest: list[_Active]) -> Wanted | None:
         after: Mapping[str, HostState] = healthy_cluster(self._nodes)
@@ -280,12 +423,21 @@ class NemesisDriver:
     ) -> Settled:
         outcome: Literal["installed", "indeterminate"] = "indeterminate" if failed else "installed"
         why = "; ".join(failed)
-        active.realised = msgspec.structs.replace(active.realised, begin=span, outcome=outcome, why=why)
-        self._replace(active.realised)
-        active.end_due = 0 if self._cancelled else span.hi + active.planned.hold_ns
+        planned, realised = active.planned, active.realised
+        told = _told(active.hit, span)
+        realised = msgspec.structs.replace(realised, begin=span, outcome=outcome, why=why, trigger=told)
+        active.realised = realised
+        self._replace(realised)
+        active.end_due = 0 if self._cancelled else span.hi + planned.hold_ns
         self._active.append(active)
         self._state = after
-        return Settled(active.realised, "begin", outcome, span, why, details)
+        if planned.name:
+            self._hit[planned.name] = realised.victims
+        if not self._cancelled:
+            self._wake_dormant(planned.name, span.hi)
+            if planned.until is not None:
+                self._triggers.arm(("until", realised.fault), planned.until, span.hi, self._view)
+        return Settled(realised, "begin", outcome, span, why, {**_evidence(planned.name, told), **details})
 
     def _ended(
         self, active: _Active, after: Mapping[str, HostState], span: Span, failed: list[str], details: Mapping[str, Any]
@@ -298,14 +450,52 @@ class NemesisDriver:
         self._heal_tries = 0
         self._active.remove(active)
         self._state = after
-        active.realised = msgspec.structs.replace(active.realised, end=span, healed=not failed)
+        self._triggers.disarm(("until", active.realised.fault))
+        told = _told(active.ended_by, span) or active.realised.until
+        if told is None and active.planned.until is not None:
+            told = RealisedTrigger(event=active.planned.until.event, outcome="miss")
+        active.realised = msgspec.structs.replace(active.realised, end=span, healed=not failed, until=told)
         self._replace(active.realised)
         outcome: Literal["healed", "heal_failed"] = "heal_failed" if failed else "healed"
-        return [Settled(active.realised, "end", outcome, span, "; ".join(failed), details)]
+        evidence = {**_evidence(active.planned.name, told), **details}
+        return [Settled(active.realised, "end", outcome, span, "; ".join(failed), evidence)]
 
     def _replace(self, realised: RealisedFault) -> None:
         self._realised[realised.fault] = realised
 
 
-def _due(active: _Active) -> Ns:
+def _due(hit: Hit, delay_ns: Ns, now: Ns) -> Ns:
+    """A fault without a delay is due at once; a delay counts from the event, not from when it was seen."""
+    return max(now, hit.occurrence.span.lo + delay_ns) if delay_ns else now
+
+
+def _told(hit: Hit | None, effect: Span | None) -> RealisedTrigger | None:
+    """A hit as it is recorded. ``effect``: command … confirmed effect of what it led to."""
+    if hit is None:
+        return None
+    seen = hit.occurrence
+    return RealisedTrigger(
+        event=hit.trigger.event,
+        outcome="hit",
+        actor=seen.actor,
+        term=seen.term,
+        at=seen.span,
+        seen_ns=hit.seen_ns,
+        latency_ns=None if effect is None else max(0, effect.hi - seen.span.lo),
+    )
+
+
+def _evidence(name: str, trigger: RealisedTrigger | None) -> dict[str, Any]:
+    """What a fault event says besides its hosts: the fault's name, and what became of its trigger."""
+    out: dict[str, Any] = {"name": name} if name else {}
+    if trigger is not None:
+        out["trigger"] = msgspec.to_builtins(trigger)
+    return out
+
+
+def _begin_due(waiting: _Waiting) -> Ns:
+    return waiting.due
+
+
+def _end_due(active: _Active) -> Ns:
     return active.end_due if active.end_due is not None else 0

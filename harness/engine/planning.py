@@ -17,7 +17,7 @@ from harness.core.clock import MS, SECOND, Ns
 from harness.core.errors import ConfigError, MissingCapability
 from harness.core.plan import Plan, WorkloadPlan
 from harness.core.promise import Promise
-from harness.core.protocols import Backend, Fault, No, RunDefaults, Strategy, System, Workload
+from harness.core.protocols import Backend, Condition, Fault, No, RunDefaults, Strategy, System, Workload
 from harness.core.rng import Rng
 from harness.core.schedule import Schedule
 from harness.engine.model import RunOptions
@@ -36,6 +36,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     backend: Backend
     workload: Workload
     faults: Mapping[str, Fault]
+    conditions: Mapping[str, Condition] = {}
+    """Of the schedule's triggers, by name."""
 
 
 def node_names(count: int) -> tuple[str, ...]:
@@ -85,6 +87,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         backend=backend,
         workload=workload,
         faults={kind: registry.load(registry.FAULTS, kind) for kind in sorted(kinds)},
+        conditions={name: registry.load(registry.TRIGGERS, name) for name in {t.event for t in schedule.triggers}},
     )
 
 
@@ -155,6 +158,9 @@ def _check_schedule(schedule: Schedule, *, nodes: int) -> None:
         for fault in step.faults:
             kind: Fault = registry.load(registry.FAULTS, fault.kind)
             kind.check(fault, nodes=nodes)
+    for trigger in schedule.triggers:
+        condition: Condition = registry.load(registry.TRIGGERS, trigger.event)
+        condition.check(trigger, nodes=nodes)
 
 
 def _workload(
