@@ -63,6 +63,13 @@ class Release(msgspec.Struct, frozen=True, gc=False, tag="release"):
     owner: str
 
 
+class Holder(msgspec.Struct, frozen=True, gc=False, tag="holder"):
+    """Who holds the lock ``key``: the answer's value is [owner, fencing token], or None. A read: no effect."""
+
+    key: str
+    mode: str = ""
+
+
 class ChangeConfig(msgspec.Struct, frozen=True, gc=False, tag="change_config"):
     """Add or remove one voter (exactly one of the two is given)."""
 
@@ -89,7 +96,7 @@ class Learn(msgspec.Struct, frozen=True, gc=False, tag="learn"):
     instance: int
 
 
-ClientRequest = Append | Put | Cas | Get | Acquire | Renew | Release | ChangeConfig | Transfer
+ClientRequest = Append | Put | Cas | Get | Acquire | Renew | Release | Holder | ChangeConfig | Transfer
 
 InstanceRequest = Propose | Learn
 """Served by targets that decide values instance by instance, beside the others or in their place."""

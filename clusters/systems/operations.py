@@ -3,6 +3,8 @@
     append  [key, v] → {"index", "term"} of the entry, None where it is not told     read  key → list of v
     propose [instance, v] → what was decided there     learn  instance → what was decided there, None: not known
     put     [key, v] → None      get  key → v      cas  [key, old, new] → whether it was set
+    acquire, renew  [lock, owner, ttl_ms] → the fencing token      release  [lock, owner] → the token given back
+    holder  lock → [owner, token], None: nobody      reconfigure  ["add" or "remove", node] → None
 
 Promises: a reading operation that was not answered is ``fail``, for it certainly changed nothing; a changing one that
 was not answered is ``info`` unless it was certainly never sent. Leaves out sockets.
@@ -13,12 +15,15 @@ from __future__ import annotations
 from typing import Any
 
 from clusters.protocols.client_api import (
+    Acquire,
     Append,
     Cas,
+    ChangeConfig,
     ClientReply,
     ClientRequest,
     Failed,
     Get,
+    Holder,
     InstanceRequest,
     Learn,
     NotLeader,
@@ -26,13 +31,21 @@ from clusters.protocols.client_api import (
     Propose,
     Put,
     Refused,
+    Release,
+    Renew,
 )
 from harness.core.protocols import OpOutcome
 
-READING = frozenset({"read", "get", "learn"})
+READING = frozenset({"read", "get", "learn", "holder"})
 """Operations without any effect."""
 
 OPERATIONS = frozenset({"append", "read", "put", "get", "cas"})
+
+LOCK_OPERATIONS = frozenset({"acquire", "renew", "release", "holder"})
+"""Of systems that keep locks which run out."""
+
+MEMBER_OPERATIONS = frozenset({"reconfigure"})
+"""Of systems whose members change while they run."""
 
 
 def request_for(f: str, value: Any) -> ClientRequest | InstanceRequest | None:
@@ -50,6 +63,18 @@ def request_for(f: str, value: Any) -> ClientRequest | InstanceRequest | None:
             return Propose(instance, item)
         case "learn", int(instance):
             return Learn(instance)
+        case "acquire", [str(lock), str(owner), int(ttl_ms)]:
+            return Acquire(lock, owner, ttl_ms)
+        case "renew", [str(lock), str(owner), int(ttl_ms)]:
+            return Renew(lock, owner, ttl_ms)
+        case "release", [str(lock), str(owner)]:
+            return Release(lock, owner)
+        case "holder", str(lock):
+            return Holder(lock)
+        case "reconfigure", ["add", str(node)]:
+            return ChangeConfig(add=node)
+        case "reconfigure", ["remove", str(node)]:
+            return ChangeConfig(remove=node)
         case _:
             return None
 
@@ -88,6 +113,6 @@ def _done(f: str, reply: Ok, node: str) -> OpOutcome:
         value = [] if reply.value is None else reply.value
         if not isinstance(value, list):
             return OpOutcome(status="fail", error=f"not a list: {value!r:.80}", node=node)
-    elif f in {"get", "cas", "propose", "learn"}:
+    elif f in {"get", "cas", "propose", "learn", *LOCK_OPERATIONS}:
         value = reply.value
     return OpOutcome(status="ok", value=value, node=node)

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 
 from clusters.protocols.raft.knobs import PROFILES, RaftKnobs
+from clusters.systems.operations import LOCK_OPERATIONS, MEMBER_OPERATIONS, OPERATIONS
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.promise import NotPromised, Promise, Tier
@@ -35,6 +36,8 @@ class RaftSystem(TargetSystem):
     """See ``harness.core.protocols.System``."""
 
     name = "raft"
+    served = OPERATIONS | LOCK_OPERATIONS | MEMBER_OPERATIONS
+    tells_disk = True
 
     def profiles(self) -> Mapping[str, str]:
         """The gate first."""

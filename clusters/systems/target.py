@@ -52,6 +52,8 @@ class TargetSystem:
     """Log end and commit are positions in a log, comparable between nodes."""
     tells_vote: bool = True
     """What a status calls the vote is one."""
+    tells_disk: bool = False
+    """The witness tells what a new incarnation finds stored."""
     served: frozenset[str] = OPERATIONS
 
     # --- what differs -----------------------------------------------------------------------------------------
@@ -164,7 +166,8 @@ class TargetSystem:
         """Everything that its channels show."""
         log = ("log_end", "commit") if self.tells_log else ()
         vote = ("voted_for",) if self.tells_vote else ()
-        return ("traced", "witness", "observed", "ops", "atomic", *log, *vote)
+        disk = ("found",) if self.tells_disk else ()
+        return ("traced", "witness", "observed", "ops", "atomic", *log, *vote, *disk)
 
     def fault_support(self, kind: str) -> Available:
         """All kinds: Python is a libc program."""

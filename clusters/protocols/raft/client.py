@@ -14,6 +14,7 @@ from clusters.protocols.client_api import (
     ChangeConfig,
     ClientRequest,
     Get,
+    Holder,
     NotLeader,
     Ok,
     Put,
@@ -34,7 +35,7 @@ def on_request(n: Node, request: int, body: ClientRequest) -> None:
         n.reply(request, NotLeader(n.leader))
     elif len(lead.writes) + len(lead.reads) >= PENDING_MAX:
         n.reply(request, Refused(f"{PENDING_MAX} requests wait already"))
-    elif isinstance(body, Get) and (body.mode or n.knobs.reads) != "log":
+    elif isinstance(body, Get | Holder) and (body.mode or n.knobs.reads) != "log":
         reads.on_get(n, lead, request, body)
     elif isinstance(body, ChangeConfig):
         membership.on_change(n, lead, request, body)

@@ -32,7 +32,7 @@ from clusters.protocols.raft.node import CANDIDATE, ELECTION, HEARTBEAT, RETRY, 
 from clusters.protocols.raft.prevote import on_pre_vote, on_pre_vote_reply
 from clusters.protocols.raft.quorum_check import on_heartbeat_timer, tick
 from clusters.protocols.raft.rules import Rules
-from clusters.protocols.raft.status import status
+from clusters.protocols.raft.status import glance, status
 from clusters.protocols.raft.storage import HardState, Unreadable
 from clusters.protocols.raft.transfer import on_deadline as on_transfer_deadline
 from clusters.protocols.raft.transfer import on_timeout_now
@@ -47,6 +47,7 @@ from harness.core.machine import (
     Effect,
     Fired,
     Fsync,
+    Glance,
     Halt,
     Message,
     Request,
@@ -142,6 +143,10 @@ class RaftCore:
     def status(self, now: Clocks) -> CoreStatus:
         """The observer record."""
         return status(self.node, now)
+
+    def glance(self) -> Glance:
+        """The main fields of it, at less cost."""
+        return glance(self.node)
 
 
 def _load(n: Node, disk: DiskImage) -> HardState:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from clusters.protocols.client_api import Get, Holder
 from harness.core.clock import Ns
 
 NEVER: Ns = -(1 << 62)
@@ -61,11 +62,11 @@ class Progress:
 class Read:
     """A client's read that waits for its round. ``seq`` 0: no round yet; ``index`` -1: no own-term commit yet."""
 
-    __slots__ = ("id", "index", "key", "mode", "seq")
+    __slots__ = ("asked", "id", "index", "mode", "seq")
 
-    def __init__(self, request: int, key: str, mode: str) -> None:
+    def __init__(self, request: int, asked: Get | Holder, mode: str) -> None:
         self.id = request
-        self.key = key
+        self.asked = asked
         self.mode = mode
         self.index = -1
         self.seq = 0

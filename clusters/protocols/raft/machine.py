@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from clusters.protocols.client_api import Acquire, Append, Cas, Get, Put, Release, Renew
+from clusters.protocols.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew
 from clusters.protocols.raft.messages import Command, Expire
 from harness.core.clock import MS, Ns
 
@@ -49,6 +49,13 @@ class Machine:
         value = self.values.get(key)
         return list(value) if isinstance(value, list) else value
 
+    def answer(self, asked: Get | Holder) -> Any:
+        """What a read is told: a key's value, or a lock's [owner, token]; None where there is none."""
+        if isinstance(asked, Get):
+            return self.read(asked.key)
+        lock = self.locks.get(asked.key)
+        return None if lock is None else [lock.owner, lock.token]
+
     def expired(self, key: str, now: Ns) -> Expire | None:
         """The entry that a leader appends before an ``acquire`` when the lock is past its time here."""
         lock = self.locks.get(key)
@@ -73,8 +80,8 @@ class Machine:
                     return False
                 self.values[key] = list(to) if isinstance(to, list) else to
                 return True
-            case Get(key):
-                return self.read(key)
+            case Get() | Holder():
+                return self.answer(command)
             case Acquire(key, owner, ttl_ms):
                 lock = self.locks.get(key)
                 if lock is not None and lock.owner != owner:

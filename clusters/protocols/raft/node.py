@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from clusters.protocols.client_api import ClientReply, Failed, Get, Unknown
+from clusters.protocols.client_api import ClientReply, Failed, Get, Holder, Unknown
 from clusters.protocols.raft.knobs import RaftKnobs
 from clusters.protocols.raft.leading import FAR, NEVER, Handover, Leading, PreRound, Progress
 from clusters.protocols.raft.log import Log
@@ -209,7 +209,7 @@ class Node:
         self.become(FOLLOWER, why)
         self.reset_deadline()
         for index, request in lead.writes.items():
-            if type(self.log.entries[index - 1].command) is Get:
+            if isinstance(self.log.entries[index - 1].command, Get | Holder):
                 self.reply(request, Failed("stepped down before the read was committed"))
             else:
                 self.reply(request, Unknown("stepped down before the commit"))

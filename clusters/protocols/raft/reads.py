@@ -11,7 +11,7 @@ Source: thesis 6.4 (read-index, leases).
 
 from __future__ import annotations
 
-from clusters.protocols.client_api import Get, Ok, Refused
+from clusters.protocols.client_api import Get, Holder, Ok, Refused
 from clusters.protocols.raft.knobs import READ_MODES
 from clusters.protocols.raft.leading import FAR, NEVER, Leading, Read
 from clusters.protocols.raft.node import Node
@@ -19,7 +19,7 @@ from clusters.protocols.raft.replication import broadcast
 from harness.core.clock import MS, Ns
 
 
-def on_get(n: Node, lead: Leading, request: int, body: Get) -> None:
+def on_get(n: Node, lead: Leading, request: int, body: Get | Holder) -> None:
     """A client's read at the leader, in any mode but ``log`` (that one is a command like any other)."""
     mode = body.mode or n.knobs.reads
     why = _cannot(n, mode)
@@ -27,9 +27,9 @@ def on_get(n: Node, lead: Leading, request: int, body: Get) -> None:
         n.note("read_refused", {"mode": mode, "why": why})
         n.reply(request, Refused(why))
     elif mode == "local":
-        _serve(n, Read(request, body.key, mode))
+        _serve(n, Read(request, body, mode))
     else:
-        read = Read(request, body.key, mode)
+        read = Read(request, body, mode)
         ready = n.rules.announces_leader(own_term_committed=lead.own_term_committed)
         if mode == "lease" and ready and _covered(n, lead):
             read.index = n.commit
@@ -103,7 +103,7 @@ def _serve(n: Node, read: Read, *, lease_left: Ns | None = None) -> None:
     if lease_left is not None:
         data["lease_left"] = lease_left
     n.note("read_served", data)
-    n.reply(read.id, Ok(n.machine.read(read.key)))
+    n.reply(read.id, Ok(n.machine.answer(read.asked)))
 
 
 # --- leases -----------------------------------------------------------------------------------------------------

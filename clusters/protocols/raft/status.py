@@ -16,7 +16,7 @@ from clusters.protocols.raft.node import ELECTION, FOLLOWER, HEARTBEAT, TRANSFER
 from clusters.protocols.raft.quorum_check import quorum_age
 from clusters.protocols.raft.reads import lease_end
 from harness.core.clock import MS, Clocks
-from harness.core.machine import CoreStatus, LogEnd
+from harness.core.machine import CoreStatus, Glance, LogEnd
 
 
 def status(n: Node, now: Clocks) -> CoreStatus:
@@ -34,6 +34,14 @@ def status(n: Node, now: Clocks) -> CoreStatus:
         counters=dict(n.counters),
         extra=_extra(n),
     )
+
+
+def glance(n: Node) -> Glance:
+    """The main fields of ``status``."""
+    end = (n.log.last_term, n.log.last_index)
+    if n.votes_in_flight:
+        return FOLLOWER, n.durable.term, None, n.durable.voted_for, end, n.commit
+    return n.role, n.term, n.leader, n.voted_for, end, n.commit
 
 
 def _timers(n: Node) -> dict[str, int]:

@@ -47,6 +47,9 @@ _decode_config = msgspec.json.Decoder(Config).decode
 class RaftWitness:
     """The witness of one node."""
 
+    hears = frozenset({VoteReply})
+    """The only messages that ``received`` makes anything of: a shell in haste asks it about no other."""
+
     __slots__ = (
         "_acked",
         "_answered",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clusters.protocols.client_api import Acquire, Append, Cas, Get, Put, Release, Renew
+from clusters.protocols.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew
 from clusters.protocols.raft.machine import Machine, Refusal
 from harness.core.clock import MS
 
@@ -83,3 +83,8 @@ def test_time_never_changes_the_replicated_state():
     early, late = Machine(), Machine()
     commands = [Acquire("l", "a", 1), Acquire("l", "b", 1), Renew("l", "a", 1)]
     assert run(early, *commands, now=0) == run(late, *commands, now=10**15)
+
+
+def test_the_holder_of_a_lock_is_told_with_its_token():
+    answers = run(Machine(), Holder("l"), Acquire("l", "a", 100), Holder("l"), Release("l", "a"), Holder("l"))
+    assert answers == [None, 2, ["a", 2], 2, None]

@@ -1,0 +1,43 @@
+"""Operations of workloads as requests to targets, and answers as outcomes."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusters.protocols.client_api import Acquire, ChangeConfig, Holder, Ok, Refused, Release, Renew, Unknown
+from clusters.systems.operations import LOCK_OPERATIONS, MEMBER_OPERATIONS, outcome_of, request_for
+
+
+@pytest.mark.parametrize(
+    ("f", "value", "request_"),
+    [
+        ("acquire", ["l0", "c1", 500], Acquire("l0", "c1", 500)),
+        ("renew", ["l0", "c1", 500], Renew("l0", "c1", 500)),
+        ("release", ["l0", "c1"], Release("l0", "c1")),
+        ("holder", "l0", Holder("l0")),
+        ("reconfigure", ["add", "n4"], ChangeConfig(add="n4")),
+        ("reconfigure", ["remove", "n4"], ChangeConfig(remove="n4")),
+    ],
+)
+def test_locks_and_members_have_their_requests(f, value, request_):
+    assert f in LOCK_OPERATIONS | MEMBER_OPERATIONS
+    assert request_for(f, value) == request_
+
+
+@pytest.mark.parametrize(
+    ("f", "value"), [("acquire", ["l0", "c1"]), ("release", ["l0"]), ("reconfigure", ["swap", "n4"]), ("holder", 3)]
+)
+def test_values_of_the_wrong_form_are_no_request(f, value):
+    assert request_for(f, value) is None
+
+
+@pytest.mark.parametrize("f", ["acquire", "renew", "release"])
+def test_a_fencing_token_is_told_and_a_refusal_had_no_effect(f):
+    assert outcome_of(f, Ok(17, 17, 2), node="n1").value == 17
+    assert outcome_of(f, Refused("held"), node="n1").status == "fail"
+    assert outcome_of(f, Unknown("stepped down"), node="n1").status == "info"
+
+
+def test_asking_for_the_holder_changes_nothing_however_it_ends():
+    assert outcome_of("holder", Unknown("stepped down"), node="n1").status == "fail"
+    assert outcome_of("holder", Ok(["c1", 17]), node="n1").value == ["c1", 17]
