@@ -1,0 +1,245 @@
+"""The Paxos core: boots from a disk, hands each event to its handler, then what the own acceptor answered.
+
+Promises: deterministic; dispatch by type; after ``Halt`` nothing happens any more. Leaves out every rule (`rules`) and
+the handlers (one module a role).
+
+Source: Lamport, "Paxos Made Simple", 2001.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from clusters.protocols.paxos import acceptor, election, learner, log, proposer, requests, storage
+from clusters.protocols.paxos.knobs import PaxosKnobs
+from clusters.protocols.paxos.messages import (
+    Accepted,
+    Ask,
+    Heartbeat,
+    Nack,
+    Ping,
+    Pong,
+    Prepare,
+    Promise,
+    Propose,
+    Told,
+    kind_of,
+    shown,
+)
+from clusters.protocols.paxos.node import ASKING, ATTEMPT, BEAT, CATCH_UP, CONTEND, PATIENCE, Node, proposer_state
+from clusters.protocols.paxos.rules import Rules
+from clusters.protocols.paxos.storage import FILE, Counted, Loaded, Stored, Unreadable
+from harness.core.clock import Clocks
+from harness.core.machine import (
+    CoreEvent,
+    CoreStatus,
+    DiskDone,
+    DiskImage,
+    Effect,
+    Fired,
+    Fsync,
+    Halt,
+    LogEnd,
+    Message,
+    Request,
+    Send,
+)
+from harness.core.rng import Rng
+
+
+def _on_ping(n: Node, src: str, body: Ping) -> None:
+    del body
+    n.out.append(Send(src, Pong()))
+
+
+def _on_pong(n: Node, src: str, body: Pong) -> None:
+    """Its sender was heard of; that is all."""
+
+
+_BODIES: dict[type, Callable[[Node, str, Any], None]] = {
+    Prepare: acceptor.on_prepare,
+    Promise: proposer.on_promise,
+    Nack: proposer.on_nack,
+    Propose: acceptor.on_propose,
+    Accepted: learner.on_accepted,
+    Ask: acceptor.on_ask,
+    Told: learner.on_told,
+    Ping: _on_ping,
+    Pong: _on_pong,
+    Heartbeat: election.on_heartbeat,
+}
+
+_TIMERS: dict[str, Callable[[Node], None]] = {
+    PATIENCE: requests.on_patience_timer,
+    CATCH_UP: log.on_timer,
+    CONTEND: election.on_contend_timer,
+    BEAT: election.on_beat_timer,
+}
+
+
+class PaxosCore:
+    """One node. ``members``: all proposers and learners; the first ``acceptors`` of them, or all, are the acceptors."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: str, members: tuple[str, ...], knobs: PaxosKnobs, rules: Rules) -> None:
+        self.node = Node(node, members, knobs, rules)
+
+    def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+        """Start from what the disk holds; an unreadable file halts the node."""
+        n = self.node
+        n.at(now, rng, out)
+        n.origin = f"{n.me}-{rng.next64():016x}"
+        loaded = Loaded()
+        if n.knobs.persist:
+            try:
+                loaded = n.rules.load(disk, node=n.place, nodes=len(n.members))
+            except Unreadable as error:
+                n.halted = True
+                out.append(Halt(f"unreadable: {FILE} file: {error}"))
+                return
+            _make_durable(n, disk, loaded)
+        n.cnt = loaded.cnt
+        n.note(
+            "start",
+            0,
+            {
+                "profile": n.knobs.profile,
+                "cnt": n.cnt,
+                "instances": len(loaded.acceptors),
+                "max_id": max((one.max_id for one in loaded.acceptors.values()), default=0),
+                "acceptors": list(n.acceptors),
+            },
+        )
+        for number, state in sorted(loaded.acceptors.items()):
+            inst = n.instance(number)
+            inst.acceptor, inst.seen = state, state.max_id
+        for number, (ident, value) in sorted(loaded.chosen.items()):
+            inst = n.instance(number)
+            inst.chosen_id, inst.chosen = ident, value
+            told = {"id": ident, "value": shown(value), "kind": kind_of(value), "acceptors": [], "source": "disk"}
+            n.note("learned", number, told)
+            learner.settle(n, inst, [])
+        for number, state in sorted(loaded.acceptors.items()):
+            if n.accepting and state.accepted_value is not None:
+                n.local.append(Accepted(number, state.accepted_id, state.accepted_value))
+        election.begin(n)
+        self._own()
+
+    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+        """Handle one event."""
+        n = self.node
+        if n.halted:
+            return
+        n.at(now, rng, out)
+        if type(event) is Message:
+            n.heard[event.src] = n.mono
+            handler = _BODIES.get(type(event.body))
+            if handler is None:
+                n.note("violation", 0, {"what": "unknown message", "from": event.src})
+            else:
+                handler(n, event.src, event.body)
+            if n.unreached:
+                proposer.heard_somebody(n)
+        elif isinstance(event, Fired):
+            _fired(n, event.timer)
+        elif isinstance(event, DiskDone):
+            _disk_done(n, event)
+        elif isinstance(event, Request):
+            requests.on_request(n, event.id, event.body)
+        # SendFailed: nothing; every loss is handled by time alone
+        self._own()
+
+    def _own(self) -> None:
+        """What the own acceptor answered to the own proposer and learner."""
+        n = self.node
+        while n.local and not n.halted:
+            body = n.local.popleft()
+            _BODIES[type(body)](n, n.me, body)
+
+    def status(self, now: Clocks) -> CoreStatus:
+        """The observer record: term is the epoch (without election: the highest instance), leader what it decided."""
+        n = self.node
+        del now
+        number = -n.epoch if n.knobs.election else n.latest
+        inst = n.instances.get(number)
+        held = storage.Acceptor() if inst is None else inst.acceptor
+        chosen = None if inst is None else shown(inst.chosen)
+        voted = f"{held.max_id}"
+        if held.accepted_value is not None:
+            voted += f" accepted {held.accepted_id}: {shown(held.accepted_value)!r:.80}"
+        return CoreStatus(
+            role=n.role(),
+            term=abs(number),
+            leader=None if chosen is None else str(chosen),
+            voted_for=voted if held.max_id else None,
+            log_end=LogEnd(held.accepted_id, abs(number)),
+            commit=n.frontier - 1,
+            counters=dict(n.counters),
+            extra={
+                "profile": n.knobs.profile,
+                "acceptor": {
+                    "max_id": held.max_id,
+                    "accepted_id": held.accepted_id,
+                    "accepted_value": shown(held.accepted_value),
+                },
+                "proposer": {
+                    "state": "IDLE" if inst is None else proposer_state(inst),
+                    "id": 0 if inst is None or inst.attempt is None else inst.attempt.id,
+                    "promises": [] if inst is None or inst.attempt is None else sorted(inst.attempt.promises),
+                    "accepts": [] if inst is None or inst.attempt is None else sorted(inst.attempt.accepts),
+                },
+                "learner": {"chosen": chosen, "id": 0 if inst is None else inst.chosen_id},
+                "cnt": n.cnt,
+                "instances": len(n.instances),
+                "attempts_open": sum(one.attempt is not None for one in n.instances.values()),
+                "requests_open": len(n.open),
+                "frontier": n.frontier,
+                "epoch": n.epoch,
+                "leader": n.leader,
+            },
+        )
+
+
+def _make_durable(n: Node, disk: DiskImage, loaded: Loaded) -> None:
+    """Nothing is said before what was read is certainly durable: the last life may have died before its fsync."""
+    if FILE not in disk:
+        return
+    if loaded.torn:
+        n.store_ops(storage.cut_ops(loaded.end, sync=n.rules.syncs()))
+    elif n.rules.syncs():
+        n.store_ops((Fsync(FILE),))
+
+
+def _fired(n: Node, timer: str) -> None:
+    on_timer = _TIMERS.get(timer)
+    if on_timer is not None:
+        on_timer(n)
+    elif timer.startswith(ATTEMPT):
+        proposer.on_timer(n, int(timer[len(ATTEMPT) :]))
+    elif timer.startswith(ASKING):
+        learner.on_timer(n, int(timer[len(ASKING) :]))
+
+
+def _disk_done(n: Node, done: DiskDone) -> None:
+    """A batch was carried out, or failed: then the node stops, for it would forget what it is about to say."""
+    batch = n.stored(done.token)
+    if batch is None:
+        return
+    records, local = batch
+    if done.error is not None:
+        n.note("persist_failed", 0, {"file": FILE, "error": done.error})
+        if n.rules.on_persist_error() == "halt":
+            n.halted = True
+            n.out.append(Halt(f"{FILE} file: {done.error}"))
+            return
+    else:
+        for record in records:
+            if isinstance(record, Counted):
+                n.note("persisted", 0, {"cnt": record.cnt})
+            elif isinstance(record, Stored):
+                n.note("persisted", record.instance, {"max_id": record.max_id, "accepted_id": record.id})
+            elif isinstance(record, storage.Promised):
+                n.note("persisted", record.instance, {"max_id": record.max_id})
+    n.local.extend(local)

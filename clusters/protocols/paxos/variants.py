@@ -1,0 +1,101 @@
+"""The deliberately broken builds, the harmless ones that must raise no alarm, and the flips of claims.
+
+Promises: each broken build overrides one rule (`broken` holds the classes; 21, 22, 25 and 44 two, of which the second lets
+the first show) and is named by its number in the table of planted bugs (``plain``: none of that table; ``px``: a known
+weakness of the specification). It inherits the promise of its profile. Of that table, what is about leaders that step
+down, leases, pre-votes, membership and log ends has no counterpart here; 06 has none as the file is only appended to.
+Leaves out finding them: that is the checkers' exam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from clusters.protocols.paxos import broken
+from clusters.protocols.paxos.flips import FLIPS
+from clusters.protocols.paxos.knobs import PaxosKnobs
+from clusters.protocols.paxos.rules import Rules
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True):
+    """One build that differs from the honest one."""
+
+    says: str
+    rules: Callable[[PaxosKnobs], Rules]
+    caught_by: tuple[str, ...] = ()
+    """Checkers of which any one counts; none: the build is harmless, or the flip of a claim."""
+    needs: Mapping[str, str] = {}
+    """Knobs without which the mistake cannot show; refused otherwise."""
+    advised: Mapping[str, str] = {}
+    """Knobs with which it shows sooner."""
+    nodes_min: int = 3
+
+    def unmet(self, knobs: PaxosKnobs) -> str:
+        """The first needed knob that is not so set; empty when all are."""
+        for name, word in self.needs.items():
+            value = getattr(knobs, name)
+            if ({True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)) != word:
+                return f"{name}={word}"
+        return ""
+
+
+def _bug(says: str, rules: Callable[[PaxosKnobs], Rules], *caught_by: str, **more: Any) -> Variant:
+    return Variant(says=says, rules=rules, caught_by=caught_by, **more)
+
+
+_AGREE, _OWED, _LIVELOCK = "agreement", "leader-when-owed", "no-livelock"
+_ELECTION = {"election": "true"}
+
+VARIANTS: Mapping[str, Variant] = {
+    "01-acceptance-not-written": _bug(
+        "writes the number of what it accepted but not the value", broken.AcceptanceNotWritten, _AGREE
+    ),
+    "02-promise-before-persist": _bug("promises before the promise is on disk", broken.PromiseBeforePersist, _AGREE),
+    "04-ignore-failed-write": _bug("goes on after its file could not be written", broken.IgnoreFailedWrite, _AGREE),
+    "05-not-synced": _bug("appends to its file without fsync", broken.NotSynced, _AGREE),
+    "07-unreadable-means-fresh": _bug(
+        "takes an unreadable file for a node that never took part", broken.UnreadableMeansFresh, _AGREE
+    ),
+    "10-resumes-number": _bug(
+        "after a restart proposes another value under its last number", broken.ResumesNumber, _AGREE
+    ),
+    "11-forgets-own-acceptances": _bug(
+        "after a restart knows nothing of its own proposals that it accepted", broken.ForgetsOwnAcceptances, _AGREE
+    ),
+    "12-promise-hides-accepted": _bug("promises without telling what it accepted", broken.HidesAccepted, _AGREE),
+    "14-accepted-under-promised": _bug(
+        "reports what it accepted under the number that it promises now", broken.ReportsPromisedNumber, _AGREE
+    ),
+    "16-counts-older-promises": _bug("counts promises of an earlier number", broken.CountsOlderPromises, _AGREE),
+    "17-refusal-is-promise": _bug("tallies a refusal as a promise", broken.NackIsPromise, _AGREE),
+    "18-promises-are-acceptances": _bug("takes a majority of promises for a decision", broken.PromisesChoose, _AGREE),
+    "21-majority-of-reachable": _bug(
+        "counts a majority of those it can reach", broken.MajorityOfReachable, _AGREE, nodes_min=5
+    ),
+    "22-half-is-enough": _bug("takes half of an even number for a majority", broken.HalfIsEnough, _AGREE, nodes_min=4),
+    "25-promise-may-fall": _bug("promises a lower number than before", broken.PromiseMayFall, _AGREE),
+    "33-no-jitter": _bug("always waits the shortest time", broken.NoJitter, _LIVELOCK, _OWED),
+    "34-same-seed": _bug("draws its waits from one seed on all nodes", broken.SameSeedEverywhere, _LIVELOCK, _OWED),
+    "40-counts-across-numbers": _bug(
+        "counts acceptances of a value under different numbers together", broken.CountsAcrossNumbers, _AGREE
+    ),
+    "42-learns-from-one": _bug("takes one acceptance for a decision", broken.LearnsFromOne, _AGREE),
+    "44-accepts-any-number": _bug("accepts whatever its promise", broken.AcceptsAnyNumber, _AGREE),
+    "46-accepts-before-sync": _bug("tells of acceptances that a crash can take", broken.AcceptsBeforePersist, _AGREE),
+    "52-timers-on-wall-clock": _bug(
+        "measures all times on the wall clock", broken.TimersOnWallClock, _OWED, needs=_ELECTION
+    ),
+    "56-answers-own-value": _bug("tells each client its own value", broken.AnswersOwnValue, _AGREE),
+    "plain-promise-not-written": _bug("stores what it accepted but no promise", broken.PromiseNotWritten, _AGREE),
+    "plain-adopts-lowest": _bug("adopts the value of the lowest number", broken.AdoptsLowest, _AGREE),
+    "px-b5-ignores-accepted": _bug("proposes its own value whatever was accepted", broken.IgnoresAccepted, _AGREE),
+    "harmless-longer-backoff": _bug("waits twice as long before its next number", broken.LongerBackoff),
+    "harmless-silent-refusals": _bug("never says that it refuses", broken.SilentRefusals),
+    "harmless-reversed-sends": _bug("sends to the last member first", broken.ReversedSends),
+    "harmless-double-proposals": _bug("sends every proposal twice", broken.DoubleProposals),
+    "harmless-half-heartbeat": _bug("sends heartbeats twice as often", broken.HalfHeartbeat),
+    **{name: _bug(f"breaks the rule of claim {name.removeprefix('flip-')}", rules) for name, rules in FLIPS.items()},
+}
