@@ -1,0 +1,52 @@
+"""What a node says although its metadata could not be written (knob ``persist_errors=swallow``).
+
+Whatever waits behind a failed batch is dropped by whoever carries effects out. The original only logs the error and
+goes on, its answer included: so everything that waits is kept here as well, and said again when the batch failed.
+
+Promises: order is kept, nothing is said twice; the ``persisted`` note of a failed batch is not said. Leaves out the
+decision (`rules`).
+
+Source: specification of JoyQueue's ``RaftLeaderElection``, §2 and JQ-B6.
+"""
+
+from __future__ import annotations
+
+from harness.core.machine import Await, Effect, Note, Reply, Send
+
+_HELD = (Send, Reply, Note)
+
+
+class Shadow:
+    """A copy of what waits behind disk batches, in order."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held: list[Effect] = []
+
+    def record(self, out: list[Effect]) -> None:
+        """Look at the effects of one event."""
+        held = self._held
+        for effect in out:
+            if isinstance(effect, Await) or (held and isinstance(effect, _HELD)):
+                held.append(effect)
+
+    def released(self, token: int) -> None:
+        """Batch ``token`` was carried out: what waited for it alone was said."""
+        held = self._held
+        if held and held[0] == Await(token):
+            later = (at for at, effect in enumerate(held) if at and isinstance(effect, Await))
+            del held[: next(later, len(held))]
+
+    def dropped(self, token: int) -> list[Effect]:
+        """Batch ``token`` failed: what was dropped, to be said all the same."""
+        held = self._held
+        try:
+            at = held.index(Await(token))
+        except ValueError:
+            return []
+        again = held[at + 1 :]
+        del held[at:]
+        if again and isinstance(again[0], Note) and again[0].name == "persisted":
+            del again[0]
+        return again

@@ -1,0 +1,154 @@
+"""The deliberately broken builds, and the harmless ones that must raise no alarm.
+
+Promises: each broken build overrides one rule (37: the two that make its deadlock; `broken` holds the classes), is
+named by its number in the table of planted bugs, and says which knobs it shows nothing without. It inherits the promise
+of its profile. Not here, for the original itself makes these mistakes: 28 and 30 (JQ-B5), 36 (JQ-B4), and by default 17
+(JQ-B1) and 18 (JQ-B2), which are planted into the mended build. Without a subject: leases (47, 49, 51), membership
+changes (53, 54), a main loop that can be stuck (58). Leaves out finding them: that is the checkers' exam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from clusters.protocols.joyqueue import broken
+from clusters.protocols.joyqueue.knobs import Knobs, words
+from clusters.protocols.joyqueue.rules import Rules
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True):
+    """One build that differs from the honest one."""
+
+    says: str
+    rules: Callable[[Knobs], Rules]
+    caught_by: tuple[str, ...] = ()
+    """Checkers of which any one counts; none: the build is harmless, or a flip."""
+    needs: Mapping[str, str] = {}
+    """Knobs without which the mistake cannot show; refused otherwise. The word ``*``: anything but the default."""
+    advised: Mapping[str, str] = {}
+    """Knobs with which it shows sooner."""
+    nodes_min: int = 3
+
+    def unmet(self, knobs: Knobs) -> str:
+        """The first needed knob that is not so set; empty when all are."""
+        given, default = words(knobs), words(Knobs())
+        for name, word in self.needs.items():
+            if given[name] == default[name] if word == "*" else given[name] != word:
+                return f"{name}={word}"
+        return ""
+
+
+def _bug(says: str, rules: Callable[[Knobs], Rules], *caught_by: str, **more: Any) -> Variant:
+    return Variant(says=says, rules=rules, caught_by=caught_by, **more)
+
+
+_VOTE, _LEADER, _TERM = "one-vote-per-term", "one-leader-per-term", "term-never-decreases"
+_MAJORITY, _OWED, _LIVELOCK = "leader-has-majority", "leader-when-owed", "no-livelock"
+_COMPLETE, _COMMIT, _ACKED = "leader-completeness", "commit-never-regresses", "acknowledged-survives"
+
+VARIANTS: Mapping[str, Variant] = {
+    "01-vote-not-written": _bug("writes the term but not the vote", broken.VoteNotWritten, _VOTE, _LEADER),
+    "02-answer-before-persist": _bug(
+        "answers a vote request before the vote is on disk", broken.AnswerBeforePersist, _VOTE
+    ),
+    "04-ignore-failed-vote-write": _bug(
+        "goes on after its metadata could not be written", broken.IgnoreFailedVoteWrite, _VOTE
+    ),
+    "05-vote-not-synced": _bug("replaces the metadata file without fsync", broken.VoteNotSynced, _VOTE),
+    "06-delete-then-rename": _bug(
+        "deletes the metadata file before the new one takes its place", broken.DeleteThenRename, _VOTE, _TERM
+    ),
+    "07-unreadable-means-fresh": _bug(
+        "takes an unreadable metadata file for a node that never voted", broken.UnreadableMeansFresh, _VOTE, _TERM
+    ),
+    "10-resumes-leadership": _bug("goes on leading its term after a restart", broken.ResumesLeadership, "log-matching"),
+    "11-forgets-own-vote": _bug(
+        "after a restart votes again in a term in which it voted for itself", broken.ForgetsOwnVote, _VOTE, _LEADER
+    ),
+    "12-grant-without-log-check": _bug("votes for candidates with an older log", broken.NoLogCheck, _COMPLETE, _ACKED),
+    "14-last-log-term-is-current": _bug(
+        "gives its current term as the term of its last entry", broken.LastLogTermIsCurrent, _COMPLETE
+    ),
+    "16-counts-older-term": _bug(
+        "counts answers to requests of an earlier term", broken.CountsOlderTerm, _LEADER, _MAJORITY
+    ),
+    "17-counts-higher-term": _bug(
+        "steps down on an answer with a higher term and tallies it all the same",
+        broken.CountsHigherTerm,
+        _LEADER,
+        _MAJORITY,
+        needs={"fix_missing_return": "true", "sync_flag_reset": "false"},
+        advised={"task_delay_max_ms": "4000"},
+    ),
+    "18-pre-votes-are-votes": _bug(
+        "starts its campaign with the pre-votes as votes",
+        broken.PreVotesAreVotes,
+        _MAJORITY,
+        _LEADER,
+        needs={"fix_missing_return": "true", "sync_flag_reset": "true"},
+    ),
+    "21-majority-of-responders": _bug(
+        "is elected by a majority of those who answered", broken.MajorityOfResponders, _MAJORITY, _LEADER, nodes_min=5
+    ),
+    "22-half-is-enough": _bug("takes half of an even number for a majority", broken.HalfIsEnough, _LEADER, nodes_min=4),
+    "23-non-members-vote": _bug(
+        "asks and counts learners", broken.NonMembersVote, "members-only", _LEADER, needs={"learners": "*"}
+    ),
+    "25-term-may-fall": _bug("takes over a lower term from an old append", broken.TermMayFall, _TERM),
+    "27-refuses-campaigned-term": _bug(
+        "refuses the leader of a term in which it campaigned itself",
+        broken.RefusesCampaignedTerm,
+        "convergence-after-heal",
+        _LIVELOCK,
+    ),
+    "31-any-request-resets-timer": _bug(
+        "waits anew after every vote request, granted or not", broken.AnyRequestResetsTimer, _OWED, _LIVELOCK
+    ),
+    "33-no-jitter": _bug("always waits the shortest election timeout", broken.NoJitter, _LIVELOCK),
+    "34-same-seed": _bug("draws its timeouts from one seed on all nodes", broken.SameSeedEverywhere, _LIVELOCK),
+    "35-no-pre-vote": _bug("raises its term without asking first", broken.NoPreVote, "leader-stability"),
+    "37-pre-vote-terms-compared": _bug(
+        "drops pre-votes of a lower term and leaves askers of a lower term without an answer",
+        broken.PreVoteTermsCompared,
+        _OWED,
+    ),
+    "39-repeated-request-refused": _bug(
+        "refuses the repeated request of the candidate that it voted for", broken.RepeatedRequestRefused, _LIVELOCK
+    ),
+    "40-commits-old-terms": _bug(
+        "commits entries of earlier terms by counting replicas",
+        broken.CommitsOldTerms,
+        _COMMIT,
+        _ACKED,
+        needs={"commit_current_term_only": "true"},
+        advised={"max_entries_per_append": "1"},
+    ),
+    "42-follower-commit-unchecked": _bug(
+        "takes over the leader's commit position as it is", broken.FollowerCommitUnchecked, _COMMIT
+    ),
+    "44-truncates-always": _bug(
+        "cuts its log at every append, conflict or not", broken.TruncatesAlways, _COMMIT, _ACKED
+    ),
+    "45-acks-after-local-append": _bug(
+        "tells the client ok when only it itself holds the write", broken.AcksAfterLocalAppend, _ACKED
+    ),
+    "46-acks-before-sync": _bug("acknowledges entries that a power loss can take", broken.AcksBeforeSync, _ACKED),
+    "52-election-on-wall-clock": _bug(
+        "measures its election timer on the wall clock", broken.ElectionOnWallClock, _OWED
+    ),
+    "56-reads-before-own-term": _bug(
+        "serves reads from what it applied, before an entry of its term is committed",
+        broken.ReadsBeforeOwnTerm,
+        _ACKED,
+        "linearizable",
+        needs={"reads": "log"},
+    ),
+    "harmless-longer-jitter": _bug("draws its timeouts from a wider range", broken.LongerJitter),
+    "harmless-half-heartbeat": _bug("sends heartbeats twice as often", broken.HalfHeartbeat),
+    "harmless-eager-commit": _bug("tells followers of a commit at once", broken.EagerCommitNotice),
+    "harmless-small-batches": _bug("sends one entry a request", broken.SmallBatches),
+    "harmless-more-notes": _bug("notes every heartbeat that it hears", broken.MoreNotes),
+}
