@@ -15,8 +15,9 @@ from harness.core.rng import Rng
 from harness.core.schedule import PlannedFault, Schedule
 from nemesis import selectors
 from nemesis.faults import clock, kill, partition, pause, restart, stop
+from nemesis.strategies.pacing import WARMUP_NS
 from nemesis.strategies.packing import pack, pack_most
-from nemesis.strategies.random import STRATEGY, WARMUP_NS
+from nemesis.strategies.random import STRATEGY
 
 FAULTS = {module.FAULT.kind: module.FAULT for module in (clock, kill, partition, pause, restart, stop)}
 OWED = {

@@ -1,0 +1,79 @@
+"""The pace of a drawn schedule: how long its faults hold and its gaps last, how many steps fit into the time limit.
+
+The interval given is the time from fault to fault. A liveness window is exercised only if it lasts the promise's bound
+B; an interval below B is therefore taken as haste: health is not awaited between steps, and only the quiet end of the
+run tests liveness. Promises: pure; a step in haste with ``k`` faults lasts at most ``4 k / 3`` intervals.
+
+Leaves out which faults there are.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from harness.core.clock import SECOND, Ns
+from harness.core.duration import show_duration
+from harness.core.errors import ConfigError
+from harness.core.promise import Promise
+from harness.core.rng import Rng
+
+WARMUP_NS = 5 * SECOND
+"""At the start of each run nothing is broken for so long (bounds are measured)."""
+
+STEPS_MAX = 20_000
+
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
+    """``least_ns``: the shortest step of one fault; ``budget_ns``: what the time limit leaves for steps."""
+
+    interval_ns: Ns
+    hasty: bool
+    least_ns: Ns
+    budget_ns: Ns
+
+    @property
+    def slots(self) -> int:
+        """How many steps of one fault fit at most."""
+        return min(self.budget_ns // self.least_ns, STEPS_MAX)
+
+    @property
+    def health_bound_ns(self) -> Ns | None:
+        """For the schedule: in haste health is not awaited."""
+        return 0 if self.hasty else None
+
+    def times(self, rng: Rng, slack_ns: Ns, *, faults: int = 1) -> tuple[Ns, Ns]:
+        """Hold and gap of a step with so many faults in a row.
+
+        In haste hold is 2/3 to 1 interval a fault and the gap up to 1/3; else each is the interval plus up to 60 % of
+        it, as long as there is slack.
+        """
+        if self.hasty:
+            third = self.interval_ns * faults // 3
+            return 2 * third + rng.between(0, third), rng.between(0, third)
+        most = self.interval_ns * 3 // 5
+        hold = rng.between(0, min(most, max(0, slack_ns)))
+        gap = rng.between(0, min(most, max(0, slack_ns - hold)))
+        return self.interval_ns + hold, self.interval_ns + gap
+
+    def cost(self, hold_ns: Ns, gap_ns: Ns) -> Ns:
+        """What a step takes off the budget."""
+        return hold_ns + gap_ns + (0 if self.hasty else self.least_ns - 2 * self.interval_ns)
+
+
+def pace_of(*, time_limit_ns: Ns, interval_ns: Ns, promise: Promise) -> Pace:
+    """The pace; ConfigError if the time limit is shorter than one fault."""
+    if interval_ns < 1:
+        raise ConfigError("the nemesis interval must be above 0", next_step="give --nemesis-interval 5s")
+    hasty = interval_ns < promise.leader_bound_ns
+    # hold, gap, and what effects, heals and the return of health usually take between them
+    unhurried = 2 * interval_ns + max(interval_ns // 5, promise.leader_bound_ns // 4)
+    least_ns = interval_ns * 4 // 3 if hasty else unhurried
+    pace = Pace(interval_ns=interval_ns, hasty=hasty, least_ns=max(1, least_ns), budget_ns=time_limit_ns - WARMUP_NS)
+    if pace.slots < 1:
+        raise ConfigError(
+            f"the time limit {show_duration(time_limit_ns)} is shorter than one fault",
+            cause=f"{show_duration(WARMUP_NS)} of warm-up, then a fault, its heal and a gap of "
+            f"{show_duration(interval_ns)} each need {show_duration(WARMUP_NS + least_ns)}",
+            next_step=f"give --time-limit {-(-(WARMUP_NS + least_ns) // SECOND)}s or a shorter --nemesis-interval",
+        )
+    return pace
