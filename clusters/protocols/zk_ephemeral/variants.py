@@ -1,0 +1,149 @@
+"""The deliberately broken builds, the harmless ones that must raise no alarm, and the flips of claims.
+
+Promises: numbers and sense are those of the project's table of planted bugs: where Raft has a vote file, this protocol
+has the coordination service's tree, which decides who leads. Each inherits the promise of its profile. Left out of the
+table, for there is nothing to break: votes, campaigns, pre-votes, terms and quorums of brokers (06, 11, 14, 16-18,
+21-23, 27, 31-40, 47, 49, 53, 54), and 56, 58: a new leader's log is its state, and a hung broker with a live session
+keeps the lead by design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from clusters.protocols.zk_ephemeral import broken
+from clusters.protocols.zk_ephemeral.knobs import ZkKnobs
+from clusters.protocols.zk_ephemeral.rules import Rules
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True):
+    """One build that differs from the honest one."""
+
+    says: str
+    rules: Callable[[ZkKnobs], Rules]
+    caught_by: tuple[str, ...] = ()
+    """Checkers of which any one counts; none: the build is harmless, or a claim's flip."""
+    needs: Mapping[str, str] = {}
+    """Knobs without which the mistake cannot show; refused otherwise."""
+    advised: Mapping[str, str] = {}
+    """Knobs with which it shows sooner, or alone (acks=1 loses writes by itself)."""
+    nodes_min: int = 3
+
+    def unmet(self, knobs: ZkKnobs) -> str:
+        """The first needed knob that is not so set; empty when all are."""
+        for name, word in self.needs.items():
+            value = getattr(knobs, name)
+            if ({True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)) != word:
+                return f"{name}={word}"
+        return ""
+
+
+def _bug(says: str, rules: Callable[[ZkKnobs], Rules], *caught_by: str, **more: Any) -> Variant:
+    return Variant(says=says, rules=rules, caught_by=caught_by, **more)
+
+
+_LEADER, _TERM, _COMPLETE = "one-leader-per-term", "term-never-decreases", "leader-completeness"
+_COMMIT, _ACKED, _MATCH = "commit-never-regresses", "acknowledged-survives", "log-matching"
+_SAFE = {"acks": "all", "min_insync_replicas": "2", "truncate": "epoch"}
+
+VARIANTS: Mapping[str, Variant] = {
+    "01-state-not-written": _bug(
+        "the service keeps the partition state, and with it the epoch, in memory only",
+        broken.StateNotWritten,
+        _TERM,
+        _LEADER,
+    ),
+    "02-answer-before-persist": _bug(
+        "the service answers before the change is on disk", broken.AnswerBeforePersist, _LEADER, _TERM
+    ),
+    "04-ignore-failed-write": _bug(
+        "the service goes on after a change could not be written", broken.IgnoreFailedWrite, _LEADER, _TERM
+    ),
+    "05-tree-not-synced": _bug("the service writes its tree without fsync", broken.TreeNotSynced, _LEADER, _TERM),
+    "07-unreadable-means-fresh": _bug(
+        "the service takes an unreadable tree for an empty one", broken.UnreadableMeansFresh, _LEADER, _TERM
+    ),
+    "10-resumes-leadership": _bug(
+        "a restarted broker goes on leading because the stored state names it",
+        broken.ResumesLeadership,
+        _LEADER,
+        _MATCH,
+        needs={"mode": "race"},
+    ),
+    "12-contends-outside-isr": _bug(
+        "a replica outside the ISR contends and may be chosen",
+        broken.ContendsOutsideIsr,
+        _COMPLETE,
+        _ACKED,
+        advised=_SAFE,
+    ),
+    "25-epoch-may-fall": _bug(
+        "obeys commands and leaders of lower epochs", broken.EpochMayFall, _TERM, _LEADER, needs={"mode": "controller"}
+    ),
+    "28-never-steps-down": _bug(
+        "goes on leading when it lost its session, or contact",
+        broken.NeverStepsDown,
+        "step-down-without-quorum",
+        "convergence-after-heal",
+    ),
+    "30-sending-is-contact": _bug(
+        "takes its own pings for contact with the service",
+        broken.SendingIsContact,
+        "step-down-without-quorum",
+        needs={"step_down_on_disconnect": "true"},
+    ),
+    "42-follower-hw-unchecked": _bug(
+        "a follower takes over the leader's high watermark as it is", broken.FollowerHwUnchecked, _COMMIT
+    ),
+    "44-truncates-always": _bug(
+        "a follower cuts below its high watermark whenever it begins to follow", broken.TruncatesAlways, _COMMIT, _ACKED
+    ),
+    "45-acks-after-local-append": _bug(
+        "confirms acks=all writes that only the leader holds",
+        broken.AcksAfterLocalAppend,
+        _ACKED,
+        needs={"acks": "all"},
+        advised=_SAFE,
+    ),
+    "46-acks-before-sync": _bug(
+        "a follower tells the leader of records that a power loss can take",
+        broken.AcksBeforeSync,
+        _ACKED,
+        advised=_SAFE,
+    ),
+    "52-pings-on-wall-clock": _bug(
+        "a broker times its pings by the wall clock", broken.PingsOnWallClock, "leader-when-owed", "leader-stability"
+    ),
+    "zk-b9-never-watches-again": _bug(
+        "does not set a fired watch again", broken.NeverWatchesAgain, "leader-when-owed", "convergence-after-heal"
+    ),
+    "plain-two-creators": _bug(
+        "the service lets every creator win, and everybody overwrite the state", broken.TwoCreators, _LEADER
+    ),
+    "plain-no-compare-and-set": _bug(
+        "the service ignores versions", broken.NoCompareAndSet, _LEADER, _COMPLETE, _ACKED, advised=_SAFE
+    ),
+    "plain-epoch-not-raised": _bug(
+        "a new leader takes the stored epoch as it is", broken.EpochNotRaised, _LEADER, needs={"mode": "race"}
+    ),
+    "plain-isr-before-publish": _bug(
+        "commits without a lagging follower before the service knows that it left the ISR",
+        broken.SmallerIsrCountsAtOnce,
+        _ACKED,
+        _COMPLETE,
+        advised={"acks": "all", "truncate": "epoch"},
+    ),
+    "harmless-longer-wait": _bug("keeps empty fetches waiting longer", broken.LongerWait),
+    "harmless-half-ping": _bug("pings the service twice as often", broken.HalfPing),
+    "harmless-small-batches": _bug("sends fewer records at once", broken.SmallBatches),
+    "harmless-frequent-checkpoints": _bug("writes the high watermark down more often", broken.FrequentCheckpoints),
+    "harmless-early-doubt": _bug("knows itself disconnected a little earlier", broken.EarlyDoubt),
+    "flip-1-10": _bug("claim 1-10 turned: followers serve reads", broken.FollowersServe),
+    "flip-1-11": _bug("claim 1-11 turned: reads are spread over followers", broken.FollowersServe),
+    "flip-1-12": _bug("claim 1-12 turned: the leader's node is not ephemeral", broken.LeaderNodePersists),
+    "flip-1-13": _bug("claim 1-13 turned: followers do nothing when the node vanishes", broken.IgnoresDeletion),
+    "flip-1-14": _bug("claim 1-14 turned: every creator is told that it won", broken.EveryCreatorWins),
+}

@@ -1,0 +1,134 @@
+"""zk-ephemeral: Kafka's election through ZooKeeper's ephemeral nodes, as real processes. One member is the service.
+
+Profiles: ``race`` (the sketch: replicas race for the leader node), ``controller`` (Kafka in ZooKeeper mode) and
+``race-strict`` (race with epochs, acks=all, two in-sync replicas, a leader that steps down when it loses contact).
+
+The safety weaknesses (acknowledged writes of acks=1 are lost with their leader) stay promised: they are what makes it
+fail. "Term" is the leader epoch; nobody votes. Failover takes the session timeout, a third of it and a round trip.
+
+Source of the promise: specification of Kafka's ephemeral-node election, §6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from clusters.protocols.zk_ephemeral.knobs import PROFILES, ZkKnobs, words_of
+from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from harness.core.clock import MS, SECOND, Ns
+from harness.core.promise import NotPromised, Promise
+from harness.core.protocols import RunDefaults
+
+ALLOWANCE_NS = 500 * MS
+"""A handful of round trips to the service with their fsyncs, on a shared machine."""
+
+_NO_VOTES = NotPromised("nobody votes: the coordination service decides who leads")
+_COORDINATOR = NotPromised(
+    "a leader is owed only while the coordination service is up and reached by an ISR member (ZK-B3, ZK-B4)"
+)
+_LEASE = NotPromised(
+    "leadership is a lease that the service alone checks: a leader cut from it goes on (ZK-B2), in any number of epochs"
+)
+_FLAPS = NotPromised(
+    "a paused service, or a flapping link to it, moves the lead between healthy brokers (ZK-B5, ZK-B7)"
+)
+
+
+class ZkEphemeralSystem(TargetSystem):
+    """See ``harness.core.protocols.System``."""
+
+    name = "zk-ephemeral"
+    tells_vote = False
+    served = frozenset({"append", "read", "put", "get"})
+
+    def target_name(self) -> str:
+        """The package's name."""
+        return "zk_ephemeral"
+
+    def profiles(self) -> Mapping[str, str]:
+        """The sketch first."""
+        return {
+            "race": "in-sync replicas race for the leader's ephemeral node; acks=1, no fencing",
+            "controller": "an elected controller chooses the leader from the in-sync replicas; epochs fence",
+            "race-strict": "race with epochs, acks=all, two in-sync replicas, step-down on a lost connection",
+        }
+
+    def defaults(self) -> RunDefaults:
+        """A session timeout as tests use it; two brokers need not be enough: five nodes are advised."""
+        return RunDefaults(
+            faults=("partition", "kill", "pause"),
+            workload="log",
+            nemesis_interval_ns=5 * SECOND,
+            time_limit_ns=90 * SECOND,
+            settings={
+                "zookeeper_session_timeout_ms": "2000",
+                "replica_lag_time_max_ms": "3000",
+                "call_retry_ms": "200",
+            },
+        )
+
+    def words(self, settings: Mapping[str, str], typed: ZkKnobs, *, profile: str) -> dict[str, str]:
+        """The target's own words."""
+        del typed
+        return words_of(settings, profile=profile)
+
+    def profile_words(self, profile: str) -> Mapping[str, str]:
+        """The target's own table."""
+        return words_of({}, profile=profile if profile in PROFILES else "race")
+
+    def rpc_timeout_ns(self, typed: ZkKnobs) -> Ns:
+        """A connection is worth waiting for as long as a call."""
+        return max(typed.call_retry, 50 * MS)
+
+    def voters(self, nodes: Sequence[str], knobs: Mapping[str, str]) -> tuple[str, ...]:
+        """The brokers: all members but the coordination service."""
+        service = knobs.get("coordinator", "last")
+        service = nodes[-1] if service == "last" else service
+        return tuple(node for node in nodes if node != service)
+
+    def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
+        """See the head of this module."""
+        check_voters(self.name, voters)
+        typed: ZkKnobs = self.typed(knobs, profile=profile)
+        timeout = typed.session_timeout
+        bound = timeout + timeout // 3 + 2 * typed.call_retry + ALLOWANCE_NS
+        return Promise(
+            system=self.name,
+            profile=profile,
+            source="specification of Kafka's ephemeral-node election, §6: session timeout + a third + a round trip",
+            election_timeout_ns=timeout,
+            heartbeat_ns=timeout // 3,
+            leader_bound_ns=2 * bound,
+            later_gap_ns=2 * bound,
+            step_down_ns=_step_down(typed),
+            converge_ns=2 * bound + 2 * typed.fetch_wait_max,
+            tiers=("T1",),
+            exempt=_exempt(typed),
+            tolerates=ANY_NUMBER,
+            leader_bound_to_term=True,
+            linearizable_reads=False,
+            pre_vote=False,
+        )
+
+
+def _step_down(knobs: ZkKnobs) -> Ns | None:
+    """Two thirds of the timeout after the last contact, and the allowance."""
+    if not (knobs.step_down_on_disconnect and knobs.mode == "race"):
+        return None
+    return knobs.session_timeout * 2 // 3 + ALLOWANCE_NS
+
+
+def _exempt(knobs: ZkKnobs) -> dict[str, NotPromised]:
+    return {
+        "one-vote-per-term": _NO_VOTES,
+        "leader-has-majority": _NO_VOTES,
+        "leader-when-owed": _COORDINATOR,
+        "leader-stability": _FLAPS,
+        # also with the step-down: a leader cut from a majority of brokers, but not from the service, rightly leads on
+        "step-down-without-quorum": _LEASE
+        if _step_down(knobs) is None
+        else NotPromised("a leader steps down when it loses the service, not when it loses a majority of brokers"),
+    }
+
+
+SYSTEM = ZkEphemeralSystem()
