@@ -227,6 +227,27 @@ class Director:
             detail = dict(news.data)
             self._add(Noise, now, span=news.span, host=news.host, kind=news.kind, value_ns=0, detail=detail)
 
+    def _told(self, now: Ns, told: w.Traces) -> None:
+        """What a node did, from a world in which no log file lies in between."""
+        self.counts["traced"] += len(told.lines)
+        for line in told.lines:
+            if line.name == "elected":
+                self._elections.add((told.group, line.term, told.node))
+            self._add(
+                Traced,
+                now,
+                group=told.group,
+                span=told.span,
+                node=told.node,
+                incarnation=told.incarnation,
+                n=line.n,
+                name=line.name,
+                term=line.term,
+                role=line.role,
+                source=line.source,
+                data=line.data,
+            )
+
     def _process(
         self, now: Ns, news: HostNews, phase: Literal["started", "exited"], *, asked: bool, code: int | None
     ) -> None:
@@ -551,6 +572,7 @@ Director._HANDLERS = {  # noqa: SLF001 - the table of the class' own methods
     w.Polled: Director._polled,  # noqa: SLF001
     w.OpDone: Director._op_done,  # noqa: SLF001
     w.HostSaid: Director._host_said,  # noqa: SLF001
+    w.Traces: Director._told,  # noqa: SLF001
     w.ConvergeDone: Director._converged,  # noqa: SLF001
     w.Stalled: Director._stalled,  # noqa: SLF001
     w.Stop: Director._stop,  # noqa: SLF001
