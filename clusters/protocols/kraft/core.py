@@ -1,0 +1,282 @@
+"""The KRaft core: boots from a disk, hands each event to its handler, puts the write of ``quorum-state`` in its place.
+
+Promises: deterministic; dispatch by type, so that a steady fetch costs a lookup and its handler; after ``Halt`` nothing
+happens any more. ``Fired("shutdown")`` announces a graceful stop: a leader resigns, nobody campaigns any more. Leaves
+out every rule (`rules`) and the handlers (one module a concern).
+
+Source: Apache Kafka 3.3.1, KafkaRaftClient (initialize, poll) and QuorumState (initialize).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from clusters.protocols.kraft import storage
+from clusters.protocols.kraft.client import on_request
+from clusters.protocols.kraft.fetching import on_fetch, on_parked_timer
+from clusters.protocols.kraft.following import on_fetch_answer
+from clusters.protocols.kraft.hearing import on_begin_answer, on_begin_epoch, on_end_answer, on_end_epoch
+from clusters.protocols.kraft.knobs import KraftKnobs
+from clusters.protocols.kraft.leader import become_leader, on_linger_timer, on_log_written, on_quorum_timer
+from clusters.protocols.kraft.leading import Resigning
+from clusters.protocols.kraft.messages import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+    EndQuorumEpochRequest,
+    EndQuorumEpochResponse,
+    FetchRequest,
+    FetchResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from clusters.protocols.kraft.node import (
+    BACKOFF,
+    ELECTION,
+    FETCH,
+    LINGER,
+    PARKED,
+    QUORUM,
+    REQUESTS,
+    IllegalTransition,
+    Node,
+)
+from clusters.protocols.kraft.requests import drive, on_requests_timer, on_send_failed
+from clusters.protocols.kraft.rules import CANDIDATE, FOLLOWER, LEADER, RESIGNED, UNATTACHED, VOTED, Rules, Start
+from clusters.protocols.kraft.status import glance, status
+from clusters.protocols.kraft.storage import QuorumState, Unreadable
+from clusters.protocols.kraft.transitions import become_resigned
+from clusters.protocols.kraft.voting import (
+    campaign,
+    on_backoff_timer,
+    on_election_timer,
+    on_fetch_timer,
+    on_vote_answer,
+    on_vote_request,
+)
+from harness.core.clock import Clocks
+from harness.core.machine import (
+    Await,
+    CoreEvent,
+    CoreStatus,
+    DiskDone,
+    DiskImage,
+    DiskOp,
+    Effect,
+    Fired,
+    Fsync,
+    Glance,
+    Halt,
+    Message,
+    Request,
+    SendFailed,
+    Unlink,
+)
+from harness.core.rng import Rng
+
+SHUTDOWN = "shutdown"
+"""The timer that a shell may let ring before it ends the process gracefully; the core never sets it."""
+
+
+def on_shutdown(n: Node) -> None:
+    """The process is about to end: a leader says so, and lets somebody else lead."""
+    n.shutting_down = True
+    n.note("shutdown", {})
+    if n.leading is not None:
+        become_resigned(n, "shutdown")
+
+
+_BODIES: dict[type, Callable[[Node, str, Any], None]] = {
+    FetchRequest: on_fetch,
+    FetchResponse: on_fetch_answer,
+    VoteRequest: on_vote_request,
+    VoteResponse: on_vote_answer,
+    BeginQuorumEpochRequest: on_begin_epoch,
+    BeginQuorumEpochResponse: on_begin_answer,
+    EndQuorumEpochRequest: on_end_epoch,
+    EndQuorumEpochResponse: on_end_answer,
+}
+
+_TIMERS: dict[str, Callable[[Node], None]] = {
+    ELECTION: on_election_timer,
+    FETCH: on_fetch_timer,
+    BACKOFF: on_backoff_timer,
+    QUORUM: on_quorum_timer,
+    REQUESTS: on_requests_timer,
+    PARKED: on_parked_timer,
+    LINGER: on_linger_timer,
+    SHUTDOWN: on_shutdown,
+}
+
+
+class KraftCore:
+    """One node; its knobs say which of the members are observers."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: str, members: tuple[str, ...], knobs: KraftKnobs, rules: Rules) -> None:
+        self.node = Node(node, members, knobs, rules)
+
+    def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+        """Start from what the disk holds. A damaged log, or another voter set than the stored one, halts the node."""
+        n = self.node
+        n.mono, n.wall, n.rng, n.out = now.mono, now.wall, rng, out
+        n.correlation = rng.below(1 << 31)  # answers to an earlier life's requests must not fit this one's
+        try:
+            content = storage.file_of(disk, storage.LOG)
+            if content is not None:
+                n.log.load(storage.read_log(content))
+        except Unreadable as error:
+            _halt(n, f"unreadable {error}")
+            return
+        stored, damage = _load(n, disk)
+        if stored.current_voters and set(stored.voters) != set(n.voters):
+            _halt(n, f"quorum-state names the voters {sorted(stored.voters)}, the configuration {sorted(n.voters)}")
+            return
+        start = n.rules.start(stored, me=n.me, log_epoch=n.log.last_epoch, voter=not n.observer)
+        n.state, n.epoch, n.leader, n.voted = start.state, start.epoch, start.leader, start.voted
+        n.durable = stored
+        _make_durable(n, disk, stored)
+        if damage:
+            n.note("quorum_state_deleted", {"why": damage})
+        n.note("start", {**n.file_words(stored), "rule": start.row, "state": start.state, "log": n.position()})
+        _begin(n, start)
+        n.write_state()
+
+    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+        """Handle one event."""
+        n = self.node
+        if n.halted:
+            return
+        n.mono, n.wall, n.rng, n.out = now.mono, now.wall, rng, out
+        try:
+            if type(event) is Message:
+                handler = _BODIES.get(type(event.body))
+                if handler is None:
+                    n.note("violation", {"what": "unknown message", "from": event.src})
+                else:
+                    handler(n, event.src, event.body)
+            elif isinstance(event, Fired):
+                _ring(n, event.timer)
+            elif isinstance(event, DiskDone):
+                _disk_done(n, event)
+            elif isinstance(event, Request):
+                on_request(n, event.id, event.body)
+            elif isinstance(event, SendFailed):
+                on_send_failed(n, event.to, getattr(event.body, "correlation_id", None))
+        except IllegalTransition as error:
+            n.note("violation", {"what": str(error)})
+            _halt(n, str(error))
+            return
+        if n.mark >= 0:
+            n.write_state()
+
+    def status(self, now: Clocks) -> CoreStatus:
+        """The observer record."""
+        return status(self.node, now)
+
+    def glance(self) -> Glance:
+        """Its main fields."""
+        return glance(self.node)
+
+
+def _ring(n: Node, timer: str) -> None:
+    """A timer rang: its handler looks at the deadline itself; one that has moved is set again."""
+    n.armed.pop(timer, None)
+    on_timer = _TIMERS.get(timer)
+    if on_timer is None:
+        return
+    on_timer(n)
+    now = n.now()
+    if timer == ELECTION and now < n.election_at < _FAR:
+        n.arm(ELECTION, n.election_at)
+    elif timer == FETCH and now < n.fetch_at < _FAR:
+        n.arm(FETCH, n.fetch_at)
+    elif timer == BACKOFF and n.backing_off and now < n.backoff_at:
+        n.arm(BACKOFF, n.backoff_at)
+    elif timer == QUORUM and n.leading is not None and now < n.leading.quorum_at < _FAR:
+        n.arm(QUORUM, n.leading.quorum_at)
+
+
+_FAR = 1 << 62
+
+
+def _halt(n: Node, reason: str) -> None:
+    n.halted = True
+    n.out.append(Halt(reason))
+
+
+def _load(n: Node, disk: DiskImage) -> tuple[QuorumState, str]:
+    """The stored state, and what was wrong with the file: then it counts as absent."""
+    if not n.rules.uses_stored():
+        return QuorumState(), ""
+    try:
+        content = storage.file_of(disk, storage.STATE)
+        return (QuorumState() if content is None else storage.read_state(content)), ""
+    except Unreadable as error:
+        return QuorumState(), str(error)
+
+
+def _make_durable(n: Node, disk: DiskImage, stored: QuorumState) -> None:
+    """Nothing is said before what was read is certainly durable: the last life may have died before its fsync."""
+    ops: list[DiskOp] = list(n.log.take_ops())
+    if storage.LOG in disk and n.rules.syncs("log") and not ops:
+        ops.append(Fsync(storage.LOG))
+    if storage.STATE in disk:
+        if stored == QuorumState():
+            ops.append(Unlink(storage.STATE))
+        elif n.rules.syncs("state"):
+            ops.append(Fsync(storage.STATE))
+    if ops:
+        n.out.append(Await(n.start_batch(tuple(ops), stored)))
+    if n.state != RESIGNED and n.quorum_state() != stored:
+        n.touch()
+
+
+def _begin(n: Node, start: Start) -> None:
+    """The start state's timers and requests. A quorum of one elects itself at once."""
+    if start.state == LEADER:
+        become_leader(n, [n.me], cause="resumed")
+    elif start.state == CANDIDATE:
+        n.retries = 1
+        n.campaigned_epoch = n.epoch
+        n.votes = {n.me: True}
+        n.note("election_started", {"term": n.epoch, "log": n.position(), "retries": 1})
+    if n.voters == (n.me,) and start.state != LEADER:
+        if start.state == CANDIDATE:
+            become_leader(n, [n.me])
+        else:
+            campaign(n, "only_voter")
+        return
+    if start.state == RESIGNED:
+        n.resigning = Resigning(())
+    if start.state == FOLLOWER:
+        n.start_fetch_timer()
+    elif start.state in (UNATTACHED, VOTED, CANDIDATE, RESIGNED) and not n.observer:
+        n.start_election_timer()
+    drive(n)
+
+
+def _disk_done(n: Node, done: DiskDone) -> None:
+    """A batch was carried out, or failed: then the node stops, for it would forget what it is about to say."""
+    what = n.disk_pending.pop(done.token, None)
+    if what is None:
+        return
+    is_state = isinstance(what, QuorumState)
+    if is_state:
+        n.states_in_flight -= 1
+    else:
+        n.log_batches -= 1
+    if done.error is not None:
+        n.note("persist_failed", {"file": storage.STATE if is_state else storage.LOG, "error": done.error})
+        if n.rules.on_persist_error("state" if is_state else "log") == "halt":
+            _halt(n, f"{storage.STATE if is_state else storage.LOG}: {done.error}")
+            return
+    if isinstance(what, QuorumState):
+        n.durable = what
+        return
+    n.log.durable = max(n.log.durable, what)
+    if not n.log_batches and (n.log.pending or n.log.ops):
+        n.write_log()
+    if n.leading is not None:
+        on_log_written(n)

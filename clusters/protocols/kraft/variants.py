@@ -1,0 +1,141 @@
+"""The deliberately broken builds, and the harmless ones that must raise no alarm.
+
+Promises: each broken build overrides one rule (`broken` holds the classes), is named by its number in the table of
+planted bugs (``plain``: none of that table, but shown by nearly any schedule), and says which knobs it shows nothing
+without. It inherits the promise of its profile. Not applicable here: 07 (the original deletes an unreadable file), 18,
+35, 36, 37 (no pre-vote), 47, 49, 51 (no leases), 53, 54 (static voters), 58 (nothing beats beside the main loop).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+
+from clusters.protocols.kraft import broken
+from clusters.protocols.kraft.knobs import KraftKnobs
+from clusters.protocols.kraft.rules import Rules
+
+Need = Literal["", "observers", "check_quorum"]
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True):
+    """One build that differs from the honest one."""
+
+    says: str
+    rules: Callable[[KraftKnobs], Rules]
+    caught_by: tuple[str, ...] = ()
+    """Checkers of which any one counts; none: the build is harmless, or the flip of a claim."""
+    needs: Need = ""
+    """What must be set, or the mistake cannot show; refused otherwise."""
+    nodes_min: int = 3
+
+    def unmet(self, knobs: KraftKnobs) -> str:
+        """What is missing for it to show, in words; empty when nothing is."""
+        if self.needs == "observers" and not knobs.observers:
+            return "observers=… (at least one member)"
+        if self.needs == "check_quorum" and knobs.check_quorum == "off":
+            return "check_quorum=1.0 or 1.5"
+        return ""
+
+
+def _bug(says: str, rules: Callable[[KraftKnobs], Rules], *caught_by: str, **more: Any) -> Variant:
+    return Variant(says=says, rules=rules, caught_by=caught_by, **more)
+
+
+_VOTE, _LEADER, _TERM = "one-vote-per-term", "one-leader-per-term", "term-never-decreases"
+_MAJORITY, _OWED, _LIVELOCK = "leader-has-majority", "leader-when-owed", "no-livelock"
+_COMPLETE, _COMMIT, _ACKED = "leader-completeness", "commit-never-regresses", "acknowledged-survives"
+_STEP_DOWN = "step-down-without-quorum"
+
+VARIANTS: dict[str, Variant] = {
+    "01-vote-not-written": _bug("writes the epoch but not the vote", broken.VoteNotWritten, _VOTE, _LEADER),
+    "02-answer-before-persist": _bug(
+        "answers a vote request before the vote is on disk", broken.AnswerBeforePersist, _VOTE
+    ),
+    "04-ignore-failed-vote-write": _bug(
+        "goes on after quorum-state could not be written", broken.IgnoreFailedVoteWrite, _VOTE
+    ),
+    "05-vote-not-synced": _bug("replaces quorum-state without fsync", broken.VoteNotSynced, _VOTE),
+    "06-delete-then-rename": _bug(
+        "deletes quorum-state before the new one takes its place", broken.DeleteThenRename, _VOTE, _TERM
+    ),
+    "10-resumes-leadership": _bug(
+        "goes on leading its epoch after a restart", broken.ResumesLeadership, "log-matching", _MAJORITY
+    ),
+    "11-former-leader-votes": _bug(
+        "after a restart votes in the epoch that it led", broken.FormerLeaderVotes, _VOTE, _LEADER
+    ),
+    "12-grant-without-log-check": _bug("votes for candidates with an older log", broken.NoLogCheck, _COMPLETE, _ACKED),
+    "14-last-epoch-is-current": _bug(
+        "gives the epoch before its campaign as the one of its last record", broken.LastEpochIsCurrent, _COMPLETE
+    ),
+    "16-counts-older-epoch": _bug(
+        "counts votes given in an earlier epoch", broken.CountsOlderEpoch, _LEADER, _MAJORITY
+    ),
+    "17-counts-higher-epoch": _bug(
+        "gives up on an answer with a higher epoch and tallies it all the same",
+        broken.CountsHigherEpoch,
+        _LEADER,
+        _MAJORITY,
+    ),
+    "21-majority-of-responders": _bug(
+        "is elected by a majority of those who answered", broken.MajorityOfResponders, _MAJORITY, _LEADER, nodes_min=5
+    ),
+    "22-half-is-enough": _bug("takes half of an even number for a majority", broken.HalfIsEnough, _LEADER, nodes_min=4),
+    "23-observers-vote": _bug(
+        "asks and counts observers", broken.ObserversVote, "members-only", _MAJORITY, _LEADER, needs="observers"
+    ),
+    "25-epoch-may-fall": _bug("takes over a lower epoch from an old message", broken.EpochMayFall, _TERM),
+    "27-refuses-campaigned-epoch": _bug(
+        "refuses the leader of an epoch in which it campaigned itself",
+        broken.RefusesCampaignedEpoch,
+        "convergence-after-heal",
+        _LIVELOCK,
+    ),
+    "28-never-resigns": _bug("goes on leading without a quorum", broken.NeverResigns, _STEP_DOWN, needs="check_quorum"),
+    "30-own-append-is-contact": _bug(
+        "takes its own writing for contact with the voters", broken.OwnAppendIsContact, _STEP_DOWN, needs="check_quorum"
+    ),
+    "31-any-request-restarts-timers": _bug(
+        "waits anew after every vote request, granted or not", broken.AnyRequestRestartsTimers, _OWED, _LIVELOCK
+    ),
+    "33-no-jitter": _bug("always waits the shortest times", broken.NoJitter, _LIVELOCK),
+    "34-same-seed": _bug("draws its times from one seed on all nodes", broken.SameSeedEverywhere, _LIVELOCK),
+    "39-repeated-request-refused": _bug(
+        "refuses the repeated request of the candidate that it voted for", broken.RepeatedRequestRefused, _LIVELOCK
+    ),
+    "40-commits-old-epochs": _bug(
+        "moves the high watermark by records of earlier epochs", broken.CommitsOldEpochs, _COMMIT, _ACKED
+    ),
+    "42-follower-hw-unchecked": _bug(
+        "takes over the leader's high watermark as it is", broken.FollowerHwUnchecked, _COMMIT
+    ),
+    "44-late-answers-overwrite": _bug(
+        "lets the records of an old fetch answer replace newer ones", broken.LateAnswersOverwrite, _COMMIT, _ACKED
+    ),
+    "45-acks-after-local-append": _bug(
+        "tells the client ok when only it itself holds the write", broken.AcksAfterLocalAppend, _ACKED
+    ),
+    "46-fetches-before-sync": _bug("acknowledges records that a power loss can take", broken.FetchesBeforeSync, _ACKED),
+    "52-timers-on-wall-clock": _bug("measures its timers on the wall clock", broken.TimersOnWallClock, _OWED),
+    "56-reads-before-own-epoch": _bug(
+        "serves reads before a record of its epoch is committed", broken.ReadsBeforeOwnEpoch, _ACKED, "linearizable"
+    ),
+    "plain-writes-epoch-before": _bug(
+        "stores each epoch one too low, so that any restart goes back", broken.WritesEpochBefore, _TERM
+    ),
+    "plain-votes-twice": _bug(
+        "votes for everybody who campaigns in an epoch, and all campaign at once", broken.VotesTwice, _VOTE, _LEADER
+    ),
+    "plain-never-diverges": _bug(
+        "as leader never tells a follower to cut its log", broken.NeverDiverges, "log-matching", _ACKED
+    ),
+    "plain-wants-every-vote": _bug("is elected only with the votes of all voters", broken.WantsEveryVote, _OWED),
+    "harmless-longer-jitter": _bug("draws its election timers from a wider range", broken.LongerJitter),
+    "harmless-half-fetch-wait": _bug("fetches twice as often", broken.HalfFetchWait),
+    "harmless-quick-retry": _bug("repeats failed requests sooner", broken.QuickRetry),
+    "harmless-eager-high-watermark": _bug("tells followers of a commit at once", broken.EagerHighWatermark),
+    "harmless-no-linger": _bug("appends every write by itself", broken.NoLinger),
+}

@@ -1,0 +1,137 @@
+"""kraft: Kafka's metadata quorum, as real processes. Profiles ``kraft``, ``kraft-3.7`` and ``kraft-3.6``.
+
+No safety violation is known with the file intact and static voters, so all of safety is promised. Not promised: a
+leader's stability (there is no pre-vote: KR-B3), elections over half-open links (KR-B4), linearizable reads with
+``reads=local`` (KR-B1), and in ``kraft-3.6`` that a cut-off leader ever resigns (KR-B1, KAFKA-15489). A lost or torn
+``quorum-state`` counts as absent (KR-B2): no fault that damages disks is tolerated.
+
+Observers: the knob ``observers`` names members that fetch only (``observers=n4,n5``); `voters` says who votes.
+
+Source of the promise: specification of KRaft after Kafka 3.3.1, its invariants and bounds (10 s times the factor).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from clusters.protocols.kraft.knobs import PROFILES, KraftKnobs, in_our_spelling
+from clusters.protocols.kraft.rules import LEADER
+from clusters.protocols.kraft.target import check_observers
+from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from harness.core.clock import MS, SECOND, Ns
+from harness.core.promise import NotPromised, Promise
+from harness.core.protocols import NodeSpec, Reading, RunDefaults
+
+ALLOWANCE_NS = 200 * MS
+DELAY_NS = 20 * MS
+NOISE_NS = 50 * MS
+CONNECT_LIMIT_MS = 100
+"""After this a connect is given up; the request time-out of 2 s is the core's own affair."""
+
+_SOURCE = "specification of KRaft after Kafka 3.3.1: invariants, failover bound of 10 s; KAFKA-15489"
+
+
+class KraftSystem(TargetSystem):
+    """See ``harness.core.protocols.System``; also ``Electorate``."""
+
+    name = "kraft"
+
+    def profiles(self) -> Mapping[str, str]:
+        """The described one first."""
+        return {
+            "kraft": "a leader without fetches of a majority for the fetch time-out resigns",
+            "kraft-3.7": "the same after one and a half fetch time-outs, as of Kafka 3.7",
+            "kraft-3.6": "such a leader never resigns, as Kafka 2.8 to 3.6 really do",
+        }
+
+    def defaults(self) -> RunDefaults:
+        """Timers at a quarter, so that every hold and every gap is longer than the promised bound."""
+        return RunDefaults(
+            faults=("partition", "kill", "restart", "pause", "clock"),
+            workload="log",
+            nemesis_interval_ns=5 * SECOND,
+            time_limit_ns=60 * SECOND,
+            settings={"time_factor": "0.25"},
+        )
+
+    def words(self, settings: Mapping[str, str], typed: KraftKnobs, *, profile: str) -> dict[str, str]:
+        """All knobs in this project's spelling."""
+        del typed
+        return {**PROFILES[profile], **in_our_spelling(settings)}
+
+    def profile_words(self, profile: str) -> Mapping[str, str]:
+        """The target's own table."""
+        return PROFILES[profile]
+
+    def rpc_timeout_ns(self, typed: KraftKnobs) -> Ns:
+        """Scaled as all timers are; never below what a loaded machine needs."""
+        return max(typed.ns(CONNECT_LIMIT_MS), 50 * MS)
+
+    def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
+        """As of all targets; the role of a leader is spelled ``Leader`` here."""
+        reading = super().reading(node, body)
+        return None if reading is None else msgspec.structs.replace(reading, leads=reading.role == LEADER)
+
+    def voters(self, nodes: tuple[str, ...], knobs: Mapping[str, str], *, profile: str) -> tuple[str, ...]:
+        """The nodes that are no observers. Raises ConfigError for an observer that is no node, or nobody left."""
+        typed: KraftKnobs = self.typed(knobs, profile=profile)
+        check_observers(typed, nodes)
+        return typed.voters(nodes)
+
+    def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
+        """See the head of this module."""
+        check_voters(self.name, voters)
+        typed: KraftKnobs = self.typed(knobs, profile=profile)
+        factor = max(1, -(-typed.time_millionths // 1_000_000))
+        bound = _leader_bound(typed)
+        return Promise(
+            system=self.name,
+            profile=profile,
+            source=_SOURCE,
+            election_timeout_ns=typed.ns(2 * typed.election_timeout_ms),
+            heartbeat_ns=typed.ns(typed.fetch_max_wait_ms),
+            leader_bound_ns=bound,
+            later_gap_ns=bound,
+            step_down_ns=_step_down(typed),
+            converge_ns=bound,
+            tiers=("T1", "T2"),
+            exempt=_exempt(typed),
+            tolerates=ANY_NUMBER,
+            leader_bound_to_term=True,
+            linearizable_reads=typed.reads == "log",
+            pre_vote=False,
+            delay_max_ns=DELAY_NS * factor,
+            noise_max_ns=NOISE_NS * factor,
+        )
+
+
+def _leader_bound(knobs: KraftKnobs) -> Ns:
+    """F, then three rounds of at most 2 E and a back-off, the last of them won at once: 10 s with the defaults."""
+    rounds_ms = 3 * (2 * knobs.election_timeout_ms + knobs.election_backoff_max_ms)
+    return knobs.ns(knobs.fetch_timeout_ms + rounds_ms - knobs.election_timeout_ms) + ALLOWANCE_NS
+
+
+def _step_down(knobs: KraftKnobs) -> Ns | None:
+    """The check's window since the last fetch that was under way when the cut came, and the allowance."""
+    window = knobs.check_quorum_ns
+    return None if window is None else window + DELAY_NS + ALLOWANCE_NS
+
+
+def _exempt(knobs: KraftKnobs) -> dict[str, NotPromised]:
+    out = {
+        "leader-stability": NotPromised(
+            "there is no pre-vote: the raised epoch of a healed or restarted voter deposes a working leader, even if "
+            "its log is behind (KR-B3)"
+        )
+    }
+    if knobs.check_quorum == "off":
+        out["step-down-without-quorum"] = NotPromised(
+            "without the check of its quorum a cut-off leader stays in its old epoch without limit (KR-B1); Kafka 2.8 "
+            "to 3.6 do so (KAFKA-15489)"
+        )
+    return out
+
+
+SYSTEM = KraftSystem()
