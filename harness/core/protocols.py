@@ -177,6 +177,17 @@ class System(Protocol):
         """Whether this system's processes can suffer that fault kind (a static Go binary cannot be libfaked)."""
 
 
+@runtime_checkable
+class Electorate(Protocol):
+    """A system in which not every node votes, from the start. Without it, all nodes do."""
+
+    def voters(self, nodes: tuple[str, ...], knobs: Mapping[str, str], *, profile: str) -> tuple[str, ...]:
+        """Those of ``nodes`` that vote, in their order. Raises ConfigError where the knobs do not fit the nodes.
+
+        They are ``Plan.voters``, and their number is what ``promise`` is asked with.
+        """
+
+
 class RunDefaults(msgspec.Struct, frozen=True, kw_only=True):
     """A system's default run. ``settings``: knobs that differ from the specification in the default RUN."""
 
@@ -335,6 +346,14 @@ class Converging(Protocol):
 
         Evidence for each host in ``wants``. Bounded; a host that is lost has no entry or an unconfirmed one.
         """
+
+
+@runtime_checkable
+class Capable(Protocol):
+    """A backend that says what can be done to its hosts."""
+
+    def capabilities(self) -> frozenset[str]:
+        """Everything that ``Fault.needs`` may name here."""
 
 
 # --- nemesis ----------------------------------------------------------------------------------------------------
