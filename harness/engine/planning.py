@@ -17,15 +17,30 @@ from harness.core.clock import MS, SECOND, Ns
 from harness.core.errors import ConfigError, MissingCapability
 from harness.core.plan import Plan, WorkloadPlan
 from harness.core.promise import Promise
-from harness.core.protocols import Backend, Condition, Fault, No, RunDefaults, Strategy, System, Workload
+from harness.core.protocols import (
+    Backend,
+    Capable,
+    Condition,
+    Fault,
+    Informed,
+    No,
+    RunDefaults,
+    Strategy,
+    System,
+    Workload,
+)
 from harness.core.rng import Rng
 from harness.core.schedule import Schedule
+from harness.core.world import VirtualBackend
 from harness.engine.model import RunOptions
 
 OBSERVE_INTERVAL_NS = 80 * MS
+OBSERVE_INTERVAL_VIRTUAL_NS = 100 * MS
 WARMUP_NS = 5 * SECOND
 OP_TIMEOUT_NS = 5 * SECOND
 MAX_NODES = 31
+USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime"})
+"""What faults may need on the hosts of a backend that does not say what they can do."""
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,11 +69,14 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     nodes = node_names(options.nodes)
     defaults = system.defaults()
     profile = _profile(system, options.profile)
-    knobs = system.knobs({**defaults.settings, **options.settings}, profile=profile, variant=options.variant)
+    asked, backend_settings = _settings(options.settings, system, backend)
+    knobs = system.knobs({**defaults.settings, **asked}, profile=profile, variant=options.variant)
     promise = system.promise(knobs, profile=profile, voters=len(nodes))
     limit_ns = options.time_limit_ns if options.time_limit_ns is not None else defaults.time_limit_ns
-    faults = _faults(system, options.faults if options.faults is not None else defaults.faults)
-    schedule = _schedule(options, defaults, faults=faults, promise=promise, limit_ns=limit_ns, seed=seed)
+    wanted = options.faults if options.faults is not None else defaults.faults
+    faults = {kind: _fault(system, backend, kind) for kind in wanted}
+    schedule = _schedule(options, defaults, system=system, faults=faults, promise=promise, limit_ns=limit_ns, seed=seed)
+    kinds = {kind: _fault(system, backend, kind) for kind in sorted({*schedule.kinds, *faults})}
     workload, workload_plan = _workload(options, defaults, system=system, promise=promise)
     stop_early = options.stop_at_first_failure
     plan = Plan(
@@ -75,18 +93,18 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         schedule=schedule,
         promise=promise,
         observable=system.observable(),
-        observe_interval_ns=OBSERVE_INTERVAL_NS,
+        observe_interval_ns=OBSERVE_INTERVAL_VIRTUAL_NS if isinstance(backend, VirtualBackend) else OBSERVE_INTERVAL_NS,
         final_read_ns=max(2 * promise.leader_bound_ns, 5 * SECOND),
         stop_at_first_failure=defaults.stop_at_first_failure if stop_early is None else stop_early,
         stop_at=defaults.stop_at,
+        backend_settings=backend_settings,
     )
-    kinds = {*schedule.kinds, *faults}
     return Draft(
         plan=plan,
         system=system,
         backend=backend,
         workload=workload,
-        faults={kind: registry.load(registry.FAULTS, kind) for kind in sorted(kinds)},
+        faults=kinds,
         conditions={name: registry.load(registry.TRIGGERS, name) for name in {t.event for t in schedule.triggers}},
     )
 
@@ -100,24 +118,46 @@ def _profile(system: System, wanted: str | None) -> str:
     return wanted
 
 
-def _faults(system: System, kinds: tuple[str, ...]) -> dict[str, Fault]:
-    faults: dict[str, Fault] = {}
-    for kind in kinds:
-        fault: Fault = registry.load(registry.FAULTS, kind)
-        support = system.fault_support(kind)
-        if isinstance(support, No):
-            raise MissingCapability(
-                f"{system.name} cannot suffer the fault {kind!r}: {support.why}",
-                next_step=support.what_to_do or "leave it out of --faults",
-            )
-        faults[kind] = fault
-    return faults
+def _settings(words: Mapping[str, str], system: System, backend: Backend) -> tuple[dict[str, str], Mapping[str, str]]:
+    """What is said to the system, and what to a backend in virtual time (``sim.latency_us``)."""
+    prefix = f"{backend.name}."
+    own = {name.removeprefix(prefix): word for name, word in words.items() if name.startswith(prefix)}
+    rest = {name: word for name, word in words.items() if not name.startswith(prefix)}
+    if not isinstance(backend, VirtualBackend):
+        if own:
+            raise ConfigError(f"the backend {backend.name!r} has no settings", next_step=f"leave out {prefix}…")
+        return rest, {}
+    able = backend.simulates(system)
+    if isinstance(able, No):
+        raise MissingCapability(f"{system.name} cannot be simulated: {able.why}", next_step=able.what_to_do)
+    return rest, backend.settings(own)
+
+
+def _fault(system: System, backend: Backend, kind: str) -> Fault:
+    """The fault of this kind. MissingCapability if this system or these hosts cannot suffer it."""
+    fault: Fault = registry.load(registry.FAULTS, kind)
+    support = system.fault_support(kind)
+    if isinstance(support, No):
+        raise MissingCapability(
+            f"{system.name} cannot suffer the fault {kind!r}: {support.why}",
+            next_step=support.what_to_do or "leave it out of --faults",
+        )
+    able = backend.capabilities() if isinstance(backend, Capable) else USUAL_CAPABILITIES
+    missing = fault.needs() - able
+    if missing:
+        raise MissingCapability(
+            f"the fault {kind!r} cannot happen on {backend.name!r}: its hosts lack {', '.join(sorted(missing))}",
+            cause="some faults need hosts that are simulated",
+            next_step=f"use --on sim, or leave {kind} out",
+        )
+    return fault
 
 
 def _schedule(
     options: RunOptions,
     defaults: RunDefaults,
     *,
+    system: System,
     faults: Mapping[str, Fault],
     promise: Promise,
     limit_ns: Ns,
@@ -131,6 +171,9 @@ def _schedule(
     if not faults:
         return Schedule(seed=seed, strategy="none", steps=())
     strategy: Strategy = registry.load(registry.STRATEGIES, options.strategy)
+    if isinstance(strategy, Informed):
+        workload: Workload = registry.load(registry.WORKLOADS, options.workload or defaults.workload)
+        strategy = strategy.informed(observable=frozenset(system.observable()), writes=bool(workload.needs()))
     schedule = strategy.draw(
         Rng(seed).stream("nemesis"),
         faults=faults,

@@ -1,0 +1,18 @@
+"""The strategy ``mixed``: every other step, by chance, as ``triggered`` draws it, the rest as ``random`` does.
+
+Promises: as the two. Leaves out everything else.
+"""
+
+from __future__ import annotations
+
+from nemesis.strategies.triggered import TriggeredStrategy
+
+
+class MixedStrategy(TriggeredStrategy, frozen=True, kw_only=True):
+    """See ``harness.core.protocols.Strategy``."""
+
+    name: str = "mixed"
+    share_percent: int = 50
+
+
+STRATEGY = MixedStrategy()

@@ -1,0 +1,133 @@
+"""What the triggered strategies draw: on which events whom to hit, and how. General rows, none written for one bug.
+
+    after a vote is granted                        restart, cut power of, kill or pause the voter
+    after becoming leader, before the first append kill, isolate, pause … the leader
+    after a campaign is sent                       kill or restart the candidate
+    after a write is acknowledged                  kill, isolate, restart … who acknowledged it
+    on heal                                        break somewhere else
+    on step-down                                   restart who stepped down
+    on a configuration change                      kill, isolate, restart who appended it
+    while pre-voting                               cut or slow the links between the one who asks and one voter
+
+Each is what at least three known bugs of consensus systems needed. Promises: pure; a row is offered only where its
+event can be seen and its fault kinds are asked for. Leaves out what comes before (``triggered``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from harness.core.clock import MS, Ns
+from harness.core.promise import Promise
+from harness.core.rng import Rng
+from harness.core.schedule import OnEvent, PlannedFault
+
+AT_ONCE = frozenset({"restart"})
+"""Kinds that end as soon as they are in force."""
+
+BRIEF = frozenset({"kill", "power", "stop"})
+"""Kinds that may end as soon as they are in force: the process is started again."""
+
+ISOLATE = "isolate"
+"""A partition that leaves its victim alone."""
+
+ONE_LINK = "one-link"
+"""A partition of one link only, both ways."""
+
+DELAYS_NS = (5 * MS, 20 * MS, 100 * MS)
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """On ``event``, hit ``victims`` by one of ``deeds``: fault kinds, or this module's words for partitions.
+
+    ``unseats``: the event comes only if the leader was hit before. ``weight``: how often it is drawn.
+    """
+
+    event: str
+    victims: str
+    deeds: tuple[str, ...]
+    unseats: bool = True
+    weight: int = 2
+
+
+ROWS: tuple[Row, ...] = (
+    Row(event="vote-granted", victims="voter", deeds=("restart", "power", "kill", "pause"), weight=4),
+    Row(event="elected", victims="actor", deeds=("kill", "power", ISOLATE, "pause", "restart"), weight=3),
+    Row(event="campaign-sent", victims="actor", deeds=("kill", "restart", "power"), weight=2),
+    Row(event="write-acked", victims="actor", deeds=("kill", "power", ISOLATE, "restart", "pause"), unseats=False),
+    Row(event="healed", victims="peer", deeds=("kill", "power", ISOLATE, "restart", "pause", "stop"), unseats=False),
+    Row(event="stepped-down", victims="actor", deeds=("restart", "power", "kill"), weight=1),
+    Row(event="configuration-appended", victims="actor", deeds=("kill", "power", ISOLATE, "restart"), unseats=False),
+    Row(event="pre-voting", victims="peer", deeds=(ONE_LINK, "link", "pause"), weight=1),
+)
+
+
+def kind_of(deed: str) -> str:
+    """The fault kind that does it."""
+    return "partition" if deed in {ISOLATE, ONE_LINK} else deed
+
+
+def offered(
+    *, kinds: Collection[str], promise: Promise, observable: Collection[str] | None, writes: bool
+) -> tuple[Row, ...]:
+    """The rows whose events can come and be seen, each with the deeds whose kinds are asked for.
+
+    ``observable`` None: everything is.
+    """
+    traced = observable is None or "traced" in observable
+    seen = {
+        "write-acked": writes,
+        "pre-voting": traced and promise.pre_vote,
+        "configuration-appended": traced and "membership" in kinds,
+        "elected": True,
+        "healed": True,
+    }
+    out = []
+    for row in ROWS:
+        deeds = tuple(deed for deed in row.deeds if kind_of(deed) in kinds)
+        if deeds and seen.get(row.event, traced):
+            out.append(msgspec.structs.replace(row, deeds=deeds))
+    return tuple(out)
+
+
+def draw_row(rng: Rng, rows: Collection[Row]) -> Row:
+    """One of them, by weight."""
+    return rng.choice([row for row in rows for _ in range(row.weight)])
+
+
+def hit(
+    row: Row, rng: Rng, *, name: str, after: str, within_ns: Ns, hold_ns: Ns, promise: Promise, room: bool
+) -> PlannedFault:
+    """A fault of this row. ``room``: one more node may be taken out for a while; else what can end at once does.
+
+    It waits until the fault called ``after`` is in force, and on heal for that one's.
+    """
+    brief = [deed for deed in row.deeds if deed in AT_ONCE | BRIEF or deed in {ONE_LINK, "link"}]
+    deed = rng.choice(row.deeds if room or not brief else brief)
+    ends_at_once = deed in AT_ONCE or (deed in BRIEF and (not room or (deed == "power" and rng.chance(2, 3))))
+    once = row.event in {"elected", "stepped-down", "healed", "configuration-appended"}
+    params: dict[str, Any] = {}
+    if deed == ISOLATE:
+        params = {"shape": "isolate"}
+    elif deed == ONE_LINK:
+        params = {"links": [["actor", "peer"], ["peer", "actor"]]}
+    elif deed == "link":
+        params = {"delay_ns": rng.choice(DELAYS_NS)}
+    return PlannedFault(
+        name=name,
+        kind=kind_of(deed),
+        victims=row.victims,
+        delay_ns=0 if rng.chance(3, 4) else rng.between(0, promise.election_timeout_ns),
+        hold_ns=0 if ends_at_once else hold_ns,
+        params=params,
+        when=OnEvent(
+            event=row.event,
+            within_ns=within_ns,
+            count=1 if once or rng.chance(2, 3) else rng.between(2, 3),
+            where={"fault": after} if row.event == "healed" else {},
+            after=after,
+        ),
+    )

@@ -1,0 +1,211 @@
+"""The strategy ``triggered``: faults on what the nodes do, in steps that meet every coverage obligation they can.
+
+A step is what ``random`` would do in it (a demand, mostly something that unseats the leader), sometimes within a
+partial partition that lets knowledge of terms diverge, and on top one or two faults that wait for an event (``rows``).
+Where no node is left to spare, the first fault ends as the event comes, or the second ends at once.
+
+Promises: the same seed and arguments give the same schedule; obligations as with ``random``; what is in force together
+by kills and pauses takes no more than a minority out of action as long as events come in time. Leaves out resolving
+selectors and carrying anything out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from harness.core.clock import SECOND, Ns
+from harness.core.promise import Promise
+from harness.core.protocols import Fault
+from harness.core.quorum import minority
+from harness.core.rng import Rng
+from harness.core.schedule import OnEvent, PlannedFault, Schedule, Step
+from nemesis import selectors
+from nemesis.obligations import Demand
+from nemesis.strategies.pacing import STEPS_MAX, Pace, pace_of
+from nemesis.strategies.random import extra, free, owed_groups
+from nemesis.strategies.rows import Row, draw_row, hit, offered
+
+BASE = "base"
+"""The name of the fault after which triggers are armed."""
+
+HEAL_NS = 1 * SECOND
+"""How long bringing a fault about and healing it may take, besides its hold."""
+
+_UNSEATING = ("partition", "kill", "stop", "pause", "restart")
+_HARD = ("partition", "kill", "stop", "pause", "power")
+_PARTIAL = ("one-link", "one-way-in", "one-way-out", "bridge", "majorities-ring", "chain", "hub")
+
+
+class TriggeredStrategy(msgspec.Struct, frozen=True, kw_only=True):
+    """See ``harness.core.protocols.Strategy``. ``share_percent``: how many of the steps have triggers.
+
+    ``observable``, ``writes``: see ``harness.core.protocols.Informed``; None: everything.
+    """
+
+    name: str = "triggered"
+    share_percent: int = 100
+    observable: frozenset[str] | None = None
+    writes: bool = True
+
+    def informed(self, *, observable: frozenset[str], writes: bool) -> TriggeredStrategy:
+        """The same, for a system of which so much is seen."""
+        return msgspec.structs.replace(self, observable=observable, writes=writes)
+
+    def draw(
+        self, rng: Rng, *, faults: Mapping[str, Fault], nodes: int, time_limit_ns: Ns, interval_ns: Ns, promise: Promise
+    ) -> Schedule:
+        """A schedule of these fault kinds; ConfigError if the time limit is shorter than one fault."""
+        if not faults:
+            return Schedule(seed=rng.seed, strategy=self.name, steps=())
+        pace = pace_of(time_limit_ns=time_limit_ns, interval_ns=interval_ns, promise=promise)
+        owed, groups = owed_groups(rng, faults, slots=pace.slots, nodes=nodes)
+        draft = _Drafter(
+            faults, nodes, promise, pace, offered_to(self, kinds=faults, nodes=nodes, promise=promise), owed
+        )
+        steps: list[Step] = []
+        budget_ns = pace.budget_ns
+        while budget_ns >= pace.least_ns and len(steps) < STEPS_MAX:
+            number = len(steps)
+            stream = rng.stream(f"step-{number}")
+            waiting = max(0, len(groups) - number - 1)
+            slack_ns = budget_ns - (waiting + 1) * pace.least_ns
+            group = groups[number] if number < len(groups) else None
+            triggered = bool(draft.rows) and rng.stream(f"share-{number}").chance(self.share_percent, 100)
+            make = draft.triggered if triggered else draft.plain
+            step, spent_ns = make(stream, group, slack_ns)
+            if spent_ns > budget_ns - waiting * pace.least_ns:  # what is owed comes first
+                step, spent_ns = draft.plain(stream, group, slack_ns)
+            steps.append(step)
+            budget_ns -= spent_ns
+        met = {demand.obligation for group in groups[: len(steps)] for demand in group}
+        return Schedule(
+            seed=rng.seed,
+            strategy=self.name,
+            steps=tuple(steps),
+            obligations=tuple(sorted(name for name in met if name)),
+            health_bound_ns=pace.health_bound_ns,
+        )
+
+
+def offered_to(
+    strategy: TriggeredStrategy, *, kinds: Mapping[str, Fault], nodes: int, promise: Promise
+) -> tuple[Row, ...]:
+    """The rows that make sense in such a cluster; none for a single node, which has nobody to lose to."""
+    if nodes < 2:
+        return ()
+    return offered(kinds=kinds, promise=promise, observable=strategy.observable, writes=strategy.writes)
+
+
+class _Drafter(msgspec.Struct, frozen=True):
+    """What all steps of one schedule share."""
+
+    faults: Mapping[str, Fault]
+    nodes: int
+    promise: Promise
+    pace: Pace
+    rows: tuple[Row, ...]
+    owed: Sequence[Demand]
+
+    def plain(self, rng: Rng, group: Sequence[Demand] | None, slack_ns: Ns) -> tuple[Step, Ns]:
+        """A step without triggers, as ``random`` draws it; and what it takes off the budget."""
+        hold_ns, gap_ns = self.pace.times(rng.stream("times"), slack_ns)
+        if group is None:
+            group = extra(rng, self.owed, nodes=self.nodes)
+        planned = free(rng, group, kinds=self.faults, nodes=self.nodes, hold_ns=hold_ns)
+        return Step(faults=planned, gap_ns=gap_ns), self.pace.cost(hold_ns, gap_ns)
+
+    def triggered(self, rng: Rng, group: Sequence[Demand] | None, slack_ns: Ns) -> tuple[Step, Ns]:
+        """A step with triggers; and what it takes off the budget, if its events come soon."""
+        if group is None:
+            group = self._provocation(rng.stream("base"))
+        unseats = any(_unseats(demand) for demand in group)
+        rows = self._chosen(rng.stream("rows"), unseats=unseats)
+        if not rows:
+            return self.plain(rng, group, slack_ns)
+        backdrop = self._backdrop(rng.stream("backdrop"), group)
+        count = len(group) + len(rows) + len(backdrop)
+        hold_ns, gap_ns = self.pace.times(rng.stream("times"), slack_ns, faults=count)
+        planned = list(free(rng.stream("planned"), group, kinds=self.faults, nodes=self.nodes, hold_ns=hold_ns))
+        at = next((i for i, fault in enumerate(planned) if "leader" in fault.victims), 0)
+        planned[at] = msgspec.structs.replace(planned[at], name=BASE)
+        hits = self._hits(rng.stream("hits"), planned, rows, hold_ns)
+        base = planned[at]
+        if not self._room(planned) and base.hold_ns and len(group) == 1 and rng.stream("until").chance(1, 2):
+            planned[at] = msgspec.structs.replace(base, until=_same_event(hits[0], within_ns=base.hold_ns))
+        for number, fault in enumerate(backdrop):
+            backdrop[number] = msgspec.structs.replace(fault, hold_ns=hold_ns)
+        return Step(faults=(*backdrop, *planned, *hits), gap_ns=gap_ns), self.pace.cost(hold_ns, gap_ns)
+
+    def _provocation(self, rng: Rng) -> list[Demand]:
+        """Mostly something that unseats the leader; else whatever is owed."""
+        unseating = [Demand(kind, "leader") for kind in sorted(self.faults) if kind in _UNSEATING]
+        if unseating and (not self.owed or rng.chance(4, 5)):
+            return [rng.choice(unseating)]
+        return [rng.choice(self.owed)]
+
+    def _chosen(self, rng: Rng, *, unseats: bool) -> list[Row]:
+        """One row, two one time in three. Without a leader's fall only events that come anyway, at first."""
+        now = [row for row in self.rows if unseats or not row.unseats]
+        if not now:
+            return []
+        first = draw_row(rng, now)
+        if not rng.chance(1, 3):
+            return [first]
+        later = self.rows if unseats or first.event == "write-acked" else now
+        return [first, draw_row(rng, later)]
+
+    def _backdrop(self, rng: Rng, group: Sequence[Demand]) -> list[PlannedFault]:
+        """A partial partition around everything else, one time in four, where nothing else cuts links."""
+        if "partition" not in self.faults or self.nodes < 3 or any(demand.kind == "partition" for demand in group):
+            return []
+        if not rng.chance(1, 4):
+            return []
+        shapes = [shape for shape in _PARTIAL if self.nodes >= 4 or shape not in {"majorities-ring", "chain", "hub"}]
+        knobs = {"shape": rng.choice(shapes)}
+        return [self.faults["partition"].draw(rng, nodes=self.nodes, hold_ns=1, knobs=knobs)]
+
+    def _hits(self, rng: Rng, planned: Sequence[PlannedFault], rows: Sequence[Row], hold_ns: Ns) -> list[PlannedFault]:
+        out: list[PlannedFault] = []
+        room = self._room(planned)
+        for number, row in enumerate(rows):
+            follows = number > 0 and row.event != "healed" and rng.chance(1, 2)
+            on_heal = row.event == "healed"
+            out.append(
+                hit(
+                    row,
+                    rng.stream(f"hit-{number}"),
+                    name=f"hit-{number + 1}",
+                    after=out[-1].name if follows else BASE,
+                    within_ns=hold_ns + HEAL_NS if on_heal else hold_ns,
+                    hold_ns=rng.between(hold_ns // 3, hold_ns * 2 // 3),
+                    promise=self.promise,
+                    room=room or on_heal,
+                )
+            )
+            room = room and out[-1].hold_ns == 0
+        return out
+
+    def _room(self, planned: Sequence[PlannedFault]) -> bool:
+        """Whether one more node may be taken out while these are in force."""
+        out = sum(
+            selectors.size(selectors.parse(fault.victims), self.nodes)
+            for fault in planned
+            if fault.kind in _HARD and fault.hold_ns
+        )
+        return out < minority(self.nodes)
+
+
+def _unseats(demand: Demand) -> bool:
+    return demand.who == "leader" and demand.kind in _UNSEATING
+
+
+def _same_event(fault: PlannedFault, *, within_ns: Ns) -> OnEvent | None:
+    """The event that this fault waits for, as an end; None where that would be the end itself."""
+    if not isinstance(fault.when, OnEvent) or fault.when.event == "healed":
+        return None
+    return msgspec.structs.replace(fault.when, after="", within_ns=within_ns)
+
+
+STRATEGY = TriggeredStrategy()
