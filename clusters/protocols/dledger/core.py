@@ -1,0 +1,259 @@
+"""The DLedger core: boots from a disk and hands each event to its handler.
+
+Promises: deterministic; dispatch by type; after ``Halt`` nothing happens any more. Leaves out every rule (`rules`) and
+the handlers (one module a concern).
+
+Source: DLedger 0.2.7, ``DLedgerServer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from clusters.protocols.dledger import append, election, follow, heartbeat, push, storage
+from clusters.protocols.dledger.client import on_request
+from clusters.protocols.dledger.follow import LIFE_BITS
+from clusters.protocols.dledger.knobs import DledgerKnobs
+from clusters.protocols.dledger.messages import (
+    HeartBeatRequest,
+    HeartBeatResponse,
+    PushEntryRequest,
+    PushEntryResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from clusters.protocols.dledger.node import ACKS, CHECK, CHECKPOINT, FLUSH, LOOP, WAIT, Node, shown
+from clusters.protocols.dledger.rules import LEADER, Rules
+from clusters.protocols.dledger.softbarrier import SoftBarrier
+from clusters.protocols.dledger.status import status
+from clusters.protocols.dledger.storage import TermState, Unreadable
+from clusters.protocols.dledger.tally import Campaign
+from harness.core.clock import Clocks
+from harness.core.machine import (
+    Await,
+    CoreEvent,
+    CoreStatus,
+    DiskDone,
+    DiskImage,
+    DiskOp,
+    Effect,
+    Fired,
+    Fsync,
+    Halt,
+    Message,
+    Request,
+    SendFailed,
+    SetTimer,
+)
+from harness.core.rng import Rng
+
+_BODIES: dict[type, Callable[[Node, str, Any], None]] = {
+    VoteRequest: election.on_vote_request,
+    VoteResponse: election.on_vote_response,
+    HeartBeatRequest: heartbeat.on_heartbeat,
+    HeartBeatResponse: heartbeat.on_heartbeat_response,
+    PushEntryRequest: follow.on_push,
+    PushEntryResponse: push.on_response,
+}
+
+
+class DledgerCore:
+    """One node of a static group. ``node`` may be looked at by tests."""
+
+    __slots__ = ("node", "soft")
+
+    def __init__(self, node: str, members: tuple[str, ...], knobs: DledgerKnobs, rules: Rules) -> None:
+        self.node = Node(node, members, knobs, rules)
+        self.node.on_role = _on_role
+        self.soft = SoftBarrier() if knobs.persist_mode == "upstream" else None
+
+    def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+        """Start from what the disk holds, as a candidate that campaigns at once."""
+        n = self.node
+        n.mono, n.wall, n.rng, n.out = now.mono, now.wall, rng, out
+        n.loop_base = now.mono
+        n.opaque = rng.below(1 << 30) << LIFE_BITS
+        try:
+            _load(n, disk)
+        except Unreadable as error:
+            n.halted = True
+            out.append(Halt(f"unreadable: {error}"))
+            return
+        n.note("start", {"term": n.term + 1, "vote": n.voted_for, "log_end": [shown(n.end_term), shown(n.log.end)]})
+        append.apply(n)
+        n.schedule()
+
+    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+        """Handle one event."""
+        n = self.node
+        if n.halted:
+            return
+        n.mono = now.mono
+        n.wall = now.wall
+        n.rng = rng
+        n.out = out
+        kind = type(event)
+        if kind is Message:
+            body = event.body  # type: ignore[union-attr]
+            handler = _BODIES.get(type(body))
+            if handler is None:
+                n.note("violation", {"what": "unknown message", "from": event.src})  # type: ignore[union-attr]
+            else:
+                handler(n, event.src, body)  # type: ignore[union-attr]
+        elif isinstance(event, Fired):
+            _fired(n, event.timer)
+        elif isinstance(event, DiskDone):
+            if self.soft is not None:
+                released = self.soft.done(event.token)
+                _disk_done(n, event)
+                self.soft.hold(out, n.soft_mark)
+                n.soft_mark = None
+                out[:0] = released
+                return
+            _disk_done(n, event)
+        elif isinstance(event, Request):
+            on_request(n, event.id, event.body)
+        elif isinstance(event, SendFailed):
+            _failed(n, event)
+        if self.soft is not None:
+            self.soft.hold(out, n.soft_mark)
+            n.soft_mark = None
+
+    def status(self, now: Clocks) -> CoreStatus:
+        """The observer record."""
+        return status(self.node, now)
+
+
+# --- start --------------------------------------------------------------------------------------------------------
+
+
+def _load(n: Node, disk: DiskImage) -> None:
+    """Read term, log and checkpoint; `Unreadable` if this node must not go on from them."""
+    content = storage.file_of(disk, storage.LOG)
+    if content is not None:
+        n.log.load(storage.read_log(content))
+    n.end_term = n.log.last_term
+    if n.knobs.persist_mode != "none":
+        raw = disk.get(storage.TERM)
+        state = n.rules.load_state(raw, node=n.me)
+        n.term, n.voted_for = state.term, state.voted_for
+        n.term_file = raw if isinstance(raw, bytes) else None
+    checkpoint = storage.read_checkpoint(disk)
+    n.committed = n.checkpointed = min(checkpoint.committed, n.log.end)
+    cut = n.log.waits()
+    _make_durable(n, disk)
+    n.note("recovered", {"end": n.log.end + 1, "cut": cut, "checkpoint": checkpoint.committed + 1})
+
+
+def _make_durable(n: Node, disk: DiskImage) -> None:
+    """Nothing is said before what was read is certainly durable: the last life may have died before its sync."""
+    n.durable = TermState(n.term, n.voted_for)
+    ops: list[DiskOp] = list(n.log.take()) if n.log.waits() else []
+    if n.log.sync and storage.LOG in disk and not ops:
+        ops.append(Fsync(storage.LOG))
+    if n.knobs.persist_mode == "atomic" and storage.TERM in disk and n.rules.term_file_ops()[0]:
+        ops.append(Fsync(storage.TERM))
+    if ops:
+        n.votes_in_flight += 1
+        n.out.append(Await(n.start_batch(tuple(ops), n.durable)))
+
+
+# --- timers -------------------------------------------------------------------------------------------------------
+
+
+def _fired(n: Node, timer: str) -> None:
+    if timer == LOOP:
+        _pass(n)
+    elif timer == WAIT:
+        waits = n.waits
+        if waits is not None and n.mono >= waits.deadline:
+            if type(waits) is Campaign:
+                election.on_wait_over(n, waits)
+            else:
+                heartbeat.on_wait_over(n, waits)  # type: ignore[arg-type]
+    elif timer == ACKS:
+        append.on_acks_timer(n)
+    elif timer == CHECK:
+        follow.on_check(n)
+    elif timer == FLUSH:
+        n.start_batch((Fsync(storage.LOG),), "flush")
+    elif timer == CHECKPOINT:
+        n.checkpoint_armed = False
+        if n.committed != n.checkpointed:
+            n.checkpointed = n.committed
+            n.start_batch(storage.checkpoint_ops(n.log.end, n.committed), "checkpoint")
+    elif timer.startswith("push/"):
+        push.on_timer(n, timer[5:])
+
+
+def _pass(n: Node) -> None:
+    """One pass of the maintenance loop: exactly one handler, chosen by role."""
+    n.armed = None
+    if n.waits is not None:
+        return
+    n.loop_base = n.mono
+    role = n.role
+    if n.rules.still_candidate(role):
+        election.candidate_pass(n)
+    elif role == LEADER:
+        if n.rules.leads(role):
+            heartbeat.leader_pass(n)
+    else:
+        heartbeat.follower_pass(n)
+    n.schedule()
+
+
+def _on_role(n: Node, before: str, why: str) -> None:
+    """The role or the leader changed."""
+    del why
+    if before == LEADER and n.role != LEADER:
+        append.stop_leading(n)
+    elif n.role == LEADER and before != LEADER:
+        append.start_leading(n)
+    n.buffer.clear()
+
+
+# --- disk and transport -------------------------------------------------------------------------------------------
+
+
+def _disk_done(n: Node, done: DiskDone) -> None:
+    """A batch was carried out, or failed: then the node stops, for it would forget what it is about to say."""
+    what = n.disk_pending.pop(done.token, None)
+    if what is None:
+        return
+    is_term = isinstance(what, TermState)
+    if is_term:
+        n.votes_in_flight -= 1
+    if done.error is not None:
+        n.note("persist_failed", {"file": "term" if is_term else str(what), "error": done.error})
+        if what != "checkpoint" and n.rules.on_persist_error("term" if is_term else "log") == "halt":
+            n.halted = True
+            n.out.append(Halt(f"{'term file' if is_term else 'log'}: {done.error}"))
+            return
+    if isinstance(what, TermState):
+        n.durable = what
+        if n.log.target is not None and not any(item == "log" for item in n.disk_pending.values()):
+            n.log.done()  # the cut of a start travels with the term
+        return
+    if what != "log":
+        return
+    n.log.done()
+    n.write_log()
+    if n.knobs.fsync == "async":
+        n.out.append(SetTimer(FLUSH, n.mono + n.knobs.flush_interval))
+    follow.on_stored(n)
+    append.mark_own(n)
+    lead = append.leads(n)
+    if lead is not None:
+        push.feed(n, lead)
+
+
+def _failed(n: Node, event: SendFailed) -> None:
+    body = event.body
+    if type(body) is VoteRequest:
+        election.on_vote_failed(n, event.to, body.opaque)
+    elif type(body) is HeartBeatRequest:
+        heartbeat.on_heartbeat_failed(n, event.to, body.opaque)
+    elif type(body) is PushEntryRequest:
+        push.on_failed(n, event.to, body)

@@ -1,0 +1,191 @@
+"""The bytes on disk: the file ``currterm``, the log, and the checkpoint.
+
+Promises: a term file carries a checksum; how it is replaced is the caller's choice (atomic, as upstream, not at all). A
+log is read as DLedger recovers it: entries with consecutive indexes and terms that do not fall are kept, and everything
+from the first bad one on is cut, silently, be it a torn tail or damage. The checkpoint is a hint, worth nothing if it
+cannot be read. Leaves out segments and deletion of old entries: the log begins at 0.
+
+Source: DLedger 0.2.7, ``MemberState.persistTerm`` and ``loadTerm``, ``IOUtils.string2File``,
+``DLedgerMmapFileStore.recover``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+
+import msgspec
+
+from clusters.protocols.dledger.messages import Command, Entry
+from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Write
+
+TERM = "currterm"
+TERM_TEMPORARY = "currterm.tmp"
+TERM_BACKUP = "currterm.bak"
+LOG = "log"
+CHECKPOINT = "checkpoint"
+
+_HEADER = struct.Struct("<II")  # length of the body, its checksum
+_PLACE = struct.Struct("<QQ")  # index, term
+RECORD_BYTES_MAX = 64 << 20
+
+
+class Unreadable(Exception):  # noqa: N818 - reads as the state that it reports
+    """A file holds something that this node did not write, or cannot be read."""
+
+
+class TermState(msgspec.Struct, frozen=True, gc=False):
+    """What a node must never forget. The first election of a virgin cluster runs in term 0."""
+
+    term: int = 0
+    voted_for: str | None = None
+
+
+# --- currterm -----------------------------------------------------------------------------------------------------
+
+
+def term_bytes(state: TermState) -> bytes:
+    """The content of the term file."""
+    body = f"currTerm={state.term}\nvoteLeader={state.voted_for or ''}\n".encode()
+    return body + b"crc=%08x\n" % zlib.crc32(body)
+
+
+def read_term(content: bytes) -> TermState:
+    """The state in it; `Unreadable` when it is not exactly what `term_bytes` writes."""
+    try:
+        body, _, crc = content.rpartition(b"crc=")
+        if len(crc) != 9 or int(crc, 16) != zlib.crc32(body):
+            raise Unreadable("currterm: checksum does not match")
+        first, second, rest = body.decode().split("\n")
+        name, _, term = first.partition("=")
+        other, _, leader = second.partition("=")
+        if name != "currTerm" or other != "voteLeader" or rest:
+            raise Unreadable("currterm: not a term and a vote")
+        return TermState(int(term), leader or None)
+    except ValueError as error:
+        raise Unreadable(f"currterm: {error}") from error
+
+
+def term_ops(
+    state: TermState, *, old: bytes | None = None, sync: bool = True, delete_first: bool = False, backup: bool = False
+) -> tuple[DiskOp, ...]:
+    """The batch that replaces the term file: atomic and durable by default.
+
+    ``backup`` with ``delete_first`` and without ``sync`` is how DLedger 0.2.7 does it; ``old`` goes into the backup,
+    which nobody ever reads.
+    """
+    ops: list[DiskOp] = [Write(TERM_TEMPORARY, term_bytes(state), offset=0, truncate=True)]
+    if sync:
+        ops.append(Fsync(TERM_TEMPORARY))
+    if backup and old is not None:
+        ops.append(Write(TERM_BACKUP, old, offset=0, truncate=True))
+    if delete_first:
+        ops.append(Unlink(TERM))
+    ops.append(Rename(TERM_TEMPORARY, TERM))
+    if sync:
+        ops.append(Fsync(TERM))
+    return tuple(ops)
+
+
+# --- log ----------------------------------------------------------------------------------------------------------
+
+_encode_command = msgspec.json.Encoder().encode
+_command_decoder = msgspec.json.Decoder(Command)
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """A log file as read. ``cut``: bytes behind the last good record, which must go."""
+
+    entries: list[Entry]
+    digests: list[str]
+    ends: list[int]
+    cut: int
+
+
+def digest(command: bytes) -> str:
+    """The payload hash that names an entry's content in traces and witnesses."""
+    return hashlib.blake2b(command, digest_size=8).hexdigest()
+
+
+def record(entry: Entry) -> tuple[bytes, str]:
+    """The record of an entry, and the digest of its command."""
+    command = _encode_command(entry.command)
+    body = _PLACE.pack(entry.index, entry.term) + command
+    return _HEADER.pack(len(body), zlib.crc32(body)) + body, digest(command)
+
+
+def split_records(
+    content: bytes, *, first_index: int = 0, least_term: int = 0, base: int = 0
+) -> list[tuple[int, int, bytes, int]]:
+    """The good records as (index, term, command bytes, end offset), up to the first bad one."""
+    out: list[tuple[int, int, bytes, int]] = []
+    at, size = 0, len(content)
+    while size - at >= _HEADER.size:
+        length, checksum = _HEADER.unpack_from(content, at)
+        start = at + _HEADER.size
+        end = start + length
+        if not _PLACE.size < length <= RECORD_BYTES_MAX or end > size:
+            break
+        body = content[start:end]
+        if zlib.crc32(body) != checksum:
+            break
+        index, term = _PLACE.unpack_from(body, 0)
+        if index != first_index + len(out) or term < least_term:
+            break
+        least_term = term
+        out.append((index, term, body[_PLACE.size :], base + end))
+        at = end
+    return out
+
+
+def read_log(content: bytes) -> Recovered:
+    """The log in the file's content."""
+    entries: list[Entry] = []
+    digests: list[str] = []
+    ends: list[int] = []
+    for index, term, command, end in split_records(content):
+        try:
+            entries.append(Entry(index, term, _command_decoder.decode(command)))
+        except msgspec.DecodeError:
+            break
+        digests.append(digest(command))
+        ends.append(end)
+    return Recovered(entries, digests, ends, len(content) - (ends[-1] if ends else 0))
+
+
+# --- checkpoint ---------------------------------------------------------------------------------------------------
+
+
+class Checkpoint(msgspec.Struct, frozen=True, gc=False):
+    """Log end and committed index, as of some moment."""
+
+    end: int = -1
+    committed: int = -1
+
+
+_checkpoint_decoder = msgspec.json.Decoder(Checkpoint)
+
+
+def checkpoint_ops(end: int, committed: int) -> tuple[DiskOp, ...]:
+    """The checkpoint, rewritten in place and not synced, as upstream does it."""
+    return (Write(CHECKPOINT, msgspec.json.encode(Checkpoint(end, committed)), offset=0, truncate=True),)
+
+
+def read_checkpoint(disk: DiskImage) -> Checkpoint:
+    """What the checkpoint says; nothing if it is missing or damaged."""
+    content = disk.get(CHECKPOINT)
+    if content is None or isinstance(content, str):
+        return Checkpoint()
+    try:
+        return _checkpoint_decoder.decode(content)
+    except msgspec.DecodeError:
+        return Checkpoint()
+
+
+def file_of(disk: DiskImage, path: str) -> bytes | None:
+    """The content of ``path``, None if absent; `Unreadable` when the disk says so."""
+    content = disk.get(path)
+    if isinstance(content, str):
+        raise Unreadable(f"{path}: cannot be read")
+    return content

@@ -1,0 +1,67 @@
+"""Counters of one campaign and of one heartbeat round: what the loop thread waits for.
+
+Promises: plain records; a peer counts once. Leaves out what follows from them (`rules`, `election`, `heartbeat`).
+
+Source: DLedger 0.2.7, ``DLedgerLeaderElector.maintainAsCandidate`` and ``sendHeartbeats``.
+"""
+
+from __future__ import annotations
+
+from harness.core.clock import Ns
+
+WAIT_TO_REVOTE = "WAIT_TO_REVOTE"
+WAIT_TO_VOTE_NEXT = "WAIT_TO_VOTE_NEXT"
+REVOTE_IMMEDIATELY = "REVOTE_IMMEDIATELY"
+PASSED = "PASSED"
+
+
+class Campaign:
+    """One round of vote requests in ``term``, of ``members`` nodes."""
+
+    __slots__ = (
+        "accepted",
+        "answered",
+        "bigger",
+        "deadline",
+        "has_leader",
+        "max_term",
+        "members",
+        "not_ready",
+        "opaque",
+        "term",
+        "valid",
+        "voters",
+    )
+
+    def __init__(self, term: int, members: int, *, opaque: int = 0, deadline: Ns = 0) -> None:
+        self.term = term
+        self.members = members
+        self.opaque = opaque
+        self.deadline = deadline
+        self.answered: set[str] = set()
+        """Who answered or certainly failed to."""
+        self.voters: list[str] = []
+        self.valid = 0
+        self.accepted = 0
+        self.bigger = 0
+        """Voters whose log is longer."""
+        self.not_ready = 0
+        self.has_leader = False
+        self.max_term = term
+
+
+class Round:
+    """One round of heartbeats in ``term``. The leader itself is its first success."""
+
+    __slots__ = ("answered", "deadline", "inconsistent", "max_term", "members", "not_ready", "opaque", "succ", "term")
+
+    def __init__(self, term: int, members: int, *, opaque: int = 0, deadline: Ns = 0) -> None:
+        self.term = term
+        self.members = members
+        self.opaque = opaque
+        self.deadline = deadline
+        self.answered: set[str] = set()
+        self.succ = 1
+        self.not_ready = 0
+        self.max_term = -1
+        self.inconsistent = False

@@ -1,0 +1,132 @@
+"""dledger: the leader election and log of RocketMQ DLedger, as real processes.
+
+H is the heartbeat period. The safety properties stay promised whatever a knob breaks: that is how ``persist_mode``,
+``ledger_end_term``, ``commit_own_term_only``, ``push_checks_leader`` and ``fsync`` fail. The known weaknesses of the
+election among the other properties are not promised: a lagging node with a higher term never comes back (DL-B1), one
+with an equal log deposes a healthy leader (DL-B2), an immediate vote after a raised term finds no leader (DL-B7). With
+the wall clock, clock steps are not tolerated (DL-B5): what they touch is excused. Reads are local to the leader.
+
+Source of the promise: the rules of DLedger 0.2.7, and simulation of this target: a dead leader is replaced within 6.9 s
+(connections refused) or 11.2 s (black-holed), behind a half-open link within 12.6 s; a leader that is cut off steps
+down 4 to 6 s later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from clusters.protocols.dledger.knobs import DledgerKnobs, given, profile_words
+from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from harness.core.clock import MS, SECOND, Ns
+from harness.core.promise import NotPromised, Promise
+from harness.core.protocols import RunDefaults
+
+ALLOWANCE_NS = 200 * MS
+"""Round trips and fsyncs of containers on a shared machine."""
+
+ELECTIONS = 10
+"""B in heartbeat periods: detection (3), two campaigns in vain against silent peers (1.5 each), a good one, twice."""
+
+DELAY_NS = 20 * MS
+CALL_LIMIT_NS = 500 * MS
+NOISE_NS = 50 * MS
+
+_SOURCE = "DLedger 0.2.7 (leader elector, entry pusher); bounds from simulation of the election rules"
+
+
+class DledgerSystem(TargetSystem):
+    """See ``harness.core.protocols.System``."""
+
+    name = "dledger"
+
+    def profiles(self) -> Mapping[str, str]:
+        """The safer reading first."""
+        return {
+            "dledger": "the election of DLedger 0.2.7 over a durable term file and a safe log",
+            "dledger-mended": "and: larger terms outweigh a majority, monotonic clock, a blank entry at each election",
+            "dledger-upstream": "as release 0.2.7 does it: nothing synced, old terms committed by counting",
+        }
+
+    def defaults(self) -> RunDefaults:
+        """At a tenth of the timers, so that elections fit into a minute; the blank entry lets reads be served."""
+        return RunDefaults(
+            faults=("partition", "kill", "pause"),
+            workload="log",
+            nemesis_interval_ns=5 * SECOND,
+            time_limit_ns=60 * SECOND,
+            settings={"time_factor": "0.1", "noop_on_elect": "true"},
+        )
+
+    def words(self, settings: Mapping[str, str], typed: DledgerKnobs, *, profile: str) -> dict[str, str]:
+        """Switches as true and false, times in ms as given."""
+        own = given(settings)
+        out = {}
+        for name, default in profile_words(profile).items():
+            value = getattr(typed, name, None)
+            out[name] = str(value).lower() if isinstance(value, bool) else own.get(name, default)
+        return out
+
+    def profile_words(self, profile: str) -> Mapping[str, str]:
+        """The target's own table."""
+        return profile_words(profile)
+
+    def rpc_timeout_ns(self, typed: DledgerKnobs) -> Ns:
+        """A quarter of a heartbeat period; between 50 and 500 ms."""
+        return min(CALL_LIMIT_NS, max(50 * MS, typed.heart_beat_interval // 4))
+
+    def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
+        """See the head of this module."""
+        check_voters(self.name, voters)
+        typed: DledgerKnobs = self.typed(knobs, profile=profile)
+        period = typed.heart_beat_interval
+        patience = max(2, typed.max_heart_beat_leak) * period
+        longest_wait = typed.vote_wait + typed.max_vote_interval
+        bound = patience + 2 * (longest_wait + 2 * typed.max_vote_interval) + 2 * period + ALLOWANCE_NS
+        if typed.has_leader_delay == "leak":
+            bound += 2 * patience
+        tolerates = dict(ANY_NUMBER)
+        if typed.clock == "wall":
+            del tolerates["clock"]
+        mended = typed.leader_checks_max_term_first
+        return Promise(
+            system=self.name,
+            profile=profile,
+            source=_SOURCE,
+            election_timeout_ns=patience,
+            heartbeat_ns=period,
+            leader_bound_ns=bound,
+            later_gap_ns=bound,
+            step_down_ns=patience + period + 4 * typed.loop_period + ALLOWANCE_NS,
+            converge_ns=bound + patience + typed.compare_time_out + typed.push_retry if mended else None,
+            tiers=("T1", "T2"),
+            exempt=_exempt(typed),
+            tolerates=tolerates,
+            leader_bound_to_term=True,
+            linearizable_reads=False,
+            pre_vote=False,
+            delay_max_ns=max(MS, DELAY_NS * period // (2 * SECOND)),
+            noise_max_ns=max(20 * MS, NOISE_NS * period // (2 * SECOND)),
+        )
+
+
+def _exempt(knobs: DledgerKnobs) -> dict[str, NotPromised]:
+    out = {
+        "leader-stability": NotPromised(
+            "a node that returns with a raised term and an equal log deposes a healthy leader once (DL-B2); this is"
+            " rare, for an isolated node keeps its term"
+        )
+    }
+    if not knobs.leader_checks_max_term_first:
+        out["convergence-after-heal"] = NotPromised(
+            "a leader with a majority of successes looks at no larger term, and voters compare logs before terms: a"
+            " lagging node with a higher term stays a candidate for ever (DL-B1)"
+        )
+    if knobs.flag_handling == "immediate":
+        out["leader-when-owed"] = NotPromised(
+            "with flag_handling=immediate a peer votes for itself in every term that it raised, before it can be asked"
+            " again: terms climb and nobody wins (DL-B7)"
+        )
+    return out
+
+
+SYSTEM = DledgerSystem()
