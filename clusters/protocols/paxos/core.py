@@ -27,10 +27,20 @@ from clusters.protocols.paxos.messages import (
     kind_of,
     shown,
 )
-from clusters.protocols.paxos.node import ASKING, ATTEMPT, BEAT, CATCH_UP, CONTEND, PATIENCE, Node, proposer_state
+from clusters.protocols.paxos.node import (
+    ASKING,
+    ATTEMPT,
+    BEAT,
+    CATCH_UP,
+    CONTEND,
+    NEVER,
+    PATIENCE,
+    Node,
+    proposer_state,
+)
 from clusters.protocols.paxos.rules import Rules
 from clusters.protocols.paxos.storage import FILE, Counted, Loaded, Stored, Unreadable
-from harness.core.clock import Clocks
+from harness.core.clock import MS, Clocks
 from harness.core.machine import (
     CoreEvent,
     CoreStatus,
@@ -161,7 +171,7 @@ class PaxosCore:
     def status(self, now: Clocks) -> CoreStatus:
         """The observer record: term is the epoch (without election: the highest instance), leader what it decided."""
         n = self.node
-        del now
+        n.mono, n.wall = now.mono, now.wall
         number = -n.epoch if n.knobs.election else n.latest
         inst = n.instances.get(number)
         held = storage.Acceptor() if inst is None else inst.acceptor
@@ -176,6 +186,7 @@ class PaxosCore:
             voted_for=voted if held.max_id else None,
             log_end=LogEnd(held.accepted_id, abs(number)),
             commit=n.frontier - 1,
+            timers={CONTEND: (n.contend_at - n.clock()) // MS} if n.knobs.election and not n.leads else {},
             counters=dict(n.counters),
             extra={
                 "profile": n.knobs.profile,
@@ -198,6 +209,7 @@ class PaxosCore:
                 "frontier": n.frontier,
                 "epoch": n.epoch,
                 "leader": n.leader,
+                "heartbeat_age_ms": None if n.beat_at == NEVER else (now.mono - n.beat_at) // MS,
             },
         )
 

@@ -18,7 +18,7 @@ from clusters.protocols.paxos.node import BEAT, CONTEND, Node
 def begin(n: Node) -> None:
     """A node starts to listen."""
     if n.knobs.election:
-        n.arm(CONTEND, n.rules.silence(n.rng))
+        _listen(n)
 
 
 def on_contend_timer(n: Node) -> None:
@@ -31,7 +31,7 @@ def on_contend_timer(n: Node) -> None:
         n.contends_for = epoch
         n.note("election_started", -epoch, {"epoch": epoch, "leader": n.leader})
     proposer.want(n, -epoch, Leader(n.me))
-    n.arm(CONTEND, n.rules.silence(n.rng))
+    _listen(n)
 
 
 def on_decided(n: Node, epoch: int, value: Value, voters: list[str]) -> None:
@@ -56,7 +56,7 @@ def on_decided(n: Node, epoch: int, value: Value, voters: list[str]) -> None:
     else:
         n.note("leader_seen", -epoch, {"leader": n.leader})
         n.disarm(BEAT)
-        n.arm(CONTEND, n.rules.silence(n.rng))
+        _listen(n)
 
 
 def on_beat_timer(n: Node) -> None:
@@ -70,6 +70,7 @@ def on_heartbeat(n: Node, src: str, body: Heartbeat) -> None:
     """The leader of an epoch is there. Of an unknown epoch the acceptors are asked: a heartbeat proves no decision."""
     if not n.knobs.election or body.epoch < n.epoch or (n.leads and body.epoch == n.epoch):
         return
+    n.beat_at = n.mono
     if body.epoch > n.epoch:
         learner.ask(n, n.instance(-body.epoch))
     elif src != n.leader:
@@ -77,7 +78,14 @@ def on_heartbeat(n: Node, src: str, body: Heartbeat) -> None:
     elif n.contends_for:
         _withdraw(n)
     if not n.leads:
-        n.arm(CONTEND, n.rules.silence(n.rng))
+        _listen(n)
+
+
+def _listen(n: Node) -> None:
+    """Contend after a fresh silence."""
+    wait = n.rules.silence(n.rng)
+    n.contend_at = n.clock() + wait
+    n.arm(CONTEND, wait)
 
 
 def _withdraw(n: Node) -> None:

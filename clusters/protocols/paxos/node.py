@@ -137,6 +137,9 @@ class Node:
         self.leads = False
         self.contends_for = 0
         """The epoch for which this node was last proposed."""
+        self.contend_at: Ns = 0
+        self.beat_at: Ns = NEVER
+        """When the leader's last heartbeat came, monotonic."""
         # of the event being handled
         self.mono: Ns = 0
         self.wall: Ns = 0

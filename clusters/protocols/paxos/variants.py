@@ -1,7 +1,7 @@
 """The deliberately broken builds, the harmless ones that must raise no alarm, and the flips of claims.
 
-Promises: each broken build overrides one rule (`broken` holds the classes; 21, 22, 25 and 44 two, of which the second lets
-the first show) and is named by its number in the table of planted bugs (``plain``: none of that table; ``px``: a known
+Promises: each broken build overrides one rule (`broken` holds the classes; 21, 22, 25 and 44 two, of which one lets the
+other show) and is named by its number in the table of planted bugs (``plain``: none of that table; ``px``: a known
 weakness of the specification). It inherits the promise of its profile. Of that table, what is about leaders that step
 down, leases, pre-votes, membership and log ends has no counterpart here; 06 has none as the file is only appended to.
 Leaves out finding them: that is the checkers' exam.

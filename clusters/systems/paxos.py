@@ -1,0 +1,130 @@
+"""paxos: basic Paxos, repeated instance by instance, as real processes. Nobody leads; ``paxos-election`` adds epochs.
+
+What is promised is agreement, and that acknowledged writes of the log survive; whatever rule a knob breaks
+(``persist``, ``id_scheme``, ``accept_rule=ge_literal``), both stay promised: that is how a known-bad setting fails.
+Everything about leaders is not promised, for Paxos has none. With epochs, each has one leader, elected by a majority,
+and one is owed in time unless proposers do not back off.
+
+Source of the promise: Lamport, "Paxos Made Simple", 2001; progress needs one undisturbed proposer (Fischer, Lynch,
+Paterson, 1985), so the bound, in silences and phases, is from simulation of the profile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from clusters.protocols.paxos.knobs import PROFILES, PaxosKnobs, words
+from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from harness.core.clock import MS, SECOND, Ns
+from harness.core.promise import LIVENESS, NotPromised, Promise
+from harness.core.protocols import NodeSpec, Reading, RunDefaults
+from harness.core.quorum import quorum
+
+ALLOWANCE_NS = 200 * MS
+"""Round trips and fsyncs of containers on a shared machine."""
+
+SILENCES, PHASES = 10, 4
+"""The bound in longest silences and in phases: a dead leader, a dead winner, and duels in between."""
+
+_NO_LEADER = NotPromised("Paxos has no leader")
+_ACCEPTS_AGAIN = NotPromised("an acceptor may accept several proposals of one instance; agreement says what must hold")
+_LEARNT_AGAIN = NotPromised("the epoch that a node knows is learnt, not stored: after a restart it is learnt again")
+_NO_LOG_ENDS = NotPromised(
+    "instances are decided one by one, in any order: there is no log end and no commit index to compare",
+    "not observable",
+)
+_NEVER_NOTICES = NotPromised("the leader of an epoch stays it until the next epoch is decided, noticed by it or not")
+_DUELS = NotPromised("without back-off two proposers may outbid each other for ever (PX-B2)")
+
+
+class PaxosSystem(TargetSystem):
+    """See ``harness.core.protocols.System``."""
+
+    name = "paxos"
+    tells_log = False
+    tells_vote = False
+    served = frozenset({"propose", "learn", "append", "read", "put", "get", "cas"})
+
+    def profiles(self) -> Mapping[str, str]:
+        """The one without leaders first."""
+        return {
+            "paxos": "values decided by instance, and a log made of them; nobody leads",
+            "paxos-election": "the same, and instance -k decides who leads epoch k",
+        }
+
+    def defaults(self) -> RunDefaults:
+        """Contended instances under everything that it bears."""
+        return RunDefaults(
+            faults=("partition", "kill", "restart", "pause"),
+            workload="agreement",
+            nemesis_interval_ns=5 * SECOND,
+            time_limit_ns=60 * SECOND,
+        )
+
+    def words(self, settings: Mapping[str, str], typed: PaxosKnobs, *, profile: str) -> dict[str, str]:
+        """The target's own words."""
+        del typed
+        return words(settings, profile=profile)
+
+    def profile_words(self, profile: str) -> Mapping[str, str]:
+        """The target's own words."""
+        return words({}, profile=profile if profile in PROFILES else "paxos")
+
+    def rpc_timeout_ns(self, typed: PaxosKnobs) -> Ns:
+        """Half a phase: a phase is one call and its answer."""
+        return max(typed.phase_timeout // 2, 20 * MS)
+
+    def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
+        """What the answer says; who a value names leads nothing unless there are epochs."""
+        found = super().reading(node, body)
+        if found is None or node.knobs.get("election") == "true":
+            return found
+        return msgspec.structs.replace(found, leads=False, leader=None)
+
+    def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
+        """See the head of this module."""
+        check_voters(self.name, voters)
+        typed: PaxosKnobs = self.typed(knobs, profile=profile)
+        silence = typed.heartbeat_timeout_max
+        bound = SILENCES * silence + PHASES * typed.phase_timeout + ALLOWANCE_NS
+        return Promise(
+            system=self.name,
+            profile=profile,
+            source='Lamport, "Paxos Made Simple" (2001); the bound from simulation of the profile',
+            election_timeout_ns=silence,
+            heartbeat_ns=typed.heartbeat_interval,
+            leader_bound_ns=bound,
+            later_gap_ns=bound,
+            tiers=("T1", "T2") if typed.election else (),
+            exempt=_exempt(typed),
+            tolerates=ANY_NUMBER,
+            leader_bound_to_term=typed.election,
+            linearizable_reads=True,
+            pre_vote=False,
+            quorum=quorum(typed.acceptors or voters),
+        )
+
+
+def _exempt(knobs: PaxosKnobs) -> dict[str, NotPromised]:
+    out = dict.fromkeys(
+        ("one-leader-per-term", "one-vote-per-term", "term-never-decreases", "leader-has-majority", *LIVENESS),
+        _NO_LEADER,
+    )
+    out.update(dict.fromkeys(("leader-completeness", "log-matching", "commit-never-regresses"), _NO_LOG_ENDS))
+    out["lease-exclusion"] = _NO_LEADER
+    if not knobs.election:
+        return out
+    for name in ("one-leader-per-term", "leader-has-majority", "leader-when-owed"):
+        del out[name]
+    out["one-vote-per-term"] = _ACCEPTS_AGAIN
+    out["term-never-decreases"] = _LEARNT_AGAIN
+    for name in ("step-down-without-quorum", "convergence-after-heal", "leader-stability"):
+        out[name] = _NEVER_NOTICES
+    if knobs.backoff == "none":
+        out["leader-when-owed"] = _DUELS
+    return out
+
+
+SYSTEM = PaxosSystem()
