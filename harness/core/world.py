@@ -164,8 +164,12 @@ class Simulable(Protocol):
 class VirtualWorld(World, Protocol):
     """A world in virtual time: ``wait`` moves the clock, nothing else does. Single-threaded."""
 
-    happened: int
-    """Events of the simulation so far (deliveries, timers, disk batches …): a figure, not a promise."""
+    eager: bool
+    """Return from ``wait`` at every observation, too. False: they are told together with whatever comes next."""
+
+    @property
+    def happened(self) -> int:
+        """Events of the simulation so far (deliveries, timers, disk batches …): a figure, not a promise."""
 
     def logs(self) -> Mapping[str, bytes]:
         """Node → what its processes would have written to their log files; nodes that said nothing are left out."""

@@ -1,42 +1,37 @@
 """One run from its options to its verdict: draft → deploy → direct → record → judge → tear down.
 
 Reads top to bottom. Promises: the ledger knows of every effect before it begins; the history is closed and the verdict
-written BEFORE teardown; SIGINT and SIGTERM heal, keep the history and exit 130. Leaves out reports and printing.
+written BEFORE teardown; SIGINT and SIGTERM heal, keep the history and exit 130. Leaves out reports and printing, and
+runs in virtual time (``virtual``).
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import platform
 import queue
 import secrets
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from importlib.metadata import version
+from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import msgspec
 
 from harness.core import store
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.errors import HarnessError, HistoryError, Interrupted, MissingCapability
-from harness.core.events import AnyEvent, FaultEvent, Mark
-from harness.core.history import HistoryWriter, read_history
+from harness.core.history import HistoryWriter
 from harness.core.ledger import Ledger, state_dir
 from harness.core.plan import Plan
-from harness.core.protocols import DeploySpec, Host, Incremental, No, NodeSpec, NodeStart, System
+from harness.core.protocols import Checker, DeploySpec, Host, No, NodeSpec, NodeStart, System
+from harness.core.world import VirtualBackend
 from harness.engine import world as w
 from harness.engine.artifacts import collect, log_tail
+from harness.engine.course import Course, default_dir, signals, versions
 from harness.engine.director import Director
-from harness.engine.judge import judge, load_checkers, write_verdict
 from harness.engine.live import LiveWorld, news_into
-from harness.engine.model import Drawn, Judgement, Listener, RunOptions, RunResult, exit_code
+from harness.engine.model import Drawn, Listener, RunOptions, RunResult
 from harness.engine.planning import Draft, draft
+from harness.engine.virtual import VirtualRun
 
 DATA_DIR = "/var/lib/dethrone/data"
 LOG_DIR = "/var/log/dethrone"
@@ -59,40 +54,38 @@ def run(options: RunOptions, listener: Listener) -> RunResult:
         raise MissingCapability(
             f"the backend {drafted.backend.name!r} cannot be used: {available.why}", next_step=available.what_to_do
         )
-    run_dir = store.claim_run_dir(options.out if options.out is not None else _default_dir(drafted.plan))
-    versions = _versions()
+    run_dir = store.claim_run_dir(options.out if options.out is not None else default_dir(drafted.plan))
     store.write_json(run_dir / store.PLAN, drafted.plan)
     store.write_json(run_dir / store.PLANNED, drafted.plan.schedule)
-    listener.drawn(Drawn(plan=drafted.plan, run_dir=run_dir, versions=versions))
-    return _Run(options, drafted, run_dir, listener, versions).carry_out()
+    listener.drawn(Drawn(plan=drafted.plan, run_dir=run_dir, versions=versions()))
+    run_id = f"{drafted.plan.system}-{secrets.token_hex(4)}"
+    if isinstance(drafted.backend, VirtualBackend):
+        return VirtualRun(options, drafted, run_dir, listener, run_id=run_id).carry_out()
+    return _Run(options, drafted, run_dir, listener, run_id=run_id).carry_out()
 
 
-class _Run:
-    """The state of one run that its steps share."""
+class _Run(Course):
+    """A run on real hosts."""
 
     def __init__(
-        self, options: RunOptions, drafted: Draft, run_dir: Path, listener: Listener, versions: Mapping[str, str]
+        self,
+        options: RunOptions,
+        drafted: Draft,
+        run_dir: Path,
+        listener: Listener,
+        *,
+        run_id: str,
+        checkers: Mapping[str, Checker] | None = None,
     ) -> None:
-        self.options = options
-        self.draft = drafted
-        self.run_dir = run_dir
-        self.listener = listener
-        self.versions = versions
-        self.run_id = f"{drafted.plan.system}-{secrets.token_hex(4)}"
+        super().__init__(options, drafted, run_dir, listener, run_id=run_id, checkers=checkers)
         self.inbox: queue.SimpleQueue[w.Happening] = queue.SimpleQueue()
-        self.interrupted = threading.Event()
-        self.trouble: list[str] = []
         self.hosts: Mapping[str, Host] = {}
-        self.checkers = load_checkers()  # now: a plug-in that cannot be imported ends the run before it began
-        self.judgement: Judgement | None = None
-        self.plan = drafted.plan
-        self.figures: dict[str, Any] = {}
 
     def carry_out(self) -> RunResult:
         started = time.monotonic_ns()
         ledger = Ledger(state_dir(), self.run_id)
         clean = False
-        with _signals(self._on_signal):
+        with signals(self._on_signal):
             try:
                 self._deploy_and_direct(ledger)
             except Interrupted:
@@ -102,24 +95,7 @@ class _Run:
             finally:
                 clean = self._tear_down(ledger)
                 ledger.close(clean=clean)
-        self.figures["elapsed_s"] = round((time.monotonic_ns() - started) / SECOND, 1)
-        result = RunResult(
-            run_dir=self.run_dir,
-            seed=self.plan.seed,
-            plan=self.plan,
-            judgement=self.judgement,
-            trouble=tuple(dict.fromkeys(self.trouble)),
-            interrupted=self.interrupted.is_set(),
-            exit_code=exit_code(
-                outcome=self.judgement.outcome if self.judgement else None,
-                trouble=bool(self.trouble),
-                interrupted=self.interrupted.is_set(),
-                fail_on=self.options.fail_on,
-            ),
-            figures=self.figures,
-        )
-        self._store_run(result)
-        return result
+        return self.result(started)
 
     # --- the steps --------------------------------------------------------------------------------------------
 
@@ -154,27 +130,17 @@ class _Run:
             observe_interval_ns=plan.observe_interval_ns,
             inbox=self.inbox,
         )
-        watchers = [
-            checker.watcher(plan.promise, plan)
-            for name, checker in self.checkers.items()
-            if plan.stop_at_first_failure
-            and isinstance(checker, Incremental)
-            and (not plan.stop_at or name in plan.stop_at)
-        ]
-        director = Director(self.draft, watchers=watchers)
-        director.on_warm = self._warmed
+        director = self.director()
         try:
             self._direct(director, world, ledger)
         finally:
             world.close()
-            self.trouble += director.trouble
-            self._store(store.REALISED, director.realised())
-            self.figures.update(elections=director.elections, **director.counts)
-            self.figures["faults"] = sum(f.outcome == "installed" for f in director.realised().faults)
+            self.directed(director)
             self.listener.progress("collecting logs")
             self.trouble += collect(system, hosts, nodes, self.run_dir)
             self._add_log_tails()
-        self._judge()
+        self.listener.progress("judging")
+        self.write_columns(self.judge())
 
     def _add_log_tails(self) -> None:
         """A node that did not start says why in its log: show its end beside the trouble."""
@@ -195,7 +161,7 @@ class _Run:
                         wants = msgspec.to_builtins(dict(action.wants))
                         ledger.record("converging", backend=self.plan.backend, hosts=wants)
                     world.submit(action)
-                self._tell(events)
+                self.tell(events)
                 if director.done:
                     break
                 now = world.now()
@@ -225,17 +191,6 @@ class _Run:
             events, actions = director.step(world.now(), world.wait(director.wake_at(world.now())))
             del events
 
-    def _judge(self) -> None:
-        self.listener.progress("judging")
-        history = read_history(self.run_dir / store.HISTORY)
-        self.figures["events"] = len(history)
-        self.judgement = judge(history, self.plan, self.checkers)
-        write_verdict(self.run_dir, self.judgement, system=self.plan.system, seed=self.plan.seed)
-        try:
-            write_columns(history, self.run_dir / store.PARQUET)
-        except OSError as error:
-            self.trouble.append(f"cannot write {store.PARQUET}: {error.strerror or error}")
-
     def _tear_down(self, ledger: Ledger) -> bool:
         backend = self.draft.backend
         if self.options.keep_cluster and self.judgement is not None:
@@ -256,23 +211,6 @@ class _Run:
 
     # --- small parts ------------------------------------------------------------------------------------------
 
-    def _store(self, name: str, value: Any) -> None:
-        """A file whose loss is trouble, but no reason to stop."""
-        try:
-            store.write_json(self.run_dir / name, value)
-        except HistoryError as error:
-            self.trouble.append(str(error))
-
-    def _warmed(self, plan: Plan) -> None:
-        """The bounds are fixed now, before the first fault."""
-        self.plan = plan
-        self._store(store.PLAN, plan)
-
-    def _tell(self, events: list[AnyEvent]) -> None:
-        for event in events:
-            if isinstance(event, Mark | FaultEvent):
-                self.listener.event(event)
-
     def _on_signal(self, name: str) -> None:
         self.interrupted.set()
         self.inbox.put(w.Stop(name))
@@ -280,22 +218,6 @@ class _Run:
     def _check_interrupted(self) -> None:
         if self.interrupted.is_set():
             raise Interrupted("interrupted before the nodes were started")
-
-    def _store_run(self, result: RunResult) -> None:
-        record = {
-            "schema": 1,
-            "run_id": self.run_id,
-            "seed": result.seed,
-            "versions": dict(self.versions),
-            "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - self.figures["elapsed_s"])),
-            "options": msgspec.to_builtins(self.options, enc_hook=str),
-            "exit_code": result.exit_code,
-            "interrupted": result.interrupted,
-            "trouble": list(result.trouble),
-            "figures": self.figures,
-        }
-        with contextlib.suppress(HistoryError):
-            store.write_json(self.run_dir / store.RUN, record)
 
 
 def node_specs(plan: Plan, hosts: Mapping[str, Host]) -> dict[str, NodeSpec]:
@@ -332,39 +254,5 @@ def prepare_host(system: System, host: Host, node: NodeSpec) -> None:
     host.prepare(start, node.members, dead_man_ns=DEAD_MAN_NS)
 
 
-def write_columns(history: Any, path: Path) -> None:
-    """The Parquet file at the end of a run."""
-    from harness.core.parquet import write_parquet
-
-    write_parquet(history, path)
-
-
-@contextlib.contextmanager
-def _signals(on_signal: Callable[[str], None]) -> Iterator[None]:
-    """SIGINT and SIGTERM become a request to stop; only in the main thread, where Python delivers them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def handler(number: int, _frame: FrameType | None) -> None:
-        on_signal(signal.Signals(number).name)
-
-    old = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, previous in old.items():
-            signal.signal(number, previous)
-
-
 def _seed(options: RunOptions) -> int:
     return options.seed if options.seed is not None else secrets.randbelow(1 << 32)
-
-
-def _default_dir(plan: Plan) -> Path:
-    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-    return Path("runs") / f"{stamp}-{plan.system}-{plan.seed}-{os.getpid()}"
-
-
-def _versions() -> dict[str, str]:
-    return {"dethrone": version("dethrone"), "python": platform.python_version(), "kernel": platform.release()}

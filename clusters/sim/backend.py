@@ -1,0 +1,81 @@
+"""The ``sim`` backend: nodes are protocol cores in virtual time, on this one thread, thousands of times faster.
+
+Promises: nothing outside the process is touched; every fault that needs what ``CAPABILITIES`` names takes effect as
+asked. Leaves out systems that are programs of somebody else: they have no core to simulate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from clusters.sim.settings import fill
+from clusters.sim.world import SimWorld
+from harness.core.clock import Ns
+from harness.core.errors import ClusterError, MissingCapability
+from harness.core.plan import Plan
+from harness.core.protocols import Available, DeploySpec, Host, HostNews, No, Owned, System, Yes
+from harness.core.world import Simulable, VirtualWorld
+
+CAPABILITIES = frozenset({"iptables", "signals", "faketime", "messages", "power", "disks", "monotonic"})
+"""What faults may need here: cuts; signals; wall clocks; the quality of links and single messages; losses of power;
+troubles of disks; monotonic clocks."""
+
+
+class SimBackend:
+    """See ``harness.core.protocols.Backend`` and ``harness.core.world.VirtualBackend``."""
+
+    name = "sim"
+
+    def available(self) -> Available:
+        """Always."""
+        return Yes()
+
+    def capabilities(self) -> frozenset[str]:
+        """See ``CAPABILITIES``."""
+        return CAPABILITIES
+
+    def simulates(self, system: System) -> Available:
+        """Systems whose nodes are protocol cores."""
+        if isinstance(system, Simulable):
+            return Yes()
+        return No(
+            f"{system.name} is a program of its own, not a protocol core",
+            "use --on docker, or simulate a target of ours",
+        )
+
+    def settings(self, words: Mapping[str, str]) -> Mapping[str, str]:
+        """All settings with defaults filled in. Raises ConfigError."""
+        return fill(words)
+
+    def world(self, system: System, plan: Plan) -> VirtualWorld:
+        """A new world at its moment 0."""
+        if not isinstance(system, Simulable):
+            raise MissingCapability(f"{system.name} cannot be simulated")
+        return SimWorld(system, plan)
+
+    def deploy(
+        self,
+        spec: DeploySpec,
+        *,
+        origin_ns: Ns,
+        news: Callable[[HostNews], None],
+        progress: Callable[[str], None],
+    ) -> Mapping[str, Host]:
+        """There are no hosts to deploy: always ClusterError."""
+        del origin_ns, news, progress
+        raise ClusterError("the simulator has no hosts", where=spec.run_id, next_step="ask it for a world")
+
+    def destroy(self, run_id: str) -> None:
+        """Nothing is left of a simulated run."""
+        del run_id
+
+    def leftovers(self) -> Sequence[Owned]:
+        """None, ever."""
+        return ()
+
+    def doctor(self) -> Sequence[tuple[str, Available]]:
+        """One row."""
+        return [("simulated nodes", Yes())]
+
+
+BACKEND = SimBackend()

@@ -1,0 +1,296 @@
+"""Clients and the observer in virtual time: operations and status questions, on their way through the network.
+
+As the real ones do it (``clusters.systems.target_client``, ``harness.engine.poller``): a client keeps one connection a
+node, sends a request once, follows redirections only; the observer has one question a node open, gives up after
+``ANSWER_BOUND_NS`` and asks again. Promises: an operation ends exactly once, within its time-out; what was sent and not
+answered is ``info`` where it may have an effect. Leaves out what operations mean (``clusters.systems.operations``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappush
+from typing import TYPE_CHECKING, Any
+
+from clusters.protocols.client_api import NotLeader
+from clusters.sim.network import Timeline
+from clusters.systems.operations import outcome_of, request_for, unanswered, unsent
+from clusters.systems.records import LEADER
+from clusters.systems.target_client import CONNECT_LIMIT_NS, HOPS_MAX
+from harness.core.clock import MS, Ns, Span
+from harness.core.protocols import OpOutcome, Reading
+from harness.core.world import InvokeOp, OpDone, Polled
+
+if TYPE_CHECKING:
+    from clusters.sim.node import SimNode
+
+CLIENT = "client"
+"""The name of harness and clients among ``HostState.cuts``."""
+
+ANSWER_BOUND_NS = 500 * MS
+RETRY_NS = 80 * MS
+
+
+def reaches(node: SimNode) -> bool:
+    """Whether packets of clients arrive at the node's host."""
+    return CLIENT not in node.state.cuts
+
+
+class _Op:
+    """One operation under way. ``attempt`` counts requests: answers to older ones meet nobody."""
+
+    __slots__ = ("action", "attempt", "deadline", "done", "hops", "node", "outcome", "request", "sent")
+
+    def __init__(self, action: InvokeOp, request: Any, deadline: Ns) -> None:
+        self.action = action
+        self.request = request
+        self.deadline = deadline
+        self.node = action.plan.target
+        self.outcome: OpOutcome = unsent(f"no node {self.node!r}")
+        self.hops = 0
+        self.attempt = 0
+        self.sent = False
+        self.done = False
+
+
+class Clients:
+    """All client processes."""
+
+    def __init__(
+        self, nodes: dict[str, SimNode], line: Timeline, delay: Callable[[], Ns], done: Callable[[OpDone], None]
+    ) -> None:
+        self._nodes = nodes
+        self._line = line
+        self._delay = delay
+        self._done = done
+        self._connected: dict[tuple[int, str], int] = {}
+        """(client, node) → the node's life that the connection is with."""
+        self._open: dict[tuple[str, int, int], tuple[_Op, int]] = {}
+        """(node, its life, request id) → who waits for the answer."""
+
+    def invoke(self, action: InvokeOp) -> None:
+        """Begin an operation."""
+        plan, now = action.plan, self._line.now
+        request = request_for(plan.f, plan.value)
+        if request is None:
+            self._done(OpDone(action.op, action.process, now, unsent(f"no operation {plan.f!r}")))
+            return
+        op = _Op(action, request, now + action.timeout_ns)
+        self._line.at(op.deadline, self._timed_out, op, None)
+        self._go(op)
+
+    def answered(self, node: SimNode, number: int, reply: Any) -> None:
+        """A node answers a request: the answer sets out."""
+        waits = self._open.pop((node.name, node.life, number), None)
+        if waits is not None and reaches(node):
+            self._line.at(self._line.now + self._delay(), self._answer, waits, reply)
+
+    def ended(self, node: SimNode) -> None:
+        """A node's process ended: its connections are closed."""
+        for key in [key for key in self._open if key[0] == node.name]:
+            op, attempt = self._open.pop(key)
+            self._line.at(self._line.now + self._delay(), self._closed, op, attempt)
+
+    # --- one operation --------------------------------------------------------------------------------------------
+
+    def _go(self, op: _Op) -> None:
+        """Ask the node that is next: over the connection that is there, or a new one."""
+        node = self._nodes.get(op.node)
+        if node is None:
+            self._finish(op, op.outcome)
+            return
+        op.sent = False
+        op.attempt += 1
+        now = self._line.now
+        if self._connected.get((op.action.process, node.name)) == node.life and node.alive:
+            self._send(op, node)
+            return
+        self._connected.pop((op.action.process, node.name), None)
+        self._line.at(now + self._delay(), self._knock, op, op.attempt)
+        self._line.at(now + CONNECT_LIMIT_NS, self._no_connection, op, op.attempt)
+
+    def _knock(self, op: _Op, attempt: int) -> None:
+        """A connection request arrives at the host."""
+        node = self._nodes[op.node]
+        if op.done or op.attempt != attempt or not reaches(node):
+            return
+        self._line.at(self._line.now + self._delay(), self._shaken if node.alive else self._refused, op, attempt)
+
+    def _shaken(self, op: _Op, attempt: int) -> None:
+        if op.done or op.attempt != attempt:
+            return
+        node = self._nodes[op.node]
+        self._connected[op.action.process, node.name] = node.life
+        self._send(op, node)
+
+    def _refused(self, op: _Op, attempt: int) -> None:
+        if not op.done and op.attempt == attempt:
+            self._finish(op, unsent(f"{op.node}: Connection refused"))
+
+    def _no_connection(self, op: _Op, attempt: int) -> None:
+        if not op.done and op.attempt == attempt and not op.sent:
+            self._finish(op, unsent(f"{op.node}: timeout"))
+
+    def _send(self, op: _Op, node: SimNode) -> None:
+        op.sent = True
+        self._line.at(self._line.now + self._delay(), self._arrive, op, (op.attempt, node.life))
+
+    def _arrive(self, op: _Op, which: tuple[int, int]) -> None:
+        """A request arrives at the host. What its client gave up meanwhile is handled all the same."""
+        attempt, life = which
+        node = self._nodes[op.node] if op.attempt == attempt else None
+        if node is None or not reaches(node):
+            return
+        if node.life != life or not node.running:
+            self._line.at(self._line.now + self._delay(), self._closed, op, attempt)
+            return
+        number = node.next_request()
+        self._open[node.name, life, number] = (op, attempt)
+        request = op.request
+        node.when_open(lambda: node.serve(number, request))
+
+    def _answer(self, waits: tuple[_Op, int], reply: Any) -> None:
+        op, attempt = waits
+        if op.done or op.attempt != attempt:
+            return
+        op.outcome = outcome_of(op.action.plan.f, reply, node=op.node)
+        if type(reply) is not NotLeader or reply.leader in (None, op.node) or op.hops >= HOPS_MAX:
+            self._finish(op, op.outcome)
+            return
+        op.hops += 1
+        op.node = reply.leader or op.node
+        self._go(op)
+
+    def _closed(self, op: _Op, attempt: int) -> None:
+        if not op.done and op.attempt == attempt:
+            self._connected.pop((op.action.process, op.node), None)
+            self._finish(op, unanswered(op.action.plan.f, f"{op.node}: the connection was closed", node=op.node))
+
+    def _timed_out(self, op: _Op, _: None) -> None:
+        if op.done:
+            return
+        self._connected.pop((op.action.process, op.node), None)  # a late answer must not meet the next request
+        if op.sent:
+            self._finish(op, unanswered(op.action.plan.f, f"{op.node}: timeout", node=op.node))
+        else:
+            self._finish(op, unsent(f"{op.node}: timeout"))
+
+    def _finish(self, op: _Op, outcome: OpOutcome) -> None:
+        op.done = True
+        self._done(OpDone(op.action.op, op.action.process, self._line.now, outcome))
+
+
+class _Line:
+    """The question that is open with one node, by its number; 0: none."""
+
+    __slots__ = ("asked_at", "due", "node", "number", "open")
+
+    def __init__(self, node: SimNode) -> None:
+        self.node = node
+        self.number = 0
+        self.open = False
+        self.asked_at: Ns = 0
+        self.due: Ns = 0
+
+
+class Observer:
+    """Asks every node for its status, at a fixed pace. ``tells_log`` and ``tells_vote``: as the system's adapter."""
+
+    def __init__(
+        self,
+        nodes: dict[str, SimNode],
+        line: Timeline,
+        delay: Callable[[], Ns],
+        said: Callable[[Polled], None],
+        *,
+        interval_ns: Ns,
+        tells_log: bool,
+        tells_vote: bool,
+    ) -> None:
+        self._lines = [_Line(node) for node in nodes.values()]
+        self._line = line
+        self._delay = delay
+        self._said = said
+        self._interval_ns = interval_ns
+        self._tells_log = tells_log
+        self._tells_vote = tells_vote
+        self._started = False
+
+    def start(self) -> None:
+        """Begin to ask; the nodes' questions are spread over the interval."""
+        if self._started:
+            return
+        self._started = True
+        for position, one in enumerate(self._lines):
+            one.due = self._line.now + position * self._interval_ns // len(self._lines)
+            self._line.at(one.due, self._ask, one, None)
+
+    def _ask(self, one: _Line, _: None) -> None:
+        """A question sets out; where nothing is in the way this is also foreseen to be the moment it arrives."""
+        now = self._line.now
+        one.number += 1
+        one.open = True
+        one.asked_at = now
+        one.due = now + self._interval_ns
+        heappush(self._line.heap, (now + self._delay(), self._line.order(), self._arrive, one, one.number))
+
+    def _arrive(self, one: _Line, number: int) -> None:
+        node = one.node
+        if node.open and not node.frozen and not node.state.cuts:
+            self._answer(one, number)
+            return
+        self._line.at(one.asked_at + ANSWER_BOUND_NS, self._give_up, one, number)
+        if not reaches(node):
+            return
+        if not node.running or not node.alive:
+            self._line.at(self._line.now + self._delay(), self._silent, one, number)
+        else:
+            node.when_open(lambda: self._answer(one, number))
+
+    def _answer(self, one: _Line, number: int) -> None:
+        """The node answers, if it lives to do so; the next question is planned with it."""
+        if not one.open or one.number != number:
+            return
+        node = one.node
+        if not reaches(node):
+            self._line.at(one.asked_at + ANSWER_BOUND_NS, self._give_up, one, number)
+            return
+        now = self._line.now
+        told = node.glance()
+        if told is None:  # it crashed over it
+            self._line.at(now + self._delay(), self._silent, one, number)
+            return
+        role, term, leader, voted_for, log_end, commit = told
+        reading = Reading(
+            role=role,
+            leads=role == LEADER,
+            term=term,
+            leader=leader,
+            voted_for=voted_for if self._tells_vote else None,
+            log_end=log_end if self._tells_log else None,
+            commit=commit if self._tells_log else None,
+            atomic=True,
+            incarnation=node.incarnation,
+        )
+        back = now + self._delay()
+        self._line.at(back, self._arrived, one, (number, Polled(node.name, Span(one.asked_at, back), reading)))
+
+    def _arrived(self, one: _Line, what: tuple[int, Polled]) -> None:
+        number, polled = what
+        if one.open and one.number == number:
+            one.open = False
+            self._said(polled)
+            self._line.at(max(one.due, self._line.now), self._ask, one, None)
+
+    def _silent(self, one: _Line, number: int) -> None:
+        self._end(one, number, "ECONNREFUSED")
+
+    def _give_up(self, one: _Line, number: int) -> None:
+        self._end(one, number, "no answer in time")
+
+    def _end(self, one: _Line, number: int, why: str) -> None:
+        if one.open and one.number == number:
+            now = self._line.now
+            one.open = False
+            self._said(Polled(one.node.name, Span(one.asked_at, now), None, why))
+            self._line.at(max(one.due, now + RETRY_NS), self._ask, one, None)

@@ -1,0 +1,174 @@
+"""One simulated disk: files as processes see them, and what is left of them after a loss of power.
+
+Promises: a synced write survives everything but damage; a write that was not synced survives a kill of the process and
+is gone after a loss of power; a rename is atomic and durable with its directory, as the real shell does it; an
+unsynced file behind a durable name is as long as its synced content. Costs nothing per synced byte: each file keeps
+what its unsynced writes replaced. Leaves out time and who is to blame.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from harness.core.machine import DiskOp, Fsync, Rename, Unlink, Unreadable, Write
+from harness.core.rng import Rng
+
+_EIO = "[Errno 5] Input/output error"
+_ENOSPC = "[Errno 28] No space left on device"
+
+Fails = Literal["full", "eio"]
+
+
+class _Undo:
+    """What one unsynced write replaced, and what it wrote."""
+
+    __slots__ = ("at", "new", "old", "size")
+
+    def __init__(self, at: int, old: bytes, size: int, new: bytes) -> None:
+        self.at = at
+        self.old = old
+        self.size = size
+        self.new = new
+
+
+class _File:
+    __slots__ = ("data", "readable", "undo")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.undo: list[_Undo] = []
+        self.readable = True
+
+    def write(self, at: int, new: bytes, *, truncate: bool) -> None:
+        data, end = self.data, at + len(new)
+        size = len(data)
+        old = bytes(data[at:]) if truncate else bytes(data[at:end])
+        self.undo.append(_Undo(at, old, size, new))
+        if at > size:
+            data.extend(bytes(at - size))
+        data[at:end] = new
+        if truncate:
+            del data[end:]
+
+    def revert(self, torn: int | None) -> None:
+        """Take the unsynced writes back; ``torn``: but for so many bytes of the first of them."""
+        first = self.undo[0] if self.undo else None
+        data = self.data
+        for undo in reversed(self.undo):
+            data[undo.at : undo.at + max(len(undo.new), len(undo.old))] = undo.old
+            del data[undo.size :]
+        self.undo.clear()
+        if first is not None and torn:
+            part = first.new[:torn]
+            if first.at > len(data):
+                data.extend(bytes(first.at - len(data)))
+            data[first.at : first.at + len(part)] = part
+
+
+class SimDisk:
+    """The data directory of one host."""
+
+    __slots__ = ("_durable", "_names")
+
+    def __init__(self) -> None:
+        self._names: dict[str, _File] = {}
+        self._durable: dict[str, _File] = {}
+        """Directory entries that survive a loss of power."""
+
+    def image(self) -> dict[str, bytes | Unreadable]:
+        """What a process finds at its start."""
+        return {path: bytes(file.data) if file.readable else "unreadable" for path, file in sorted(self._names.items())}
+
+    def carry_out(self, op: DiskOp) -> None:
+        """One operation."""
+        if isinstance(op, Write):
+            file = self._open(op.path)
+            file.write(len(file.data) if op.offset is None else op.offset, op.data, truncate=op.truncate)
+        elif isinstance(op, Fsync):
+            file = self._open(op.path)
+            file.undo.clear()
+            if self._durable.get(op.path) is not file:
+                self._sync_directories(op.path)
+        elif isinstance(op, Rename):
+            file = self._names.pop(op.src)
+            self._names[op.dst] = file
+            self._sync_directories(op.dst)
+            if _parent(op.src) != _parent(op.dst):
+                self._sync_directories(op.src)
+        else:
+            self._names.pop(op.path, None)
+
+    def fail(self, op: DiskOp, how: Fails, rng: Rng) -> str | None:
+        """One operation of a disk in trouble: the error, or None if it was carried out all the same."""
+        if how == "full":
+            if not isinstance(op, Write) or not op.data:
+                self.carry_out(op)
+                return None
+            part = op.data[: rng.below(len(op.data))]
+            if part:
+                self.carry_out(Write(op.path, part, op.offset))
+            return f"write: {_ENOSPC}"
+        if isinstance(op, Unlink):
+            self.carry_out(op)
+            return None
+        if isinstance(op, Rename):
+            self._names[op.dst] = self._names.pop(op.src)  # done, but its directory cannot be synced
+        return f"{type(op).__name__.lower()}: {_EIO}"
+
+    # --- misfortunes ----------------------------------------------------------------------------------------------
+
+    def lose_power(self, *, torn: Rng | None = None) -> None:
+        """Everything unsynced is gone; ``torn``: of each file's first unsynced write a part survives."""
+        self._names = dict(sorted(self._durable.items()))
+        for path, file in self._names.items():
+            kept = 0
+            if torn is not None and file.undo and len(file.undo[0].new) > 1:
+                kept = torn.stream(path).between(1, len(file.undo[0].new) - 1)
+            file.revert(kept)
+
+    def wipe(self) -> None:
+        """Every file is gone."""
+        self._names.clear()
+        self._durable.clear()
+
+    def damage(self, how: Literal["flipped", "truncated", "unreadable"], path: str, rng: Rng) -> str | None:
+        """Damage one file, the one called ``path`` or any; its path, or None where there is nothing to damage."""
+        paths = sorted(name for name, file in self._names.items() if file.data and path in ("", name))
+        if not paths:
+            return None
+        chosen = rng.choice(paths)
+        file = self._names[chosen]
+        if how == "unreadable":
+            file.readable = False
+        elif how == "truncated":
+            del file.data[rng.below(len(file.data)) :]
+            file.undo.clear()
+        else:
+            at = rng.below(len(file.data))
+            file.data[at] ^= 1 << rng.below(8)
+        return chosen
+
+    # --- small parts ----------------------------------------------------------------------------------------------
+
+    def _open(self, path: str) -> _File:
+        file = self._names.get(path)
+        if file is None:
+            file = self._names[path] = _File()
+        return file
+
+    def _sync_directories(self, path: str) -> None:
+        """Make the entries of the path's directory durable, and those of all above it."""
+        directory = _parent(path)
+        while True:
+            for name in [name for name in self._durable if _parent(name) == directory and name not in self._names]:
+                del self._durable[name]
+            for name, file in self._names.items():
+                if _parent(name) == directory:
+                    self._durable[name] = file
+            if not directory:
+                return
+            directory = _parent(directory)
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]

@@ -1,0 +1,240 @@
+"""Links between simulated nodes: directed cuts, delay, loss, and the flows of the real shell's persistent connections.
+
+A link carries what ``src`` sends to ``dst``. Promises: messages of one flow arrive in their order, unless a quality
+reorders them; a cut drops what arrives while it is there. As on the real transport (``clusters.node.tcp``): a flow is
+found dead after its user time-out; what was handed to a dead flow is lost, what is sent without one waits for the next,
+not for ever; a new flow takes a dial, which comes within one RPC time-out. Request/response transports have no waiting:
+their calls fail. Leaves out what the nodes do (``node``). In one point it is purer than TCP: a flow whose
+acknowledgements alone are cut goes on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from heapq import heappush
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from clusters.sim.chance import uniform
+from clusters.sim.settings import Settings
+from harness.core.clock import MS, Ns
+from harness.core.hoststate import HostState, LinkQuality
+from harness.core.rng import Rng
+
+if TYPE_CHECKING:
+    from clusters.sim.node import SimNode
+
+Entry = tuple[Ns, int, Callable[..., None], Any, Any]
+WAITING_MAX = 1024
+USER_TIMEOUT_MIN: Ns = 500 * MS
+STALE_MIN: Ns = 500 * MS
+
+
+class Timeline:
+    """The event heap. ``now`` is the moment of the event under way; entries are (at, order, call, one, two)."""
+
+    __slots__ = ("heap", "now", "order")
+
+    def __init__(self) -> None:
+        self.heap: list[Entry] = []
+        self.now: Ns = 0
+        self.order = count().__next__
+
+    def planned(self) -> int:
+        """How many events were planned so far and are no longer ahead."""
+        return self.order() - len(self.heap)
+
+    def at(self, when: Ns, call: Callable[..., None], one: Any, two: Any) -> None:
+        """Call ``call(one, two)`` at ``when``."""
+        heappush(self.heap, (when, self.order(), call, one, two))
+
+
+class Link:
+    """One direction between two nodes. ``closed``: nothing passes now; ``plain``: no quality to look at."""
+
+    __slots__ = (
+        "arrive",
+        "closed",
+        "cut",
+        "cut_at",
+        "dst",
+        "held",
+        "last",
+        "number",
+        "plain",
+        "quality",
+        "src",
+        "up",
+        "waiting",
+    )
+
+    def __init__(self, src: SimNode, dst: SimNode) -> None:
+        self.src = src
+        self.dst = dst
+        self.arrive = dst.arrive
+        self.cut = False
+        self.cut_at: Ns = 0
+        self.up = False
+        """Whether there is a flow; a link without flows (request/response) is always up."""
+        self.closed = True
+        self.plain = True
+        self.quality: LinkQuality | None = None
+        self.last: Ns = 0
+        """When the newest message of the flow arrives: the next one is never sooner."""
+        self.held: list[Any] = []
+        self.waiting: deque[tuple[Ns, Any]] = deque()
+        self.number = 0
+        """Counts flows."""
+
+
+class Network:
+    """All links of one cluster."""
+
+    def __init__(self, line: Timeline, rng: Rng, settings: Settings, *, rpc_timeout_ns: Ns, flows: bool) -> None:
+        self._line = line
+        self.flows = flows
+        """Whether the transport keeps a flow a peer (else: a call a message)."""
+        self.rpc_timeout_ns = rpc_timeout_ns
+        self._rng = rng.stream("quality")
+        self.delay = uniform(rng, "latency", *settings.latency)
+        self._dial = uniform(rng, "dial", 0, min(rpc_timeout_ns, 4_000_000_000))
+        self._user_timeout: Ns = max(USER_TIMEOUT_MIN, 4 * rpc_timeout_ns)
+        self._stale: Ns = max(STALE_MIN, 4 * rpc_timeout_ns)
+        self.links: dict[tuple[str, str], Link] = {}
+        self.dropped = 0
+
+    def join(self, nodes: dict[str, SimNode]) -> None:
+        """Make the links between all of them."""
+        for src in nodes.values():
+            for dst in nodes.values():
+                if src is not dst:
+                    link = self.links[src.name, dst.name] = Link(src, dst)
+                    src.links[dst.name] = link
+                    link.up = not self.flows
+                    link.closed = not link.up
+
+    # --- messages -------------------------------------------------------------------------------------------------
+
+    def send(self, link: Link, body: Any) -> None:
+        """A message leaves; the plain case is spelled out in ``SimNode``, too."""
+        now = self._line.now
+        at = now + self.delay()
+        quality = link.quality
+        if quality is not None:
+            late = self._spoil(link, quality, body, at)
+            if late is None:
+                return
+            at = late
+        link.last = at = max(at, link.last)
+        heappush(self._line.heap, (at, self._line.order(), link.arrive, link, body))
+
+    def _spoil(self, link: Link, quality: LinkQuality, body: Any, at: Ns) -> Ns | None:
+        """When a message on a bad link arrives in its order; None: it does not, or elsewhere in it."""
+        rng = self._rng
+        if quality.loss_percent and rng.chance(quality.loss_percent, 100):
+            self.dropped += 1
+            return None
+        at += quality.delay_ns
+        if quality.jitter_ns:
+            at += rng.below(quality.jitter_ns + 1)
+        if quality.duplicate_percent and rng.chance(quality.duplicate_percent, 100):
+            again = at + self.delay() + rng.below(max(1, quality.reorder_ns))
+            self._line.at(again, link.arrive, link, body)
+        if quality.reorder_percent and rng.chance(quality.reorder_percent, 100):
+            self._line.at(at + rng.below(quality.reorder_ns + 1), link.arrive, link, body)
+            return None
+        if len(link.held) < quality.hold:
+            link.held.append(body)
+            return None
+        return at
+
+    def missed(self, link: Link, body: Any) -> None:
+        """A message came to the end of a closed link."""
+        now = self._line.now
+        if link.up and link.cut and now - link.cut_at >= self._user_timeout:
+            link.up = False
+        if not self.flows:
+            link.src.unheard(link, body)
+            return
+        if link.up:
+            self.dropped += 1
+            return
+        waiting = link.waiting
+        waiting.append((now, body))
+        while len(waiting) > WAITING_MAX or now - waiting[0][0] > self._stale:
+            waiting.popleft()
+            self.dropped += 1
+
+    # --- faults ---------------------------------------------------------------------------------------------------
+
+    def set_host(self, dst: SimNode, before: HostState, after: HostState, *, reset: bool) -> None:
+        """The host's cuts and link qualities change."""
+        qualities = {quality.src: quality for quality in after.links}
+        for link in self.links.values():
+            if link.dst is not dst:
+                continue
+            name = link.src.name
+            if (name in before.cuts) != (name in after.cuts):
+                self._cut(link, cut=name in after.cuts, reset=reset)
+            quality = qualities.get(name)
+            if quality != link.quality:
+                link.quality = quality
+                link.plain = quality is None
+                if link.held and (quality is None or not quality.hold):
+                    held, link.held = link.held, []
+                    for body in held:
+                        self._line.at(self._line.now + self.delay(), link.arrive, link, body)
+
+    def _cut(self, link: Link, *, cut: bool, reset: bool) -> None:
+        link.cut = cut
+        if cut:
+            link.cut_at = self._line.now
+            link.closed = True
+            return
+        if self.flows and (reset or self._line.now - link.cut_at >= self._user_timeout):
+            link.up = False
+        link.closed = not link.up
+        if not link.up:
+            self.dial(link)
+
+    def lost(self, node: SimNode) -> None:
+        """The process of ``node`` ended: flows to it end at once, what it had not sent yet is gone."""
+        for link in self.links.values():
+            if link.src is node:
+                link.waiting.clear()
+                link.held.clear()
+            elif link.dst is node:
+                link.up = not self.flows
+                link.closed = True
+                link.number += 1
+
+    def booted(self, node: SimNode) -> None:
+        """The process of ``node`` listens, and dials."""
+        for link in self.links.values():
+            if not self.flows:
+                if link.dst is node:
+                    link.closed = link.cut
+            elif link.src is node or link.dst is node:
+                link.up = False
+                link.closed = True
+                self.dial(link, at_once=link.src is node)
+
+    def dial(self, link: Link, *, at_once: bool = False) -> None:
+        """A new flow is made as soon as the sender tries again."""
+        link.number += 1
+        wait = 0 if at_once else self._dial()
+        self._line.at(self._line.now + wait + 2 * self.delay(), self._connected, link, link.number)
+
+    def _connected(self, link: Link, number: int) -> None:
+        if number != link.number or link.up or link.cut or not (link.src.alive and link.dst.alive):
+            return
+        now = self._line.now
+        link.up, link.closed = True, False
+        waiting, link.waiting = link.waiting, deque()
+        for since, body in waiting:
+            if now - since > self._stale:
+                self.dropped += 1
+            else:
+                link.last = max(link.last, now + self.delay())
+                self._line.at(link.last, link.arrive, link, body)

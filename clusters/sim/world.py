@@ -1,0 +1,282 @@
+"""The simulated world: an event heap behind the interface through which the director meets real hosts.
+
+Promises: the same plan gives the same happenings in the same order, on any machine and Python (integers, named streams
+of the seed, no clock, no set is ever iterated); a change of a host's state takes effect at a drawn moment within the
+span that its evidence tells; changes are carried out one after another. Leaves out what nodes, links and clients do.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from heapq import heappop
+from typing import Any
+
+from clusters.sim.chance import uniform
+from clusters.sim.clients import Clients, Observer
+from clusters.sim.clock import EPOCH_NS
+from clusters.sim.network import Network, Timeline
+from clusters.sim.node import Build, Ears, SimNode
+from clusters.sim.settings import read
+from harness.core.clock import Ns, Span
+from harness.core.hoststate import HostState
+from harness.core.plan import Plan
+from harness.core.protocols import Evidence, HostNews
+from harness.core.rng import Rng
+from harness.core.world import (
+    Action,
+    Converge,
+    ConvergeDone,
+    Happening,
+    HostSaid,
+    InvokeOp,
+    OpDone,
+    Polled,
+    Simulable,
+    StartNodes,
+    Traces,
+)
+
+KILL_INSIDE = (1, 2)
+"""How often a kill falls within the effects of a step, if one comes in time."""
+
+DAMAGES = ("wiped", "flipped", "truncated", "unreadable")
+
+
+class _Order:
+    """A convergence under way: the evidence so far and the hosts that are still to be heard of."""
+
+    __slots__ = ("action", "begin", "evidence", "missing")
+
+    def __init__(self, action: Converge, begin: Ns) -> None:
+        self.action = action
+        self.begin = begin
+        self.evidence: dict[str, Evidence] = {}
+        self.missing = len(action.wants)
+
+
+class SimWorld:
+    """See ``harness.core.world.VirtualWorld``."""
+
+    def __init__(self, system: Simulable, plan: Plan) -> None:
+        settings = read(plan.backend_settings)
+        rng = Rng(plan.seed).stream("simulator")
+        self._rng = rng
+        self._line = line = Timeline()
+        self._inbox: list[Happening] = []
+        self._urgent = False
+        self.eager = False
+        """Return from ``wait`` at every observation, too (else they are told with whatever comes next)."""
+        target, typed = system.target(), system.typed(plan.knobs, profile=plan.profile)
+        network = self._network = Network(
+            line, rng, settings, rpc_timeout_ns=system.rpc_timeout_ns(typed), flows=target.transport == "tcp"
+        )
+        build = Build(
+            target,
+            knobs=typed,
+            words=plan.knobs,
+            members=plan.nodes,
+            profile=plan.profile,
+            variant=plan.variant,
+            seed=plan.seed,
+            settings=settings,
+        )
+        ears = Ears(
+            traced=self._traced, started=self._started, opened=_ignore, answered=self._answered, ended=self._ended
+        )
+        self._nodes = {
+            name: SimNode(name, build, line=line, network=network, rng=rng, ears=ears) for name in plan.nodes
+        }
+        network.join(self._nodes)
+        delay = uniform(rng, "client-latency", *settings.client_latency)
+        self._trace_delay = uniform(rng, "trace", *settings.trace)
+        self._told_at = dict.fromkeys(plan.nodes, 0)
+        self._command = uniform(rng, "command", *settings.command)
+        self._kill = uniform(rng, "kill", *settings.kill)
+        self._clients = Clients(self._nodes, line, delay, self._op_done)
+        self._observer = Observer(
+            self._nodes,
+            line,
+            delay,
+            self._polled,
+            interval_ns=plan.observe_interval_ns,
+            tells_log=system.tells_log,
+            tells_vote=system.tells_vote,
+        )
+        self._orders: deque[_Order] = deque()
+        self._wanted: dict[str, bool] = dict.fromkeys(plan.nodes, False)
+        """Whether the node was ever started: only then converging starts it again."""
+
+    # --- the interface --------------------------------------------------------------------------------------------
+
+    def now(self) -> Ns:
+        """Ns since the run began."""
+        return self._line.now
+
+    @property
+    def happened(self) -> int:
+        """Events of the simulation so far, about: those that were planned and are over."""
+        return self._line.planned()
+
+    def submit(self, action: Action) -> None:
+        """Begin an action."""
+        if isinstance(action, InvokeOp):
+            self._clients.invoke(action)
+        elif isinstance(action, StartNodes):
+            for node in self._nodes.values():
+                self._wanted[node.name] = True
+                self._line.at(self._line.now + self._command(), self._start, node, None)
+            self._observer.start()
+        else:
+            self._orders.append(_Order(action, 0))
+            if len(self._orders) == 1:
+                self._begin_order()
+
+    def wait(self, until: Ns) -> Sequence[Happening]:
+        """What happens next; moves the clock to it, or to ``until`` if nothing does."""
+        line = self._line
+        heap = line.heap
+        while not self._urgent:
+            if not heap or heap[0][0] > until:
+                line.now = max(line.now, until)
+                break
+            line.now, _, call, one, two = heappop(heap)
+            call(one, two)
+        return self._take()
+
+    def logs(self) -> Mapping[str, bytes]:
+        """What crashed cores left."""
+        return {node.name: bytes(node.log) for node in self._nodes.values() if node.log}
+
+    def _take(self) -> list[Happening]:
+        inbox, self._inbox = self._inbox, []
+        self._urgent = False
+        return inbox
+
+    # --- what nodes and clients tell ------------------------------------------------------------------------------
+
+    def _traced(self, traces: Traces) -> None:
+        at = max(self._line.now + self._trace_delay(), self._told_at[traces.node])
+        self._told_at[traces.node] = at
+        self._line.at(at, self._say, traces, None)
+
+    def _say(self, happening: Happening, _: None) -> None:
+        self._inbox.append(happening)
+        self._urgent = True
+
+    def _polled(self, polled: Polled) -> None:
+        self._inbox.append(polled)
+        if self.eager:
+            self._urgent = True
+
+    def _op_done(self, done: OpDone) -> None:
+        self._inbox.append(done)
+        self._urgent = True
+
+    def _answered(self, node: SimNode, number: int, reply: Any) -> None:
+        self._clients.answered(node, number, reply)
+
+    def _started(self, node: SimNode) -> None:
+        self._news(node, "started", {"pid": 0, "incarnation": node.incarnation, "asked": True})
+
+    def _ended(self, node: SimNode, code: int) -> None:
+        self._clients.ended(node)
+        asked = node.state.down is not None
+        self._news(node, "exited", {"pid": 0, "incarnation": node.incarnation, "code": code, "asked": asked})
+
+    def _news(self, node: SimNode, kind: str, data: Mapping[str, Any]) -> None:
+        # Behind the node's own last words, as an agent tells them.
+        at = max(self._line.now + self._trace_delay(), self._told_at[node.name])
+        self._told_at[node.name] = at
+        now = self._line.now
+        news = HostNews(host=node.name, kind=kind, span=Span(now, now), data=data)
+        self._line.at(at, self._say, HostSaid(news), None)
+
+    def _start(self, node: SimNode, _: None) -> None:
+        if not node.running and node.state.down is None:
+            node.start()
+
+    # --- faults ---------------------------------------------------------------------------------------------------
+
+    def _begin_order(self) -> None:
+        order = self._orders[0]
+        order.begin = self._line.now
+        for host in sorted(order.action.wants):
+            self._line.at(order.begin + self._command(), self._reach, order, self._nodes[host])
+        if not order.missing:
+            self._line.at(order.begin, self._finish_order, order, None)
+
+    def _reach(self, order: _Order, node: SimNode) -> None:
+        """The order arrives at a host."""
+        want = order.action.wants[node.name]
+        before, node.state = node.state, want
+        if before.cuts != want.cuts or before.links != want.links:
+            self._network.set_host(node, before, want, reset=order.action.reset)
+        if before.clock != want.clock:
+            node.set_clock()
+        detail: dict[str, Any] = {}
+        if want.down is not None:
+            if node.running and node.alive and not node.frozen and want.down != "SIGTERM" and self._kills_inside():
+                node.kill_within(want.down)
+                self._line.at(self._line.now + self._kill(), self._ended_at_last, (order, node, before), node.life)
+                return
+            node.kill(want.down)
+            self._damage(node, before, want, detail)
+        elif not node.running and self._wanted[node.name]:
+            node.start()
+        if node.running and want.frozen:
+            node.freeze()
+        elif node.frozen:
+            node.thaw()
+        self._reached(order, node, detail)
+
+    def _kills_inside(self) -> bool:
+        return self._rng.stream(f"kill-{self._line.order()}").chance(*KILL_INSIDE)
+
+    def _ended_at_last(self, what: tuple[_Order, SimNode, HostState], life: int) -> None:
+        """The time in which a kill could fall within a step is over."""
+        order, node, before = what
+        detail: dict[str, Any] = {}
+        want = order.action.wants[node.name]
+        if node.life == life:
+            node.kill(want.down or "SIGKILL")
+        else:
+            detail["within_a_step"] = True
+        self._damage(node, before, want, detail)
+        self._reached(order, node, detail)
+
+    def _damage(self, node: SimNode, before: HostState, want: HostState, detail: dict[str, Any]) -> None:
+        """Damage is done once, as soon as the process is down."""
+        trouble = want.disk
+        if trouble is not None and trouble.kind in DAMAGES and (before.disk != trouble or before.down is None):
+            detail["damaged"] = node.damage(trouble) or trouble.kind
+
+    def _reached(self, order: _Order, node: SimNode, detail: dict[str, Any]) -> None:
+        want = order.action.wants[node.name]
+        now = self._line.now
+        if want.clock is not None:
+            detail["skew_ns"] = node.clock.wall(now) - EPOCH_NS - now
+        order.evidence[node.name] = Evidence(
+            host=node.name, span=Span(order.begin, now), state=want, confirmed=True, detail=detail
+        )
+        order.missing -= 1
+        if not order.missing:
+            self._line.at(now + self._command(), self._finish_order, order, None)
+
+    def _finish_order(self, order: _Order, _: None) -> None:
+        now = self._line.now
+        action = order.action
+        resets: dict[str, dict[str, object]] = {}
+        for host in sorted(action.wants):
+            healed = sorted(set(action.before[host].cuts) - set(action.wants[host].cuts))
+            if action.reset and healed:
+                resets[host] = {"flows": "reset", "peers": healed}
+        evidence = {host: order.evidence[host] for host in sorted(order.evidence)}
+        self._say(ConvergeDone(action.token, Span(order.begin, now), evidence, resets), None)
+        self._orders.popleft()
+        if self._orders:
+            self._begin_order()
+
+
+def _ignore(_node: SimNode) -> None:
+    """Nobody wants to know."""

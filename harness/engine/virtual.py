@@ -1,0 +1,141 @@
+"""One run in virtual time, from its draft to its verdict: the same director, history and checkers, but no hosts.
+
+Promises: the same draft gives the same bytes of history; what the director decides takes no time of the simulated
+world; SIGINT and SIGTERM end the run as they do a live one. There is nothing to heal and so no ledger. Leaves out the
+world itself, which is a backend's.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from harness.core import store
+from harness.core.clock import MS, SECOND, Ns
+from harness.core.errors import ClusterError, HarnessError, HistoryError
+from harness.core.events import AnyEvent
+from harness.core.history import HistoryWriter
+from harness.core.world import Stop, VirtualBackend, VirtualWorld
+from harness.engine.course import Course, signals
+from harness.engine.director import Director
+from harness.engine.model import RunResult
+
+LIVE_EVERY_NS = 400 * MS
+"""Of real time."""
+
+BATCH = 512
+"""Events that are written at once."""
+
+ENDLESS = 20
+"""A run that lasts this many times its time limit, and ten minutes, is a bug of ours: it is given up."""
+
+
+class VirtualRun(Course):
+    """A run on a ``VirtualBackend``. ``sync``: whether the history is synced to the disk at its end."""
+
+    columns = True
+    """Whether the Parquet file is written."""
+
+    def carry_out(self) -> RunResult:
+        """Run, judge, store."""
+        started = time.monotonic_ns()
+        with signals(self._on_signal):
+            try:
+                self._direct()
+                self.listener.progress("judging")
+                history = self.judge()
+                if self.columns:
+                    self.write_columns(history)
+            except HarnessError as error:
+                self.trouble.append(str(error))
+        return self.result(started)
+
+    def _on_signal(self, name: str) -> None:
+        self._signal = name
+        self.interrupted.set()
+
+    _signal = "SIGINT"
+
+    def _direct(self) -> None:
+        backend = self.draft.backend
+        if not isinstance(backend, VirtualBackend):
+            raise ClusterError(f"the backend {backend.name!r} makes no worlds")
+        world = backend.world(self.draft.system, self.plan)
+        world.eager = "traced" not in self.plan.observable  # triggers then wait for observations
+        director = self.director()
+        writer = HistoryWriter(self.run_dir / store.HISTORY, sync=False)
+        began = time.perf_counter_ns()
+        try:
+            with no_garbage():
+                self._loop(director, world, writer)
+            writer.end(t=world.now(), reason=director.end_reason)
+        finally:
+            spent = max(1, time.perf_counter_ns() - began)
+            self.figures["simulated_s"] = round(world.now() / SECOND, 3)
+            self.figures["times_real_time"] = world.now() // spent
+            self.figures["simulated_events"] = world.happened
+            self.directed(director)
+            self._store_logs(world)
+            writer.close()
+
+    def _loop(self, director: Director, world: VirtualWorld, writer: HistoryWriter) -> None:
+        limit: Ns = ENDLESS * (self.plan.time_limit_ns + 30 * SECOND) + 600 * SECOND
+        step, wait, submit, wake_at = director.step, world.wait, world.submit, director.wake_at
+        stopped = self.interrupted.is_set
+        waiting: list[AnyEvent] = []
+        shown = time.monotonic_ns()
+        told = 0
+        events, actions = director.open(world.now())
+        while True:
+            if events:
+                waiting += events
+                self.tell(events)
+            for action in actions:
+                submit(action)
+            if len(waiting) >= BATCH:
+                writer.write(waiting)
+                waiting.clear()
+                told += 1
+                if time.monotonic_ns() - shown > LIVE_EVERY_NS:
+                    shown = time.monotonic_ns()
+                    self.listener.live(director.live(world.now()))
+            if director.done:
+                writer.write(waiting)
+                return
+            happenings = wait(wake_at(world.now()))
+            if stopped() and not self._told:
+                self._told = True
+                happenings = [*happenings, Stop(self._signal)]
+            now = world.now()
+            if now > limit:
+                writer.write(waiting)
+                raise ClusterError("the simulated run does not end", next_step="this is a bug of dethrone: report it")
+            events, actions = step(now, happenings)
+
+    _told = False
+
+    def _store_logs(self, world: VirtualWorld) -> None:
+        for node, content in world.logs().items():
+            directory = self.run_dir / store.NODES / node
+            try:
+                directory.mkdir(parents=True, exist_ok=True)
+                (directory / "node.log").write_bytes(content)
+            except OSError as error:
+                self.trouble.append(f"cannot write the log of {node}: {error.strerror}")
+
+
+@contextmanager
+def no_garbage() -> Iterator[None]:
+    """Without the cyclic collector: the loop makes few cycles, and looking for them costs a tenth of it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+__all__ = ["HistoryError", "VirtualRun", "no_garbage"]
