@@ -27,7 +27,7 @@ from clusters.node.config import NodeConfig
 from clusters.node.disk import DiskThread, Done, read_image
 from clusters.node.effects import Barrier
 from clusters.node.journal import VERSION, Head, Journal, RecordingRng, stream_name
-from clusters.node.record import Persisted, Record, make_record, persisted_of
+from clusters.node.record import Grouped, Persisted, Record, group_record, make_record, persisted_of
 from clusters.node.timers import Timers
 from clusters.node.trace import TraceLog
 from clusters.node.transport import FAR, Transport
@@ -85,13 +85,15 @@ class Node:
         self._barrier = Barrier()
         self._start_batches: set[int] = set()
         self._failures: deque[SendFailed] = deque()
-        self._persisted = Persisted()
+        self._persisted: dict[str, Persisted] = {}
+        """Group → what is durably stored."""
         self._fsync_slow_ns = config.fsync_slow_ms * MS
         self._stall_ns = config.stall_ms * MS
         members = tuple(config.members)
         # Knobs and variant are judged before anything is touched: a wrong word must leave no trace of a start.
         knobs = target.knobs(config.knobs, profile=config.profile)
         self._core = target.core(node=config.node, members=members, knobs=knobs, variant=config.variant)
+        self._grouped = self._core if isinstance(self._core, Grouped) else None
         self._witness = target.witness(node=config.node, members=members)
         self._rng = RecordingRng(Rng(config.seed).stream(stream_name(config.node, config.incarnation)).seed)
         self._selector = selectors.DefaultSelector()
@@ -319,7 +321,7 @@ class Node:
     def _witnessed(self, seen: Iterable[Witnessed]) -> None:
         for each in seen:
             if each.name == "persisted":
-                self._persisted = persisted_of(each)
+                self._persisted[str(each.data.get("group", ""))] = persisted_of(each)
             self._trace.shell(self._now, each.name, each.data, term=each.term)
 
     def _on_request(self, request: int, body: Any) -> None:
@@ -329,19 +331,23 @@ class Node:
     def _status(self) -> Record:
         now = read_clocks()
         try:
-            status = self._core.status(now)
+            statuses = (self._core.status(now),) if self._grouped is None else self._grouped.statuses(now)
         except Exception as error:
             raise CoreCrashed("status") from error
+        stored, none = self._persisted, Persisted()
+        status = statuses[0]
+        several = statuses if len(statuses) > 1 else ()
         return make_record(
             status,
             node=self._config.node,
             system=self._target.name,
             incarnation=self._config.incarnation,
-            persisted=self._persisted,
+            persisted=stored.get(status.group, none),
             held=self._barrier.held,
             started_at=self._started_at,
             now=now,
             counters={**self.counters, "effects_dropped": self._barrier.dropped},
+            groups=tuple(group_record(one, persisted=stored.get(one.group, none)) for one in several),
         )
 
     # --- what transports call -------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ Leaves out meaning: ``role``, ``timers``, ``counters`` and ``extra`` are the pro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -23,7 +23,31 @@ class Persisted(msgspec.Struct, frozen=True, kw_only=True):
     raw: Mapping[str, Any] = {}
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+@runtime_checkable
+class Grouped(Protocol):
+    """A core with several consensus groups. ``status`` is the first one's share."""
+
+    def statuses(self, now: Clocks) -> tuple[CoreStatus, ...]:
+        """Every group's share of the record, the first one's first."""
+
+
+class GroupRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The share of one group of several; fields as in ``Record``."""
+
+    group: str
+    role: str
+    term: int
+    leader: str | None
+    voted_for: str | None
+    log_end: LogEnd
+    commit: int
+    hw: int | None
+    persisted: Persisted
+    timers: Mapping[str, int]
+    extra: Mapping[str, Any]
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One observation of one node."""
 
     node: str
@@ -51,6 +75,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     counters: Mapping[str, int]
     """The core's, and the shell's own under ``shell_…``."""
     extra: Mapping[str, Any]
+    groups: tuple[GroupRecord, ...] = ()
+    """Every group, where there are several; the fields above are then the first one's."""
 
 
 def persisted_of(witnessed: Witnessed) -> Persisted:
@@ -70,6 +96,7 @@ def make_record(
     started_at: int,
     now: Clocks,
     counters: Mapping[str, int],
+    groups: tuple[GroupRecord, ...] = (),
 ) -> Record:
     """Join the core's share of the record with the shell's."""
     return Record(
@@ -93,5 +120,23 @@ def make_record(
         wall_ns=now.wall,
         timers=status.timers,
         counters={**status.counters, **{f"shell_{name}": value for name, value in counters.items()}},
+        extra=status.extra,
+        groups=groups,
+    )
+
+
+def group_record(status: CoreStatus, *, persisted: Persisted) -> GroupRecord:
+    """The share of one group of several."""
+    return GroupRecord(
+        group=status.group,
+        role=status.role,
+        term=status.term,
+        leader=status.leader,
+        voted_for=status.voted_for,
+        log_end=status.log_end,
+        commit=status.commit,
+        hw=status.hw,
+        persisted=persisted,
+        timers=status.timers,
         extra=status.extra,
     )

@@ -2,6 +2,7 @@
 
 Promises: ``flush`` returns after the lines are in the page cache (which a ``kill -9`` leaves alone), so a caller that
 flushes before it sends has traced everything that it shows; a line torn by an earlier crash never joins a later one.
+What names a consensus group in its data (``group``) carries it beside its term, and each group has a role of its own.
 Leaves out durability against a power loss, and meaning.
 """
 
@@ -17,7 +18,7 @@ from harness.core.clock import MS, Clocks, Ns
 from harness.core.errors import ClusterError
 
 
-class TraceLine(msgspec.Struct, frozen=True, gc=False):
+class TraceLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One line. ``seq`` counts from 1 within (node, incarnation); ``source`` says who says so."""
 
     seq: int
@@ -31,12 +32,14 @@ class TraceLine(msgspec.Struct, frozen=True, gc=False):
     role: str
     source: Literal["core", "shell"]
     data: Mapping[str, Any]
+    group: str = ""
+    """The consensus group; left out where a node has one only."""
 
 
 class TraceLog:
     """Appends to the file at ``path``; a line is buffered until ``flush``. Raises ClusterError if it cannot write."""
 
-    __slots__ = ("_buffer", "_encoder", "_fd", "_incarnation", "_node", "_path", "role", "seq", "term")
+    __slots__ = ("_buffer", "_encoder", "_fd", "_incarnation", "_node", "_path", "_roles", "seq", "term")
 
     def __init__(self, path: str, *, node: str, incarnation: int) -> None:
         self._path = path
@@ -46,8 +49,9 @@ class TraceLog:
         self._encoder = msgspec.json.Encoder(enc_hook=str)
         self.seq = 0
         self.term = 0
-        """The node's term and role as its last traced note said: what lines of the shell itself carry."""
-        self.role = ""
+        """The node's term as its last traced note said: what lines of the shell itself carry."""
+        self._roles: dict[str, str] = {}
+        """Group → the role that its last traced note said."""
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
             size = os.fstat(self._fd).st_size
@@ -58,7 +62,8 @@ class TraceLog:
 
     def note(self, now: Clocks, event: str, term: int, role: str, data: Mapping[str, Any]) -> None:
         """A note of the core."""
-        self.term, self.role = term, role
+        self.term = term
+        self._roles[_group_of(data)] = role
         self._add(now, event, term, data, source="core")
 
     def shell(self, now: Clocks, event: str, data: Mapping[str, Any], *, term: int | None = None) -> None:
@@ -86,6 +91,7 @@ class TraceLog:
         self, now: Clocks, event: str, term: int, data: Mapping[str, Any], *, source: Literal["core", "shell"]
     ) -> None:
         self.seq += 1
+        group = _group_of(data)
         line = TraceLine(
             seq=self.seq,
             mono_ns=now.mono,
@@ -95,12 +101,19 @@ class TraceLog:
             incarnation=self._incarnation,
             event=event,
             term=term,
-            role=self.role,
+            role=self._roles.get(group, ""),
             source=source,
             data=data,
+            group=group,
         )
         self._buffer += self._encoder.encode(line)
         self._buffer += b"\n"
+
+
+def _group_of(data: Mapping[str, Any]) -> str:
+    """The group that a note or a witness names in its data; "" where there is one only."""
+    group = data.get("group")
+    return group if isinstance(group, str) else ""
 
 
 def _cannot_write(path: str, error: OSError) -> ClusterError:

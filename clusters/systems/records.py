@@ -24,8 +24,20 @@ class _LogEnd(msgspec.Struct, frozen=True, gc=False):
     index: int
 
 
+class _Group(msgspec.Struct, frozen=True, gc=False):
+    """The fields of one group's share of the record that a reading needs."""
+
+    group: str
+    role: str
+    term: int
+    leader: str | None
+    voted_for: str | None
+    log_end: _LogEnd
+    commit: int
+
+
 class _Status(msgspec.Struct, frozen=True, gc=False):
-    """The fields of the common observer record that a reading needs."""
+    """The fields of the common observer record that a reading needs; ``groups``: where a node has several."""
 
     node: str
     group: str
@@ -36,6 +48,7 @@ class _Status(msgspec.Struct, frozen=True, gc=False):
     voted_for: str | None
     log_end: _LogEnd
     commit: int
+    groups: tuple[_Group, ...] = ()
 
 
 class _StatusAnswer(msgspec.Struct, frozen=True, gc=False):
@@ -61,16 +74,38 @@ _LINE = msgspec.json.Decoder(_Line)
 
 
 def read_status(body: bytes, *, node: str, tells_log: bool, tells_vote: bool) -> Reading | None:
-    """The reading in a status answer of ``node``; None if it is none.
+    """The reading in a status answer of ``node``; None if it is none. Of several groups, the first one's.
 
     ``tells_log``: log end and commit are positions in a log; ``tells_vote``: what it calls its vote is one.
     """
+    status = _decoded(body, node)
+    return None if status is None else _reading(status, status.incarnation, tells_log=tells_log, tells_vote=tells_vote)
+
+
+def read_statuses(body: bytes, *, node: str, tells_log: bool, tells_vote: bool) -> dict[str, Reading]:
+    """Group → reading, of every group in a status answer of ``node``; empty if it is none. See ``read_status``."""
+    status = _decoded(body, node)
+    if status is None:
+        return {}
+    return {
+        one.group: _reading(one, status.incarnation, tells_log=tells_log, tells_vote=tells_vote)
+        for one in (status.groups or (status,))
+    }
+
+
+def _decoded(body: bytes, node: str) -> _Status | None:
     try:
         status = _STATUS.decode(body).status
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-    if status.node != node or status.term < 0 or status.incarnation < 1:
+    if status.node != node or status.incarnation < 1 or status.term < 0:
         return None
+    if any(one.term < 0 for one in status.groups):
+        return None
+    return status
+
+
+def _reading(status: _Status | _Group, incarnation: int, *, tells_log: bool, tells_vote: bool) -> Reading:
     return Reading(
         role=status.role,
         leads=status.role == LEADER,
@@ -80,7 +115,7 @@ def read_status(body: bytes, *, node: str, tells_log: bool, tells_vote: bool) ->
         log_end=(status.log_end.term, status.log_end.index) if tells_log else None,
         commit=status.commit if tells_log else None,
         atomic=True,
-        incarnation=status.incarnation,
+        incarnation=incarnation,
     )
 
 

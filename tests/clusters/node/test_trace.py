@@ -50,3 +50,14 @@ def test_a_torn_last_line_does_not_join_the_next(tmp_path):
 def test_a_place_that_cannot_be_written_is_a_cluster_error(tmp_path):
     with pytest.raises(ClusterError, match="trace"):
         TraceLog(str(tmp_path / "none" / "t"), node="n1", incarnation=1)
+
+
+def test_a_line_of_one_group_of_several_says_so_and_carries_that_groups_role(tmp_path):
+    log = TraceLog(str(tmp_path / "t"), node="n1", incarnation=1)
+    log.note(Clocks(0, 0), "elected", 3, "LEADER", {"group": "t/0"})
+    log.note(Clocks(0, 0), "step_down", 9, "FOLLOWER", {"group": "t/1"})
+    log.shell(Clocks(0, 0), "commit", {"group": "t/0", "index": 1}, term=3)
+    log.shell(Clocks(0, 0), "commit", {"group": "t/1", "index": 1}, term=9)
+    log.close()
+    found = [(line["event"], line["group"], line["term"], line["role"]) for line in lines(tmp_path / "t")]
+    assert found[2:] == [("commit", "t/0", 3, "LEADER"), ("commit", "t/1", 9, "FOLLOWER")]
