@@ -187,13 +187,6 @@ class SameSeedEverywhere(Rules):
         return super().election_delay(self._own)
 
 
-class NoPreVote(Rules):
-    """35. etcd 8499."""
-
-    def needs_pre_vote(self) -> bool:  # noqa: D102
-        return False
-
-
 class PreVoteTermsCompared(Rules):
     """37. canonical 279, etcd 8243."""
 

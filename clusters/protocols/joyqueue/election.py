@@ -77,9 +77,6 @@ def handle_vote_timeout(g: Group) -> None:
 
 def pre_vote(g: Group) -> None:
     """``preVote``: ask all others without raising the term."""
-    if not g.rules.needs_pre_vote():
-        elect_self(g, why="election_timeout")
-        return
     g.count("prevote_rounds")
     _ask_all(g, "prevote")
 

@@ -92,10 +92,6 @@ class Rules:
 
     # --- asking ---------------------------------------------------------------------------------------------------
 
-    def needs_pre_vote(self) -> bool:
-        """An expiry asks first; the term is not raised by it."""
-        return True
-
     def pre_vote_term(self, term: int) -> int:
         """A pre-vote carries the current term, unincremented."""
         return term

@@ -7,6 +7,8 @@
   answers to VOTE requests of that term arrived, and the node itself if it asked in that term or its metadata names it.
   Answers to pre-votes look the same on the wire; they are told apart by the ids of the requests.
 * ``acked``: a successful answer to a request WITH entries. A heartbeat's answer compares nothing.
+* ``found``: the metadata as a new incarnation finds it; of a group without any file, with its first write.
+* ``answered``: once a term, where no vote, acknowledgement or election of that term told it already.
 
 Promises: it sees what was really sent, received and carried out; every table is bounded. ``persisted`` needs the rename
 AND its fsync. Where a node has several groups, each event says which in ``data["group"]``. Leaves out a group of one
@@ -17,7 +19,6 @@ Source: specification of JoyQueue's ``RaftLeaderElection``, §4 and §6 (JQ-B1, 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,10 +51,12 @@ class _Group:
 
     __slots__ = (
         "acked",
+        "answered",
         "asked",
         "commit",
         "damaged",
         "ends",
+        "found",
         "grants",
         "label",
         "led",
@@ -64,6 +67,8 @@ class _Group:
 
     def __init__(self, label: str) -> None:
         self.label = label
+        self.found = False
+        self.answered = 0
         self.grants: dict[int, set[str]] = {}
         self.asked: set[int] = set()
         self.voted: set[tuple[int, str]] = set()
@@ -110,13 +115,11 @@ class JoyQueueWitness:
         """A new incarnation: the logs on its disk. Its votes are ``persisted`` once the node synced them again."""
         self._forget()
         out: list[Witnessed] = []
-        for path in sorted(disk):
-            name, _, file = path.rpartition("/")
-            if file == METADATA:
-                with contextlib.suppress(Unreadable):  # the node halts, or shows what it makes of it
-                    self._group(name).renamed = _stored(file_of(disk, path) or b"")
-            elif file == LOG:
-                out += _boot_log(self._group(name), disk, path)
+        for name in sorted({path.rpartition("/")[0] for path in disk}):
+            group = self._group(name)
+            out.append(_found(group, disk.get(f"{name}/{METADATA}")))
+            if f"{name}/{LOG}" in disk:
+                out += _boot_log(group, disk, f"{name}/{LOG}")
         return out
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
@@ -126,6 +129,8 @@ class JoyQueueWitness:
             path = op.dst if isinstance(op, Rename) else op.path
             name, _, file = path.rpartition("/")
             group = self._group(name)
+            if not group.found:
+                out.append(_found(group, None))
             if isinstance(op, Write):
                 if file == LOG:
                     out += _wrote_log(group, op)
@@ -167,21 +172,31 @@ class JoyQueueWitness:
         if kind is AppendEntriesRequest:
             return self._sent_append(body)
         if kind is AppendEntriesResponse:
-            if (to, body.id) in self._appends:
-                del self._appends[to, body.id]
-                group = self._group(body.topic_partition_group)
-                now = (body.term, body.next_position)
-                if body.success and now != group.acked:
-                    group.acked = now
-                    return [group.says("acked", body.term, {"index": body.next_position, "leader": to})]
-        elif kind is VoteRequest:
+            return self._sent_append_answer(to, body)
+        if kind is VoteRequest:
             if not body.pre_vote and body.candidate_id == self._node:
                 return self._sent_vote_request(body)
         elif kind is VoteResponse:
             term = self._requests.pop((to, body.id), None)
+            group = self._group(body.topic_partition_group)
             if term is not None and body.vote_granted:
-                return _vote(self._group(body.topic_partition_group), term, to)
+                return _vote(group, term, to)
+            return _answered(group, body.term, to)
         return []
+
+    def _sent_append_answer(self, to: str, body: AppendEntriesResponse) -> list[Witnessed]:
+        group = self._group(body.topic_partition_group)
+        if (to, body.id) not in self._appends:
+            return _answered(group, body.term, to) if body.term > group.answered else []
+        del self._appends[to, body.id]
+        if not body.success:
+            return _answered(group, body.term, to)
+        now = (body.term, body.next_position)
+        if now == group.acked:
+            return []
+        group.acked = now
+        group.answered = max(group.answered, body.term)
+        return [group.says("acked", body.term, {"index": body.next_position, "leader": to})]
 
     def _sent_vote_request(self, body: VoteRequest) -> list[Witnessed]:
         group = self._group(body.topic_partition_group)
@@ -198,6 +213,7 @@ class JoyQueueWitness:
         out: list[Witnessed] = []
         if body.term != group.led and body.leader_id == self._node:
             group.led = body.term
+            group.answered = max(group.answered, body.term)
             voters = set(group.grants.get(body.term, ()))
             if body.term in group.asked or group.renamed == Stored(body.term, self._node):
                 voters.add(self._node)
@@ -218,7 +234,27 @@ def _vote(group: _Group, term: int, candidate: str) -> list[Witnessed]:
     if (term, candidate) in group.voted:
         return []
     group.voted.add((term, candidate))
+    group.answered = max(group.answered, term)
     return [group.says("vote", term, {"candidate": candidate})]
+
+
+def _answered(group: _Group, term: int, to: str) -> list[Witnessed]:
+    """An answer that grants nothing still tells the term that this node is in."""
+    if term <= group.answered:
+        return []
+    group.answered = term
+    return [group.says("answered", term, {"to": to})]
+
+
+def _found(group: _Group, content: bytes | str | None) -> Witnessed:
+    """The metadata as it lies there, whatever the node makes of it."""
+    group.found = True
+    if content is None:
+        return group.says("found", 0, {"voted_for": None, "file": "absent"})
+    stored = group.renamed = None if isinstance(content, str) else _stored(content)
+    if stored is None:
+        return group.says("found", 0, {"voted_for": None, "file": "unreadable"})
+    return group.says("found", stored.term, {"voted_for": stored.voted_for, "file": "read"})
 
 
 def _stored(content: bytes) -> Stored | None:

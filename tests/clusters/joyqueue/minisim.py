@@ -93,7 +93,9 @@ class Box:
 class World:
     """``names``: all members. Times are those of the knobs; T is 5 s by default."""
 
-    def __init__(self, names="ABC", *, seed=1, profile="joyqueue", variant=None, delay=(1, 3), fsync=(0, 2), **settings):
+    def __init__(
+        self, names="ABC", *, seed=1, profile="joyqueue", variant=None, delay=(1, 3), fsync=(0, 2), **settings
+    ):
         self.rng = Rng(seed).stream("world")
         self.seed = seed
         self.names = tuple(names)

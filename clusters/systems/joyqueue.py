@@ -1,0 +1,117 @@
+"""joyqueue: JoyQueue's RaftLeaderElection, as real processes. Profiles for the original, starved and mended.
+
+The known weaknesses among the safety properties (JQ-B1, JQ-B2: a node that no one elected leads) stay promised, for
+safety is owed by everybody: they are what makes ``joyqueue-starved`` fail. Without late send tasks they cannot happen.
+Not promised are what the original does not have: a leader that steps down without a quorum (JQ-B5), and a leader that
+pre-votes protect (JQ-B4).
+
+T is ``election_timeout_ms``; an election timer runs for T to 2 T. Reads go through the log by default, so they are as
+linearizable as leaders are single.
+
+Source of the promise: specification of JoyQueue's ``RaftLeaderElection``, §6: failover in T to 2 T, 5 s + T to 2 T more
+for each lost campaign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from clusters.protocols.joyqueue.knobs import PROFILES, Knobs, parse, words
+from clusters.systems.records import read_statuses
+from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from harness.core.clock import MS, SECOND, Ns
+from harness.core.promise import NotPromised, Promise
+from harness.core.protocols import NodeSpec, Reading, RunDefaults
+
+ELECTIONS = 4
+"""B in units of the longest election timeout: one failover and two lost campaigns, with room."""
+
+ALLOWANCE_NS = 200 * MS
+LATE_TASKS = 3
+"""How many late send tasks in a row an election may meet."""
+
+_SOURCE = "specification of JoyQueue's RaftLeaderElection, §6; B is four of its longest election timeouts"
+
+
+class JoyQueueSystem(TargetSystem):
+    """See ``harness.core.protocols.System``."""
+
+    name = "joyqueue"
+    served = frozenset({"append", "read", "put", "get", "cas"})
+
+    def profiles(self) -> Mapping[str, str]:
+        """The original first."""
+        return {
+            "joyqueue": "as JoyQueue does it, with its two coding oddities, which need late send tasks to show",
+            "joyqueue-starved": "the same with an exhausted thread pool: leaders that nobody elected",
+            "joyqueue-mended": "both oddities mended; a deaf leader still stays, a healed follower still deposes",
+        }
+
+    def defaults(self) -> RunDefaults:
+        """Timers at a tenth, with the log workload."""
+        return RunDefaults(
+            faults=("partition", "kill", "pause", "restart"),
+            workload="log",
+            nemesis_interval_ns=5 * SECOND,
+            time_limit_ns=60 * SECOND,
+            settings={"time_factor": "0.1"},
+        )
+
+    def words(self, settings: Mapping[str, str], typed: Knobs, *, profile: str) -> dict[str, str]:
+        """The target's own words."""
+        del settings, profile
+        return words(typed)
+
+    def profile_words(self, profile: str) -> Mapping[str, str]:
+        """The target's own words."""
+        return words(parse({}, profile=profile if profile in PROFILES else None))
+
+    def rpc_timeout_ns(self, typed: Knobs) -> Ns:
+        """A quarter of a heartbeat period: a connect that takes longer is tried anew, well within an election timeout.
+
+        ``send_command_timeout_ms`` is the patience with answers, which the core itself has.
+        """
+        return max(typed.ns(typed.heartbeat_timeout_ms) // 4, 50 * MS)
+
+    def readings(self, node: NodeSpec, body: bytes) -> Mapping[str, Reading]:
+        """Group → reading, of every partition group in a status answer; empty if it is no proper answer."""
+        return read_statuses(body, node=node.name, tells_log=self.tells_log, tells_vote=self.tells_vote)
+
+    def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
+        """See the head of this module."""
+        check_voters(self.name, voters)
+        typed: Knobs = self.typed(knobs, profile=profile)
+        longest = 2 * typed.ns(typed.election_timeout_ms)
+        late = LATE_TASKS * typed.ns(typed.task_delay_max_ms + max((d.ms for d in typed.defer_task), default=0))
+        lost = max(0, typed.ns(typed.vote_timeout_ms - typed.election_timeout_ms))
+        bound = ELECTIONS * (longest + lost) + late + ALLOWANCE_NS
+        return Promise(
+            system=self.name,
+            profile=profile,
+            source=_SOURCE,
+            election_timeout_ns=longest,
+            heartbeat_ns=typed.ns(typed.heartbeat_timeout_ms),
+            leader_bound_ns=bound,
+            later_gap_ns=bound,
+            step_down_ns=None,
+            converge_ns=bound + typed.ns(typed.send_command_timeout_ms + typed.heartbeat_timeout_ms),
+            tiers=("T1", "T2"),
+            exempt=_EXEMPT,
+            tolerates=ANY_NUMBER,
+            leader_bound_to_term=True,
+            linearizable_reads=typed.reads == "log",
+            pre_vote=True,
+        )
+
+
+_EXEMPT: Mapping[str, NotPromised] = {
+    "step-down-without-quorum": NotPromised(
+        "nobody counts the answers to heartbeats: a leader that is cut off calls itself leader without limit (JQ-B5)"
+    ),
+    "leader-stability": NotPromised(
+        "a pre-vote is granted by the log alone, whoever leads: a follower that returns, or that misses one link only, "
+        "deposes a working leader while no new entries are written (JQ-B4)"
+    ),
+}
+
+SYSTEM = JoyQueueSystem()
