@@ -31,6 +31,7 @@ from harness.engine.director import Director
 from harness.engine.judge import judge, load_checkers, write_verdict
 from harness.engine.model import Judgement, Listener, RunOptions, RunResult, exit_code
 from harness.engine.planning import Draft
+from harness.engine.trigger_figures import trigger_figures
 
 
 class Course:
@@ -80,6 +81,7 @@ class Course:
         self.store(store.REALISED, realised)
         self.figures.update(elections=director.elections, **director.counts)
         self.figures["faults"] = sum(fault.outcome == "installed" for fault in realised.faults)
+        self.figures["triggers"] = trigger_figures(realised)
 
     def judge(self) -> History:
         """Judge the history file; the history as read."""
