@@ -69,6 +69,7 @@ class BrokerCore:
         "leading",
         "live",
         "log",
+        "look_twice",
         "looking",
         "me",
         "mono",
@@ -114,6 +115,7 @@ class BrokerCore:
         self.controller_epoch = 0
         self.live: tuple[str, ...] = ()
         self.looking = False
+        self.look_twice = False
         self.claiming = False
         self.contenders: tuple[str, ...] = ()
         self.token = 0
@@ -242,7 +244,7 @@ class BrokerCore:
         """Register, then find out who leads."""
         self.note("session_open", {"session": self.session.id})
         self.become(self.FOLLOWER, "session open")
-        self.looking = self.claiming = False
+        self.looking = self.look_twice = self.claiming = False
         self._register()
         self.look_again()
 
@@ -276,7 +278,7 @@ class BrokerCore:
         """The session is gone, and its ephemeral nodes with it."""
         self.note("session_expired", {"session": session})
         self.count("sessions_expired")
-        self.looking = self.claiming = False
+        self.looking = self.look_twice = self.claiming = False
         if self.rules.gives_up("expired"):
             replica.stop_leading(self, "session expired")
             replica.stop_following(self)
@@ -291,6 +293,8 @@ class BrokerCore:
         self.count("watches")
         if path == m.IDS + self.me:
             self._register()
+            if self.controller is not None:
+                self.controller.on_watch(path)
         elif path == m.LEADER_PATH and self.race:
             if kind == m.NODE_DELETED and self.leading is None:
                 replica.stop_following(self)

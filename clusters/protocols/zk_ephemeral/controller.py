@@ -31,6 +31,7 @@ class Controller:
         "elected",
         "epoch",
         "live",
+        "look_twice",
         "looking",
         "offline",
         "owner",
@@ -48,12 +49,14 @@ class Controller:
         """The controller as known here."""
         self.elected = False
         self.looking = False
+        self.look_twice = False
         self.epoch = 0
         self.live: dict[str, int] = {}
         """Live broker → the session of its registration."""
         self.sessions: dict[str, int] = {}
         """Broker → the registration for which it was last given its role."""
-        self.reading: set[str] = set()
+        self.reading: dict[str, int] = {}
+        """Broker → reads of its registration under way."""
         self.state: StoredState | None = None
         self.version = -1
         self.writing = False
@@ -73,12 +76,18 @@ class Controller:
 
     def look(self) -> None:
         """Read ``/controller``, setting the watch; contend if it is free."""
-        if not self.looking:
-            self.looking = True
-            self.b.session.call(m.Exists(m.CONTROLLER_PATH, watch=self.b.rules.rewatches()), self._looked)
+        if self.looking:
+            self.look_twice = True
+            return
+        self.looking = True
+        self.b.session.call(m.Exists(m.CONTROLLER_PATH, watch=self.b.rules.rewatches()), self._looked)
 
     def _looked(self, answer: m.Answer) -> None:
         self.looking = False
+        if self.look_twice:
+            self.look_twice = False
+            self.look()
+            return
         b = self.b
         data = answer.data if isinstance(answer.data, dict) else {}
         if answer.code == m.OK:
@@ -148,7 +157,8 @@ class Controller:
 
     def resign(self, why: str) -> None:
         """Stop acting."""
-        self.looking = False if why == "session expired" else self.looking
+        if why == "session expired":
+            self.looking = self.look_twice = False
         if self.elected:
             self.elected = False
             self.unanswered.clear()
@@ -170,7 +180,9 @@ class Controller:
         epoch = self.epoch
 
         def told(answer: m.Answer) -> None:
-            self.reading.discard(broker)
+            self.reading[broker] -= 1
+            if not self.reading[broker]:
+                del self.reading[broker]
             if not self.elected or self.epoch != epoch:
                 return
             if answer.code == m.OK:
@@ -181,7 +193,7 @@ class Controller:
             if not self.reading and self.version >= -1:
                 self._decide()
 
-        self.reading.add(broker)
+        self.reading[broker] = self.reading.get(broker, 0) + 1
         self.b.session.call(m.Exists(m.IDS + broker, watch=True), told)
 
     def _read_state(self) -> None:

@@ -20,14 +20,20 @@ if TYPE_CHECKING:
 
 
 def look(b: BrokerCore, *, rewatch: bool = True) -> None:
-    """Read the leader node, setting the watch, and act on it."""
-    if not b.looking:
-        b.looking = True
-        b.session.call(m.Exists(m.LEADER_PATH, watch=rewatch), lambda answer: _looked(b, answer))
+    """Read the leader node, setting the watch, and act on it; once more if that is asked for while it is read."""
+    if b.looking:
+        b.look_twice = True
+        return
+    b.looking = True
+    b.session.call(m.Exists(m.LEADER_PATH, watch=rewatch), lambda answer: _looked(b, answer))
 
 
 def _looked(b: BrokerCore, answer: m.Answer) -> None:
     b.looking = False
+    if b.look_twice:  # what was read may be older than what was heard meanwhile
+        b.look_twice = False
+        look(b, rewatch=b.rules.rewatches())
+        return
     if answer.code != m.OK:
         b.session.call(m.GetNode(m.STATE_PATH), lambda state: _vacant(b, state))
         return
