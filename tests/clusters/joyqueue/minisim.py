@@ -13,6 +13,7 @@ from collections import deque
 from typing import Any
 
 from clusters.protocols.client_api import Append, Ok
+from clusters.protocols.joyqueue.storage import TOPIC, Metadata, metadata_ops
 from clusters.protocols.joyqueue.target import TARGET
 from harness.core.clock import MS, Clocks
 from harness.core.machine import (
@@ -33,6 +34,13 @@ from harness.core.machine import (
     Write,
 )
 from harness.core.rng import Rng
+
+
+def metadata_of(node, members, term, voted_for):
+    """The metadata of a node that stored this."""
+    return Metadata(
+        all_nodes=tuple(members), local_node_id=node, leader_id=None, voted_for=voted_for, current_term=term
+    )
 
 
 class SimDisk:
@@ -91,10 +99,19 @@ class Box:
 
 
 class World:
-    """``names``: all members. Times are those of the knobs; T is 5 s by default."""
+    """``names``: all members; ``stored``: name → (term, vote) on its disk. T is 5 s unless a knob says otherwise."""
 
     def __init__(
-        self, names="ABC", *, seed=1, profile="joyqueue", variant=None, delay=(1, 3), fsync=(0, 2), **settings
+        self,
+        names="ABC",
+        *,
+        seed=1,
+        profile="joyqueue",
+        variant=None,
+        delay=(1, 3),
+        fsync=(0, 2),
+        stored=None,
+        **settings,
     ):
         self.rng = Rng(seed).stream("world")
         self.seed = seed
@@ -121,6 +138,10 @@ class World:
         self.terms: dict[tuple[str, str], int] = {}
         self.seen: dict[tuple[str, str], int] = {}
         self.boxes = {name: Box(self, name) for name in self.names}
+        for name, (term, voted_for) in (stored or {}).items():
+            box = self.boxes[name]
+            for op in metadata_ops(TOPIC, metadata_of(name, self.names, term, voted_for)):
+                box.disk.carry_out(op)
         for name in self.names:
             self.start(name)
 
