@@ -38,6 +38,7 @@ class DledgerSystem(TargetSystem):
     """See ``harness.core.protocols.System``."""
 
     name = "dledger"
+    tells_disk = True
 
     def profiles(self) -> Mapping[str, str]:
         """The safer reading first."""

@@ -26,7 +26,7 @@ from clusters.protocols.dledger.messages import (
 from clusters.protocols.dledger.node import ACKS, CHECK, CHECKPOINT, FLUSH, LOOP, WAIT, Node, shown
 from clusters.protocols.dledger.rules import LEADER, Rules
 from clusters.protocols.dledger.softbarrier import SoftBarrier
-from clusters.protocols.dledger.status import status
+from clusters.protocols.dledger.status import glance, status
 from clusters.protocols.dledger.storage import TermState, Unreadable
 from clusters.protocols.dledger.tally import Campaign
 from harness.core.clock import Clocks
@@ -40,6 +40,7 @@ from harness.core.machine import (
     Effect,
     Fired,
     Fsync,
+    Glance,
     Halt,
     Message,
     Request,
@@ -83,6 +84,7 @@ class DledgerCore:
         n.note("start", {"term": n.term + 1, "vote": n.voted_for, "log_end": [shown(n.end_term), shown(n.log.end)]})
         append.apply(n)
         n.schedule()
+        self._hold_back(out)
 
     def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
         """Handle one event."""
@@ -107,8 +109,7 @@ class DledgerCore:
             if self.soft is not None:
                 released = self.soft.done(event.token)
                 _disk_done(n, event)
-                self.soft.hold(out, n.soft_mark)
-                n.soft_mark = None
+                self._hold_back(out)
                 out[:0] = released
                 return
             _disk_done(n, event)
@@ -116,13 +117,21 @@ class DledgerCore:
             on_request(n, event.id, event.body)
         elif isinstance(event, SendFailed):
             _failed(n, event)
+        self._hold_back(out)
+
+    def _hold_back(self, out: list[Effect]) -> None:
+        """persist_mode=upstream: what follows a write of the term file waits for it."""
         if self.soft is not None:
-            self.soft.hold(out, n.soft_mark)
-            n.soft_mark = None
+            self.soft.hold(out, self.node.soft_mark)
+            self.node.soft_mark = None
 
     def status(self, now: Clocks) -> CoreStatus:
         """The observer record."""
         return status(self.node, now)
+
+    def glance(self) -> Glance:
+        """Its main fields."""
+        return glance(self.node)
 
 
 # --- start --------------------------------------------------------------------------------------------------------
@@ -157,6 +166,8 @@ def _make_durable(n: Node, disk: DiskImage) -> None:
     if ops:
         n.votes_in_flight += 1
         n.out.append(Await(n.start_batch(tuple(ops), n.durable)))
+    if n.knobs.persist_mode != "none" and storage.TERM not in disk:
+        n.persist()  # a node may follow and acknowledge in term 0 without a vote: its disk must tell that, too
 
 
 # --- timers -------------------------------------------------------------------------------------------------------

@@ -14,21 +14,28 @@ from typing import Any
 from clusters.protocols.dledger.node import NEVER, Node
 from clusters.protocols.dledger.rules import CANDIDATE, LEADER
 from harness.core.clock import MS, Clocks, Ns
-from harness.core.machine import CoreStatus, LogEnd
+from harness.core.machine import CoreStatus, Glance, LogEnd
+
+
+def glance(n: Node) -> Glance:
+    """The main fields of ``status``."""
+    end = (n.end_term + 1, n.log.end + 1)
+    if n.votes_in_flight:
+        return CANDIDATE, n.durable.term + 1, None, n.durable.voted_for, end, n.committed + 1
+    return n.role, n.term + 1, n.leader, n.voted_for, end, n.committed + 1
 
 
 def status(n: Node, now: Clocks) -> CoreStatus:
     """The observer record as of ``now``."""
     n.mono, n.wall = now.mono, now.wall
-    writing = n.votes_in_flight > 0
-    term = n.durable.term if writing else n.term
+    role, term, leader, voted_for, end, commit = glance(n)
     return CoreStatus(
-        role=CANDIDATE if writing else n.role,
-        term=term + 1,
-        leader=None if writing else n.leader,
-        voted_for=n.durable.voted_for if writing else n.voted_for,
-        log_end=LogEnd(n.end_term + 1, n.log.end + 1),
-        commit=n.committed + 1,
+        role=role,
+        term=term,
+        leader=leader,
+        voted_for=voted_for,
+        log_end=LogEnd(*end),
+        commit=commit,
         timers={"next_vote": max(0, _ms(n.next_vote - n.now()) or 0) if n.role == CANDIDATE else 0},
         counters=dict(n.counters),
         extra=_extra(n),

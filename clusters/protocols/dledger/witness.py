@@ -5,21 +5,23 @@ one higher than DLedger's own, as everywhere outside of the core. A grant is an 
 for itself off the wire: its vote is seen when its request leaves, unless this node is known (by its disk, or by an
 ACCEPT that it sent) to have voted for another in that term, for a campaign may repeat a term whose vote is taken.
 ``elected`` is the first heartbeat or push of a term that names this node as leader; its voters are those whose ACCEPT
-of that term arrived, and itself if it voted so. Leaves out a group of one node (it sends nothing), a second election in
-the same term, and rules: it imports messages and the storage format only.
+of that term arrived, and itself if it voted so. ``found`` is the term file as a new incarnation finds it; ``answered``
+is told where an answer shows a term that nothing else showed. Leaves out a group of one node (it sends nothing), a
+second election in the same term, and rules: it imports messages and the storage format only.
 
 Source: DLedger 0.2.7, the messages of ``DLedgerLeaderElector`` and ``DLedgerEntryPusher``.
 """
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 from clusters.protocols.dledger.messages import (
     ACCEPT,
     SUCCESS,
+    TERM_SMALL_THAN_LEDGER,
     HeartBeatRequest,
+    HeartBeatResponse,
     PushEntryRequest,
     PushEntryResponse,
     VoteRequest,
@@ -44,6 +46,7 @@ class DledgerWitness:
 
     __slots__ = (
         "_acked",
+        "_answered",
         "_commit",
         "_ends",
         "_file",
@@ -70,6 +73,7 @@ class DledgerWitness:
         """Term → for whom this node is known to have voted in it."""
         self._led = -1
         self._acked = (-1, -1)
+        self._answered = -1
         self._commit = -1
         self._ends: list[int] = []
         self._terms: list[int] = []
@@ -81,9 +85,7 @@ class DledgerWitness:
     def booted(self, disk: DiskImage) -> list[Witnessed]:
         """A new incarnation: the log that its disk holds, and the vote in its term file."""
         self._forget()
-        out: list[Witnessed] = []
-        with contextlib.suppress(Unreadable):
-            self._know(_state(file_of(disk, TERM) or b""))
+        out = [self._found(disk)]
         try:
             content = file_of(disk, LOG) or b""
         except Unreadable:
@@ -95,6 +97,17 @@ class DledgerWitness:
             out.append(Witnessed("log_append", found[-1][1], {"from": 1, "entries": found}))
         return out
 
+    def _found(self, disk: DiskImage) -> Witnessed:
+        """The term file as it lies there, whatever the node makes of it."""
+        content = disk.get(TERM)
+        if content is None:
+            return Witnessed("found", 0, {"voted_for": None, "file": "absent"})
+        state = None if isinstance(content, str) else _state(content)
+        if state is None:
+            return Witnessed("found", 0, {"voted_for": None, "file": "unreadable"})
+        self._know(state)
+        return Witnessed("found", state.term + 1, {"voted_for": state.voted_for, "file": "read"})
+
     def sent(self, to: str, body: Any) -> list[Witnessed]:
         """This message is about to leave."""
         kind = type(body)
@@ -102,14 +115,19 @@ class DledgerWitness:
             return [] if body.term == self._led else self._leads(body.term, body.leader_id)
         if kind is PushEntryRequest:
             return self._pushed(body)
+        if kind is HeartBeatResponse:
+            return [] if body.term <= self._answered else self._answer(body.term, to)
         if kind is PushEntryResponse:
             if body.code == SUCCESS and body.index >= 0 and (body.term, body.index) != self._acked:
                 self._acked = (body.term, body.index)
+                self._answered = max(self._answered, body.term)
                 return [Witnessed("acked", body.term + 1, {"index": body.index + 1, "leader": to})]
         elif kind is VoteResponse:
             if body.vote_result == ACCEPT:
                 self._taken.setdefault(body.term, to)
                 return self._vote(body.term, to)
+            if body.vote_result != TERM_SMALL_THAN_LEDGER:
+                return self._answer(body.term, to)
         elif kind is VoteRequest and self._taken.get(body.term, self._node) == self._node:
             return self._vote(body.term, self._node)
         return []
@@ -152,12 +170,21 @@ class DledgerWitness:
         if (term, candidate) in self._voted:
             return []
         self._voted.add((term, candidate))
+        self._answered = max(self._answered, term)
         return [Witnessed("vote", term + 1, {"candidate": candidate})]
+
+    def _answer(self, term: int, to: str) -> list[Witnessed]:
+        """An answer that grants nothing still tells the term that this node is in."""
+        if term <= self._answered:
+            return []
+        self._answered = term
+        return [Witnessed("answered", term + 1, {"to": to})]
 
     def _leads(self, term: int, leader: str) -> list[Witnessed]:
         if leader != self._node:
             return []
         self._led = term
+        self._answered = max(self._answered, term)
         voters = set(self._grants.get(term, ()))
         if (term, self._node) in self._voted or self._file == TermState(term, self._node):
             voters.add(self._node)
