@@ -4,6 +4,9 @@ Built from ``Converged`` and ``NodeProcess`` events. Between the start of a chan
 it changes is certain; what it does not change stays what it was. A host that did not confirm is uncertain as a whole
 until it does. Clock skew cuts nothing, but a change of it touches its host.
 
+While the members in force are not, or not everywhere, the plan's voters (``checkers.members``), no interval is settled:
+nobody is owed anything then.
+
 Promises: an interval has one adjacency; integers and bit masks only (voter i is bit i), witness sets computed once a
 distinct adjacency. Leaves out what a protocol makes of a graph: that is ``checkers.windows`` and the promise's tiers.
 """
@@ -11,11 +14,12 @@ distinct adjacency. Leaves out what a protocol makes of a graph: that is ``check
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import networkx as nx
 
+from checkers.members import changed
 from harness.core.clock import Ns
 from harness.core.events import Converged, Mark, NodeProcess
 from harness.core.history import History
@@ -84,6 +88,8 @@ class Interval:
     adjacency: Adjacency
     clocks: tuple[str, ...]
     client_cut: bool
+    settled: bool = True
+    """The members in force are the plan's voters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +126,7 @@ class Timeline:
         for interval in reversed(self.intervals):
             if interval.lo > until:
                 continue
-            if not _clean_clique(interval, mask):
+            if not interval.settled or not _clean_clique(interval, mask):
                 break
             since = interval.lo
         return since
@@ -130,8 +136,28 @@ def timeline(history: History, promise: Promise, plan: Plan) -> Timeline:
     """The timeline of this run (cached)."""
     found: Timeline | None = history.cache.get("checkers.graph")
     if found is None:
-        found = history.cache["checkers.graph"] = _build(history, promise, plan)
+        found = _build(history, promise, plan)
+        unsettled = changed(history, plan)
+        if unsettled:
+            found = Timeline(found.voters, tuple(_split(found.intervals, unsettled)))
+        history.cache["checkers.graph"] = found
     return found
+
+
+def _split(intervals: Sequence[Interval], unsettled: Sequence[tuple[Ns, Ns | None]]) -> Iterator[Interval]:
+    """The same intervals, cut where the members began or ceased to change."""
+    for interval in intervals:
+        at = interval.lo
+        for since, until in unsettled:
+            lo, hi = max(since, at), min(interval.hi if until is None else until, interval.hi)
+            if lo >= hi:
+                continue
+            if at < lo:
+                yield replace(interval, lo=at, hi=lo)
+            yield replace(interval, lo=lo, hi=hi, settled=False)
+            at = hi
+        if at < interval.hi:
+            yield replace(interval, lo=at)
 
 
 def end_of_run(history: History) -> Ns:

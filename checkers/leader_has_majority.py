@@ -14,6 +14,7 @@ from typing import Any
 
 from checkers.base import Base, FaultWatch, finding, votes_needed
 from checkers.facts import Election, election, elections, in_group, votes
+from checkers.members import CONFIG
 from checkers.one_leader_per_term import polled_claims
 from harness.core.columns import columns
 from harness.core.events import FaultEvent, Observed, Traced
@@ -56,11 +57,16 @@ class LeaderHasMajority(Base):
         """True once somebody was elected by too few."""
         watch = FaultWatch(promise)
         owed = promise.owes(self.name)
+        changed = False
 
         def feed(event: Observed | Any) -> bool:
-            if not owed or watch.excused:
+            nonlocal changed
+            if not owed or watch.excused or changed:
                 return False
             if type(event) is Traced:
+                if event.name == CONFIG:
+                    changed = True  # whose votes count is told by the whole history only
+                    return False
                 fact = election(event)
                 if fact is None or not list(counted([fact], plan)):
                     return False

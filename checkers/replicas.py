@@ -16,6 +16,7 @@ from typing import Any
 
 from checkers.base import votes_needed
 from checkers.facts import election, elections, traces
+from checkers.members import configurations
 from harness.core.events import Return, Traced
 from harness.core.history import History
 from harness.core.plan import Plan
@@ -367,7 +368,7 @@ class _Replayer:
         """Entries of a leader's own term that a quorum, itself included, was witnessed to store."""
         voters = frozenset(plan.voters)
         facts = elections(self._history)
-        if any(fact.members not in (None, voters) for fact in facts):
+        if configurations(self._history) or any(fact.members not in (None, voters) for fact in facts):
             return []  # the members changed; whose acknowledgements counted is not known here
         leaders: dict[tuple[str, int], set[str]] = defaultdict(set)
         for fact in facts:

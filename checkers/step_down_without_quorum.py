@@ -104,7 +104,8 @@ def deaf_stretches(line: Timeline, quorum: int) -> list[Deaf]:
         since: Ns | None = None
         for interval in line.intervals:
             unheard, _ = interval.adjacency.hears(bit)
-            deaf = bool(interval.adjacency.alive >> bit & 1) and unheard.bit_count() > spare
+            alive = interval.settled and bool(interval.adjacency.alive >> bit & 1)
+            deaf = alive and unheard.bit_count() > spare
             if deaf and since is None:
                 since = interval.lo
             elif not deaf and since is not None:

@@ -55,7 +55,7 @@ def _windows(line: Timeline, promise: Promise) -> list[Window]:
         if interval.adjacency not in known:
             known[interval.adjacency] = witness(interval.adjacency, quorum)
         best = known[interval.adjacency]
-        if best is None:
+        if best is None or not interval.settled:
             last = None
             continue
         signature = _signature(interval, best)

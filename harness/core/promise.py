@@ -22,10 +22,18 @@ SAFETY = (
     "commit-never-regresses",
     "acknowledged-survives",
     "leader-has-majority",
+    "members-only",
+    "vote-is-durable",
 )
 """Owed by everybody while the realised faults stay inside what the promise tolerates."""
 
-LIVENESS = ("leader-when-owed", "step-down-without-quorum", "convergence-after-heal", "leader-stability")
+LIVENESS = (
+    "leader-when-owed",
+    "step-down-without-quorum",
+    "convergence-after-heal",
+    "leader-stability",
+    "no-livelock",
+)
 """Owed as promised."""
 
 Tier = Literal["T1", "T2", "T3", "T4", "T5"]
@@ -46,7 +54,10 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     shorter than B is not exercised), ``later_gap_ns`` is B′. ``step_down_ns``: a leader cut from the majority stops
     claiming within it. ``converge_ns``: from the last heal to convergence. ``tolerates``: fault kind → most victims at
     once (None: any number); a kind that is missing takes everything it touches out of the promise (``excused``).
-    ``leader_bound_to_term``: two nodes naming different leaders for one term is a violation. ``delay_max_ns`` is D.
+    ``rounds_max``: how often in a row a node may seek to lead in vain among voters that all hear each other.
+    ``split_vote_percent``: the largest chance that a term in which somebody stands ends without a winner because
+    several stood at once, over links without added loss or delay. ``leader_bound_to_term``: two nodes naming different
+    leaders for one term is a violation. ``delay_max_ns`` is D.
     ``quorum``: votes needed; None: ⌊n/2⌋ + 1.
     """
 
@@ -59,6 +70,8 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     later_gap_ns: Ns
     step_down_ns: Ns | None = None
     converge_ns: Ns | None = None
+    rounds_max: int | None = None
+    split_vote_percent: int | None = None
     tiers: tuple[Tier, ...] = ()
     exempt: Mapping[str, NotPromised] = {}
     tolerates: Mapping[str, int | None] = {}

@@ -140,6 +140,12 @@ class Tale:
     def commit(self, node: str, term: int, index: int) -> Tale:
         return self.traced(node, "commit", term, index=index)
 
+    def config(self, node: str, term: int, index: int, voters: str, learners: str = "") -> Tale:
+        return self.traced(node, "config", term, index=index, voters=voters.split(), learners=learners.split())
+
+    def found(self, node: str, term: int, voted_for: str | None = None, file: str = "read") -> Tale:
+        return self.traced(node, "found", term, voted_for=voted_for, file=file)
+
     # --- polls --------------------------------------------------------------------------------------------------
 
     def poll(self, node: str, term: int, leader: str | None = None, **fields: Any) -> Tale:
@@ -194,6 +200,15 @@ class Tale:
 
     def read(self, values: list[int], key: str = "k", node: str = "n1") -> Tale:
         return self.back(self.invoke("read", key, node), "ok", values, node)
+
+    def lock(self, f: str, owner: str, token: int | None, *, ttl: int = 500, status: str = "ok", took: int = 0) -> Tale:
+        """``token`` is what is told; None: nothing. ``took``: ms more until the answer."""
+        op = self.invoke(f, ["l", owner] if f == "release" else ["l", owner, ttl])
+        return self if status == "lost" else self.wait(took).back(op, status, token)
+
+    def holder(self, told: list[Any] | None, *, took: int = 0) -> Tale:
+        op = self.invoke("holder", "l")
+        return self.wait(took).back(op, "ok", told)
 
     # --- faults -------------------------------------------------------------------------------------------------
 
@@ -306,6 +321,8 @@ def promise(**changes: Any) -> Promise:
         later_gap_ns=BOUND_MS * MS,
         step_down_ns=600 * MS,
         converge_ns=BOUND_MS * MS,
+        rounds_max=6,
+        split_vote_percent=30,
         tiers=("T1", "T2", "T3", "T5"),
         tolerates={"partition": None, "kill": None, "pause": None, "restart": None, "clock": None},
         linearizable_reads=True,
@@ -314,7 +331,7 @@ def promise(**changes: Any) -> Promise:
     return msgspec.structs.replace(base, **changes)
 
 
-ALL = ("traced", "witness", "observed", "ops", "log_end", "commit", "voted_for", "atomic")
+ALL = ("traced", "witness", "observed", "ops", "log_end", "commit", "voted_for", "atomic", "found")
 
 
 def plan(nodes: int = 3, *, given: Promise | None = None, workload: str = "log", **changes: Any) -> Plan:

@@ -32,7 +32,12 @@ nodes = st.sampled_from(NODES)
 hosts = st.sampled_from((*NODES, "client", "elsewhere"))
 terms = st.integers(0, 4)
 numbers = st.integers(-2, 2**70) | st.integers(0, 6)
-words = st.sampled_from(["elected", "vote", "commit", "acked", "log_append", "log_truncate", "persisted", "relabel"])
+words = st.sampled_from(
+    [
+        *("elected", "vote", "commit", "acked", "log_append", "log_truncate", "persisted", "relabel"),
+        *("found", "answered", "config", "read_served", "leader_seen"),
+    ]
+)
 spans = st.tuples(st.integers(0, 9000), st.integers(0, 900)).map(lambda p: Span(p[0] * MS, (p[0] + p[1]) * MS))
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 9) | st.text(max_size=3),
@@ -51,6 +56,12 @@ bodies = st.fixed_dictionaries(
         "entries": entries | values,
         "voted_for": nodes | values,
         "result": st.just("won") | values,
+        "file": st.sampled_from(["read", "absent", "unreadable"]) | values,
+        "learners": values,
+        "what": st.just("appended") | values,
+        "lease_left": st.integers(0, 9) | values,
+        "readIndex": st.integers(0, 5) | values,
+        "leader": nodes | values,
         "config": st.fixed_dictionaries({"voters": st.lists(nodes, max_size=3)}) | values,
     },
 )
@@ -76,8 +87,12 @@ _ANY: list[tuple[type, dict[str, Any]]] = [
         {
             "op": st.integers(0, 8),
             "process": st.integers(0, 2),
-            "f": st.sampled_from(["append", "read", "put"]),
-            "value": values | st.tuples(st.just("k"), st.integers(0, 5)).map(list) | st.just("k"),
+            "f": st.sampled_from(["append", "read", "put", "acquire", "renew", "release", "holder"]),
+            "value": values
+            | st.tuples(st.just("k"), st.integers(0, 5)).map(list)
+            | st.just("k")
+            | st.tuples(st.just("k"), st.sampled_from("ab"), st.integers(0, 9)).map(list)
+            | st.tuples(st.just("k"), st.sampled_from("ab")).map(list),
             "target": hosts,
         },
     ),
@@ -88,6 +103,7 @@ _ANY: list[tuple[type, dict[str, Any]]] = [
             "status": st.sampled_from(["ok", "fail", "info"]),
             "value": values
             | st.lists(st.integers(0, 5), max_size=5)
+            | st.tuples(st.sampled_from("ab"), st.integers(0, 5)).map(list)
             | st.fixed_dictionaries({"index": st.integers(0, 5), "term": terms}),
             "node": st.none() | nodes,
         },

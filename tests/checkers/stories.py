@@ -488,6 +488,310 @@ def a_leader_lost_while_a_host_stalls(t):
     t.up().polls(3000, 1, "n1").noise("n1").elected("n2", 2, "n2 n3").polls(1000, 2, "n2")
 
 
+# --- members-only -----------------------------------------------------------------------------------------------
+
+
+@story("members-only", "fail", "with votes of n4", nodes=4)
+def a_learner_votes(t):
+    t.config("n1", 1, 2, "n1 n2 n3", "n4").vote("n4", 2, "n1").elected("n1", 2, "n1 n4")
+
+
+@story("members-only", "fail", "with votes of x1")
+def a_stranger_votes(t):
+    t.elected("n1", 1, "n1 n2 x1")
+
+
+@story("members-only", "pass")
+def three_members_elect_one_of_them(t):
+    t.vote("n2", 1, "n1").elected("n1", 1, "n1 n2")
+
+
+@story("members-only", "pass", nodes=4)
+def a_removal_that_the_new_leader_never_stored_is_not_in_force_there(t):
+    t.log("n2", (1, 1, "a")).config("n2", 1, 2, "n1 n2 n3").elected("n1", 2, "n1 n3 n4")
+
+
+@story("members-only", "pass", nodes=4)
+def a_removal_that_was_overwritten_is_void(t):
+    t.log("n1", (1, 1, "a"), (2, 1, "b")).config("n1", 1, 2, "n1 n2 n3").cut_log("n1", 2).elected("n1", 2, "n1 n3 n4")
+
+
+@story("members-only", "pass", nodes=4)
+def a_member_that_the_leader_appended_and_has_not_stored_yet_may_vote(t):
+    t.config("n1", 1, 2, "n1 n2 n3")
+    t.core("n1", "config", 1, what="appended", index=3, voters=["n1", "n2", "n3", "n4"])
+    t.elected("n1", 2, "n1 n2 n4")
+
+
+@story("members-only", "pass", nodes=4)
+def a_removed_leader_asked_for_votes_and_its_own_is_left_aside(t):
+    t.config("n1", 1, 2, "n2 n3 n4").vote("n1", 2, "n1").elected("n1", 2, "n1 n2 n3")
+
+
+@story("members-only", "fail", "although it knew that its removal", nodes=4)
+def a_removed_node_campaigns(t):
+    t.elected("n1", 1, "n1 n2").config("n4", 1, 2, "n1 n2 n3").core("n4", "commit", 1, old=1, new=2)
+    t.core("n4", "prevote_started", 1, reqTerm=2)
+
+
+@story("members-only", "pass", nodes=4)
+def a_removed_node_campaigns_until_it_knows_of_the_commit(t):
+    t.elected("n1", 1, "n1 n2 n3").config("n4", 1, 2, "n1 n2 n3").core("n4", "prevote_started", 1, reqTerm=2)
+    t.core("n4", "commit", 1, old=1, new=2).restarted("n4").core("n4", "prevote_started", 1, reqTerm=2)
+
+
+def _grown(t):
+    t.elected("n1", 1, "n1 n2 n3").log("n1", (2, 1, "c")).config("n1", 1, 2, "n1 n2 n3 n4")
+    return t.acked("n2", 1, 2)
+
+
+@story("members-only", "fail", "when only n1, n2 of the members n1, n2, n3, n4 had stored it", nodes=4)
+def the_old_members_count_the_new_configuration(t):
+    _grown(t).commit("n1", 1, 2).wait(5)
+    for node in ("n3", "n4"):
+        t.acked(node, 1, 2)
+
+
+@story("members-only", "pass", nodes=4)
+def the_new_members_count_the_new_configuration(t):
+    _grown(t).acked("n4", 1, 2).commit("n1", 1, 2)
+    for node in ("n2", "n3", "n4"):
+        t.acked(node, 1, 3)
+
+
+@story("members-only", "pass", nodes=4)
+def an_acknowledgement_may_lie_in_a_trace_that_ends_too_soon(t):
+    _grown(t).commit("n1", 1, 2)
+
+
+@story("members-only", "pass", nodes=4)
+def an_entry_before_the_change_may_have_been_counted_by_the_old_members(t):
+    t.config("n1", 1, 1, "n1 n2 n3").elected("n1", 2, "n1 n2").log("n1", (2, 2, "a")).acked("n2", 2, 2)
+    t.log("n1", (3, 2, "c")).config("n1", 2, 3, "n1 n2 n3 n4").commit("n1", 2, 2)
+    for node in ("n2", "n3", "n4"):
+        t.acked(node, 2, 3)
+
+
+# --- vote-is-durable --------------------------------------------------------------------------------------------
+
+
+@story("vote-is-durable", "fail", "its disk holds no vote of that term")
+def a_vote_that_was_not_stored(t):
+    t.vote("n2", 1, "n1").restarted("n2").found("n2", 1)
+
+
+@story("vote-is-durable", "fail", "its disk holds a vote for n3")
+def another_vote_is_stored(t):
+    t.vote("n2", 1, "n1").restarted("n2").found("n2", 1, "n3")
+
+
+@story("vote-is-durable", "fail", "its disk holds nothing")
+def a_vote_file_that_was_gone_for_a_moment(t):
+    t.acked("n2", 4, 7).restarted("n2").found("n2", 0, None, "absent")
+
+
+@story("vote-is-durable", "fail", "answered in term 3, and after a restart its disk holds term 2")
+def an_answer_in_a_term_that_was_not_stored(t):
+    t.traced("n2", "persisted", 2).traced("n2", "answered", 3).restarted("n2").found("n2", 2)
+
+
+@story("vote-is-durable", "fail", "went on: it voted in term 1")
+def a_file_that_cannot_be_read_is_taken_for_a_new_node(t):
+    t.vote("n2", 3, "n1").restarted("n2").found("n2", 0, None, "unreadable").vote("n2", 1, "n3")
+
+
+@story("vote-is-durable", "pass")
+def a_file_that_cannot_be_read_ends_the_node(t):
+    t.vote("n2", 3, "n1").restarted("n2").found("n2", 0, None, "unreadable").traced("n2", "halt", 0, reason="vote file")
+
+
+@story("vote-is-durable", "pass")
+def the_vote_and_a_later_term_are_stored(t):
+    t.vote("n2", 1, "n1").restarted("n2").found("n2", 1, "n1").acked("n2", 2, 1).restarted("n2").found("n2", 2)
+
+
+@story("vote-is-durable", "pass")
+def a_vote_of_an_earlier_term_need_not_be_kept(t):
+    t.vote("n2", 1, "n1").restarted("n2").found("n2", 5)
+
+
+@story("vote-is-durable", "n/a", "nothing in this schedule ends a process")
+def nobody_is_started_again(t):
+    t.up().found("n2", 0, None, "absent").vote("n2", 1, "n1")
+
+
+@story("vote-is-durable", "unknown", "not exercised")
+def a_node_that_never_said_anything_is_started_again(t):
+    t.up().restarted("n2").found("n2", 0, None, "absent")
+
+
+# --- lease-exclusion --------------------------------------------------------------------------------------------
+
+
+@story("lease-exclusion", "fail", "c1 (token 4) and c2 (token 9) both certainly held l")
+def two_certain_holds(t):
+    t.lock("acquire", "c1", 4).wait(100).lock("acquire", "c2", 9)
+
+
+@story("lease-exclusion", "pass")
+def a_lease_is_counted_from_the_question(t):
+    t.lock("acquire", "c1", 4, took=300).wait(197).lock("acquire", "c2", 9)
+
+
+@story("lease-exclusion", "fail", "both certainly held l")
+def a_renewed_lease_is_given_away(t):
+    t.lock("acquire", "c1", 4).wait(400).lock("renew", "c1", 4).wait(200).lock("acquire", "c2", 9)
+
+
+@story("lease-exclusion", "pass")
+def a_lease_that_was_given_back(t):
+    t.lock("acquire", "c1", 4).lock("release", "c1", 4).lock("acquire", "c2", 9).lock("acquire", "c2", 12)
+
+
+@story("lease-exclusion", "pass")
+def a_release_that_nobody_answered_may_have_ended_it(t):
+    t.lock("acquire", "c1", 4).lock("release", "c1", None, status="lost").lock("acquire", "c2", 9)
+
+
+@story("lease-exclusion", "pass")
+def an_old_release_may_end_a_new_hold(t):
+    t.lock("acquire", "c1", 4).lock("release", "c1", None, status="info").lock("acquire", "c1", 8).lock(
+        "acquire", "c2", 9
+    )
+
+
+@story("lease-exclusion", "pass")
+def an_owner_in_doubt_holds_possibly_and_not_certainly(t):
+    t.lock("acquire", "c1", None, status="info").lock("acquire", "c2", 9).lock("acquire", "c3", None, status="fail")
+
+
+@story("lease-exclusion", "fail", "after token 9 had been told to c2")
+def a_token_that_falls(t):
+    t.lock("acquire", "c2", 9).wait(600).lock("acquire", "c1", 4)
+
+
+@story("lease-exclusion", "fail", "renewed token 4 of l after token 9 had been told to c2")
+def a_superseded_owner_renews(t):
+    t.lock("acquire", "c1", 4).wait(600).lock("acquire", "c2", 9).wait(600).lock("renew", "c1", 4)
+
+
+@story("lease-exclusion", "fail", "c1 was seen with token 4 of l after token 9")
+def an_old_holder_is_seen(t):
+    t.lock("acquire", "c1", 4).wait(600).lock("acquire", "c2", 9).holder(["c1", 4])
+
+
+@story("lease-exclusion", "pass")
+def an_old_holder_is_seen_by_who_asked_before(t):
+    op = t.lock("acquire", "c1", 4).wait(600).invoke("holder", "l")
+    t.lock("acquire", "c2", 9).back(op, "ok", ["c1", 4])
+
+
+@story("lease-exclusion", "pass", promised={"linearizable_reads": False})
+def an_old_holder_is_seen_where_reads_may_be_old(t):
+    t.lock("acquire", "c1", 4).wait(600).lock("acquire", "c2", 9).holder(["c1", 4])
+
+
+@story("lease-exclusion", "fail", "after c1 had given it back")
+def a_token_that_was_given_back_is_seen(t):
+    t.lock("acquire", "c1", 4).lock("release", "c1", 4).holder(["c1", 4])
+
+
+@story("lease-exclusion", "fail", "Nobody was seen to hold l")
+def a_certain_holder_is_not_seen(t):
+    t.lock("acquire", "c1", 4).holder(None)
+
+
+@story("lease-exclusion", "pass")
+def nobody_is_seen_once_the_time_is_over(t):
+    t.lock("acquire", "c1", 4).wait(490).holder(None, took=30)
+
+
+@story("lease-exclusion", "fail", "served a read under its lease of term 1")
+def an_old_leader_reads_under_its_lease(t):
+    t.commit("n1", 1, 3).commit("n2", 2, 5).wait(5).core(
+        "n1", "read_served", 1, mode="lease", readIndex=3, lease_left=7
+    )
+
+
+@story("lease-exclusion", "pass")
+def an_old_leader_reads_before_the_new_one_commits_or_after_a_round(t):
+    t.commit("n1", 1, 3).core("n1", "read_served", 1, mode="lease", readIndex=3, lease_left=7).commit("n2", 2, 5).wait(
+        5
+    )
+    t.core("n1", "read_served", 1, mode="lease", readIndex=3)
+
+
+@story("lease-exclusion", "n/a", "nobody asked for a lease")
+def a_run_without_leases(t):
+    t.append(1).mark("final").read([1])
+
+
+@story("lease-exclusion", "unknown", "nobody certainly held", workload="lease")
+def a_run_in_which_nobody_got_one(t):
+    t.lock("acquire", "c1", None, status="info")
+
+
+# --- no-livelock ------------------------------------------------------------------------------------------------
+
+
+def _in_vain(t, times):
+    for _ in range(times):
+        t.core("n1", "prevote_started", 1, reqTerm=2).wait(150)
+    return t
+
+
+@story("no-livelock", "fail", "n1 sought to lead 8 times in a row")
+def a_node_asks_again_and_again(t):
+    _in_vain(t.up(), 8).wait(1200)
+
+
+@story("no-livelock", "pass")
+def a_node_asks_again_until_it_leads(t):
+    _in_vain(t.up(), 6).core("n1", "prevote_result", 1, result="won").vote("n1", 2, "n1").elected("n1", 2, "n1 n2")
+    _in_vain(t, 6).core("n1", "leader_seen", 3, leader="n2").wait(1200)
+
+
+@story("no-livelock", "fail", "n2 sought to lead 7 times in a row")
+def a_node_stands_in_term_after_term(t):
+    t.up()
+    for term in range(1, 8):
+        t.vote("n2", term, "n2").wait(200)
+    t.wait(1200)
+
+
+@story("no-livelock", "pass")
+def a_node_asks_while_it_is_cut_off(t):
+    t.up().wait(2500)
+    cut = t.isolate("n1")
+    _in_vain(t, 9)
+    t.heal(cut).wait(2500)
+
+
+@story("no-livelock", "unknown", "host noise")
+def a_node_asks_while_hosts_stall(t):
+    _in_vain(t.up(), 4).noise("n2")
+    _in_vain(t, 4).wait(1200)
+
+
+def _split(t, terms, won=()):
+    for term in terms:
+        t.vote("n1", term, "n1").vote("n2", term, "n2").wait(350)
+        if term in won:
+            t.elected("n1", term, "n1 n3")
+        t.elected("n3", term + 1, "n2 n3").acked("n1", term + 1, 1).acked("n2", term + 1, 1).wait(50)
+    return t
+
+
+@story("no-livelock", "fail", "In 14 of 14 terms in which somebody stood, several stood at once and nobody won")
+def votes_are_split_in_every_term(t):
+    _split(t.up(), range(1, 29, 2)).wait(2000)
+
+
+@story("no-livelock", "pass")
+def votes_are_split_now_and_then(t):
+    _split(t.up(), range(1, 29, 2), won=range(5, 29)).wait(2000)
+
+
 # --- coverage ---------------------------------------------------------------------------------------------------
 
 

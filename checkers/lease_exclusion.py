@@ -1,0 +1,320 @@
+"""lease-exclusion: two certain holds of a lease never overlap, and fencing tokens rise in real-time order.
+
+Two kinds of leases are judged, as far as a run uses them:
+
+* *locks of clients* (workload ``lease``): ``acquire`` and ``renew`` [lock, owner, ttl_ms] → token, ``release`` [lock,
+  owner] → token, ``holder`` lock → [owner, token]. An owner *certainly* holds from the moment at which it was told so
+  until its ttl has passed since it ASKED, or until it asks for the release; the system counts its ttl from later on and
+  by no faster clock (within its drift), so nobody else may certainly hold then. It *possibly* holds from its question
+  on until a release was acknowledged; possible holds are never compared. A hold is not certain if an earlier release
+  of the same owner may still take effect.
+  Tokens: an acquired token is above every token told before it was asked for; a renewed, released or seen one is not
+  below. A token that was given back is not seen again. While somebody certainly holds, whoever asks sees it. What a
+  ``holder`` tells is judged only where reads are promised to be linearizable.
+* *leases of leaders* (``read_served`` with what was left of the lease): no read is served under the lease of a leader
+  after a leader of a higher term was witnessed to tell a commit that this read does not know. The lease is there to
+  prevent exactly that; reads that a round confirmed are no matter of it.
+
+Left out: operations whose outcome is unknown (they may hold, never certainly), locks that nobody gets although nobody
+holds them, and leases that no event shows. Precedence is that of the history.
+
+Source: Gray, Cheriton, "Leases", 1989; Ongaro, thesis, 6.4.1; tokens: Kleppmann, "How to do distributed locking", 2016.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from checkers.base import Base, finding, seconds
+from checkers.facts import in_group
+from harness.core.clock import MS, Ns
+from harness.core.events import Invoke, Return, Traced
+from harness.core.history import History
+from harness.core.plan import Plan
+from harness.core.promise import Channel, Promise
+from harness.core.verdict import Finding, Verdict
+
+WORKLOAD = "lease"
+_LOCKING = frozenset({"acquire", "renew", "release", "holder"})
+
+
+@dataclass(slots=True)
+class _Op:
+    """One operation on one lock that was answered ok, or (``token`` -1) may have taken effect."""
+
+    f: str
+    owner: str
+    ttl: Ns
+    token: int
+    asked: Invoke
+    told: Return | None
+
+
+@dataclass(slots=True)
+class _Hold:
+    """``owner`` certainly held from ``lo`` to ``hi``; ``seqs``: its question and answer."""
+
+    owner: str
+    token: int
+    lo: Ns
+    hi: Ns
+    seqs: tuple[int, int]
+
+
+@dataclass(slots=True)
+class _Lock:
+    group: str
+    name: str
+    ops: list[_Op] = field(default_factory=list)
+    """In the order of their questions."""
+
+
+class LeaseExclusion(Base):
+    """See the module."""
+
+    name = "lease-exclusion"
+    kind = "safety"
+    needs: frozenset[Channel] = frozenset()
+
+    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+        """The verdict."""
+        if (na := self.not_owed(promise) or self.not_observable(plan, "ops", "traced")) is not None:
+            return na
+        locks = collect(history)
+        reads = lease_reads(history)
+        if not locks and not reads and plan.workload.name != WORKLOAD and history.complete:
+            return self.na("not exercised: nobody asked for a lease, and no read was served under one")
+        findings: list[Finding] = []
+        holds = tokens = 0
+        for lock in locks:
+            certain = certain_holds(lock)
+            holds += len(certain)
+            tokens += sum(op.token >= 0 for op in lock.ops)
+            findings += _overlaps(history, promise, lock, certain)
+            findings += _falling_tokens(history, promise, lock)
+            if promise.linearizable_reads:
+                findings += _unseen(history, promise, lock, certain)
+        stale, compared = _stale_reads(history, promise, reads)
+        findings += stale
+        return self.conclude(
+            history,
+            findings=sorted(findings, key=lambda one: one.certificate),
+            judged=holds + compared,
+            nothing="nobody certainly held a lease",
+            evidence={
+                "locks": len(locks),
+                "certain_holds": holds,
+                "tokens": tokens,
+                "lease_reads": len(reads),
+                "lease_reads_compared": compared,
+            },
+        )
+
+
+# --- locks of clients -------------------------------------------------------------------------------------------
+
+
+def collect(history: History) -> list[_Lock]:
+    """Operations by lock. Malformed values are passed over, failed operations left out: they had no effect."""
+    returns: dict[int, Return] = {}
+    for item in history.of(Return):
+        returns.setdefault(item.op, item)
+    locks: dict[tuple[str, str], _Lock] = {}
+    for invoke in history.of(Invoke):
+        if invoke.f not in _LOCKING:
+            continue
+        back: Return | None = returns.get(invoke.op)
+        if back is not None and back.seq < invoke.seq:
+            back = None
+        op = _op(invoke, back)
+        if op is None:
+            continue
+        name = str(invoke.value if invoke.f == "holder" else invoke.value[0])
+        locks.setdefault((invoke.group, name), _Lock(invoke.group, name)).ops.append(op)
+    return [locks[key] for key in sorted(locks)]
+
+
+def _op(invoke: Invoke, back: Return | None) -> _Op | None:
+    ok = back is not None and back.status == "ok"
+    if back is not None and back.status == "fail":
+        return None
+    if invoke.f == "holder":
+        if not ok or back is None or not isinstance(invoke.value, str):
+            return None
+        match back.value:
+            case None:
+                return _Op("holder", "", 0, -1, invoke, back)
+            case [str(owner), int(token)]:
+                return _Op("holder", owner, 0, token, invoke, back)
+        return None
+    match invoke.value:
+        case [str(), str(owner), int(ttl_ms)] if invoke.f != "release":
+            ttl = ttl_ms * MS
+        case [str(), str(owner)] if invoke.f == "release":
+            ttl = 0
+        case _:
+            return None
+    token = back.value if back is not None and ok and isinstance(back.value, int) else -1
+    return _Op(invoke.f, owner, ttl, token, invoke, back if ok else None)
+
+
+def certain_holds(lock: _Lock) -> list[_Hold]:
+    """When each owner certainly held the lock."""
+    out: list[_Hold] = []
+    releases: dict[str, list[_Op]] = defaultdict(list)
+    for op in lock.ops:
+        if op.f == "release":
+            releases[op.owner].append(op)
+    for op in lock.ops:
+        if op.f not in ("acquire", "renew") or op.told is None or op.token < 0:
+            continue
+        lo, hi = op.told.t, op.asked.t + op.ttl
+        certain = True
+        for release in releases[op.owner]:
+            if release.told is not None and release.told.seq < op.asked.seq:
+                continue
+            if release.asked.seq > op.told.seq:
+                hi = min(hi, release.asked.t)
+            else:
+                certain = False  # it was on its way when this was granted, and may end it at any time
+        if certain and lo < hi:
+            out.append(_Hold(op.owner, op.token, lo, hi, (op.asked.seq, op.told.seq)))
+    return sorted(out, key=lambda hold: (hold.lo, hold.seqs))
+
+
+def _overlaps(history: History, promise: Promise, lock: _Lock, certain: list[_Hold]) -> Iterable[Finding]:
+    """Each hold against the one that reaches furthest of every other owner before it."""
+    furthest: dict[str, _Hold] = {}
+    for hold in certain:
+        rivals = [other for owner, other in furthest.items() if owner != hold.owner and other.hi > hold.lo]
+        if rivals:
+            other = max(rivals, key=lambda one: one.hi)
+            yield finding(
+                history,
+                promise,
+                f"{other.owner} (token {other.token}) and {hold.owner} (token {hold.token}) both certainly held"
+                f" {lock.name}{in_group(lock.group)} for {seconds(min(hold.hi, other.hi) - hold.lo)}.",
+                (*other.seqs, *hold.seqs),
+                data={"lock": lock.name, "owners": [other.owner, hold.owner]},
+            )
+        if hold.owner not in furthest or furthest[hold.owner].hi < hold.hi:
+            furthest[hold.owner] = hold
+
+
+def _falling_tokens(history: History, promise: Promise, lock: _Lock) -> Iterable[Finding]:
+    """Tokens against the highest that was told before their question, and against those given back."""
+    told = sorted((op for op in lock.ops if op.told is not None and op.token >= 0), key=_answer)
+    position = 0
+    best: _Op | None = None
+    given_back: dict[int, _Op] = {}
+    for op in lock.ops:
+        while position < len(told) and _answer(told[position]) < op.asked.seq:
+            one = told[position]
+            position += 1
+            if one.f == "holder" and not promise.linearizable_reads:
+                continue
+            if best is None or one.token > best.token:
+                best = one
+            if one.f == "release":
+                given_back.setdefault(one.token, one)
+        if op.told is None or op.token < 0 or (op.f == "holder" and not promise.linearizable_reads):
+            continue
+        what = {"acquire": "was given", "renew": "renewed", "release": "gave back", "holder": "was seen with"}[op.f]
+        who = f"{op.owner} {what} token {op.token} of {lock.name}{in_group(lock.group)}"
+        if best is not None and (op.token < best.token or (op.token == best.token and op.f == "acquire")):
+            how = "after" if op.token < best.token else "which is not above"
+            sentence = f"{who} {how} token {best.token} had been told to {best.owner or 'somebody'}."
+            if op.token == best.token:
+                sentence = f"{who}, which {best.owner} had been told before."
+            yield _token_finding(history, promise, sentence, best, op)
+        elif op.token in given_back:
+            owner = given_back[op.token].owner
+            yield _token_finding(history, promise, f"{who} after {owner} had given it back.", given_back[op.token], op)
+
+
+def _token_finding(history: History, promise: Promise, sentence: str, before: _Op, op: _Op) -> Finding:
+    return finding(history, promise, sentence, (before.asked.seq, _answer(before), op.asked.seq, _answer(op)))
+
+
+def _unseen(history: History, promise: Promise, lock: _Lock, certain: list[_Hold]) -> Iterable[Finding]:
+    """Whoever asks while somebody certainly holds, and is told within that time, is told of it."""
+    for op in lock.ops:
+        if op.f != "holder" or op.told is None or op.token >= 0:
+            continue
+        hold = next((one for one in certain if one.lo < op.asked.t and op.told.t < one.hi), None)
+        if hold is None or hold.seqs[1] > op.asked.seq:
+            continue
+        yield finding(
+            history,
+            promise,
+            f"Nobody was seen to hold {lock.name}{in_group(lock.group)} while {hold.owner} (token {hold.token})"
+            " certainly did.",
+            (*hold.seqs, op.asked.seq, op.told.seq),
+        )
+
+
+def _answer(op: _Op) -> int:
+    return -1 if op.told is None else op.told.seq
+
+
+# --- leases of leaders ------------------------------------------------------------------------------------------
+
+
+def lease_reads(history: History) -> list[Traced]:
+    """Reads that a leader served because its lease covered them."""
+    return [
+        event
+        for event in history.of(Traced)
+        if event.name == "read_served" and event.term > 0 and isinstance(event.data.get("lease_left"), int)
+    ]
+
+
+def _stale_reads(history: History, promise: Promise, reads: list[Traced]) -> tuple[list[Finding], int]:
+    """(findings, reads that could be compared: somebody led a higher term in the end)."""
+    commits: dict[str, list[tuple[Ns, int, int, Traced]]] = defaultdict(list)
+    for event in history.of(Traced):
+        index: Any = event.data.get("index")
+        if event.source == "shell" and event.name == "commit" and isinstance(index, int):
+            commits[event.group].append((event.span.hi, event.term, index, event))
+    findings: list[Finding] = []
+    reported: set[tuple[str, str, int]] = set()
+    compared = 0
+    for group, rows in commits.items():
+        rows.sort(key=lambda row: (row[0], row[3].seq))
+        position = 0
+        newest: dict[int, tuple[int, Traced]] = {}
+        """Term → the highest commit told in it so far, and by what event."""
+        for read in sorted((one for one in reads if one.group == group), key=lambda one: (one.span.lo, one.seq)):
+            while position < len(rows) and rows[position][0] < read.span.lo:
+                _, term, index, event = rows[position]
+                position += 1
+                if term not in newest or newest[term][0] < index:
+                    newest[term] = (index, event)
+            compared += 1
+            known: Any = read.data.get("readIndex")
+            known = known if isinstance(known, int) else 0
+            later = [row for term, row in newest.items() if term > read.term and row[0] > known]
+            key = (group, read.node, read.term)
+            if not later or key in reported:
+                continue
+            reported.add(key)
+            index, event = max(later, key=lambda row: row[0])
+            findings.append(
+                finding(
+                    history,
+                    promise,
+                    f"{read.node} served a read under its lease of term {read.term}{in_group(group)}, up to entry"
+                    f" {known}, {seconds(read.span.lo - event.span.hi)} after {event.node} had committed entry {index}"
+                    f" in term {event.term}.",
+                    (event.seq, read.seq),
+                    nodes=(read.node, event.node),
+                    term=read.term,
+                )
+            )
+    return findings, compared
+
+
+CHECKER = LeaseExclusion()

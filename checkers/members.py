@@ -1,0 +1,131 @@
+"""Who the members are, as far as the stored logs tell it: configurations of one group, and when they were changing.
+
+Sources: ``config`` events of the shell, in each node's own order, with what its log lost again. Without any, the plan's
+voters are the members all the time. Promises: a node's configuration is the last one in its stored log; one that its
+core says to have appended, and that is not stored yet, is kept beside it. Leaves out commits and whose votes count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.core.clock import Ns
+from harness.core.events import Traced
+from harness.core.history import History
+from harness.core.plan import Plan
+
+CONFIG = "config"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The members from the log entry (``index``, ``term``) on; ``seq`` is 0 for those at the start."""
+
+    index: int
+    term: int
+    voters: frozenset[str]
+    seq: int = 0
+
+
+def initial(plan: Plan) -> Config:
+    """The members that every node is started with."""
+    return Config(0, 0, frozenset(plan.voters))
+
+
+def config(event: Traced) -> Config | None:
+    """The configuration that this event tells of; None if it is none, or malformed."""
+    if event.name != CONFIG:
+        return None
+    data: Mapping[str, Any] = event.data
+    index, voters = data.get("index"), data.get("voters")
+    if not isinstance(index, int) or isinstance(index, bool) or index < 1 or not isinstance(voters, list | tuple):
+        return None
+    names = frozenset(name for name in voters if isinstance(name, str))
+    return Config(index, event.term, names, event.seq) if names else None
+
+
+def configurations(history: History) -> dict[str, list[Config]]:
+    """Group → every configuration that any node was witnessed to store (cached)."""
+    found: dict[str, list[Config]] | None = history.cache.get("checkers.members.stored")
+    if found is None:
+        found = {}
+        for event in history.of(Traced):
+            if event.name == CONFIG and event.source == "shell" and (one := config(event)) is not None:
+                found.setdefault(event.group, []).append(one)
+        history.cache["checkers.members.stored"] = found
+    return found
+
+
+class Membership:
+    """The configurations in one node's stored log, event by event in the node's own order."""
+
+    def __init__(self, start: Config) -> None:
+        self._start = start
+        self._stored: dict[int, Config] = {}
+        self._appended: dict[int, Config] = {}
+
+    def feed(self, event: Traced) -> None:
+        """Take one event of this node into account."""
+        if event.source == "core":
+            if event.name == CONFIG and event.data.get("what") == "appended" and (one := config(event)) is not None:
+                self._appended[one.index] = one
+            return
+        if event.name in ("log_truncate", "log_append"):
+            start = event.data.get("from")
+            if isinstance(start, int):
+                for index in [index for index in self._stored if index >= start]:
+                    del self._stored[index]
+        elif event.name == CONFIG and (one := config(event)) is not None:
+            self._stored[one.index] = one
+            self._appended.pop(one.index, None)
+
+    def restarted(self) -> None:
+        """A new incarnation: what was not stored is gone."""
+        self._appended.clear()
+
+    @property
+    def last(self) -> Config:
+        """The one in force: the last that is stored."""
+        return self._stored[max(self._stored)] if self._stored else self._start
+
+    def possible(self) -> list[Config]:
+        """The last one stored, and those that were appended after it and are still on their way to the disk."""
+        last = self.last
+        return [last, *(one for index, one in self._appended.items() if index > last.index)]
+
+    def all(self) -> list[Config]:
+        """Everything in the stored log, the start included, in order."""
+        return [self._start, *(self._stored[index] for index in sorted(self._stored))]
+
+
+def count_under(configs: Iterable[Config], index: int) -> list[Config]:
+    """The configurations under which an entry may have been counted: none that a later one replaced before it."""
+    row = sorted(configs, key=lambda one: one.index)
+    return [one for k, one in enumerate(row) if k + 1 == len(row) or row[k + 1].index > index]
+
+
+def changed(history: History, plan: Plan) -> list[tuple[Ns, Ns | None]]:
+    """Stretches in which the members are not, or not everywhere, the plan's voters (cached). None: to the end."""
+    found: list[tuple[Ns, Ns | None]] | None = history.cache.get("checkers.members.changed")
+    if found is not None:
+        return found
+    found = history.cache["checkers.members.changed"] = []
+    everyone = frozenset(plan.voters)
+    told: dict[tuple[str, str], bool] = {}
+    since: Ns | None = None
+    rows = [event for event in history.of(Traced) if event.name == CONFIG] if configurations(history) else []
+    for event in sorted(rows, key=lambda row: (row.span.lo, row.seq)):
+        one = config(event)
+        if one is None:
+            continue
+        told[event.group, event.node] = one.voters == everyone
+        if since is None and one.voters != everyone:
+            since = event.span.lo
+        elif since is not None and all(told.values()):
+            found.append((since, event.span.hi))
+            since = None
+    if since is not None:
+        found.append((since, None))
+    return found

@@ -1,0 +1,237 @@
+"""members-only: votes and acknowledgements come from members in force; learners and removed nodes do not count.
+
+Three rules, all on what was witnessed on the wire and on disk:
+
+* *votes*: nobody else's vote stands behind a witnessed ``elected``. The members are those of the last configuration in
+  the new leader's stored log (those of the plan, while there is none); a configuration that it appended and has not
+  stored yet counts, too. Its own vote is left aside: whether it was counted cannot be seen.
+* *campaigns*: a node that stores its removal, and knows that entry to be committed, seeks to lead no more.
+* *acknowledgements*: what a leader tells to be committed in its own term, a majority of the members had told it to
+  store before. Members are those of any configuration that was the last one while the entry was in its log; an entry
+  that changes the members is counted by the new ones. A node whose later trace is missing may have told anything.
+  Judged only where configurations were witnessed: without them, `leader-completeness` says what a wrong count costs.
+
+Left out: votes in rounds that were lost, and commits of entries of earlier terms.
+
+Source: Ongaro, thesis, chapter 4: each server uses the latest configuration in its log, committed or not.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from checkers.base import Base, finding, votes_needed
+from checkers.facts import election, in_group, traces
+from checkers.members import Config, Membership, configurations, count_under, initial
+from harness.core.clock import Ns
+from harness.core.events import Traced
+from harness.core.history import History
+from harness.core.plan import Plan
+from harness.core.promise import Channel, Promise
+from harness.core.verdict import Finding, Verdict
+
+
+@dataclass(slots=True)
+class _Told:
+    """What one node told the leader of one term to store, by time: (earliest moment, highest index so far, seq)."""
+
+    rows: list[tuple[Ns, int, int]] = field(default_factory=list)
+
+    def by(self, t: Ns, index: int) -> int | None:
+        """The event by which it had told to store ``index`` at ``t`` at the latest; None: it had not."""
+        position = bisect.bisect_right(self.rows, (t, 1 << 62, 1 << 62))
+        if position == 0 or self.rows[position - 1][1] < index:
+            return None
+        return next(seq for _, best, seq in self.rows if best >= index)
+
+
+class MembersOnly(Base):
+    """See the module."""
+
+    name = "members-only"
+    kind = "safety"
+    needs: frozenset[Channel] = frozenset({"witness"})
+
+    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+        """The verdict."""
+        if (na := self.not_owed(promise) or self.not_observable(plan, "witness")) is not None:
+            return na
+        judge = _Judge(history, promise, plan)
+        for (group, node), events in traces(history).items():
+            judge.node(group, node, events)
+        return self.conclude(
+            history,
+            findings=sorted(judge.findings, key=lambda found: found.certificate),
+            judged=judge.elections,
+            nothing="no election was witnessed",
+            evidence={
+                "elections": judge.elections,
+                "commits_counted": judge.commits,
+                "configurations": sum(len(rows) for rows in configurations(history).values()),
+                "removals_known": judge.removals,
+            },
+        )
+
+
+class _Judge:
+    def __init__(self, history: History, promise: Promise, plan: Plan) -> None:
+        self._history = history
+        self._promise = promise
+        self._plan = plan
+        self.findings: list[Finding] = []
+        self.elections = self.commits = self.removals = 0
+        self._stored = configurations(history)
+        self._entries: set[tuple[str, int, int]] = set()
+        """(group, index, term) of entries that anybody stored; only where the members change."""
+        self._told: dict[tuple[str, int, str], _Told] = defaultdict(_Told)
+        self._last: dict[tuple[str, str], Ns] = {}
+        """When a node's trace ends, as far as it is here."""
+        for (group, node), events in traces(history).items():
+            self._last[group, node] = max(event.span.lo for event in events)
+            if group in self._stored:
+                self._collect(group, node, events)
+
+    def _collect(self, group: str, node: str, events: list[Traced]) -> None:
+        for event in events:
+            if event.source != "shell":
+                continue
+            index = event.data.get("index")
+            if event.name == "acked" and isinstance(index, int):
+                self._told[group, event.term, node].rows.append((event.span.lo, index, event.seq))
+            elif event.name == "log_append":
+                rows = event.data.get("entries")
+                for row in rows if isinstance(rows, list | tuple) else ():
+                    if isinstance(row, list | tuple) and len(row) >= 2 and all(isinstance(x, int) for x in row[:2]):
+                        self._entries.add((group, row[0], row[1]))
+        for (of, _, who), told in self._told.items():
+            if (of, who) != (group, node):
+                continue
+            best = 0
+            rows = []
+            for lo, index, seq in sorted(told.rows):
+                if index > best:
+                    best = index
+                    rows.append((lo, best, seq))
+            told.rows = rows
+
+    def node(self, group: str, node: str, events: list[Traced]) -> None:
+        """Judge what one node did, in its own order."""
+        mine = Membership(initial(self._plan))
+        incarnation = -1
+        commit = 0
+        reported = False
+        known_removed = False
+        for event in events:
+            if event.incarnation != incarnation:
+                incarnation, commit, known_removed = event.incarnation, 0, False
+                mine.restarted()
+            if event.name == "commit" and event.source == "core":
+                new = event.data.get("new")
+                commit = max(commit, new) if isinstance(new, int) else commit
+            mine.feed(event)
+            last = mine.last
+            removed = bool(last.seq) and commit >= last.index and all(node not in one.voters for one in mine.possible())
+            self.removals += removed and not known_removed
+            known_removed = removed
+            if removed and not reported and _seeks(event, node):
+                reported = True
+                self._removed(group, node, last, event)
+            if event.source != "shell":
+                continue
+            if event.name == "elected":
+                self._elected(group, mine.possible(), event)
+            elif event.name == "commit" and group in self._stored:
+                self._committed(group, node, mine, event)
+
+    def _elected(self, group: str, members: list[Config], event: Traced) -> None:
+        fact = election(event)
+        if fact is None or fact.voters is None:
+            return
+        self.elections += 1
+        strangers = sorted(
+            voter for voter in fact.voters if voter != fact.node and all(voter not in one.voters for one in members)
+        )
+        if not strangers:
+            return
+        theirs = [
+            vote.seq
+            for who in strangers
+            for vote in traces(self._history).get((group, who), [])
+            if vote.name == "vote" and vote.term == fact.term and vote.data.get("candidate") == fact.node
+        ]
+        self.findings.append(
+            finding(
+                self._history,
+                self._promise,
+                f"{fact.node} became leader of term {fact.term}{in_group(group)} with votes of {', '.join(strangers)},"
+                f" not of the members {', '.join(sorted(members[0].voters))}.",
+                (*([members[0].seq] if members[0].seq else []), *theirs[:6], event.seq),
+                nodes=(fact.node, *strangers),
+                term=fact.term,
+            )
+        )
+
+    def _removed(self, group: str, node: str, last: Config, event: Traced) -> None:
+        self.findings.append(
+            finding(
+                self._history,
+                self._promise,
+                f"{node} sought to lead term {event.term}{in_group(group)} although it knew that its removal"
+                f" (entry {last.index}) was committed.",
+                (last.seq, event.seq),
+                nodes=(node,),
+                term=event.term,
+            )
+        )
+
+    def _committed(self, group: str, leader: str, mine: Membership, event: Traced) -> None:
+        index = event.data.get("index")
+        term = event.term
+        if not isinstance(index, int) or (group, index, term) not in self._entries:
+            return
+        own_term = {one.index: one for one in self._stored[group] if one.term == term}
+        known = {**{one.index: one for one in mine.all()}, **own_term}
+        allowed = count_under(known.values(), index)
+        t = event.span.hi
+        told = {
+            node: self._told[group, term, node].by(t, index)
+            for node in frozenset().union(*(one.voters for one in allowed))
+            if node != leader
+        }
+        for one in allowed:
+            holders = [
+                node
+                for node in one.voters
+                if node == leader or told[node] is not None or self._last.get((group, node), -1) <= t
+            ]
+            if len(holders) >= votes_needed(self._promise, len(one.voters)):
+                self.commits += 1
+                return
+        self.commits += 1
+        one = allowed[-1]
+        holders = sorted(node for node in one.voters if node == leader or told[node] is not None)
+        acks = [seq for node in holders if (seq := told.get(node)) is not None]
+        self.findings.append(
+            finding(
+                self._history,
+                self._promise,
+                f"{leader} told that entry {index} of its term {term}{in_group(group)} was committed when only"
+                f" {', '.join(holders) or 'nobody'} of the members {', '.join(sorted(one.voters))} had stored it.",
+                (*([one.seq] if one.seq else []), *acks[:6], event.seq),
+                nodes=(leader,),
+                term=term,
+                data={"index": index, "members": sorted(one.voters)},
+            )
+        )
+
+
+def _seeks(event: Traced, node: str) -> bool:
+    """Whether this event shows that the node wants to lead."""
+    if event.source == "core":
+        return event.name == "prevote_started"
+    return event.name == "elected" or (event.name == "vote" and event.data.get("candidate") == node)
+
+
+CHECKER = MembersOnly()

@@ -1,0 +1,233 @@
+"""no-livelock: voters that all hear each other do not go on electing nobody.
+
+Judged in windows (``checkers.windows``) of the tiers T1 and T2, in which nothing outside can spoil a campaign:
+
+* *rounds*: no voter seeks to lead more than ``rounds_max`` times in a row in vain, that is, without being elected,
+  acknowledging a leader or seeing one in between. A round is a pre-vote round that was opened (``prevote_started``), or
+  a vote for itself that no won pre-vote round led to. That others lead meanwhile does not end a row: a node that never
+  joins them is a livelock of its own.
+* *split votes*: over all such windows without added loss or delay, the terms in which somebody stood and which nobody
+  won because several stood are no more than ``split_vote_percent`` explains. A finding needs a chance below one in a
+  million that an honest system shows as many (binomial), so a few splits in a few terms are never one.
+
+Unknown, never fail: rounds while a host of the window stalled. Terms in which one stalled are not counted. Left out:
+rounds that ended because a link lost messages (they count as rounds), tiers T3 to T5, and how long it took: that is
+`leader-when-owed`.
+
+Source: Raft paper, 5.2 and 9.3 (randomised timeouts make split votes rare, and resolve them quickly).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from checkers.base import Base, excuses, seconds
+from checkers.facts import elections, groups, in_group, traces
+from checkers.graph import bits
+from checkers.windows import Disturbance, Window, disturbance, windows
+from harness.core.events import Traced
+from harness.core.history import History
+from harness.core.plan import Plan
+from harness.core.promise import Channel, Promise
+from harness.core.verdict import Finding, Verdict
+
+CHANCE = 1e-6
+"""Of a false alarm about split votes, in one run."""
+_TIERS = frozenset({"T1", "T2"})
+
+
+@dataclass(slots=True)
+class _Terms:
+    """Terms of one group in which somebody stood, and the votes of those that several spoiled for each other."""
+
+    stood: int = 0
+    split: list[list[Traced]] = field(default_factory=list)
+
+
+class NoLivelock(Base):
+    """See the module."""
+
+    name = "no-livelock"
+    kind = "liveness"
+    needs: frozenset[Channel] = frozenset({"traced", "witness"})
+
+    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+        """The verdict."""
+        if (na := self.not_owed(promise) or self.not_observable(plan, "witness")) is not None:
+            return na
+        if promise.rounds_max is None and promise.split_vote_percent is None:
+            return self.na("not promised: no bound for rounds or split votes")
+        noise = disturbance(history, promise)
+        fair = [window for window in windows(history, promise, plan) if window.tier in _TIERS]
+        findings: list[Finding] = []
+        doubts: list[str] = []
+        worst = stood = split = 0
+        for group in groups(history):
+            judge = _Judge(history, promise, group, noise)
+            for window in fair:
+                judge.window(window)
+            findings += [*judge.findings, *judge.split_votes()]
+            doubts += judge.doubts
+            worst = max(worst, judge.worst)
+            stood += judge.terms.stood
+            split += len(judge.terms.split)
+        return self.conclude(
+            history,
+            findings=findings,
+            judged=sum(window.length >= promise.leader_bound_ns for window in fair),
+            nothing=f"no window of voters that all hear each other lasted {seconds(promise.leader_bound_ns)}",
+            evidence={"windows": len(fair), "terms_stood_in": stood, "split_votes": split},
+            metrics={"rounds_worst": worst},
+            doubts=doubts,
+        )
+
+
+class _Judge:
+    """One group."""
+
+    def __init__(self, history: History, promise: Promise, group: str, noise: Disturbance) -> None:
+        self._history = history
+        self._promise = promise
+        self._group = group
+        self._noise = noise
+        self.findings: list[Finding] = []
+        self.doubts: list[str] = []
+        self.worst = 0
+        self.terms = _Terms()
+        self._steps = {node: list(steps(node, events)) for (of, node), events in traces(history).items() if of == group}
+        self._won = {fact.term for fact in elections(history) if fact.group == group}
+        self._stood: dict[int, dict[str, Traced]] = defaultdict(dict)
+        """Term → who voted for itself in it."""
+        for (of, node), events in traces(history).items():
+            for event in events:
+                if of == group and _stands(event, node):
+                    self._stood[event.term].setdefault(node, event)
+
+    def window(self, window: Window) -> None:
+        """Judge the rounds of one window, and take its terms into account."""
+        for node in window.members:
+            row: list[Traced] = []
+            for event, seeks in self._steps.get(node, []):
+                if event.span.lo < window.lo or event.span.hi > window.hi:
+                    continue
+                if seeks:
+                    row.append(event)
+                    self.worst = max(self.worst, len(row))
+                else:
+                    self._judge_row(window, node, row)
+                    row = []
+            self._judge_row(window, node, row)
+        if _clean(window):
+            self._count_terms(window)
+
+    def _judge_row(self, window: Window, node: str, row: list[Traced]) -> None:
+        most = self._promise.rounds_max
+        if most is None or len(row) <= most:
+            return
+        lo, hi = row[0].span.lo, row[-1].span.hi
+        if self._noise.within(window.members, lo, hi):
+            self.doubts.append(f"host noise: {node} sought to lead {len(row)} times in vain while a host stalled")
+            return
+        self.findings.append(
+            Finding(
+                sentence=(
+                    f"{node} sought to lead {len(row)} times in a row{in_group(self._group)}, for {seconds(hi - lo)},"
+                    f" and neither led nor followed anybody, although {', '.join(window.members)} could all talk to"
+                    f" each other ({window.tier}); at most {most} times is promised."
+                ),
+                certificate=(row[0].seq, *(event.seq for event in row[-5:])),
+                nodes=(node,),
+                term=row[-1].term,
+                excused=excuses(self._history, self._promise).liveness(lo, hi),
+            )
+        )
+
+    def _count_terms(self, window: Window) -> None:
+        wait = self._promise.election_timeout_ns
+        for term, who in self._stood.items():
+            lo = min(event.span.lo for event in who.values())
+            hi = max(event.span.hi for event in who.values()) + wait
+            if lo < window.lo or hi > window.hi or not set(who) <= set(window.members):
+                continue
+            if self._noise.within(window.members, lo, hi):
+                continue
+            self.terms.stood += 1
+            if len(who) > 1 and term not in self._won:
+                self.terms.split.append(sorted(who.values(), key=lambda event: event.seq))
+
+    def split_votes(self) -> list[Finding]:
+        """The finding, if there were more split votes than chance explains."""
+        most = self._promise.split_vote_percent
+        stood, split = self.terms.stood, self.terms.split
+        if most is None or not split or at_least(len(split), stood, most / 100) >= CHANCE:
+            return []
+        shown = [event for votes in split[-4:] for event in votes[:2]]
+        return [
+            Finding(
+                sentence=(
+                    f"In {len(split)} of {stood} terms in which somebody stood{in_group(self._group)}, several stood at"
+                    f" once and nobody won; at most {most} % of them may end so, and chance does not explain more."
+                ),
+                certificate=tuple(sorted({event.seq for event in shown})),
+                nodes=tuple(sorted({event.node for votes in split for event in votes})),
+                term=split[-1][0].term,
+                excused=excuses(self._history, self._promise).liveness(split[0][0].span.lo, split[-1][-1].span.hi),
+                data={"split": len(split), "stood": stood, "terms": [votes[0].term for votes in split[-50:]]},
+            )
+        ]
+
+
+def steps(node: str, events: Iterable[Traced]) -> Iterator[tuple[Traced, bool]]:
+    """What a node did about leadership, in its own order: True for a new round, False for its end in success."""
+    won = False
+    for event in events:
+        if event.source == "core":
+            if event.name == "prevote_started":
+                won = False
+                yield event, True
+            elif event.name == "prevote_result" and event.data.get("result") == "won":
+                won = True
+            elif event.name == "leader_seen" and event.data.get("leader"):
+                yield event, False
+        elif event.name in ("elected", "acked"):
+            yield event, False
+        elif _stands(event, node):
+            if not won:
+                yield event, True
+            won = False
+
+
+def at_least(least: int, tries: int, chance: float) -> float:
+    """How likely at least that many of the tries succeed, each with this chance."""
+    if least <= 0 or chance >= 1:
+        return 1.0
+    if chance <= 0:
+        return 0.0
+    ways = math.lgamma(tries + 1)
+    return math.fsum(
+        math.exp(
+            ways
+            - math.lgamma(k + 1)
+            - math.lgamma(tries - k + 1)
+            + k * math.log(chance)
+            + (tries - k) * math.log1p(-chance)
+        )
+        for k in range(least, tries + 1)
+    )
+
+
+def _stands(event: Traced, node: str) -> bool:
+    return event.source == "shell" and event.name == "vote" and event.term > 0 and event.data.get("candidate") == node
+
+
+def _clean(window: Window) -> bool:
+    """Whether the links among the members lose and delay nothing."""
+    adjacency = window.adjacency
+    inside = sum(1 << bit for bit, voter in enumerate(adjacency.voters) if voter in window.members)
+    return not any(inside & ~(1 << bit) & ~adjacency.clean[bit] for bit in bits(inside))
+
+
+CHECKER = NoLivelock()

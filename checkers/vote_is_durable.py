@@ -1,0 +1,159 @@
+"""vote-is-durable: what a node said about terms and votes, its disk still says when the next process looks at it.
+
+Judged at each ``found``: what a new incarnation found stored, read by the shell before the node makes anything of it.
+
+* its term is at least every term in which an earlier incarnation voted, led, acknowledged, answered or was told that
+  its state is stored;
+* the vote of that very term, if one was given, is for the candidate to whom it was given;
+* a file that cannot be read holds nothing: then this incarnation must stay silent (halt). Votes, acknowledgements and
+  answers of it are findings; that it ended is no finding here (`coverage` shows it).
+
+A run whose schedule ends no process, and in which none was started again, shows nothing: ``n/a``. Left out: what a node
+said only about itself (status), and who damaged the disk: a fault beyond the promise excuses.
+
+Source: Raft paper, figure 2, "Persistent state on all servers (updated on stable storage before responding to RPCs)".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkers.base import Base, finding
+from checkers.facts import in_group, traces
+from harness.core.events import NodeProcess, Traced
+from harness.core.history import History
+from harness.core.plan import Plan
+from harness.core.promise import Channel, Promise
+from harness.core.verdict import Finding, Verdict
+
+ANSWERS = frozenset({"vote", "elected", "acked", "answered", "persisted"})
+"""Shell events whose term the node was in, and must not forget."""
+SAYS = {
+    "vote": "voted",
+    "elected": "led",
+    "acked": "acknowledged entries",
+    "answered": "answered",
+    "persisted": "had stored its state",
+}
+ENDING = frozenset({"kill", "stop", "restart", "power"})
+"""Fault kinds after which a process is started again."""
+
+
+@dataclass(slots=True)
+class _Node:
+    """What one node has said so far: the highest term with the event that shows it, and its vote of each term."""
+
+    term: int = 0
+    said: Traced | None = None
+    votes: dict[int, Traced] | None = None
+
+    def hear(self, event: Traced) -> None:
+        if event.term > self.term:
+            self.term, self.said = event.term, event
+        if event.name == "vote":
+            if self.votes is None:
+                self.votes = {}
+            self.votes.setdefault(event.term, event)
+
+
+class VoteIsDurable(Base):
+    """See the module."""
+
+    name = "vote-is-durable"
+    kind = "safety"
+    needs: frozenset[Channel] = frozenset({"witness"})
+
+    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+        """The verdict."""
+        if (na := self.not_owed(promise) or self.not_observable(plan, "found")) is not None:
+            return na
+        findings: list[Finding] = []
+        audits = unreadable = 0
+        for (group, node), events in traces(history).items():
+            audited, damaged, found = _audit(history, promise, group, node, events)
+            audits += audited
+            unreadable += damaged
+            findings += found
+        again = any(event.incarnation > 1 for event in history.of(NodeProcess))
+        planned = ENDING & set(plan.schedule.kinds)
+        if not audits and not findings and not again and not planned and history.complete:
+            return self.na("not exercised: nothing in this schedule ends a process")
+        return self.conclude(
+            history,
+            findings=sorted(findings, key=lambda one: one.certificate),
+            judged=audits,
+            nothing="no node that had answered in a term was started again",
+            evidence={"audits": audits, "unreadable": unreadable},
+        )
+
+
+def _audit(
+    history: History, promise: Promise, group: str, node: str, events: list[Traced]
+) -> tuple[int, int, list[Finding]]:
+    """(disks compared, disks that could not be read, findings: at most one a node)."""
+    said = _Node()
+    audits = damaged = 0
+    findings: list[Finding] = []
+    blind: Traced | None = None
+    """What this incarnation found, if it could not be read although the node had said something before."""
+    before: Traced | None = None
+    for event in events:
+        if event.source != "shell":
+            continue
+        if event.name == "found":
+            blind = None
+            if said.said is None:
+                continue
+            audits += 1
+            before = said.said
+            if event.data.get("file") == "unreadable":
+                damaged += 1
+                blind = event
+            elif not findings and (found := _compare(history, promise, node, said, event)) is not None:
+                findings.append(found)
+        elif event.name in ANSWERS and event.term > 0:
+            if blind is not None and blind.incarnation == event.incarnation and before is not None and not findings:
+                findings.append(
+                    finding(
+                        history,
+                        promise,
+                        f"{node} {SAYS[before.name]} in term {before.term}{in_group(group)}, could not read its vote"
+                        f" file after a restart, and went on: it {SAYS[event.name]} in term {event.term}.",
+                        (before.seq, blind.seq, event.seq),
+                        nodes=(node,),
+                        term=before.term,
+                    )
+                )
+            said.hear(event)
+    return audits, damaged, findings
+
+
+def _compare(history: History, promise: Promise, node: str, said: _Node, found: Traced) -> Finding | None:
+    absent = found.data.get("file") == "absent"
+    lies = "nothing" if absent else f"term {found.term}"
+    group = in_group(found.group)
+    if said.said is not None and found.term < said.term:
+        return finding(
+            history,
+            promise,
+            f"{node} {SAYS[said.said.name]} in term {said.term}{group}, and after a restart its disk holds {lies}.",
+            (said.said.seq, found.seq),
+            nodes=(node,),
+            term=said.term,
+        )
+    given = (said.votes or {}).get(found.term)
+    if given is None or found.data.get("voted_for") == given.data.get("candidate"):
+        return None
+    held = found.data.get("voted_for")
+    return finding(
+        history,
+        promise,
+        f"{node} voted for {given.data.get('candidate')} in term {found.term}{group}, and after a restart its disk"
+        f" holds {f'a vote for {held}' if held else 'no vote'} of that term.",
+        (given.seq, found.seq),
+        nodes=(node,),
+        term=found.term,
+    )
+
+
+CHECKER = VoteIsDurable()
