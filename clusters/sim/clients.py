@@ -194,7 +194,10 @@ class _Line:
 
 
 class Observer:
-    """Asks every node for its status, at a fixed pace. ``tells_log`` and ``tells_vote``: as the system's adapter."""
+    """Asks every node for its status, at a fixed pace. ``tells_log`` and ``tells_vote``: as the system's adapter.
+
+    ``read``: (node, bytes) → reading, for systems with a reading of their own.
+    """
 
     def __init__(
         self,
@@ -204,6 +207,7 @@ class Observer:
         said: Callable[[Polled], None],
         *,
         interval_ns: Ns,
+        read: Callable[[str, bytes], Reading | None] | None,
         tells_log: bool,
         tells_vote: bool,
     ) -> None:
@@ -212,6 +216,7 @@ class Observer:
         self._delay = delay
         self._said = said
         self._interval_ns = interval_ns
+        self._read = read
         self._tells_log = tells_log
         self._tells_vote = tells_vote
         self._started = False
@@ -255,10 +260,13 @@ class Observer:
         if not reaches(node):
             self._line.at(one.asked_at + ANSWER_BOUND_NS, self._give_up, one, number)
             return
-        now = self._line.now
+        if self._read is not None:
+            body = node.answer()
+            self._told(one, number, None if body is None else self._read(node.name, body))
+            return
         told = node.glance()
-        if told is None:  # it crashed over it
-            self._line.at(now + self._delay(), self._silent, one, number)
+        if told is None:
+            self._told(one, number, None)
             return
         role, term, leader, voted_for, log_end, commit = told
         reading = Reading(
@@ -272,8 +280,15 @@ class Observer:
             atomic=True,
             incarnation=node.incarnation,
         )
-        back = now + self._delay()
-        self._line.at(back, self._arrived, one, (number, Polled(node.name, Span(one.asked_at, back), reading)))
+        self._told(one, number, reading)
+
+    def _told(self, one: _Line, number: int, reading: Reading | None) -> None:
+        """An answer sets out; None: the process crashed over the question."""
+        back = self._line.now + self._delay()
+        if reading is None:
+            self._line.at(back, self._silent, one, number)
+        else:
+            self._line.at(back, self._arrived, one, (number, Polled(one.node.name, Span(one.asked_at, back), reading)))
 
     def _arrived(self, one: _Line, what: tuple[int, Polled]) -> None:
         number, polled = what

@@ -16,9 +16,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappush
 from typing import Any
 
+import msgspec
+
+from clusters.node.clients import StatusFrame
 from clusters.node.effects import Barrier
 from clusters.node.journal import stream_name
 from clusters.node.loop import EXIT_CORE_CRASHED, EXIT_HALTED, EXIT_STOPPED, HELD_MAX
+from clusters.node.record import Grouped, Persisted, group_record, make_record, persisted_of
 from clusters.sim.calls import Answer, Calls, Question
 from clusters.sim.chance import uniform
 from clusters.sim.clock import FAR, HostClock
@@ -57,6 +61,8 @@ from harness.core.world import Traces, TraceTold
 WALL_LOOK_NS = 25 * MS
 SLOW_NS = 100 * MS
 """A batch that syncs longer, and a stall that lasts longer, is traced."""
+
+_ENCODER = msgspec.json.Encoder()
 
 EXIT_CODES: Mapping[Signal, int] = {"SIGKILL": -9, "SIGTERM": EXIT_STOPPED, "POWER": -9}
 
@@ -134,13 +140,14 @@ class SimNode:
         "_network",
         "_order",
         "_out",
+        "_persisted",
         "_rng",
+        "_roles",
         "_sent",
         "_start",
         "_start_batches",
         "_sync",
         "_term",
-        "_trace_role",
         "_wake",
         "_walls",
         "_witness",
@@ -211,9 +218,11 @@ class SimNode:
         self._backlog: list[Callable[[], None]] = []
         self._out: list[Effect] = []
         self._lines: list[TraceTold] = []
+        self._persisted: dict[str, Persisted] = {}
         self._n = 0
         self._term = 0
-        self._trace_role = ""
+        self._roles: dict[str, str] = {}
+        """Group → role, as the last note said."""
         self._last_request = 0
         self._dying: Signal | None = None
         self._frozen_at: Ns = 0
@@ -498,6 +507,34 @@ class SimNode:
         log_end = status.log_end
         return status.role, status.term, status.leader, status.voted_for, (log_end.term, log_end.index), status.commit
 
+    def answer(self) -> bytes | None:
+        """The whole answer to a status question, as bytes of the real shell; None as above."""
+        core = self._core
+        if core is None:
+            return None
+        now = self.clock.read(self._line.now)
+        try:
+            statuses = core.statuses(now) if isinstance(core, Grouped) else (core.status(now),)
+        except Exception as error:  # noqa: BLE001 - see _boot
+            self._crashed("status", error)
+            return None
+        stored, none = self._persisted, Persisted()
+        status = statuses[0]
+        several = statuses if len(statuses) > 1 else ()
+        record = make_record(
+            status,
+            node=self.name,
+            system=self._build.target.name,
+            incarnation=self.incarnation,
+            persisted=stored.get(status.group, none),
+            held=self._barrier.held,
+            started_at=0,
+            now=now,
+            counters={},
+            groups=tuple(group_record(one, persisted=stored.get(one.group, none)) for one in several),
+        )
+        return _ENCODER.encode(StatusFrame(0, record))
+
     # --- timers ---------------------------------------------------------------------------------------------------
 
     def _set_timer(self, effect: SetTimer) -> None:
@@ -772,17 +809,24 @@ class SimNode:
 
     def _note(self, note: Note) -> None:
         self._n = n = self._n + 1
-        self._term, self._trace_role = note.term, note.role
-        self._lines.append(TraceTold(n, note.name, note.term, note.role, "core", note.data))
+        data = note.data
+        group = data.get("group", "")
+        self._term = note.term
+        self._roles[group] = note.role
+        self._lines.append(TraceTold(n, note.name, note.term, note.role, "core", data, group))
 
     def _shell(self, name: str, data: Mapping[str, Any]) -> None:
         self._n = n = self._n + 1
-        self._lines.append(TraceTold(n, name, self._term, self._trace_role, "shell", data))
+        self._lines.append(TraceTold(n, name, self._term, self._roles.get("", ""), "shell", data))
 
     def _witnessed(self, seen: Iterable[Witnessed]) -> None:
         for each in seen:
             self._n = n = self._n + 1
-            self._lines.append(TraceTold(n, each.name, each.term, self._trace_role, "shell", each.data))
+            data = each.data
+            group = data.get("group", "")
+            if each.name == "persisted":
+                self._persisted[group] = persisted_of(each)
+            self._lines.append(TraceTold(n, each.name, each.term, self._roles.get(group, ""), "shell", data, group))
 
     def _tell(self) -> None:
         lines = self._lines

@@ -8,7 +8,7 @@ span that its evidence tells; changes are carried out one after another. Leaves 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop
 from typing import Any
 
@@ -18,10 +18,11 @@ from clusters.sim.clock import EPOCH_NS
 from clusters.sim.network import Network, Timeline
 from clusters.sim.node import Build, Ears, SimNode
 from clusters.sim.settings import read
+from clusters.systems.target import TargetSystem
 from harness.core.clock import Ns, Span
 from harness.core.hoststate import HostState
 from harness.core.plan import Plan
-from harness.core.protocols import Evidence, HostNews
+from harness.core.protocols import Evidence, HostNews, NodeSpec, Reading
 from harness.core.rng import Rng
 from harness.core.world import (
     Action,
@@ -100,6 +101,7 @@ class SimWorld:
             delay,
             self._polled,
             interval_ns=plan.observe_interval_ns,
+            read=_reader(system, plan),
             tells_log=system.tells_log,
             tells_vote=system.tells_vote,
         )
@@ -276,6 +278,28 @@ class SimWorld:
         self._orders.popleft()
         if self._orders:
             self._begin_order()
+
+
+def _reader(system: Simulable, plan: Plan) -> Callable[[str, bytes], Reading | None] | None:
+    """How this system reads a status answer; None: as all targets of ours do, so that no bytes are needed."""
+    if isinstance(system, TargetSystem) and type(system).reading is TargetSystem.reading:
+        return None
+    members = dict.fromkeys(plan.nodes, "")
+    specs = {
+        name: NodeSpec(
+            name=name,
+            address="",
+            members=members,
+            knobs=plan.knobs,
+            profile=plan.profile,
+            variant=plan.variant,
+            seed=plan.seed,
+            data_dir="",
+            log_dir="",
+        )
+        for name in plan.nodes
+    }
+    return lambda node, body: system.reading(specs[node], body)
 
 
 def _ignore(_node: SimNode) -> None:

@@ -16,7 +16,7 @@ from harness.core.clock import Ns, Span
 from harness.core.hoststate import HostState
 from harness.core.machine import Target
 from harness.core.plan import Plan
-from harness.core.protocols import Available, Evidence, HostNews, OpOutcome, OpPlan, Reading, System
+from harness.core.protocols import Available, Evidence, HostNews, NodeSpec, OpOutcome, OpPlan, Reading, System
 
 # --- actions ----------------------------------------------------------------------------------------------------
 
@@ -87,6 +87,7 @@ class TraceTold(msgspec.Struct, frozen=True, gc=False):
     role: str
     source: Literal["core", "shell"]
     data: Mapping[str, Any]
+    group: str = ""
 
 
 class Traces(msgspec.Struct, frozen=True, gc=False):
@@ -96,7 +97,6 @@ class Traces(msgspec.Struct, frozen=True, gc=False):
     incarnation: int
     span: Span
     lines: Sequence[TraceTold]
-    group: str = ""
 
 
 class HostSaid(msgspec.Struct, frozen=True):
@@ -156,6 +156,9 @@ class Simulable(Protocol):
 
     def typed(self, knobs: Mapping[str, str], *, profile: str) -> Any:
         """The target's own knobs from a plan's words."""
+
+    def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
+        """See ``System``."""
 
     def rpc_timeout_ns(self, typed: Any) -> Ns:
         """How long one call between nodes may take."""

@@ -232,11 +232,11 @@ class Director:
         self.counts["traced"] += len(told.lines)
         for line in told.lines:
             if line.name == "elected":
-                self._elections.add((told.group, line.term, told.node))
+                self._elections.add((line.group, line.term, told.node))
             self._add(
                 Traced,
                 now,
-                group=told.group,
+                group=line.group,
                 span=told.span,
                 node=told.node,
                 incarnation=told.incarnation,
