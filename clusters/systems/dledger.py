@@ -27,6 +27,10 @@ ALLOWANCE_NS = 200 * MS
 ELECTIONS = 10
 """B in heartbeat periods: detection (3), two campaigns in vain against silent peers (1.5 each), a good one, twice."""
 
+ROUNDS_MAX = 12
+SPLIT_VOTE_PERCENT = 40
+"""Delays are drawn from 700 ms, a round trip is far below that."""
+
 DELAY_NS = 20 * MS
 CALL_LIMIT_NS = 500 * MS
 NOISE_NS = 50 * MS
@@ -99,6 +103,8 @@ class DledgerSystem(TargetSystem):
             later_gap_ns=bound,
             step_down_ns=patience + period + 4 * typed.loop_period + ALLOWANCE_NS,
             converge_ns=bound + patience + typed.compare_time_out + typed.push_retry if mended else None,
+            rounds_max=ROUNDS_MAX,
+            split_vote_percent=SPLIT_VOTE_PERCENT,
             tiers=("T1", "T2"),
             exempt=_exempt(typed),
             tolerates=tolerates,

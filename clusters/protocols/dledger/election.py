@@ -35,7 +35,7 @@ def candidate_pass(n: Node) -> None:
     """One pass as a candidate."""
     rules = n.rules
     flag = n.flag
-    if not rules.may_campaign(n.now(), n.next_vote, flag=flag):
+    if n.now() < rules.campaign_at(n.next_vote, flag=flag):
         return
     before = n.term
     vote_next = n.last_result == WAIT_TO_VOTE_NEXT

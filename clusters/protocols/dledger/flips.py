@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from clusters.protocols.dledger.rules import FOLLOWER, LEADER, Rules
+from clusters.protocols.dledger.rules import FOLLOWER, LEADER, NEVER, Rules
 from clusters.protocols.dledger.tally import Campaign, Round
 from harness.core.clock import Ns
 from harness.core.rng import Rng
@@ -45,9 +45,9 @@ class Flip06(Rules):
 
 
 class Flip07(Rules):
-    def may_campaign(self, now: Ns, next_time: Ns, *, flag: bool) -> bool:
-        del now, next_time, flag
-        return True
+    def campaign_at(self, next_time: Ns, *, flag: bool) -> Ns:
+        del next_time, flag
+        return NEVER
 
 
 class Flip08(Rules):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from clusters.protocols.dledger import messages as m
 from clusters.protocols.dledger.messages import HeartBeatRequest, HeartBeatResponse
-from clusters.protocols.dledger.node import NEVER, Node
-from clusters.protocols.dledger.rules import FOLLOWER, LEADER
+from clusters.protocols.dledger.node import Node
+from clusters.protocols.dledger.rules import FOLLOWER, LEADER, NEVER
 from clusters.protocols.dledger.tally import WAIT_TO_VOTE_NEXT, Round
 
 

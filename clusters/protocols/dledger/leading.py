@@ -8,9 +8,8 @@ Source: DLedger 0.2.7, ``DLedgerEntryPusher``: ``peerWaterMarksByTerm``, ``pendi
 
 from __future__ import annotations
 
+from clusters.protocols.dledger.rules import NEVER
 from harness.core.clock import Ns
-
-NEVER: Ns = -(1 << 62)
 
 
 class Pending:

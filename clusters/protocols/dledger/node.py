@@ -25,14 +25,12 @@ from clusters.protocols.dledger.leading import Leading, Pending
 from clusters.protocols.dledger.log import Log
 from clusters.protocols.dledger.machine import Machine
 from clusters.protocols.dledger.messages import DledgerMessage, PushEntryRequest, PushEntryResponse
-from clusters.protocols.dledger.rules import CANDIDATE, FOLLOWER, LEADER, Rules
+from clusters.protocols.dledger.rules import CANDIDATE, FOLLOWER, LEADER, NEVER, Rules
 from clusters.protocols.dledger.storage import TermState, term_bytes, term_ops
 from clusters.protocols.dledger.tally import WAIT_TO_REVOTE, Campaign, Round
 from harness.core.clock import Ns
 from harness.core.machine import Await, Disk, DiskOp, Effect, Note, Reply, Send, SetTimer
 from harness.core.rng import Rng
-
-NEVER: Ns = -(1 << 62)
 
 LOOP, WAIT, ACKS, CHECK, FLUSH, CHECKPOINT = "loop", "wait", "acks", "check", "flush", "checkpoint"
 """The timers: the next pass; the end of a wait for answers; overdue appends; buffered pushes; syncs; the checkpoint."""
@@ -212,7 +210,7 @@ class Node:
         elif role == LEADER:
             due = self.last_sent + self.rules.heartbeat_interval() + 1
         else:
-            due = NEVER if self.flag else self.next_vote
+            due = self.rules.campaign_at(self.next_vote, flag=self.flag)
         now = self.now()
         wait = max(0, due - now)
         period = self.knobs.loop_period

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from clusters.protocols.dledger import append
 from clusters.protocols.dledger import messages as m
-from clusters.protocols.dledger.leading import NEVER, Leading, Pusher
+from clusters.protocols.dledger.leading import Leading, Pusher
 from clusters.protocols.dledger.messages import Entry, PushEntryRequest, PushEntryResponse, PushType
 from clusters.protocols.dledger.node import Node
+from clusters.protocols.dledger.rules import NEVER
 from harness.core.clock import Ns
 from harness.core.machine import SetTimer
 

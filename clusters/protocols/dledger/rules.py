@@ -20,6 +20,8 @@ from clusters.protocols.dledger.tally import Campaign, Round
 from harness.core.clock import Ns
 from harness.core.rng import Rng
 
+NEVER: Ns = -(1 << 62)
+
 CANDIDATE, LEADER, FOLLOWER = "CANDIDATE", "LEADER", "FOLLOWER"
 
 _BIGGER = (m.SMALL_LEDGER_END_INDEX, m.EXPIRED_LEDGER_TERM)
@@ -46,9 +48,9 @@ class Rules:
         """Whether the leader's handler runs; the follower's runs for the third role."""
         return role == LEADER
 
-    def may_campaign(self, now: Ns, next_time: Ns, *, flag: bool) -> bool:
+    def campaign_at(self, next_time: Ns, *, flag: bool) -> Ns:
         """No campaign before its time, unless a handler asked for a higher term at once."""
-        return now >= next_time or flag
+        return NEVER if flag else next_time
 
     def raises_term(self, *, vote_next: bool, flag: bool) -> bool:
         """The term rises after WAIT_TO_VOTE_NEXT and on the flag; otherwise a campaign repeats its term."""

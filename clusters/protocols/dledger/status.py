@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.protocols.dledger.node import NEVER, Node
-from clusters.protocols.dledger.rules import CANDIDATE, LEADER
+from clusters.protocols.dledger.node import Node
+from clusters.protocols.dledger.rules import CANDIDATE, LEADER, NEVER
 from harness.core.clock import MS, Clocks, Ns
 from harness.core.machine import CoreStatus, Glance, LogEnd
 
