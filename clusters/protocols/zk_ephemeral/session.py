@@ -111,8 +111,7 @@ class Session:
         if self.id is None:
             return
         self.queue.append((op, then))
-        if self.current is None:
-            self._next()
+        self._next()
 
     def close(self) -> None:
         """Give the session up cleanly: one message, nothing awaited."""
@@ -146,8 +145,7 @@ class Session:
         self.current = self.then = None
         self.owner.out.append(SetTimer(CALL, None))
         then(body)
-        if self.current is None and self.queue:
-            self._next()
+        self._next()
 
     def on_watch_fired(self, body: m.WatchFired) -> None:
         """A watch event; those that come early wait for their turn."""
@@ -222,6 +220,8 @@ class Session:
             self.owner.on_watches_lost()
 
     def _next(self) -> None:
+        if self.current is not None or not self.queue:
+            return
         op, then = self.queue.popleft()
         self.xid += 1
         self.current, self.then = m.Call(self.id or 0, self.xid, op, self.seen, self.start), then

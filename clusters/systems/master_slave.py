@@ -1,0 +1,202 @@
+"""master-slave: RocketMQ's deployments without election, as real processes: the negative target.
+
+The last member is a name server, the others are brokers. Nothing elects, so everything about leaders is not promised;
+what clients were told must survive, and logs of one group must agree, and both break by design (MS-B2, B3, B4). The
+profile ``demand-failover`` promises what the protocol lacks, so that a run reports the missing failover.
+
+Source of the promise: specification of RocketMQ's master/slave deployments, §5.3, §6.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from clusters.protocols.master_slave.client import Routes
+from clusters.protocols.master_slave.knobs import PROFILES, MsKnobs, words_of
+from clusters.systems.operations import READING
+from clusters.systems.target import ANY_NUMBER, CLIENT_PORT, TargetSystem, check_voters
+from clusters.systems.target_client import TargetClient
+from harness.core.clock import MS, SECOND, Ns
+from harness.core.promise import NotPromised, Promise
+from harness.core.protocols import Client, NodeSpec, OpOutcome, Reading, RunDefaults
+
+ALLOWANCE_NS = 500 * MS
+
+_NO_TERM = NotPromised("there is no term, no vote and no election: roles are configuration")
+_NO_FAILOVER = NotPromised(
+    "a dead master is never replaced: only restarting the same node, or an operator, brings writes back (MS-B1)"
+)
+_NO_QUORUM = NotPromised("a master has no quorum to lose: cut off, it serves on, and so may a second one (MS-B4)")
+_OPERATOR = NotPromised("after an operator's split brain two logs diverge for ever (MS-B4)")
+_GROUPS = NotPromised("traces do not name the group, and each group has a log of its own", "not observable")
+
+
+class MasterSlaveSystem(TargetSystem):
+    """See ``harness.core.protocols.System``."""
+
+    name = "master-slave"
+    tells_vote = False
+    served = frozenset({"append", "read", "put", "get"})
+
+    def target_name(self) -> str:
+        """The package's name."""
+        return "master_slave"
+
+    def profiles(self) -> Mapping[str, str]:
+        """The plain one first."""
+        return {
+            "master-slave": "one master, slaves that copy asynchronously; nothing elects",
+            "sync": "synchronous copies and flushes: SEND_OK means also on a slave",
+            "demand-failover": "the same as master-slave, of which a failover is demanded: it must be found missing",
+        }
+
+    def defaults(self) -> RunDefaults:
+        """Timers at a sixtieth; kills of masters lose what was not copied only with their disks, or to an operator."""
+        return RunDefaults(
+            faults=("partition", "kill", "pause"),
+            workload="log",
+            nemesis_interval_ns=5 * SECOND,
+            time_limit_ns=60 * SECOND,
+            settings={"time_factor": "1/60"},
+        )
+
+    def words(self, settings: Mapping[str, str], typed: MsKnobs, *, profile: str) -> dict[str, str]:
+        """The target's own words."""
+        del typed
+        return words_of(settings, profile=profile)
+
+    def profile_words(self, profile: str) -> Mapping[str, str]:
+        """The target's own table."""
+        return words_of({}, profile=profile if profile in PROFILES else "master-slave")
+
+    def rpc_timeout_ns(self, typed: MsKnobs) -> Ns:
+        """A heartbeat's time."""
+        return max(typed.ha_send_heartbeat_interval, 50 * MS)
+
+    def voters(self, nodes: Sequence[str], knobs: Mapping[str, str]) -> tuple[str, ...]:
+        """The brokers: all members but the name servers."""
+        return tuple(nodes[: len(nodes) - int(knobs.get("name_servers", "1"))])
+
+    def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
+        """A master is what comes nearest to a leader."""
+        found = super().reading(node, body)
+        return None if found is None else msgspec.structs.replace(found, leads=found.role == "MASTER")
+
+    def client(self, nodes: Mapping[str, NodeSpec]) -> Client:
+        """A client that asks the name servers for routes."""
+        spec = next(iter(nodes.values()))
+        typed: MsKnobs = self.typed(spec.knobs, profile=spec.profile)
+        return MasterSlaveClient(nodes, servers=typed.servers_of(tuple(nodes)), refresh_ns=typed.route_refresh)
+
+    def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
+        """See the head of this module."""
+        check_voters(self.name, voters)
+        typed: MsKnobs = self.typed(knobs, profile=profile)
+        bound = typed.broker_expiry + typed.route_refresh + ALLOWANCE_NS
+        demanded = profile == "demand-failover"
+        return Promise(
+            system=self.name,
+            profile=profile,
+            source="specification of RocketMQ's master/slave deployments, §5.3, §6",
+            election_timeout_ns=typed.ha_housekeeping_interval,
+            heartbeat_ns=typed.ha_send_heartbeat_interval,
+            leader_bound_ns=bound,
+            later_gap_ns=bound,
+            step_down_ns=None,
+            converge_ns=bound,
+            tiers=("T1", "T2") if demanded else (),
+            exempt=_exempt(typed, demanded=demanded),
+            tolerates=ANY_NUMBER,
+            leader_bound_to_term=False,
+            linearizable_reads=False,
+            pre_vote=False,
+        )
+
+
+def _exempt(knobs: MsKnobs, *, demanded: bool) -> dict[str, NotPromised]:
+    out = dict.fromkeys(
+        (
+            "one-leader-per-term",
+            "one-vote-per-term",
+            "term-never-decreases",
+            "leader-completeness",
+            "leader-has-majority",
+            "leader-stability",
+        ),
+        _NO_TERM,
+    )
+    out["step-down-without-quorum"] = _NO_QUORUM
+    out["convergence-after-heal"] = _OPERATOR
+    if not demanded:
+        out["leader-when-owed"] = _NO_FAILOVER
+    if knobs.deployment in ("DP4", "DP5"):
+        out["log-matching"] = out["commit-never-regresses"] = _GROUPS
+    return out
+
+
+class MasterSlaveClient(TargetClient):
+    """Writes to any group's master; reads every group's messages, from its master or else from a slave."""
+
+    def __init__(self, nodes: Mapping[str, NodeSpec], *, servers: tuple[str, ...], refresh_ns: Ns) -> None:
+        super().__init__(nodes, port=CLIENT_PORT)
+        self._servers = servers
+        self._routes = Routes(refresh_ns)
+        self._turn = 0
+
+    def invoke(self, f: str, value: Any, *, target: str, timeout_ns: Ns) -> OpOutcome:
+        """Carry out one operation; a write begins at ``target`` if that is a master."""
+        deadline = time.monotonic_ns() + timeout_ns
+        self._refresh(deadline)
+        return self._read(f, value, deadline) if f in READING else self._write(f, value, target, deadline)
+
+    def _refresh(self, deadline: Ns) -> None:
+        now = time.monotonic_ns()
+        if not self._routes.due(now):
+            return
+        for server in self._servers:
+            left = min(deadline - time.monotonic_ns(), SECOND)
+            told = super().invoke("get", "", target=server, timeout_ns=left) if left > 0 else None
+            if told is not None and told.status == "ok" and isinstance(told.value, dict):
+                self._routes.learn(told.value, now)
+                return
+
+    def _write(self, f: str, value: Any, target: str, deadline: Ns) -> OpOutcome:
+        self._turn += 1
+        writers = self._routes.writers(self._turn)
+        if target in writers:
+            writers.remove(target)
+            writers.insert(0, target)
+        outcome = OpOutcome(status="fail", error="no route to a master")
+        for master in writers:
+            left = deadline - time.monotonic_ns()
+            if left <= 0:
+                break
+            outcome = super().invoke(f, value, target=master, timeout_ns=left)
+            if outcome.status != "fail":
+                break
+        return outcome
+
+    def _read(self, f: str, value: Any, deadline: Ns) -> OpOutcome:
+        found: list[OpOutcome] = []
+        for group in self._routes.groups():
+            readers = self._routes.readers(group)
+            outcome = OpOutcome(status="fail", error=f"nobody serves {group}")
+            for reader in readers:
+                share = (deadline - time.monotonic_ns()) // max(1, len(readers))
+                if share <= 0:
+                    break
+                outcome = super().invoke(f, value, target=reader, timeout_ns=share)
+                if outcome.status == "ok":
+                    break
+            if outcome.status != "ok":
+                return outcome
+            found.append(outcome)
+        if not found:
+            return OpOutcome(status="fail", error="no route")
+        if f == "read":
+            return OpOutcome(status="ok", value=[item for one in found for item in one.value], node=found[0].node)
+        return next((one for one in found if one.value is not None), found[0])
