@@ -168,7 +168,7 @@ class VirtualWorld(World, Protocol):
     """A world in virtual time: ``wait`` moves the clock, nothing else does. Single-threaded."""
 
     eager: bool
-    """Return from ``wait`` at every observation, too. False: they are told together with whatever comes next."""
+    """Return from ``wait`` at every observation and trace. False: they are told together with whatever comes next."""
 
     @property
     def happened(self) -> int:

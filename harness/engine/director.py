@@ -93,6 +93,8 @@ class Director:
         self._found = False
         self._not_healed = False
         self.on_warm: Callable[[Plan], None] = _ignore
+        self.tick_ns: Ns = TICK_NS
+        """The longest time between two steps."""
 
     # --- the interface ----------------------------------------------------------------------------------------
 
@@ -116,7 +118,7 @@ class Director:
 
     def wake_at(self, now: Ns) -> Ns:
         """When to call ``step`` at the latest."""
-        moments = [now + TICK_NS]
+        moments = [now + self.tick_ns]
         ops = self._pump.wake_at(now)
         if ops is not None:
             moments.append(ops)
@@ -125,6 +127,11 @@ class Director:
             if nemesis is not None:
                 moments.append(nemesis)
         return max(now, min(moments))
+
+    @property
+    def attentive(self) -> bool:
+        """Whether a trigger is armed: then nothing that is seen may wait for the next step."""
+        return bool(self._nemesis.hears)
 
     def realised(self) -> RealisedSchedule:
         """The schedule as it really was, so far."""
@@ -425,6 +432,12 @@ class Director:
         spent = now - self._began_faults + WARMUP_NS
         if spent >= OVERRUN * self.plan.time_limit_ns:
             self._nemesis.cancel()
+        if not self._nemesis.idle(now):
+            self._step_nemesis(now)
+        if self._nemesis.finished and spent >= self.plan.time_limit_ns:
+            self._go_heal(now)
+
+    def _step_nemesis(self, now: Ns) -> None:
         view = self.keeper.view(now)
         healthy = self.keeper.healthy(now, since=self._nemesis.healthy_since)
         notes, wanted = self._nemesis.step(now, view, healthy=healthy)
@@ -435,8 +448,6 @@ class Director:
                 self._settled(now, note)
         if wanted is not None:
             self._submit_converge(now, "nemesis", w.Converge(self._next_token(), wanted.before, wanted.wants))
-        if self._nemesis.finished and spent >= self.plan.time_limit_ns:
-            self._go_heal(now)
 
     def _go_heal(self, now: Ns) -> None:
         """Leave whatever phase for ``heal``: every host converges to healthy, whatever is believed of it."""
@@ -482,6 +493,9 @@ class Director:
 
     def _invoke(self, now: Ns) -> None:
         if self.phase in {"start", "stop"}:
+            return
+        due = self._pump.wake_at(now)
+        if due is None or due > now:
             return
         for op, process, thread, plan in self._pump.due(now, self.keeper.view(now)):
             self._add(Invoke, now, op=op, process=process, f=plan.f, value=plan.value, target=plan.target)

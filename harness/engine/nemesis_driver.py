@@ -124,6 +124,8 @@ class NemesisDriver:
         self._heal_tries = 0
         self._realised: list[RealisedFault] = []
         self._cancelled = False
+        self._touched = True
+        """Something came in since the last ``step``."""
         self.not_healed: str | None = None
         """Why a heal finally failed; the run must end then."""
 
@@ -152,14 +154,24 @@ class NemesisDriver:
         """The types of events to ``feed``; empty while no trigger is armed."""
         return self._triggers.hears
 
+    def idle(self, now: Ns) -> bool:
+        """Whether ``step`` would do nothing now, whatever is seen: asked first, as seeing costs more."""
+        if self._waiting is not None or self._phase == "done":
+            return True
+        if self._touched or self._phase == "health":
+            return False
+        due = self.wake_at()
+        return due is not None and now < due
+
     def start(self, now: Ns) -> None:
         """The fault phase begins."""
+        self._touched = True
         self._phase = "gap"
         self._gap_until = now
 
     def cancel(self) -> None:
         """Begin nothing more; end what is in force now, then finish."""
-        self._cancelled = True
+        self._cancelled = self._touched = True
         self._pending.clear()
         self._dormant.clear()
         self._triggers.clear()
@@ -201,6 +213,7 @@ class NemesisDriver:
         """What passed by this moment, and the convergence to carry out now, if any."""
         notes: list[StepMark | Settled] = []
         self._view = view
+        self._touched = False
         for _ in range(10 * (len(self._nodes) + len(self._schedule.steps) + 10)):
             if self._waiting is not None or self._phase == "done":
                 return notes, None
@@ -215,6 +228,7 @@ class NemesisDriver:
             raise ValueError("no convergence is under way")
         phase, active, after = self._waiting
         self._waiting = None
+        self._touched = True
         concerned = changed(self._state, after)
         missing = [host for host in concerned if host not in evidence]
         failed = [
@@ -229,6 +243,7 @@ class NemesisDriver:
     def feed(self, event: Any, now: Ns, view: Callable[[], ClusterView]) -> None:
         """An event of a type in ``hears`` was written down; whatever it triggers is due at the next ``step``."""
         for hit in self._triggers.feed(event, now, view):
+            self._touched = True
             purpose, number = hit.key
             if purpose == "step":
                 self._step_hit = hit
