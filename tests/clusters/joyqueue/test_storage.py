@@ -1,0 +1,163 @@
+"""Metadata and log on disk: round trips, torn and damaged files, what a restart makes of them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusters.protocols.client_api import Append
+from clusters.protocols.joyqueue.messages import Entry
+from clusters.protocols.joyqueue.storage import (
+    LOG,
+    METADATA,
+    TOPIC,
+    Metadata,
+    Unreadable,
+    group_names,
+    label_of,
+    metadata_bytes,
+    metadata_ops,
+    read_log,
+    read_metadata,
+    record,
+)
+from harness.core.machine import Fsync, Rename, Unlink, Write
+from tests.clusters.joyqueue.minisim import World, metadata_of
+from tests.clusters.joyqueue.single import One, disk, entries, halted, names
+
+PATH, LOG_PATH = f"{TOPIC}/{METADATA}", f"{TOPIC}/{LOG}"
+
+
+def log_bytes(*terms):
+    return b"".join(record(at, entry)[0] for at, entry in enumerate(entries(*terms)))
+
+
+@given(st.integers(0, 2**31 - 1), st.one_of(st.none(), st.text(max_size=9)), st.text(max_size=9))
+def test_metadata_comes_back_as_it_was_written(term, voted_for, leader):
+    metadata = Metadata(
+        all_nodes=("A", "B"), local_node_id="A", leader_id=leader, voted_for=voted_for, current_term=term
+    )
+    assert read_metadata(metadata_bytes(metadata)) == metadata
+
+
+def test_what_is_written_has_the_originals_fields():
+    text = metadata_bytes(metadata_of("A", "AB", 3, "B"))
+    for field in (b"electionType", b"allNodes", b"learners", b"localNodeId", b"leaderId", b"votedFor", b"currentTerm"):
+        assert field in text
+
+
+@given(st.integers(0, 200), st.integers(1, 255))
+def test_no_flipped_byte_of_the_metadata_is_believed(at, flip):
+    content = bytearray(metadata_bytes(metadata_of("A", "ABC", 7, "B")))
+    content[at % len(content)] ^= flip
+    with pytest.raises(Unreadable):
+        read_metadata(bytes(content))
+
+
+def test_the_metadata_is_replaced_in_one_step_between_two_syncs():
+    kinds = [type(op) for op in metadata_ops(TOPIC, metadata_of("A", "A", 1, None))]
+    assert kinds == [Write, Fsync, Rename, Fsync]
+    assert Unlink in [type(op) for op in metadata_ops(TOPIC, metadata_of("A", "A", 1, None), delete_first=True)]
+    assert [type(op) for op in metadata_ops(TOPIC, metadata_of("A", "A", 1, None), sync=False)] == [Write, Rename]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.text(max_size=6)), max_size=8), st.data())
+def test_a_log_cut_anywhere_loses_its_torn_end_only(items, data):
+    made = [Entry(term, Append("k", value)) for term, value in items]
+    rows = [record(at, entry)[0] for at, entry in enumerate(made)]
+    content = b"".join(rows)
+    cut = data.draw(st.integers(0, len(content)))
+    found = read_log(content[:cut])
+    whole = sum(1 for at in range(len(rows)) if sum(map(len, rows[: at + 1])) <= cut)
+    assert found.entries == made[:whole]
+    assert found.torn == (cut != sum(map(len, rows[:whole])))
+
+
+@given(st.integers(0, 10_000), st.integers(1, 255))
+def test_a_flipped_byte_in_front_of_a_logs_last_record_is_damage(at, flip):
+    content = bytearray(log_bytes(1, 1, 2))
+    first = len(record(0, entries(1)[0])[0])
+    content[at % first] ^= flip
+    with pytest.raises(Unreadable):
+        read_log(bytes(content))
+
+
+def test_a_log_that_grew_without_its_data_is_torn():
+    found = read_log(log_bytes(1) + bytes(300))
+    assert (len(found.entries), found.torn) == (1, True)
+
+
+def test_one_group_is_the_topic_itself_and_several_have_numbers_and_labels():
+    assert group_names(1) == ("topic",)
+    assert label_of("topic") == ""
+    assert group_names(2) == ("topic/0", "topic/1")
+    assert label_of("topic/1") == "topic/1"
+
+
+# --- restarts ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("image", "term", "voted_for", "right"),
+    [
+        ({}, 0, None, 0),
+        (disk(5), 5, None, 0),
+        (disk(5, "B"), 5, "B", 0),
+        (disk(5, "A"), 5, "A", 0),
+        (disk(5, "A", (1, 5, 5)), 5, "A", 3),
+        ({**disk(5, "B", (1, 2)), LOG_PATH: log_bytes(1, 2)[:-3]}, 5, "B", 1),
+        ({**disk(5, "B"), f"{TOPIC}/metadata.tmp": b"half"}, 5, "B", 0),
+    ],
+)
+def test_every_restart_is_a_follower_with_term_and_vote_of_the_disk_and_no_leader(image, term, voted_for, right):
+    one = One(image=image)
+    group = one.group
+    assert (group.role, group.term, group.voted_for, group.leader) == ("FOLLOWER", term, voted_for, None)
+    assert group.log.right == right
+    assert "start" in names(one.started)
+    assert group.reset_at == one.now
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        {PATH: "unreadable"},
+        {PATH: b""},
+        {PATH: metadata_bytes(metadata_of("A", "ABC", 5, "B"))[:-4]},
+        {**disk(5), LOG_PATH: "unreadable"},
+        {**disk(5), LOG_PATH: b"\x01" * 64},
+    ],
+)
+def test_a_file_that_says_nothing_stops_the_node(image):
+    one = One(image=image)
+    assert len(halted(one.started)) == 1
+    assert names(one.started) == []
+
+
+def test_a_torn_tail_is_cut_before_anything_is_appended():
+    one = One(image={**disk(5), LOG_PATH: log_bytes(1, 2)[:-3]})
+    end = len(record(0, entries(1)[0])[0])
+    cuts = [op for e in one.started if type(e).__name__ == "Disk" for op in e.ops if isinstance(op, Write)]
+    assert [(op.offset, op.truncate) for op in cuts if op.path == LOG_PATH] == [(end, True)]
+
+
+def test_what_a_start_read_is_synced_before_it_says_anything():
+    out = One(image=disk(5, "B", (1,))).started
+    kinds = [type(e).__name__ for e in out if type(e).__name__ in {"Disk", "Await", "Note"}]
+    assert kinds == ["Disk", "Await", "Disk", "Await", "Note", "Note"]
+
+
+@pytest.mark.parametrize("power", [False, True])
+def test_votes_terms_and_entries_survive_a_kill_and_a_loss_of_power(power):
+    world = World("ABC")
+    leader = world.elect()
+    for value in range(3):
+        assert world.write(leader, value)
+    world.run(2000)
+    before = {name: (box.group.term, box.group.voted_for, box.group.log.digests) for name, box in world.boxes.items()}
+    for name in "ABC":
+        world.restart(name, power=power)
+    for name, box in world.boxes.items():
+        assert (box.group.term, box.group.voted_for, box.group.log.digests) == before[name]
+    assert world.problems == []

@@ -1,0 +1,356 @@
+"""The planted bugs: each differs in its one rule, shows its mistake, and the honest build does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusters.protocols.client_api import Append, Get, Ok
+from clusters.protocols.joyqueue.flips import FLIPS
+from clusters.protocols.joyqueue.knobs import parse
+from clusters.protocols.joyqueue.rules import Rules
+from clusters.protocols.joyqueue.storage import Stored, metadata_bytes
+from clusters.protocols.joyqueue.target import TARGET
+from clusters.protocols.joyqueue.variants import VARIANTS
+from harness.core.clock import SECOND
+from harness.core.errors import ConfigError
+from harness.core.rng import Rng
+from tests.clusters.joyqueue.chaos import QUICK, converged, drawn, mend, play
+from tests.clusters.joyqueue.minisim import World, metadata_of
+from tests.clusters.joyqueue.single import One, answer
+
+
+def several(draw):
+    return lambda rules: [draw(rules, Rng(seed)) for seed in range(4)]
+
+
+def load(content):
+    def call(rules):
+        try:
+            return rules.load(content, node="A")
+        except Exception as error:  # noqa: BLE001 - Unreadable is one of the two outcomes compared
+            return type(error)
+
+    return call
+
+
+VECTORS = {
+    "01-vote-not-written": lambda r: r.persisted(Stored(3, "B")),
+    "02-answer-before-persist": lambda r: r.waits_for_disk("grant"),
+    "04-ignore-failed-vote-write": lambda r: r.on_persist_error(),
+    "05-vote-not-synced": lambda r: r.syncs("metadata"),
+    "06-delete-then-rename": lambda r: r.replaces(),
+    "07-unreadable-means-fresh": load("unreadable"),
+    "10-resumes-leadership": lambda r: r.resumes_leadership(node="A", stored=Stored(3, "A"), last_log_term=3),
+    "11-forgets-own-vote": load(metadata_bytes(metadata_of("A", "ABC", 3, "A"))),
+    "12-grant-without-log-check": lambda r: r.log_up_to_date((1, 1), (2, 1)),
+    "14-last-log-term-is-current": lambda r: r.last_log("vote", last_term=2, right=7, term=5),
+    "16-counts-older-term": lambda r: r.keeps_answer(asked_in=4, term=5),
+    "17-counts-higher-term": lambda r: r.tallies_after_step_down("vote"),
+    "18-pre-votes-are-votes": lambda r: r.resets_flag("task", "vote"),
+    "21-majority-of-responders": lambda r: r.majority("vote", granted=2, nodes=5, answered=2),
+    "22-half-is-enough": lambda r: r.majority("vote", granted=2, nodes=4, answered=4),
+    "23-non-members-vote": lambda r: r.voters(("A", "B"), ("L",)),
+    "25-term-may-fall": lambda r: r.refuses_append(3, 5),
+    "27-refuses-campaigned-term": lambda r: r.accepts_leader(5, 5),
+    "31-any-request-resets-timer": lambda r: r.resets_timer("asked"),
+    "33-no-jitter": several(lambda r, rng: r.election_delay(rng)),
+    "34-same-seed": several(lambda r, rng: r.election_delay(rng)),
+    "37-pre-vote-terms-compared": lambda r: r.accepts_answer_of(2, 5),
+    "39-repeated-request-refused": lambda r: r.may_vote_for("B", "B"),
+    "40-commits-old-terms": lambda r: r.may_commit(2, 4),
+    "42-follower-commit-unchecked": lambda r: r.follower_commit(leader_commit=9, matched=4, commit=2),
+    "44-truncates-always": lambda r: r.truncates(3, 3),
+    "45-acks-after-local-append": lambda r: r.acks_client("appended"),
+    "46-acks-before-sync": lambda r: r.syncs("log"),
+    "52-election-on-wall-clock": lambda r: r.election_clock(),
+    "56-reads-before-own-term": lambda r: r.reads_through_log(),
+    "harmless-longer-jitter": several(lambda r, rng: r.election_delay(rng)),
+    "harmless-half-heartbeat": lambda r: r.heartbeat_interval(),
+    "harmless-eager-commit": lambda r: r.notices_commit_eagerly(),
+    "harmless-small-batches": lambda r: r.entries_per_append(),
+    "harmless-more-notes": lambda r: r.notes_heartbeats(),
+}
+
+
+def words_of(name):
+    needs = {key: word for key, word in VARIANTS[name].needs.items() if word != "*"}
+    return {**needs, **VARIANTS[name].advised, **({"learners": "E"} if "learners" in VARIANTS[name].needs else {})}
+
+
+def test_every_variant_has_a_vector_and_every_flip_a_sentence():
+    assert set(VECTORS) == set(VARIANTS)
+    assert set(TARGET.variants()) == set(VARIANTS) | set(FLIPS)
+    assert len([name for name in VARIANTS if name.startswith("harmless")]) == 5
+    assert all(TARGET.variants().values())
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_variant_differs_from_the_honest_build_in_its_rule(name):
+    knobs = parse(words_of(name))
+    assert VECTORS[name](Rules(knobs)) != VECTORS[name](VARIANTS[name].rules(knobs))
+
+
+@pytest.mark.parametrize("name", [*VARIANTS, *FLIPS])
+def test_a_variant_overrides_one_rule(name):
+    rules = {**VARIANTS, **FLIPS}[name].rules
+    changed = {key for key in vars(rules) if not key.startswith("_")}
+    assert len(changed) == (2 if name.startswith("37") else 1)
+    assert all(key in vars(Rules) for key in changed)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_variant_names_who_must_catch_it_unless_it_is_harmless(name):
+    assert bool(VARIANTS[name].caught_by) != name.startswith("harmless")
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].needs])
+def test_a_variant_is_refused_without_the_knobs_that_show_it(name):
+    wrong = next(iter(VARIANTS[name].needs))
+    words = {**words_of(name)}
+    words[wrong] = {"true": "false", "false": "true", "log": "local", "*": ""}[VARIANTS[name].needs[wrong]]
+    with pytest.raises(ConfigError) as error:
+        TARGET.core(node="A", members=("A", "B", "E"), knobs=parse(words), variant=name)
+    assert wrong in str(error.value)
+
+
+def test_an_unknown_variant_names_the_nearest():
+    with pytest.raises(ConfigError) as error:
+        TARGET.core(node="A", members=("A",), knobs=parse({}), variant="17-count-higher-terms")
+    assert "17-counts-higher-term" in str(error.value)
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith("harmless")])
+def test_harmless_variants_stay_safe_and_heal(name):
+    for seed in range(6):
+        world = World("ABC", seed=seed, variant=name, **QUICK)
+        play(world, drawn(Rng(seed).stream("harmless"), "ABC", count=60))
+        mend(world)
+        assert world.run(1500, until=lambda w=world: w.leader() is not None)
+        world.request(world.leader(), Append("k", -1))
+        assert world.run(1000, until=lambda w=world: converged(w))
+        assert world.problems == []
+
+
+# --- sequences --------------------------------------------------------------------------------------------------
+
+
+def rivals(variant, *, restart=None, before=lambda world: None, **settings):
+    """A and C, who cannot hear each other, both stand in term 1. B votes for A, is restarted, and C asks it."""
+    world = World("ABC", variant=variant, **settings)
+    world.run(50)
+    world.sever("A", "C")
+    world.defer("C", "B", "vote", 1000)
+    before(world)
+    world.expire("A")
+    world.expire("C")
+    world.run(300)
+    if world.boxes["B"].alive:
+        world.kill("B", **(restart or {}))
+    world.isolate("A")
+    if not world.boxes["B"].halted:
+        world.boxes["B"].disk.full = False
+        world.start("B")
+        world.run(2000)
+    return world
+
+
+def fill(world):
+    world.boxes["B"].disk.full = True
+
+
+@pytest.mark.parametrize(
+    ("variant", "how"),
+    [
+        ("01-vote-not-written", {}),
+        ("05-vote-not-synced", {"restart": {"power": True}}),
+        ("04-ignore-failed-vote-write", {"before": fill}),
+    ],
+)
+def test_a_vote_that_was_not_stored_is_given_twice(variant, how):
+    assert any("INV-2: B voted twice in term 1" in problem for problem in rivals(variant, **how).problems)
+    assert rivals(None, **how).problems == []
+
+
+def test_02_a_vote_that_was_answered_before_it_was_stored_is_given_twice():
+    def killed_early(variant):
+        world = World("ABC", variant=variant, fsync=(200, 200))
+        world.run(2000)
+        world.sever("A", "C")
+        world.defer("C", "B", "vote", 1500)
+        world.expire("A")
+        world.expire("C")
+        world.run(2000, until=lambda: world.notes("vote_decision", "B"))
+        batch, world.boxes["B"].batches = world.boxes["B"].batches, type(world.boxes["B"].batches)()
+        world.kill("B")
+        assert batch or variant is None
+        world.isolate("A")
+        world.start("B")
+        world.run(4000)
+        return world
+
+    assert any("INV-2: B voted twice" in problem for problem in killed_early("02-answer-before-persist").problems)
+    assert killed_early(None).problems == []
+
+
+def test_11_a_candidate_that_restarts_votes_for_its_rival_in_its_own_term():
+    def restarted(variant):
+        world = World("ABC", variant=variant, profile="joyqueue-mended")
+        world.run(50)
+        world.sever("A", "C")
+        world.defer("C", "B", "vote", 5000)
+        world.defer("C", "A", "vote", 1000)
+        world.expire("A")
+        world.expire("C")
+        world.run(300)
+        world.restart("A")
+        world.heal()
+        world.hold = lambda src, _dst, body: src == "B"
+        world.run(1500)
+        return world
+
+    assert any("INV-2: A voted twice" in problem for problem in restarted("11-forgets-own-vote").problems)
+    assert restarted(None).problems == []
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "names", "profile"),
+    [
+        ("12-grant-without-log-check", "INV-4", "ABC", "joyqueue"),
+        ("14-last-log-term-is-current", "INV-4", "ABC", "joyqueue"),
+        ("17-counts-higher-term", "INV-12", "ABC", "joyqueue"),
+        ("18-pre-votes-are-votes", "INV-12", "ABC", "joyqueue-mended"),
+        ("21-majority-of-responders", "INV-12", "ABCDE", "joyqueue"),
+        ("22-half-is-enough", "INV-12", "ABCD", "joyqueue"),
+        ("23-non-members-vote", "INV-12", "ABCE", "joyqueue"),
+        ("25-term-may-fall", "INV-3", "ABC", "joyqueue"),
+        ("42-follower-commit-unchecked", "INV-5", "ABC", "joyqueue"),
+        ("44-truncates-always", "committed entry was removed", "ABC", "joyqueue"),
+        ("45-acks-after-local-append", "stale read", "ABC", "joyqueue"),
+        ("46-acks-before-sync", "INV-4", "ABC", "joyqueue"),
+        ("56-reads-before-own-term", "stale read", "ABC", "joyqueue"),
+    ],
+)
+def test_random_faults_find_the_mistake(name, problem, names, profile):
+    for seed in range(150):
+        world = World(names, seed=seed, variant=name, profile=profile, **{**words_of(name), **QUICK})
+        play(world, drawn(Rng(seed).stream("bug"), names, count=80))
+        if any(problem in text for text in world.problems):
+            return
+    pytest.fail(f"{name} shows no {problem}")
+
+
+def test_06_a_kill_between_the_two_steps_forgets_term_and_vote():
+    def cut_short(variant):
+        world = World("ABC", variant=variant)
+        world.run(50)
+        box = world.boxes["B"]
+        world.sever("A", "C")
+        world.expire("A")
+        world.run(300, until=lambda: box.batches and world.notes("prevote_decision", "B"))
+        ops = box.batches[0].ops
+        for op in ops[:3]:
+            box.disk.carry_out(op)
+        box.batches.clear()
+        world.kill("B")
+        world.start("B")
+        return box.disk.shown.get("topic/metadata")
+
+    assert cut_short("06-delete-then-rename") is None
+    assert cut_short(None) is not None
+
+
+def test_07_an_unreadable_file_is_taken_for_a_node_that_never_voted():
+    image = {"topic/metadata": "unreadable"}
+    assert One(image=image, variant="07-unreadable-means-fresh").group.started
+    assert not One(image=image).group.started
+
+
+def test_10_a_restarted_leader_goes_on_in_its_term():
+    for variant, role in (("10-resumes-leadership", "LEADER"), (None, "FOLLOWER")):
+        assert One(term=3, voted_for="A", log=(1, 3), variant=variant).group.role == role
+
+
+def test_16_a_vote_of_the_campaign_before_is_counted():
+    for variant, role in (("16-counts-older-term", "LEADER"), (None, "CANDIDATE")):
+        one = One(variant=variant, **words_of("16-counts-older-term"))
+        late = one.campaign()["B"]
+        one.fire("vote", after_ms=5000)
+        one.now += 5 * SECOND
+        one.campaign(voters="C")
+        one.answer_vote(("B", late))
+        assert (one.group.role, one.group.term) == (role, 2)
+
+
+def test_27_a_node_refuses_the_leader_of_a_term_in_which_it_stood():
+    for variant, success in (("27-refuses-campaigned-term", False), (None, True)):
+        one = One(variant=variant)
+        one.campaign()
+        assert answer(one.hear_append("C", 1)).success is success
+
+
+def test_31_a_request_puts_the_own_election_off():
+    for variant, put_off in (("31-any-request-resets-timer", True), (None, False)):
+        one = One(term=4, log=(4,), variant=variant)
+        one.now += SECOND
+        one.hear_vote_request("B", 4)
+        assert (one.group.reset_at == one.now) is put_off
+
+
+def test_34_all_nodes_draw_the_same():
+    for variant, same in (("34-same-seed", True), (None, False)):
+        world = World("ABC", variant=variant, seed=3)
+        world.run(5001)
+        drawn_at = [box.group.deadline for box in world.boxes.values()]
+        assert (len(set(drawn_at)) == 1) is same
+
+
+def test_37_a_voter_of_a_lower_term_does_not_help_and_an_asker_of_one_gets_no_answer():
+    one = One(term=5, variant="37-pre-vote-terms-compared")
+    asked = dict(_sent(one.expire()))
+    one.answer_vote(("B", asked["B"]), term=2)
+    assert one.group.role == "FOLLOWER"
+    assert _sent(one.hear_vote_request("B", 2, pre=True)) == []
+    honest = One(term=5)
+    asked = dict(_sent(honest.expire()))
+    honest.answer_vote(("B", asked["B"]), term=2)
+    assert honest.group.role == "CANDIDATE"
+
+
+def _sent(out):
+    return [(e.to, e.body) for e in out if type(e).__name__ == "Send"]
+
+
+def test_39_a_repeated_request_is_refused():
+    for variant, granted in (("39-repeated-request-refused", False), (None, True)):
+        one = One(variant=variant)
+        one.hear_vote_request("B", 1)
+        assert answer(one.hear_vote_request("B", 1, number=2)).vote_granted is granted
+
+
+def test_40_entries_of_an_older_term_are_committed_by_counting():
+    for variant, commit in (("40-commits-old-terms", 1), (None, 0)):
+        one = One(term=1, log=(1,), variant=variant)
+        first = next(pair for pair in _sent(one.lead()) if getattr(pair[1], "entries", ()))
+        one.answer_append(first)
+        assert one.group.commit == commit
+
+
+def test_52_a_wall_clock_that_steps_back_delays_the_election():
+    for variant, late in (("52-election-on-wall-clock", True), (None, False)):
+        world = World("ABC", variant=variant)
+        world.elect()
+        world.wall = -3600 * SECOND
+        world.kill(world.leader())
+        assert world.run(60_000, until=lambda w=world: w.leader() is not None) is not late
+
+
+def test_a_read_of_a_new_leader_sees_what_was_acknowledged_only_through_the_log():
+    answered = {}
+    for variant in (None, "56-reads-before-own-term"):
+        world = World("ABC", variant=variant)
+        leader = world.elect()
+        assert isinstance(world.ask(leader, Append("k", 1)), Ok)
+        world.kill(leader)
+        assert world.run(60_000, until=lambda w=world: w.leader() is not None)
+        answered[variant] = world.ask(world.leader(), Get("k")).value
+    assert answered == {None: [1], "56-reads-before-own-term": None}

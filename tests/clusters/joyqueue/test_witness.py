@@ -1,0 +1,242 @@
+"""The witness: what it reads off wire and disk equals what an honest core notes, and what a broken one hides."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusters.protocols.client_api import Append
+from clusters.protocols.joyqueue import witness as module
+from clusters.protocols.joyqueue.messages import AppendEntriesRequest, AppendEntriesResponse, VoteRequest, VoteResponse
+from clusters.protocols.joyqueue.storage import LOG, METADATA, TOPIC, append_ops, cut_ops, metadata_ops, record
+from clusters.protocols.joyqueue.witness import OPEN_MAX, JoyQueueWitness
+from harness.core.rng import Rng
+from tests.clusters.joyqueue.chaos import QUICK, drawn, mend, play
+from tests.clusters.joyqueue.minisim import World, metadata_of
+from tests.clusters.joyqueue.single import disk, entries
+
+
+def told(events, name):
+    return [(event.term, dict(event.data)) for event in events if event.name == name]
+
+
+def asks(term, candidate="A", number=1, *, pre=False):
+    return VoteRequest(TOPIC, term, candidate, 0, 0, pre, number)
+
+
+def answers(term, voter="A", number=1, *, granted=True, candidate="B"):
+    return VoteResponse(TOPIC, term, candidate, voter, granted, number)
+
+
+def beat(term, leader="A", commit=0, number=1, new=()):
+    return AppendEntriesRequest(TOPIC, term, leader, -1, 0, 0, commit, 0, 0, tuple(new), number)
+
+
+def took(term, index, number=1, *, success=True):
+    return AppendEntriesResponse(TOPIC, term, success, index, index, "A", 0, number)
+
+
+def stored(witness, term, voted_for):
+    return witness.synced(metadata_ops(TOPIC, metadata_of("A", "ABC", term, voted_for)))
+
+
+def test_the_own_request_is_a_vote_for_itself_if_the_disk_says_so_and_only_once():
+    witness = JoyQueueWitness("A")
+    stored(witness, 3, "A")
+    assert told(witness.sent("B", asks(3)), "vote") == [(3, {"candidate": "A"})]
+    assert witness.sent("C", asks(3, number=2)) == []
+
+
+def test_a_late_request_in_a_term_without_a_candidacy_is_no_vote():
+    witness = JoyQueueWitness("A")
+    stored(witness, 5, None)
+    assert witness.sent("B", asks(5)) == []
+
+
+def test_a_granted_answer_to_a_vote_request_is_a_vote_and_one_to_a_pre_vote_is_none():
+    witness = JoyQueueWitness("A")
+    witness.received("B", asks(3, "B", 1))
+    assert told(witness.sent("B", answers(3)), "vote") == [(3, {"candidate": "B"})]
+    witness.received("C", asks(3, "C", 2, pre=True))
+    assert witness.sent("C", answers(3, number=2, candidate="C")) == []
+    witness.received("C", asks(3, "C", 3))
+    assert witness.sent("C", answers(3, number=3, granted=False, candidate="C")) == []
+    witness.received("C", asks(3, "C", 4))
+    assert told(witness.sent("C", answers(3, number=4, candidate="C")), "vote") == [(3, {"candidate": "C"})]
+
+
+def test_an_elections_voters_are_those_whose_grants_of_votes_arrived():
+    witness = JoyQueueWitness("A")
+    stored(witness, 3, "A")
+    witness.sent("B", asks(3, number=1))
+    witness.sent("C", asks(3, number=2, pre=True))
+    witness.sent("D", asks(3, number=3))
+    witness.received("B", answers(3, "B", 1))
+    witness.received("C", answers(3, "C", 2))
+    witness.received("D", answers(3, "D", 3, granted=False))
+    assert told(witness.sent("B", beat(3)), "elected") == [(3, {"voters": ["A", "B"]})]
+    assert witness.sent("C", beat(3)) == []
+
+
+def test_an_election_without_a_campaign_shows_no_voters():
+    assert told(JoyQueueWitness("A").sent("B", beat(7)), "elected") == [(7, {"voters": []})]
+
+
+def test_only_answers_to_requests_with_entries_are_acknowledgements():
+    witness = JoyQueueWitness("A")
+    witness.received("B", beat(2, "B", number=1))
+    assert told(witness.sent("B", took(2, 9, 1)), "acked") == []
+    witness.received("B", beat(2, "B", number=2, new=entries(2)))
+    assert told(witness.sent("B", took(2, 1, 2)), "acked") == [(2, {"index": 1, "leader": "B"})]
+    witness.received("B", beat(2, "B", number=3, new=entries(2)))
+    assert told(witness.sent("B", took(2, 4, 3, success=False)), "acked") == []
+
+
+def test_a_term_that_is_only_answered_is_told_once():
+    witness = JoyQueueWitness("A")
+    assert told(witness.sent("B", took(2, 0)), "answered") == [(2, {"to": "B"})]
+    assert witness.sent("B", took(2, 0)) == []
+    assert told(witness.sent("B", answers(3, granted=False)), "answered") == [(3, {"to": "B"})]
+
+
+def test_commits_are_told_when_they_rise():
+    witness = JoyQueueWitness("A")
+    assert told(witness.sent("B", beat(2, commit=4)), "commit") == [(2, {"index": 4})]
+    assert told(witness.sent("C", beat(2, commit=3)), "commit") == []
+
+
+def test_a_vote_is_persisted_by_its_last_fsync_and_not_before():
+    witness = JoyQueueWitness("A")
+    ops = metadata_ops(TOPIC, metadata_of("A", "ABC", 4, "B"))
+    assert told(witness.synced(ops[:3]), "persisted") == []
+    assert told(witness.synced(ops), "persisted") == [(4, {"voted_for": "B"})]
+    unsynced = metadata_ops(TOPIC, metadata_of("A", "ABC", 5, "B"), sync=False)
+    assert told(witness.synced(unsynced), "persisted") == []
+
+
+def test_log_batches_are_appends_and_truncations():
+    witness = JoyQueueWitness("A")
+    path = f"{TOPIC}/{LOG}"
+    rows = [record(at, entry) for at, entry in enumerate(entries(1, 1, 2))]
+    data = b"".join(row[0] for row in rows)
+    assert told(witness.synced(append_ops(path, data, 0)), "log_append") == [
+        (2, {"from": 1, "entries": [(1, 1, rows[0][1]), (2, 1, rows[1][1]), (3, 2, rows[2][1])]})
+    ]
+    end = len(rows[0][0])
+    more = record(1, entries(3, first=2)[0])[0]
+    cut = witness.synced((*cut_ops(path, end), *append_ops(path, more, end)))
+    assert [event.name for event in cut] == ["log_truncate", "log_append"]
+    assert cut[0].data == {"from": 2}
+    assert cut[1].data["entries"][0][:2] == (2, 3)
+
+
+def test_a_boot_tells_what_the_disk_holds_and_goes_on_from_there():
+    witness = JoyQueueWitness("A")
+    image = disk(3, "B", (1, 3))
+    events = witness.booted(image)
+    assert told(events, "found") == [(3, {"voted_for": "B", "file": "read"})]
+    assert told(events, "log_truncate") == [(0, {"from": 3})]
+    assert [row[:2] for row in told(events, "log_append")[0][1]["entries"]] == [(1, 1), (2, 3)]
+    rest = record(2, entries(4, first=3)[0])[0]
+    more = witness.synced(append_ops(f"{TOPIC}/{LOG}", rest, len(image[f"{TOPIC}/{LOG}"])))
+    assert more[0].data["from"] == 3
+
+
+@pytest.mark.parametrize(
+    ("image", "file"),
+    [
+        ({f"{TOPIC}/{METADATA}": "unreadable"}, "unreadable"),
+        ({f"{TOPIC}/{METADATA}": b"?"}, "unreadable"),
+        ({f"{TOPIC}/{LOG}": "unreadable"}, "absent"),
+        ({f"{TOPIC}/{LOG}": b"garbage" * 9}, "absent"),
+    ],
+)
+def test_a_damaged_disk_does_not_stop_the_witness_and_is_told(image, file):
+    assert [data["file"] for _, data in told(JoyQueueWitness("A").booted(image), "found")] == [file]
+
+
+def test_a_group_without_any_file_is_found_absent_with_its_first_write():
+    witness = JoyQueueWitness("A")
+    assert witness.booted({}) == []
+    assert told(stored(witness, 1, None), "found") == [(0, {"voted_for": None, "file": "absent"})]
+    assert told(stored(witness, 2, None), "found") == []
+
+
+def test_several_groups_are_told_apart():
+    witness = JoyQueueWitness("A")
+    for number in range(2):
+        group = f"topic/{number}"
+        events = witness.synced(metadata_ops(group, metadata_of("A", "ABC", 4 + number, "A")))
+        assert {event.data["group"] for event in events} == {group}
+        assert witness.sent("B", VoteRequest(group, 4 + number, "A", 0, 0, pre_vote=False, id=number))[0].data == {
+            "candidate": "A",
+            "group": group,
+        }
+
+
+def test_its_tables_are_bounded():
+    witness = JoyQueueWitness("A")
+    for number in range(3 * OPEN_MAX):
+        witness.received("B", asks(3, "B", number))
+        witness.received("B", beat(3, "B", number=number, new=entries(3)))
+        witness.sent("B", asks(3, "A", number))
+    assert max(len(witness._requests), len(witness._appends), len(witness._sent)) <= OPEN_MAX
+
+
+def test_the_witness_knows_neither_rules_nor_core():
+    source = open(module.__file__).read()  # noqa: PTH123, SIM115 - one line of a test
+    imported = [line for line in source.splitlines() if line.startswith(("from clusters", "import clusters"))]
+    assert all("messages" in line or "storage" in line for line in imported)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("seed", range(8))
+def test_on_the_honest_build_witness_and_core_tell_the_same(groups, seed):
+    world = World("ABC", seed=seed, groups=groups, **QUICK)
+    play(world, drawn(Rng(seed).stream("witness"), "ABC", count=60))
+    mend(world)
+    world.run(2000)
+    seen_elections = 0
+    for box in world.boxes.values():
+        elected = {(n.data.get("group"), n.term, tuple(n.data["voters"])) for n in box.notes if n.name == "elected"}
+        seen = {(e.data.get("group"), e.term, tuple(e.data["voters"])) for e in box.witnessed if e.name == "elected"}
+        seen_elections += len(seen)
+        assert {one[:2] for one in seen} <= {one[:2] for one in elected}
+        grants = {
+            (n.data.get("group"), n.data["term"], n.data["candidate"])
+            for n in box.notes
+            if n.name == "vote_decision" and n.data["granted"]
+        }
+        stood = {(n.data.get("group"), n.term, box.name) for n in box.notes if n.name == "elect_self"}
+        votes = {(e.data.get("group"), e.term, e.data["candidate"]) for e in box.witnessed if e.name == "vote"}
+        assert votes <= grants | stood
+        persisted = {
+            (n.data.get("group"), n.data["term"], n.data["voted_for"]) for n in box.notes if n.name == "persisted"
+        }
+        shown = {(e.data.get("group"), e.term, e.data["voted_for"]) for e in box.witnessed if e.name == "persisted"}
+        assert persisted <= shown
+        if not box.alive:
+            continue
+        for group in box.core.groups:
+            log: list = []
+            for event in box.witnessed:
+                if event.data.get("group", "") != group.label:
+                    continue
+                if event.name in {"log_truncate", "log_append"}:
+                    del log[event.data["from"] - 1 :]
+                log.extend(event.data.get("entries", []))
+            rows = [
+                (at + 1, entry.term, digest)
+                for at, (entry, digest) in enumerate(zip(group.log.entries, group.log.digests, strict=True))
+            ]
+            assert log == rows[: len(log)]
+            assert len(log) >= group.log.durable
+    assert seen_elections > 0
+
+
+def test_a_write_is_witnessed_on_every_disk():
+    world = World("ABC")
+    assert world.write(world.elect(), 1)
+    world.run(2000)
+    for box in world.boxes.values():
+        assert any(event.name == "log_append" for event in box.witnessed)
+    assert Append("k", 1) in [entry.command for entry in world.boxes["A"].group.log.entries]
