@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 
 from clusters.protocols.raft.knobs import PROFILES, RaftKnobs
+from clusters.protocols.raft.variants import VARIANTS, Variant
 from clusters.systems.operations import LOCK_OPERATIONS, MEMBER_OPERATIONS, OPERATIONS
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
@@ -54,6 +55,10 @@ class RaftSystem(TargetSystem):
             nemesis_interval_ns=5 * SECOND,
             time_limit_ns=60 * SECOND,
         )
+
+    def variant_table(self) -> Mapping[str, Variant]:
+        """Raft's."""
+        return VARIANTS
 
     def words(self, settings: Mapping[str, str], typed: RaftKnobs, *, profile: str) -> dict[str, str]:
         """Switches as on and off, times in ms under their own names, the rest as given."""

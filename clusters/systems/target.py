@@ -13,12 +13,14 @@ import msgspec
 
 from clusters.docker.labels import LIB, PYTHON
 from clusters.node.config import NodeConfig, load_target
+from clusters.systems.examined import VariantRecord, planted_from
 from clusters.systems.operations import OPERATIONS
 from clusters.systems.records import STATUS_REQUEST, read_line, read_status
 from clusters.systems.target_client import TargetClient
-from harness.core.clock import MS, Ns
+from harness.core.clock import MS, SECOND, Ns
 from harness.core.errors import ConfigError
 from harness.core.machine import Target
+from harness.core.planted import ExamPlan, Planted
 from harness.core.promise import Promise
 from harness.core.protocols import (
     Available,
@@ -82,7 +84,27 @@ class TargetSystem:
         """How long one call between nodes may take; a connect is given up after it."""
         raise NotImplementedError
 
+    def variant_table(self) -> Mapping[str, VariantRecord]:
+        """The protocol's table of variants, for the exam; none: it has no planted bugs."""
+        return {}
+
+    def exam(self) -> ExamPlan:
+        """How it is examined in simulation: by its default run's faults, at a hasty and at a patient pace."""
+        defaults = self.defaults()
+        promise = self.promise(
+            self.knobs(defaults.settings, profile=None, variant=None), profile=self._profile(None), voters=5
+        )
+        return ExamPlan(
+            workloads=(defaults.workload,),
+            faults=defaults.faults,
+            intervals_ns=(2 * SECOND, promise.leader_bound_ns * 5 // 4),
+        )
+
     # --- what is common ---------------------------------------------------------------------------------------
+
+    def planted(self) -> Mapping[str, Planted]:
+        """See ``harness.core.planted.Examinable``."""
+        return planted_from(self.variant_table())
 
     def knobs(self, settings: Mapping[str, str], *, profile: str | None, variant: str | None) -> Mapping[str, str]:
         """All knobs with defaults filled in, as words. Raises ConfigError."""

@@ -22,6 +22,7 @@ from harness.cli.campaign import campaign
 from harness.cli.check import check
 from harness.cli.demo import demo
 from harness.cli.doctor import doctor
+from harness.cli.exam import exam
 from harness.cli.heal import heal
 from harness.cli.listing import listing
 from harness.cli.report import report
@@ -101,7 +102,7 @@ def main(*, debug: bool) -> None:
     shadow.refuse()
 
 
-for verb in (run, check, campaign, report, listing, doctor, heal, demo):
+for verb in (run, check, campaign, report, listing, exam, doctor, heal, demo):
     main.add_command(verb)
 
 

@@ -11,6 +11,8 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from harness.core.clock import SECOND, Ns
+
 
 class Planted(msgspec.Struct, frozen=True, kw_only=True):
     """One deliberately changed build of a system.
@@ -32,9 +34,30 @@ class Planted(msgspec.Struct, frozen=True, kw_only=True):
         return not self.caught_by
 
 
+class ExamPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How a system is examined: one set-up for all its bugs. Run number k takes the k-th of each tuple, in turn.
+
+    ``intervals_ns``: nemesis intervals; one below the promise's bound tests safety, one above it liveness. ``faults``:
+    those that the simulator cannot do, or that are not installed, are an error. ``settings``: knobs for every run, over
+    the system's defaults and under those of a bug. ``weak``: checkers that the honest build itself fails by its
+    specification under these settings: their failure is no alarm, and they find nothing.
+    """
+
+    workloads: tuple[str, ...]
+    faults: tuple[str, ...]
+    intervals_ns: tuple[Ns, ...]
+    nodes: tuple[int, ...] = (3, 5)
+    time_limit_ns: Ns = 60 * SECOND
+    settings: Mapping[str, str] = {}
+    weak: tuple[str, ...] = ()
+
+
 @runtime_checkable
 class Examinable(Protocol):
     """A system that knows planted bugs of itself."""
+
+    def exam(self) -> ExamPlan:
+        """How it is examined."""
 
     def planted(self) -> Mapping[str, Planted]:
         """Name of the variant → what the exam needs to know of it. Flips of claims are not among them."""

@@ -1,0 +1,59 @@
+"""``dethrone exam``: are the planted bugs found by the checkers named for them, and nothing where nothing is wrong?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from harness.cli import flags
+from harness.core.duration import parse_duration
+from harness.report import examination
+
+
+@click.command()
+@click.option("--system", "systems", multiple=True, help="only this one; again for more [default: all that know bugs]")
+@click.option("--bug", "bugs", multiple=True, help="only this one; again for more")
+@click.option("--budget", default="60s", show_default=True, help="time of one core for each bug")
+@click.option("--strategy", default="triggered", show_default=True, help="how schedules are drawn")
+@click.option("--clean", default=0, show_default=True, type=click.IntRange(min=0), help="seeds without any bug")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="worker processes")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs/exam"),
+    show_default=True,
+    help="rows of what is done lie here; they are not done again",
+)
+@click.option("--fresh", is_flag=True, help="forget the rows in --out")
+@flags.json_flag
+@flags.level_flags
+def exam(
+    *,
+    systems: tuple[str, ...],
+    bugs: tuple[str, ...],
+    budget: str,
+    strategy: str,
+    clean: int,
+    jobs: int,
+    out: Path,
+    fresh: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+) -> None:
+    """Run planted bugs in simulation and tell which were found, by whom, how soon. Exit 1 if one was not."""
+    screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
+    code = examination.sit(
+        screen,
+        systems=systems,
+        bugs=bugs,
+        budget_ns=parse_duration(budget),
+        strategy=strategy,
+        clean=clean,
+        jobs=jobs,
+        out=out,
+        fresh=fresh,
+    )
+    sys.exit(code)

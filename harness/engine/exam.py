@@ -1,0 +1,227 @@
+"""The harness' own exam: does the checker that is named for a planted bug find it, and is it silent otherwise?
+
+A bug counts as found only when a checker named for it fails within the budget AND the same seed on the build without
+the bug passes that checker. Schedules are drawn: run number k of every bug of a system has the same settings, workload,
+cluster size and nemesis interval, and differs by nothing but the variant. Promises: a function of its arguments but
+for the budget, which is time of this process' core. Leaves out spreading the work over processes (``exam_jobs``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from harness.core.clock import SECOND, Ns
+from harness.core.planted import ExamPlan, Planted
+from harness.core.protocols import Checker
+from harness.engine.judge import judge
+from harness.engine.model import RunOptions
+from harness.engine.rehearsal import Rehearsed, rehearse
+
+SCHEMA = 1
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """One bug to find, or one build on which nothing may be found (``seeds`` of it)."""
+
+    system: str
+    plan: ExamPlan
+    strategy: str
+    planted: Planted
+    budget_ns: Ns = 60 * SECOND
+    first_seed: int = 0
+    seeds: int = 1_000_000
+    """At most so many runs."""
+    profile: str | None = None
+    baseline: bool = False
+    """The build without any bug: ``planted`` names nothing."""
+
+
+class Alarm(msgspec.Struct, frozen=True, kw_only=True):
+    """A checker that failed where nothing is wrong."""
+
+    system: str
+    build: str
+    seed: int
+    checker: str
+    sentence: str
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one task.
+
+    ``by``: the checker named for the bug that failed; "" : not found. ``seed``, ``run``: where. ``spent_ns``: of one
+    core, until found or given up. ``also``: all checkers that failed in that run. ``before``: how often others failed
+    in earlier runs (found by another checker). ``hits``, ``misses``: of the triggers. ``events``: in the certificate.
+    """
+
+    system: str
+    bug: str
+    says: str
+    caught_by: tuple[str, ...]
+    by: str = ""
+    seed: int = -1
+    runs: int = 0
+    spent_ns: Ns = 0
+    simulated_ns: Ns = 0
+    also: tuple[str, ...] = ()
+    before: Mapping[str, int] = {}
+    unknown: int = 0
+    hits: int = 0
+    misses: int = 0
+    events: int = 0
+    alarms: tuple[Alarm, ...] = ()
+    trouble: str = ""
+    schema: int = SCHEMA
+
+
+def options_of(task: Task, seed: int, *, variant: str | None) -> RunOptions:
+    """The run with this seed: the plan's tuples in turn, so that every bug meets the same runs."""
+    plan = task.plan
+    sizes = tuple(size for size in plan.nodes if size >= task.planted.nodes_min) or (task.planted.nodes_min,)
+    number = seed
+    nodes, number = sizes[number % len(sizes)], number // len(sizes)
+    workload, number = plan.workloads[number % len(plan.workloads)], number // len(plan.workloads)
+    return RunOptions(
+        system=task.system,
+        backend="sim",
+        nodes=nodes,
+        seed=seed,
+        workload=workload,
+        faults=plan.faults,
+        strategy=task.strategy,
+        profile=task.profile,
+        variant=variant,
+        time_limit_ns=plan.time_limit_ns,
+        nemesis_interval_ns=plan.intervals_ns[number % len(plan.intervals_ns)],
+        settings={**plan.settings, **task.planted.settings},
+        stop_at_first_failure=False,
+    )
+
+
+def examine(
+    task: Task,
+    checkers: Mapping[str, Checker],
+    *,
+    core_ns: Callable[[], Ns],
+    run: Callable[[RunOptions, Mapping[str, Checker]], Rehearsed] | None = None,
+) -> Found:
+    """Run seeds until the bug is found, the budget is spent or the seeds are over. ``core_ns``: time of this core."""
+    carry_out = run if run is not None else _rehearse
+    began = core_ns()
+    bug = task.planted
+    named = {name: checkers[name] for name in bug.caught_by if name in checkers}
+    before: dict[str, int] = {}
+    alarms: list[Alarm] = []
+    runs = unknown = hits = misses = 0
+    simulated: Ns = 0
+
+    def told(by: str = "", seed: int = -1, also: Sequence[str] = (), events: int = 0) -> Found:
+        return Found(
+            system=task.system,
+            bug=bug.name,
+            says=bug.says,
+            caught_by=bug.caught_by,
+            by=by,
+            seed=seed,
+            runs=runs,
+            spent_ns=core_ns() - began,
+            simulated_ns=simulated,
+            also=tuple(also),
+            before=before,
+            unknown=unknown,
+            hits=hits,
+            misses=misses,
+            events=events,
+            alarms=tuple(alarms),
+        )
+
+    for seed in range(task.first_seed, task.first_seed + task.seeds):
+        if core_ns() - began > task.budget_ns:
+            break
+        done = carry_out(options_of(task, seed, variant=bug.name), named)
+        runs += 1
+        simulated += done.simulated_ns
+        hit, missed = _triggers(done)
+        hits, misses = hits + hit, misses + missed
+        unknown += done.judgement.outcome == "unknown"
+        caught = [name for name in bug.caught_by if name in done.failing()]
+        if not caught:
+            continue
+        base = carry_out(options_of(task, seed, variant=None), checkers)
+        wrong = base.failing() - set(task.plan.weak)
+        alarms += _alarms(task, "clean", seed, base, wrong)
+        caught = [name for name in caught if name not in base.failing()]
+        if caught:
+            whole = judge(done.history, done.plan, checkers)
+            also = [verdict.checker for verdict in whole.verdicts if verdict.outcome == "fail"]
+            events = min(
+                len(finding.certificate)
+                for verdict in done.judgement.verdicts
+                if verdict.checker == caught[0]
+                for finding in verdict.findings
+                if finding.excused is None
+            )
+            return told(caught[0], seed, also, events)
+    return told()
+
+
+def watch(
+    task: Task,
+    checkers: Mapping[str, Checker],
+    *,
+    core_ns: Callable[[], Ns],
+    run: Callable[[RunOptions, Mapping[str, Checker]], Rehearsed] | None = None,
+) -> Found:
+    """Run all seeds of a clean or harmless build, on which no checker may fail."""
+    carry_out = run if run is not None else _rehearse
+    began = core_ns()
+    alarms: list[Alarm] = []
+    runs = unknown = 0
+    simulated: Ns = 0
+    build = None if task.baseline else task.planted.name
+    for seed in range(task.first_seed, task.first_seed + task.seeds):
+        if core_ns() - began > task.budget_ns:
+            break
+        done = carry_out(options_of(task, seed, variant=build), checkers)
+        runs += 1
+        simulated += done.simulated_ns
+        unknown += done.judgement.outcome == "unknown"
+        alarms += _alarms(task, build or "clean", seed, done, done.failing() - set(task.plan.weak))
+    return Found(
+        system=task.system,
+        bug=build or "clean",
+        says=task.planted.says,
+        caught_by=(),
+        runs=runs,
+        spent_ns=core_ns() - began,
+        simulated_ns=simulated,
+        unknown=unknown,
+        alarms=tuple(alarms),
+    )
+
+
+def _rehearse(options: RunOptions, checkers: Mapping[str, Checker]) -> Rehearsed:
+    return rehearse(options, checkers, seed=options.seed or 0)
+
+
+def _alarms(task: Task, build: str, seed: int, done: Rehearsed, names: frozenset[str]) -> list[Alarm]:
+    return [
+        Alarm(
+            system=task.system,
+            build=build,
+            seed=seed,
+            checker=verdict.checker,
+            sentence=next((f.sentence for f in verdict.findings if f.excused is None), verdict.reason),
+        )
+        for verdict in done.judgement.verdicts
+        if verdict.checker in names
+    ]
+
+
+def _triggers(done: Rehearsed) -> tuple[int, int]:
+    """How many triggers of this run hit, and how many did not."""
+    waited = [trigger for fault in done.realised.faults for trigger in (fault.trigger, fault.until) if trigger]
+    hits = sum(trigger.outcome == "hit" for trigger in waited)
+    return hits, len(waited) - hits

@@ -1,0 +1,191 @@
+"""The exam's tasks over worker processes: resumable, one row a task, stopped by Ctrl-C without losing rows.
+
+Promises: what a row says does not depend on how many workers there are; a row is written once, when its task is done;
+a task whose row stands in the file is not done again; a worker that dies is told, not waited for. Leaves out what a
+task is (``exam``).
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+import msgspec
+
+from harness.core import registry
+from harness.core.clock import SECOND, Ns
+from harness.core.errors import ConfigError, HarnessError
+from harness.core.planted import Examinable, Planted
+from harness.engine.exam import Found, Task, examine, watch
+from harness.engine.judge import load_checkers
+
+ROWS = "exam.jsonl"
+WATCH_SEEDS = 250
+"""Seeds of one row of a clean or harmless build: small enough to resume."""
+
+
+def tasks_for(
+    systems: Sequence[str],
+    *,
+    bugs: Sequence[str] = (),
+    strategy: str,
+    budget_ns: Ns,
+    clean: int = 0,
+    profile: str | None = None,
+) -> list[Task]:
+    """All tasks of an exam. ``clean``: seeds on the build without bugs and, together, on the harmless ones.
+
+    ConfigError for a system that knows no planted bugs, or a bug that no system knows.
+    """
+    out: list[Task] = []
+    known: set[str] = set()
+    for name in systems:
+        system = registry.load(registry.SYSTEMS, name)
+        if not isinstance(system, Examinable) or not system.planted():
+            raise ConfigError(f"{name} knows no planted bugs", next_step=f"known: {', '.join(examinable())}")
+        plan, planted = system.exam(), system.planted()
+        known |= set(planted)
+        for bug in planted.values():
+            if not bug.harmless and (not bugs or bug.name in bugs):
+                task = Task(
+                    system=name, plan=plan, strategy=strategy, planted=bug, budget_ns=budget_ns, profile=profile
+                )
+                out.append(task)
+        if clean and not bugs:
+            nobody = Planted(name="clean", says="the build without any bug")
+            builds = [nobody, *(bug for bug in planted.values() if bug.harmless)]
+            share = [clean, *([-(-clean // max(1, len(builds) - 1))] * (len(builds) - 1))]
+            for build, seeds in zip(builds, share, strict=True):
+                out += [
+                    Task(
+                        system=name,
+                        plan=plan,
+                        strategy=strategy,
+                        planted=build,
+                        budget_ns=24 * 3600 * SECOND,
+                        first_seed=first,
+                        seeds=min(WATCH_SEEDS, seeds - first),
+                        profile=profile,
+                        baseline=build is nobody,
+                    )
+                    for first in range(0, seeds, WATCH_SEEDS)
+                ]
+    if unknown := set(bugs) - known:
+        raise registry.unknown_name("planted bug", min(unknown), sorted(known))
+    return out
+
+
+def examinable() -> list[str]:
+    """Names of the systems that know planted bugs of themselves."""
+    found = registry.load_all(registry.SYSTEMS)
+    return sorted(name for name, system in found.items() if isinstance(system, Examinable) and system.planted())
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A task's answer with what tells tasks apart."""
+
+    strategy: str
+    first_seed: int
+    found: Found
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        """System, build, strategy, first seed."""
+        return (self.found.system, self.found.bug, self.strategy, self.first_seed)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows so far; a torn last line is dropped."""
+    if not path.exists():
+        return []
+    rows = []
+    for line in path.read_bytes().splitlines(keepends=True):
+        if line.endswith(b"\n"):
+            try:
+                rows.append(msgspec.json.decode(line, type=Row))
+            except (msgspec.DecodeError, msgspec.ValidationError) as error:
+                raise ConfigError(
+                    f"the exam's rows are damaged: {error}", where=str(path), next_step="choose another --out"
+                ) from error
+    return rows
+
+
+def run_exam(
+    tasks: Sequence[Task], out: Path, *, jobs: int, on_row: Callable[[Row, int, int], None]
+) -> tuple[list[Row], bool]:
+    """Every task that has no row yet. All rows of these tasks, and whether the exam was interrupted.
+
+    ``on_row`` is called in this process with each new row, how many are done, and how many there are.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / ROWS
+    wanted = {_key(task): task for task in tasks}
+    rows = {row.key: row for row in read_rows(path) if row.key in wanted}
+    todo = [task for key, task in wanted.items() if key not in rows]
+    interrupted = False
+    with path.open("ab") as file:
+
+        def keep(row: Row) -> None:
+            rows[row.key] = row
+            file.write(msgspec.json.encode(row) + b"\n")
+            file.flush()
+            on_row(row, len(rows), len(wanted))
+
+        try:
+            if jobs == 1:
+                for task in todo:
+                    keep(carry_out(task))
+            else:
+                _spread(todo, jobs, keep)
+        except KeyboardInterrupt:
+            interrupted = True
+    return [rows[key] for key in wanted if key in rows], interrupted
+
+
+def carry_out(task: Task) -> Row:
+    """One task, here. What goes wrong with the harness is told in the row, never counted as found."""
+    checkers = load_checkers()
+    try:
+        find = watch if task.baseline or task.planted.harmless else examine
+        found = find(task, checkers, core_ns=time.process_time_ns)
+    except HarnessError as error:
+        found = Found(
+            system=task.system,
+            bug=task.planted.name,
+            says=task.planted.says,
+            caught_by=task.planted.caught_by,
+            trouble=str(error),
+        )
+    return Row(strategy=task.strategy, first_seed=task.first_seed, found=found)
+
+
+def _spread(todo: Sequence[Task], jobs: int, keep: Callable[[Row], None]) -> None:
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(max_workers=jobs, mp_context=context)
+    waiting: set[Future[Row]] = set()
+    queue = iter(todo)
+    try:
+        while True:
+            while len(waiting) < 2 * jobs and (task := next(queue, None)) is not None:
+                waiting.add(pool.submit(carry_out, task))
+            if not waiting:
+                return
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                keep(future.result())
+    except BrokenProcessPool as error:
+        raise HarnessError(
+            "a worker process of the exam died", cause="out of memory, or killed", next_step="run it again: rows stay"
+        ) from error
+    finally:
+        for process in list((pool._processes or {}).values()):  # noqa: SLF001 - the pool waits for running tasks otherwise
+            process.terminate()
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _key(task: Task) -> tuple[str, str, str, int]:
+    return (task.system, task.planted.name, task.strategy, task.first_seed)

@@ -1,0 +1,66 @@
+"""Sitting the exam on a screen: one line a bug as it is found, the table at the end, the JSON object if asked for.
+
+Promises: exit code 0 when every bug was found by a checker named for it and nothing failed where nothing is wrong; 1
+otherwise; 130 when interrupted. Leaves out the exam itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.core.clock import SECOND, Ns
+from harness.core.errors import ConfigError
+from harness.engine.exam_jobs import ROWS, Row, examinable, run_exam, tasks_for
+from harness.engine.model import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE, EXIT_VIOLATION
+from harness.report.exam_table import exam_lines, exam_object, exam_table
+from harness.report.terminal import Screen
+
+
+def sit(
+    screen: Screen,
+    *,
+    systems: Sequence[str],
+    bugs: Sequence[str],
+    budget_ns: Ns,
+    strategy: str,
+    clean: int,
+    jobs: int,
+    out: Path,
+    fresh: bool,
+) -> int:
+    """The exit code. ConfigError for unknown systems, bugs and strategies, before anything starts."""
+    tasks = tasks_for(systems or examinable(), bugs=bugs, strategy=strategy, budget_ns=budget_ns, clean=clean)
+    if not tasks:
+        raise ConfigError("there is nothing to examine", next_step="name another --system")
+    if fresh:
+        (out / ROWS).unlink(missing_ok=True)
+    screen.say(f"{len(tasks)} tasks, at most {budget_ns // SECOND} s of one core each, rows in {out / ROWS}")
+    rows, interrupted = run_exam(tasks, out, jobs=jobs, on_row=lambda row, done, of: screen.say(_line(row, done, of)))
+    found = [row.found for row in rows]
+    value = exam_object(found, strategy=strategy, interrupted=interrupted)
+    screen.say("")
+    screen.say(exam_table(found))
+    screen.say("")
+    for line in exam_lines(value):
+        screen.say(line, level=-1)
+    code = EXIT_PASS if value["found"] == value["total"] and not value["alarms"] else EXIT_VIOLATION
+    if interrupted:
+        code = EXIT_INTERRUPTED
+    if value["trouble"]:
+        code = EXIT_TROUBLE
+    screen.result({**value, "exit_code": code})
+    return code
+
+
+def _line(row: Row, done: int, of: int) -> str:
+    found = row.found
+    if found.trouble:
+        told = f"trouble: {found.trouble.splitlines()[0]}"
+    elif not found.caught_by:
+        told = f"{found.runs} seeds, {len(found.alarms)} alarms, {found.unknown} unknown"
+    elif found.by:
+        told = f"found by {found.by}, seed {found.seed}"
+    else:
+        told = "NOT FOUND" + (f" ({', '.join(found.before)} failed)" if found.before else "")
+    return f"[{done}/{of}] {found.system} {found.bug}: {told} ({found.runs} runs, {found.spent_ns / SECOND:.1f} s)"
