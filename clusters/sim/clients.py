@@ -31,11 +31,6 @@ ANSWER_BOUND_NS = 500 * MS
 RETRY_NS = 80 * MS
 
 
-def reaches(node: SimNode) -> bool:
-    """Whether packets of clients arrive at the node's host."""
-    return CLIENT not in node.state.cuts
-
-
 class _Op:
     """One operation under way. ``attempt`` counts requests: answers to older ones meet nobody."""
 
@@ -82,7 +77,7 @@ class Clients:
     def answered(self, node: SimNode, number: int, reply: Any) -> None:
         """A node answers a request: the answer sets out."""
         waits = self._open.pop((node.name, node.life, number), None)
-        if waits is not None and reaches(node):
+        if waits is not None and node.reachable:
             self._line.at(self._line.now + self._delay(), self._answer, waits, reply)
 
     def ended(self, node: SimNode) -> None:
@@ -112,7 +107,7 @@ class Clients:
     def _knock(self, op: _Op, attempt: int) -> None:
         """A connection request arrives at the host."""
         node = self._nodes[op.node]
-        if op.done or op.attempt != attempt or not reaches(node):
+        if op.done or op.attempt != attempt or not node.reachable:
             return
         self._line.at(self._line.now + self._delay(), self._shaken if node.alive else self._refused, op, attempt)
 
@@ -139,7 +134,7 @@ class Clients:
         """A request arrives at the host. What its client gave up meanwhile is handled all the same."""
         attempt, life = which
         node = self._nodes[op.node] if op.attempt == attempt else None
-        if node is None or not reaches(node):
+        if node is None or not node.reachable:
             return
         if node.life != life or not node.running:
             self._line.at(self._line.now + self._delay(), self._closed, op, attempt)
@@ -227,25 +222,23 @@ class Observer:
             return
         self._started = True
         for position, one in enumerate(self._lines):
-            one.due = self._line.now + position * self._interval_ns // len(self._lines)
-            self._line.at(one.due, self._ask, one, None)
+            self._ask(one, self._line.now + position * self._interval_ns // len(self._lines))
 
-    def _ask(self, one: _Line, _: None) -> None:
-        """A question sets out; where nothing is in the way this is also foreseen to be the moment it arrives."""
-        now = self._line.now
+    def _ask(self, one: _Line, at: Ns) -> None:
+        """Plan a question that sets out at ``at``, now or later."""
         one.number += 1
         one.open = True
-        one.asked_at = now
-        one.due = now + self._interval_ns
-        heappush(self._line.heap, (now + self._delay(), self._line.order(), self._arrive, one, one.number))
+        one.asked_at = at
+        one.due = at + self._interval_ns
+        heappush(self._line.heap, (at + self._delay(), self._line.order(), self._arrive, one, one.number))
 
     def _arrive(self, one: _Line, number: int) -> None:
         node = one.node
-        if node.open and not node.frozen and not node.state.cuts:
+        if node.open and not node.frozen and node.reachable:
             self._answer(one, number)
             return
         self._line.at(one.asked_at + ANSWER_BOUND_NS, self._give_up, one, number)
-        if not reaches(node):
+        if not node.reachable:
             return
         if not node.running or not node.alive:
             self._line.at(self._line.now + self._delay(), self._silent, one, number)
@@ -257,7 +250,7 @@ class Observer:
         if not one.open or one.number != number:
             return
         node = one.node
-        if not reaches(node):
+        if not node.reachable:
             self._line.at(one.asked_at + ANSWER_BOUND_NS, self._give_up, one, number)
             return
         if self._read is not None:
@@ -287,15 +280,10 @@ class Observer:
         back = self._line.now + self._delay()
         if reading is None:
             self._line.at(back, self._silent, one, number)
-        else:
-            self._line.at(back, self._arrived, one, (number, Polled(one.node.name, Span(one.asked_at, back), reading)))
-
-    def _arrived(self, one: _Line, what: tuple[int, Polled]) -> None:
-        number, polled = what
-        if one.open and one.number == number:
-            one.open = False
-            self._said(polled)
-            self._line.at(max(one.due, self._line.now), self._ask, one, None)
+            return
+        one.open = False  # nothing can keep it from arriving: it is told at that moment
+        self._said(Polled(one.node.name, Span(one.asked_at, back), reading))
+        self._ask(one, max(one.due, back))
 
     def _silent(self, one: _Line, number: int) -> None:
         self._end(one, number, "ECONNREFUSED")
@@ -308,4 +296,4 @@ class Observer:
             now = self._line.now
             one.open = False
             self._said(Polled(one.node.name, Span(one.asked_at, now), None, why))
-            self._line.at(max(one.due, now + RETRY_NS), self._ask, one, None)
+            self._ask(one, max(one.due, now + RETRY_NS))

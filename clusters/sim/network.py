@@ -61,6 +61,7 @@ class Link:
         "dst",
         "held",
         "last",
+        "name",
         "number",
         "plain",
         "quality",
@@ -72,6 +73,7 @@ class Link:
     def __init__(self, src: SimNode, dst: SimNode) -> None:
         self.src = src
         self.dst = dst
+        self.name = src.name
         self.arrive = dst.arrive
         self.cut = False
         self.cut_at: Ns = 0

@@ -122,10 +122,12 @@ class SimNode:
         "_after_inbox",
         "_armed",
         "_backlog",
+        "_barred",
         "_barrier",
         "_batches",
         "_build",
         "_core",
+        "_delay",
         "_disk_late",
         "_dying",
         "_ears",
@@ -136,6 +138,7 @@ class SimNode:
         "_last_request",
         "_line",
         "_lines",
+        "_mono",
         "_n",
         "_network",
         "_order",
@@ -144,11 +147,14 @@ class SimNode:
         "_rng",
         "_roles",
         "_sent",
+        "_slow",
         "_start",
         "_start_batches",
+        "_step",
         "_sync",
         "_term",
         "_wake",
+        "_wall",
         "_walls",
         "_witness",
         "_write",
@@ -165,6 +171,7 @@ class SimNode:
         "log",
         "name",
         "open",
+        "reachable",
         "running",
         "state",
     )
@@ -174,6 +181,9 @@ class SimNode:
         self._build = build
         self._line = line
         self._network = network
+        self._delay = network.delay
+        self._mono: Ns = 0
+        self._wall: Ns = 0
         self._ears = ears
         self.links: dict[str, Link] = {}
         self.chance = rng.stream(f"node/{name}")
@@ -184,6 +194,8 @@ class SimNode:
         self.clock = HostClock(self.chance.stream("clock"))
         self.disk = SimDisk()
         self.state: HostState = HEALTHY
+        self.reachable = True
+        """Whether packets of clients and of the observer arrive at the host."""
         self.log = bytearray()
         self.incarnation = 0
         self.life = 0
@@ -225,6 +237,10 @@ class SimNode:
         """Group → role, as the last note said."""
         self._last_request = 0
         self._dying: Signal | None = None
+        self._barred = True
+        """Effects take the long way: some are held back, or the node is not plain."""
+        self._slow = True
+        self._step: Callable[[CoreEvent, Clocks, Rng, list[Effect]], None] = _no_core
         self._frozen_at: Ns = 0
         self._rng = Rng(0)
 
@@ -252,10 +268,12 @@ class SimNode:
         )
         witness = self._witness = build.target.witness(node=self.name, members=build.members)
         self._glances = isinstance(core, Glancing)
+        self._step = core.handle
         self._sent = witness.sent
         self._hears = getattr(witness, "hears", None)
         self._rng = Rng(Rng(build.seed).stream(stream_name(self.name, self.incarnation)).seed)
         self.alive = True
+        self.look_again()
         boot = {
             "target": build.target.name,
             "profile": build.profile,
@@ -279,7 +297,6 @@ class SimNode:
         self._start_batches &= {effect.token for effect in out if isinstance(effect, Disk)}
         self._carry_slowly(ready)
         self._tell()
-        self.look_again()
         if self.alive and not self._start_batches:
             self._open()
 
@@ -393,6 +410,10 @@ class SimNode:
 
     def look_again(self) -> None:
         """Is the node plain?"""
+        clock = self.clock
+        self._mono, self._wall = clock.mono_offset, clock.wall_offset
+        self._slow = self._dying is not None or self.calls.used
+        self._barred = self._slow or self._barrier.held > 0
         self.busy = not (
             self.alive
             and not self.frozen
@@ -413,15 +434,13 @@ class SimNode:
             self._arrive_slowly(link, body)
             return
         now = self._line.now
-        src = link.src.name
-        if self._hears is None or type(body) in self._hears:
+        src = link.name
+        hears = self._hears
+        if hears is None or type(body) in hears:
             self._witnessed(self._witness.received(src, body))  # type: ignore[union-attr]  # alive: there is one
         out = self._out
-        clock = self.clock
         try:
-            self._core.handle(  # type: ignore[union-attr]  # as above
-                Message(src, body), Clocks(now + clock.mono_offset, now + clock.wall_offset), self._rng, out
-            )
+            self._step(Message(src, body), Clocks(now + self._mono, now + self._wall), self._rng, out)
         except Exception as error:  # noqa: BLE001 - see _boot
             self._crashed("handle(Message)", error)
             return
@@ -441,7 +460,7 @@ class SimNode:
         if not self._look():
             return
         kind = type(body)
-        src = link.src.name
+        src = link.name
         if kind is Question:
             request = self.calls.asked(link, body)
             self._witnessed(self._witness.received(src, body.body))  # type: ignore[union-attr]
@@ -557,7 +576,7 @@ class SimNode:
         else:
             armed[name] = (at, order, False)
             clock = self.clock
-            when = at - clock.mono_offset if clock.plain else clock.mono_due(at)
+            when = at - self._mono if clock.plain else clock.mono_due(at)
         if when < self._wake:
             self._arm(when)
 
@@ -587,7 +606,7 @@ class SimNode:
             return
         clock = self.clock
         if clock.plain and not self._walls:
-            when = min([entry[0] for entry in armed.values()]) - clock.mono_offset
+            when = min([entry[0] for entry in armed.values()]) - self._mono
         else:
             when = min([self._wall_due(at) if wall else clock.mono_due(at) for at, _, wall in armed.values()])
         if when < self._wake:
@@ -630,15 +649,14 @@ class SimNode:
     # --- events and effects ---------------------------------------------------------------------------------------
 
     def _handle(self, event: CoreEvent) -> None:
-        core = self._core
-        if core is None:
+        if not self.alive:
             return
         now = self._line.now
         clock = self.clock
         out = self._out
-        clocks = Clocks(now + clock.mono_offset, now + clock.wall_offset) if clock.plain else clock.read(now)
+        clocks = Clocks(now + self._mono, now + self._wall) if clock.plain else clock.read(now)
         try:
-            core.handle(event, clocks, self._rng, out)
+            self._step(event, clocks, self._rng, out)
         except Exception as error:  # noqa: BLE001 - see _boot
             self._crashed(f"handle({type(event).__name__})", error)
             return
@@ -647,30 +665,30 @@ class SimNode:
 
     def _carry(self, out: list[Effect]) -> None:
         """Carry out what one step produced."""
-        barrier = self._barrier
-        if barrier.held or self._dying is not None or self.calls.used:
+        if self._barred:
             self._carry_all(out, 0)
             return
-        line = self._line
+        line, links = self._line, self.links
         effect: Any
-        for place, effect in enumerate(out):
+        for effect in out:
             kind = type(effect)
             if kind is Send:
-                link = self.links.get(effect.to)
+                to, body = effect.to, effect.body
+                link = links.get(to)
                 if link is None:
                     continue
-                seen = self._sent(effect.to, effect.body)
+                seen = self._sent(to, body)
                 if seen:
                     self._witnessed(seen)
                 if link.plain:
-                    at = line.now + self._network.delay()
+                    at = line.now + self._delay()
                     if at < link.last:
                         at = link.last
                     else:
                         link.last = at
-                    heappush(line.heap, (at, line.order(), link.arrive, link, effect.body))
+                    heappush(line.heap, (at, line.order(), link.arrive, link, body))
                 else:
-                    self._network.send(link, effect.body)
+                    self._network.send(link, body)
             elif kind is Note:
                 self._note(effect)
             elif kind is SetTimer:
@@ -678,7 +696,7 @@ class SimNode:
             elif kind is Reply:
                 self._ears.answered(self, effect.id, effect.body)
             else:
-                self._carry_all(out, place)
+                self._carry_all(out, out.index(effect))
                 return
         out.clear()
 
@@ -690,6 +708,7 @@ class SimNode:
         except ValueError as error:
             self._crashed("effects", error)
             return
+        self._barred = self._slow or self._barrier.held > 0
         self._carry_slowly(ready)
 
     def _carry_slowly(self, effects: Sequence[Effect]) -> None:
@@ -776,7 +795,9 @@ class SimNode:
             self._shell("disk_error", {"token": batch.token, "error": error})
         if self._batches:
             self._begin_batch()
-        self._carry_slowly(self._barrier.done(batch.token, error))
+        released = self._barrier.done(batch.token, error)
+        self._barred = self._slow or self._barrier.held > 0
+        self._carry_slowly(released)
         if life != self.life:
             return
         self._handle(DiskDone(batch.token, error))
@@ -834,6 +855,10 @@ class SimNode:
             self._lines = []
             now = self._line.now
             self._ears.traced(Traces(self.name, self.incarnation, Span(now, now), lines))
+
+
+def _no_core(_event: CoreEvent, _now: Clocks, _rng: Rng, _out: list[Effect]) -> None:
+    """Nobody is there."""
 
 
 def _nothing(_to: str, _body: Any) -> list[Witnessed]:

@@ -13,7 +13,7 @@ from heapq import heappop
 from typing import Any
 
 from clusters.sim.chance import uniform
-from clusters.sim.clients import Clients, Observer
+from clusters.sim.clients import CLIENT, Clients, Observer
 from clusters.sim.clock import EPOCH_NS
 from clusters.sim.network import Network, Timeline
 from clusters.sim.node import Build, Ears, SimNode
@@ -65,6 +65,8 @@ class SimWorld:
         self._rng = rng
         self._line = line = Timeline()
         self._inbox: list[Happening] = []
+        self._told: deque[tuple[Ns, Happening]] = deque()
+        """What agents and the observer have to tell, by the moment at which the harness gets it."""
         self._urgent = False
         self.eager = False
         """Return from ``wait`` at every observation, too (else they are told with whatever comes next)."""
@@ -91,7 +93,7 @@ class SimWorld:
         network.join(self._nodes)
         delay = uniform(rng, "client-latency", *settings.client_latency)
         self._trace_delay = uniform(rng, "trace", *settings.trace)
-        self._told_at = dict.fromkeys(plan.nodes, 0)
+        self._told_at: Ns = 0
         self._command = uniform(rng, "command", *settings.command)
         self._kill = uniform(rng, "kill", *settings.kill)
         self._clients = Clients(self._nodes, line, delay, self._op_done)
@@ -151,25 +153,41 @@ class SimWorld:
         return {node.name: bytes(node.log) for node in self._nodes.values() if node.log}
 
     def _take(self) -> list[Happening]:
-        inbox, self._inbox = self._inbox, []
+        told, now = self._told, self._line.now
+        inbox: list[Happening] = []
+        while told and told[0][0] <= now:
+            inbox.append(told.popleft()[1])
+        inbox += self._inbox
+        self._inbox.clear()
         self._urgent = False
         return inbox
 
     # --- what nodes and clients tell ------------------------------------------------------------------------------
 
     def _traced(self, traces: Traces) -> None:
-        at = max(self._line.now + self._trace_delay(), self._told_at[traces.node])
-        self._told_at[traces.node] = at
-        self._line.at(at, self._say, traces, None)
+        self._tell(traces)
+
+    def _tell(self, happening: Happening) -> None:
+        """An agent tells something: a little later, and behind everything that was told before."""
+        at = self._line.now + self._trace_delay()
+        self._told_at = max(self._told_at, at)
+        self._told.append((self._told_at, happening))
+        if self.eager:
+            self._line.at(self._told_at, self._look, None, None)
+
+    def _look(self, _one: None, _two: None) -> None:
+        self._urgent = True
 
     def _say(self, happening: Happening, _: None) -> None:
         self._inbox.append(happening)
         self._urgent = True
 
     def _polled(self, polled: Polled) -> None:
-        self._inbox.append(polled)
+        at = max(polled.span.hi, self._told_at)
+        self._told_at = at
+        self._told.append((at, polled))
         if self.eager:
-            self._urgent = True
+            self._line.at(at, self._look, None, None)
 
     def _op_done(self, done: OpDone) -> None:
         self._inbox.append(done)
@@ -187,12 +205,8 @@ class SimWorld:
         self._news(node, "exited", {"pid": 0, "incarnation": node.incarnation, "code": code, "asked": asked})
 
     def _news(self, node: SimNode, kind: str, data: Mapping[str, Any]) -> None:
-        # Behind the node's own last words, as an agent tells them.
-        at = max(self._line.now + self._trace_delay(), self._told_at[node.name])
-        self._told_at[node.name] = at
         now = self._line.now
-        news = HostNews(host=node.name, kind=kind, span=Span(now, now), data=data)
-        self._line.at(at, self._say, HostSaid(news), None)
+        self._tell(HostSaid(HostNews(host=node.name, kind=kind, span=Span(now, now), data=data)))
 
     def _start(self, node: SimNode, _: None) -> None:
         if not node.running and node.state.down is None:
@@ -212,6 +226,7 @@ class SimWorld:
         """The order arrives at a host."""
         want = order.action.wants[node.name]
         before, node.state = node.state, want
+        node.reachable = CLIENT not in want.cuts
         if before.cuts != want.cuts or before.links != want.links:
             self._network.set_host(node, before, want, reset=order.action.reset)
         if before.clock != want.clock:

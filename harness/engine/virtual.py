@@ -22,6 +22,9 @@ from harness.engine.course import Course, signals
 from harness.engine.director import Director
 from harness.engine.model import RunResult
 
+TICK_NS = 100 * MS
+"""The longest simulated time between two steps of the director; sooner wherever it has something to do."""
+
 LIVE_EVERY_NS = 400 * MS
 """Of real time."""
 
@@ -63,8 +66,8 @@ class VirtualRun(Course):
         if not isinstance(backend, VirtualBackend):
             raise ClusterError(f"the backend {backend.name!r} makes no worlds")
         world = backend.world(self.draft.system, self.plan)
-        world.eager = "traced" not in self.plan.observable  # triggers then wait for observations
         director = self.director()
+        director.tick_ns = TICK_NS
         writer = HistoryWriter(self.run_dir / store.HISTORY, sync=False)
         began = time.perf_counter_ns()
         try:
@@ -104,6 +107,7 @@ class VirtualRun(Course):
             if director.done:
                 writer.write(waiting)
                 return
+            world.eager = director.attentive
             happenings = wait(wake_at(world.now()))
             if stopped() and not self._told:
                 self._told = True
