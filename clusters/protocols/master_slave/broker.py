@@ -304,7 +304,7 @@ class BrokerCore:
         self._transfer(src, slave)
 
     def _transfer(self, name: str, slave: Slave, *, always: bool = False) -> None:
-        """Send what follows the slave's log, one batch ahead of its answer at most; ``always``: a heartbeat at least."""
+        """Send what follows the slave's log, one batch ahead of its answer; ``always``: a heartbeat at least."""
         log = self.log
         fresh = slave.end <= slave.acked < log.durable
         if not (fresh or always):

@@ -1,7 +1,7 @@
 """The knobs of the master/slave target, and the layout of a deployment: who is what, by position and configuration.
 
 Promises: every time is an integer of ns, scaled exactly by ``time_factor``; an unknown knob, a bad value or a
-deployment that does not fit the members is a ConfigError. RocketMQ's own spelling of a name is accepted. Leaves out rules.
+deployment that does not fit the members is a ConfigError. RocketMQ's own spelling is accepted. Leaves out rules.
 
 Source: specification of RocketMQ's master/slave deployments, §2, §3, §5.1.
 """

@@ -1,4 +1,4 @@
-"""A minimal world for cores of any target: virtual time, a lossy network, disks that lose what was not synced, crashes.
+"""A minimal world for cores of any target: virtual time, a lossy network, disks that may lose power, crashes.
 
 It judges what it sees: one elected node a term, terms that never fall. It is a test's tool, not the project's simulator.
 """
