@@ -149,3 +149,15 @@ def test_it_shows_everything_serves_the_log_and_suffers_all_faults():
 def test_the_default_run_exercises_liveness():
     defaults, made = SYSTEM.defaults(), promise()
     assert 2 * defaults.nemesis_interval_ns >= 3 * made.leader_bound_ns
+
+
+def test_split_votes_are_bounded_by_the_spacing_of_uniform_deadlines():
+    assert promise(voters=3).split_vote_percent == 19
+    assert promise(voters=5).split_vote_percent == 28
+    assert promise({"time_factor": "10"}, voters=3).split_vote_percent == 2
+    assert promise({"electionTimeoutMax": "150"}).split_vote_percent == 100
+
+
+def test_rounds_in_vain_are_bounded_more_widely_without_pre_votes():
+    assert promise().rounds_max < promise(profile="raft-paper").rounds_max
+    assert promise().rounds_max * 150 * MS < promise().leader_bound_ns
