@@ -4,8 +4,9 @@ Promises: each broken build overrides one rule (37: the two that make its deadlo
 named by its number in the table of planted bugs, and says which knobs it shows nothing without. It inherits the promise
 of its profile. Not here, for the original itself makes these mistakes: 28 and 30 (JQ-B5), 36 (JQ-B4), and by default 17
 (JQ-B1) and 18 (JQ-B2), which are planted into the mended build. Nor 35: pre-votes here do not protect a leader, so its
-checker has no promise to judge by. 16 is masked as long as answers are not waited for beyond an election timeout. Without
-a subject: leases (47, 49, 51), membership changes (53, 54), a main loop that can be stuck (58). Leaves out finding them: that is the checkers' exam.
+checker has no promise to judge by. 16 is masked as long as answers are not waited for beyond an election timeout.
+Without a subject: leases (47, 49, 51), membership changes (53, 54), a main loop that can be stuck (58). Leaves out
+finding them: that is the checkers' exam.
 """
 
 from __future__ import annotations
