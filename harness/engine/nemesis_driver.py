@@ -281,6 +281,10 @@ class NemesisDriver:
             return None, True
         for key, trigger in self._triggers.expire(now):
             self._missed(key, trigger, now, notes)
+        struck = next((w for w in self._pending if w.hit is not None and w.due <= now), None)
+        if struck is not None:  # what an event triggered has no time to lose
+            self._pending.remove(struck)
+            return self._begin(struck, now, view, notes), True
         ended = min((a for a in self._active if a.end_due is not None and a.end_due <= now), key=_end_due, default=None)
         if ended is not None:
             return self._want("end", ended, [a for a in self._active if a is not ended]), True

@@ -43,25 +43,55 @@ DELAYS_NS = (5 * MS, 20 * MS, 100 * MS)
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """On ``event``, hit ``victims`` by one of ``deeds``: fault kinds, or this module's words for partitions.
 
-    ``unseats``: the event comes only if the leader was hit before. ``weight``: how often it is drawn.
+    ``unseats``: the event comes only if the leader was hit before. ``weight``: how often it is drawn. ``partner``: who
+    else is in the event, and may be hit at once by one of ``partner_deeds``: what one of two was told is then known to
+    neither.
     """
 
     event: str
-    victims: str
+    victims: tuple[str, ...]
     deeds: tuple[str, ...]
     unseats: bool = True
     weight: int = 2
+    partner: str = ""
+    partner_deeds: tuple[str, ...] = ()
 
 
 ROWS: tuple[Row, ...] = (
-    Row(event="vote-granted", victims="voter", deeds=("restart", "power", "kill", "pause"), weight=4),
-    Row(event="elected", victims="actor", deeds=("kill", "power", ISOLATE, "pause", "restart"), weight=3),
-    Row(event="campaign-sent", victims="actor", deeds=("kill", "restart", "power"), weight=2),
-    Row(event="write-acked", victims="actor", deeds=("kill", "power", ISOLATE, "restart", "pause"), unseats=False),
-    Row(event="healed", victims="peer", deeds=("kill", "power", ISOLATE, "restart", "pause", "stop"), unseats=False),
-    Row(event="stepped-down", victims="actor", deeds=("restart", "power", "kill"), weight=1),
-    Row(event="configuration-appended", victims="actor", deeds=("kill", "power", ISOLATE, "restart"), unseats=False),
-    Row(event="pre-voting", victims="peer", deeds=(ONE_LINK, "link", "pause"), weight=1),
+    Row(
+        event="vote-granted",
+        victims=("voter",),
+        deeds=("restart", "restart", "power", "power", "kill", "pause"),
+        weight=4,
+        partner="candidate",
+        partner_deeds=(ISOLATE, ISOLATE, "kill", "pause", "power"),
+    ),
+    Row(
+        event="elected",
+        victims=("actor",),
+        deeds=("kill", "power", ISOLATE, ISOLATE, "pause", "restart"),
+        weight=3,
+        partner="voter",
+        partner_deeds=("restart", "power", "kill"),
+    ),
+    Row(event="campaign-sent", victims=("actor",), deeds=("kill", "restart", "power"), weight=2),
+    Row(
+        event="write-acked",
+        victims=("actor",),
+        deeds=("kill", "power", ISOLATE, "restart", "pause"),
+        unseats=False,
+        partner="peer",
+        partner_deeds=("restart", "power"),
+    ),
+    Row(
+        event="healed",
+        victims=("peer", "leader"),
+        deeds=("kill", "power", ISOLATE, "restart", "pause", "stop"),
+        unseats=False,
+    ),
+    Row(event="stepped-down", victims=("actor",), deeds=("restart", "power", "kill"), weight=1),
+    Row(event="configuration-appended", victims=("actor",), deeds=("kill", "power", ISOLATE, "restart"), unseats=False),
+    Row(event="pre-voting", victims=("peer",), deeds=(ONE_LINK, "link", "pause"), weight=1),
 )
 
 
@@ -88,8 +118,9 @@ def offered(
     out = []
     for row in ROWS:
         deeds = tuple(deed for deed in row.deeds if kind_of(deed) in kinds)
+        partners = tuple(deed for deed in row.partner_deeds if kind_of(deed) in kinds)
         if deeds and seen.get(row.event, traced):
-            out.append(msgspec.structs.replace(row, deeds=deeds))
+            out.append(msgspec.structs.replace(row, deeds=deeds, partner_deeds=partners))
     return tuple(out)
 
 
@@ -105,10 +136,32 @@ def hit(
 
     It waits until the fault called ``after`` is in force, and on heal for that one's.
     """
-    brief = [deed for deed in row.deeds if deed in AT_ONCE | BRIEF or deed in {ONE_LINK, "link"}]
-    deed = rng.choice(row.deeds if room or not brief else brief)
-    ends_at_once = deed in AT_ONCE or (deed in BRIEF and (not room or (deed == "power" and rng.chance(2, 3))))
     once = row.event in {"elected", "stepped-down", "healed", "configuration-appended"}
+    when = OnEvent(
+        event=row.event,
+        within_ns=within_ns,
+        count=1 if once or rng.chance(2, 3) else rng.between(2, 3),
+        where={"fault": after} if row.event == "healed" else {},
+        after=after,
+    )
+    delay_ns = 0 if rng.chance(3, 4) else rng.between(0, promise.election_timeout_ns)
+    planned = PlannedFault(
+        name=name, kind="", victims=rng.choice(row.victims), delay_ns=delay_ns, hold_ns=hold_ns, when=when
+    )
+    return _done(planned, row.deeds, rng, room=room)
+
+
+def partner(row: Row, first: PlannedFault, rng: Rng, *, name: str, hold_ns: Ns, room: bool) -> PlannedFault:
+    """The fault that hits who else is in the event that ``first`` waits for, at the same moment."""
+    planned = msgspec.structs.replace(first, name=name, victims=row.partner, hold_ns=hold_ns)
+    return _done(planned, row.partner_deeds, rng, room=room)
+
+
+def _done(planned: PlannedFault, deeds: tuple[str, ...], rng: Rng, *, room: bool) -> PlannedFault:
+    """``planned`` with one of the deeds, held or not."""
+    brief = [deed for deed in deeds if deed in AT_ONCE | BRIEF or deed in {ONE_LINK, "link"}]
+    deed = rng.choice(deeds if room or not brief else brief)
+    ends_at_once = deed in AT_ONCE or (deed in BRIEF and (not room or (deed == "power" and rng.chance(2, 3))))
     params: dict[str, Any] = {}
     if deed == ISOLATE:
         params = {"shape": "isolate"}
@@ -116,18 +169,5 @@ def hit(
         params = {"links": [["actor", "peer"], ["peer", "actor"]]}
     elif deed == "link":
         params = {"delay_ns": rng.choice(DELAYS_NS)}
-    return PlannedFault(
-        name=name,
-        kind=kind_of(deed),
-        victims=row.victims,
-        delay_ns=0 if rng.chance(3, 4) else rng.between(0, promise.election_timeout_ns),
-        hold_ns=0 if ends_at_once else hold_ns,
-        params=params,
-        when=OnEvent(
-            event=row.event,
-            within_ns=within_ns,
-            count=1 if once or rng.chance(2, 3) else rng.between(2, 3),
-            where={"fault": after} if row.event == "healed" else {},
-            after=after,
-        ),
-    )
+    hold_ns = 0 if ends_at_once else planned.hold_ns
+    return msgspec.structs.replace(planned, kind=kind_of(deed), hold_ns=hold_ns, params=params)

@@ -2,7 +2,8 @@
 
 A step is what ``random`` would do in it (a demand, mostly something that unseats the leader), sometimes within a
 partial partition that lets knowledge of terms diverge, and on top one or two faults that wait for an event (``rows``).
-Where no node is left to spare, the first fault ends as the event comes, or the second ends at once.
+Half the time the first fault ends as the event comes, so that a node that knows nothing of it returns. Then, or where
+nodes are to spare, everybody whom the event names may be hit; else what is hit besides the first is not held.
 
 Promises: the same seed and arguments give the same schedule; obligations as with ``random``; what is in force together
 by kills and pauses takes no more than a minority out of action as long as events come in time. Leaves out resolving
@@ -25,7 +26,7 @@ from nemesis import selectors
 from nemesis.obligations import Demand
 from nemesis.strategies.pacing import STEPS_MAX, Pace, pace_of
 from nemesis.strategies.random import extra, free, owed_groups
-from nemesis.strategies.rows import Row, draw_row, hit, offered
+from nemesis.strategies.rows import Row, draw_row, hit, offered, partner
 
 BASE = "base"
 """The name of the fault after which triggers are armed."""
@@ -130,9 +131,12 @@ class _Drafter(msgspec.Struct, frozen=True):
         planned = list(free(rng.stream("planned"), group, kinds=self.faults, nodes=self.nodes, hold_ns=hold_ns))
         at = next((i for i, fault in enumerate(planned) if "leader" in fault.victims), 0)
         planned[at] = msgspec.structs.replace(planned[at], name=BASE)
-        hits = self._hits(rng.stream("hits"), planned, rows, hold_ns)
         base = planned[at]
-        if not self._room(planned) and base.hold_ns and len(group) == 1 and rng.stream("until").chance(1, 2):
+        returns = (
+            base.hold_ns > 0 and len(group) == 1 and rows[0].event != "healed" and rng.stream("until").chance(1, 2)
+        )
+        hits = self._hits(rng.stream("hits"), rows, hold_ns, room=returns or self._room(planned))
+        if returns:
             planned[at] = msgspec.structs.replace(base, until=_same_event(hits[0], within_ns=base.hold_ns))
         for number, fault in enumerate(backdrop):
             backdrop[number] = msgspec.structs.replace(fault, hold_ns=hold_ns)
@@ -166,25 +170,31 @@ class _Drafter(msgspec.Struct, frozen=True):
         knobs = {"shape": rng.choice(shapes)}
         return [self.faults["partition"].draw(rng, nodes=self.nodes, hold_ns=1, knobs=knobs)]
 
-    def _hits(self, rng: Rng, planned: Sequence[PlannedFault], rows: Sequence[Row], hold_ns: Ns) -> list[PlannedFault]:
+    def _hits(self, rng: Rng, rows: Sequence[Row], hold_ns: Ns, *, room: bool) -> list[PlannedFault]:
+        """``room``: one more node may be taken out by the time the first event has come."""
         out: list[PlannedFault] = []
-        room = self._room(planned)
         for number, row in enumerate(rows):
             follows = number > 0 and row.event != "healed" and rng.chance(1, 2)
             on_heal = row.event == "healed"
-            out.append(
-                hit(
-                    row,
-                    rng.stream(f"hit-{number}"),
-                    name=f"hit-{number + 1}",
-                    after=out[-1].name if follows else BASE,
-                    within_ns=hold_ns + HEAL_NS if on_heal else hold_ns,
-                    hold_ns=rng.between(hold_ns // 3, hold_ns * 2 // 3),
-                    promise=self.promise,
-                    room=room or on_heal,
-                )
+            stream = rng.stream(f"hit-{number}")
+            after = out[-1].name if follows else BASE
+            held_ns = rng.between(hold_ns // 3, hold_ns * 2 // 3)
+            first = hit(
+                row,
+                stream,
+                name=f"hit-{number + 1}",
+                after=after,
+                within_ns=hold_ns + HEAL_NS if on_heal else hold_ns,
+                hold_ns=held_ns,
+                promise=self.promise,
+                room=room or on_heal,
             )
-            room = room and out[-1].hold_ns == 0
+            out.append(first)
+            room = room and first.hold_ns == 0
+            if row.partner_deeds and room and stream.chance(1, 2):
+                name = f"hit-{number + 1}-too"
+                out.append(partner(row, first, stream, name=name, hold_ns=held_ns, room=room))
+                room = out[-1].hold_ns == 0
         return out
 
     def _room(self, planned: Sequence[PlannedFault]) -> bool:

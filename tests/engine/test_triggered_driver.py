@@ -214,15 +214,15 @@ def test_a_fault_ends_on_its_event_before_its_hold_is_over():
     assert one.until.outcome == "miss"
 
 
-def test_one_event_ends_a_fault_and_begins_another_in_that_order():
+def test_one_event_begins_a_fault_and_then_ends_another():
     play = Play(Step(faults=(fault("kill", "leader", name="base", hold=500, until=on("elected", within=400)),
                              fault("pause", "actor", when=on("elected", after="base"))), gap_ns=1),
                 script=[(30, traced("elected", "n2", at=30))])  # fmt: skip
     play.run()
     assert [entry[:2] for entry in play.told] == [
         ("kill", "begin"),
-        ("kill", "end"),
         ("pause", "begin"),
+        ("kill", "end"),
         ("pause", "end"),
     ]
 
