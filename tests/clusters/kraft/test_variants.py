@@ -1,0 +1,229 @@
+"""The planted bugs: shown by random worlds where these show them, by a sequence of their own where not."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusters.protocols.client_api import Append, Get, Ok
+from clusters.protocols.kraft.messages import (
+    NONE,
+    BeginQuorumEpochRequest,
+    CurrentLeader,
+    FetchRequest,
+    FetchResponse,
+    VoteResponse,
+)
+from clusters.protocols.kraft.rules import Rules
+from clusters.protocols.kraft.target import TARGET
+from clusters.protocols.kraft.variants import VARIANTS
+from harness.core.clock import MS
+from harness.core.rng import Rng
+from tests.clusters.kraft.chaos import converged, drawn, mend, play
+from tests.clusters.kraft.minisim import World, leaders
+from tests.clusters.kraft.single import C, One, answer, disk, granted, records, replies, sent, vote
+
+
+def names_for(variant):
+    if variant.nodes_min == 5 or variant.needs == "observers":
+        return "ABCDE"
+    return "ABCD" if variant.nodes_min == 4 else "ABC"
+
+
+def knobs_for(variant):
+    return {"observers": "D,E"} if variant.needs == "observers" else {}
+
+
+CHAOTIC = {
+    "01-vote-not-written": "INV-2",
+    "02-answer-before-persist": "INV-3",
+    "05-vote-not-synced": "INV-",
+    "06-delete-then-rename": "INV-3",
+    "10-resumes-leadership": "a second time",
+    "12-grant-without-log-check": "INV-4",
+    "14-last-epoch-is-current": "INV-4",
+    "16-counts-older-epoch": "INV-12",
+    "17-counts-higher-epoch": "INV-1",
+    "21-majority-of-responders": "INV-12",
+    "22-half-is-enough": "INV-12",
+    "23-observers-vote": "INV-12",
+    "25-epoch-may-fall": "INV-3",
+    "40-commits-old-epochs": "INV-5",
+    "42-follower-hw-unchecked": "INV-5",
+    "45-acks-after-local-append": "stale read",
+    "46-fetches-before-sync": "INV-4",
+    "plain-writes-epoch-before": "INV-",
+    "plain-votes-twice": "INV-2",
+    "plain-never-diverges": "INV-5",
+}
+
+
+@pytest.mark.parametrize("name", CHAOTIC)
+def test_a_random_world_shows_it_and_the_honest_build_survives_the_same_world(name):
+    variant = VARIANTS[name]
+    names, knobs = names_for(variant), knobs_for(variant)
+    for seed in range(60):
+        schedule = drawn(Rng(seed).stream("chaos"), names, count=120)
+        world = play(World(names, seed=seed, variant=name, **knobs), schedule)
+        if any(CHAOTIC[name] in problem for problem in world.problems):
+            assert play(World(names, seed=seed, **knobs), schedule).problems == []
+            return
+    pytest.fail("sixty worlds do not show it")
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith("harmless")])
+def test_the_harmless_builds_stay_safe_and_converge(name):
+    for seed in range(8):
+        world = World("ABC", seed=seed, variant=name)
+        play(world, drawn(Rng(seed).stream("chaos"), "ABC", count=100))
+        mend(world)
+        assert world.run(10_000, until=lambda w=world: converged(w))
+        assert world.problems == []
+
+
+def test_there_are_five_harmless_builds_and_every_other_names_its_checkers():
+    harmless = [name for name in VARIANTS if name.startswith("harmless")]
+    assert len(harmless) == 5
+    for name, variant in VARIANTS.items():
+        assert bool(variant.caught_by) == (name not in harmless)
+        assert TARGET.variants()[name] == variant.says
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_build_overrides_rules_and_nothing_else(name):
+    made = VARIANTS[name].rules(TARGET.knobs({"observers": "D"}))
+    own = {key for key in vars(type(made)) if not key.startswith("_")}
+    assert 1 <= len(own) <= 2
+    assert own <= set(vars(Rules))
+
+
+# --- sequences ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", [None, "04-ignore-failed-vote-write"])
+def test_04_a_vote_whose_write_failed_is_given_again_after_a_restart(variant):
+    one = One(disk(4), variant=variant)
+    one.slow = True
+    one.hear("B", vote(2, 5))
+    one.done("disk full")
+    out = one.hear("B", vote(2, 5))
+    if variant is None:
+        assert out == []
+        return
+    assert answer(out).partition.vote_granted  # nothing is written any more: it is Voted already
+    again = one.again()
+    assert answer(again.hear("C", vote(3, 5)), VoteResponse).partition.vote_granted
+
+
+@pytest.mark.parametrize("variant", [None, "11-former-leader-votes"])
+def test_11_a_leader_killed_before_its_first_record_is_stored_votes_in_its_own_epoch(variant):
+    one = One(disk(3), variant=variant)
+    one.slow = True
+    one.stand()
+    one.done()
+    one.hear("B", granted(4))
+    assert one.node.state == "Leader"
+    image = disk(4, leader=1)  # quorum-state was written, the log was not
+    again = One(image, variant=variant)
+    made = answer(again.hear("C", vote(C, 4)), VoteResponse)
+    assert made.partition.vote_granted == (variant is not None)
+
+
+@pytest.mark.parametrize("variant", [None, "27-refuses-campaigned-epoch"])
+def test_27_a_loser_does_not_follow_the_winner_of_its_epoch(variant):
+    world = World("ABC", variant=variant)
+    world.sever("A", "C")
+    world.campaign("A")
+    world.campaign("C")
+    world.run(20)
+    winner = world.leader()
+    loser = "AC".replace(winner, "")
+    world.heal()
+    world.boxes[loser].node.election_at = world.boxes[loser].node.backoff_at = 1 << 62
+    world.run(2_500)
+    epoch = world.boxes[winner].node.epoch
+    assert world.boxes[loser].node.epoch == epoch
+    assert (world.boxes[loser].node.state == "Follower") == (variant is None)
+
+
+@pytest.mark.parametrize("variant", [None, "28-never-resigns", "30-own-append-is-contact"])
+def test_28_and_30_a_cut_off_leader_stays(variant):
+    world = World("ABC", variant=variant)
+    world.elect("A")
+    world.run(1_000)
+    world.isolate("A")
+    for value in range(12):
+        world.request("A", Append("k", value))
+        world.run(500)
+    assert ("A" in leaders(world)) == (variant is not None)
+
+
+@pytest.mark.parametrize("variant", [None, "31-any-request-restarts-timers"])
+def test_31_a_voter_with_an_old_log_that_keeps_campaigning_keeps_all_others_from_it(variant):
+    world = World("ABC", variant={"A": variant, "B": variant, "C": None}, seed=5)
+    world.elect("A")
+    world.isolate("C")
+    assert world.write("A", 1)
+    world.kill("A")
+    world.heal()
+    for _ in range(30):
+        world.campaign("C")  # it backs off, or stands in a new epoch
+        world.run(400, until=lambda: world.leader(among="B") is not None)
+    assert (world.leader(among="B") is not None) == (variant is None)
+
+
+@pytest.mark.parametrize("name", ["33-no-jitter", "34-same-seed"])
+def test_33_and_34_votes_split_again_and_again(name):
+    honest, broken = [], []
+    for seed in range(8):
+        for variant, rounds in ((None, honest), (name, broken)):
+            world = World("ABCD", seed=seed, variant=variant, delay=(2, 2), fsync=(0, 0))
+            world.run(30_000, until=lambda w=world: w.leader() is not None)
+            rounds.append(len(world.notes("election_started")))
+    assert sum(broken) > 3 * sum(honest)
+
+
+@pytest.mark.parametrize("variant", [None, "39-repeated-request-refused"])
+def test_39_the_repeated_request_of_the_candidate_voted_for(variant):
+    one = One(disk(4), variant=variant)
+    assert answer(one.hear("B", vote(2, 4))).partition.vote_granted
+    assert answer(one.hear("B", vote(2, 4))).partition.vote_granted == (variant is None)
+
+
+@pytest.mark.parametrize("variant", [None, "44-late-answers-overwrite"])
+def test_44_a_doubled_answer_takes_back_what_was_fetched_and_acknowledged_since(variant):
+    one = One(disk(3, leader=2, log=(1,)), variant=variant)
+    asked = sent(one.booted, FetchRequest)[0][1]
+    first = FetchResponse(asked.correlation_id, NONE, -1, 0, CurrentLeader(2, 3), records=records(3, first=1))
+    one.hear("B", first)
+    one.answered(records(3, 3, first=2))
+    assert one.node.log.end == 4
+    one.hear("B", first)
+    assert one.node.log.end == (4 if variant is None else 2)
+
+
+@pytest.mark.parametrize("variant", [None, "52-timers-on-wall-clock"])
+def test_52_followers_whose_clocks_are_set_back_do_not_replace_a_dead_leader(variant):
+    world = World("ABC", variant=variant)
+    leader = world.elect("A")
+    world.run(1_000)
+    for name in "BC":
+        world.step_wall(name, -3600 * 1000 * MS)
+    world.kill(leader)
+    found = world.run(10_000, until=lambda: world.leader() is not None)
+    assert found == (variant is None)
+
+
+@pytest.mark.parametrize("variant", [None, "56-reads-before-own-epoch"])
+def test_56_a_new_leader_reads_what_it_has_applied_before_it_knows_what_is_committed(variant):
+    one = One(disk(3, log=(1, 1)), variant=variant)
+    one.lead(votes="B")
+    out = replies(one.ask(Get("k")))
+    assert out == ([] if variant is None else [Ok(None)])  # the two records hold 0 and 1
+
+
+@pytest.mark.parametrize("variant", [None, "plain-wants-every-vote"])
+def test_plain_nobody_is_elected_while_one_is_silent(variant):
+    world = World("ABC", asleep="C", variant=variant)
+    assert world.run(10_000, until=lambda: world.leader() is not None) == (variant is None)
+    world.run(10)
+    assert bool(world.messages(BeginQuorumEpochRequest)) == (variant is None)

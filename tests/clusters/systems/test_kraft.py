@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from specs import specs
+
+from clusters.node.config import NodeConfig, load_target
+from clusters.systems.kraft import SYSTEM
+from harness.core import registry
+from harness.core.errors import ConfigError
+from harness.core.promise import LIVENESS, SAFETY
+from harness.core.protocols import Electorate, Yes
+
+MS = 1_000_000
+SECOND = 1_000 * MS
+
+
+def promise(settings=None, profile="kraft", voters=5):
+    knobs = SYSTEM.knobs(settings or {}, profile=profile, variant=None)
+    return SYSTEM.promise(knobs, profile=profile, voters=voters)
+
+
+def test_it_comes_through_the_same_door_as_a_plug_in():
+    assert registry.load(registry.SYSTEMS, "kraft") is SYSTEM
+
+
+def test_all_of_safety_is_promised_and_of_liveness_all_but_stability():
+    made = promise()
+    assert all(made.owes(name) for name in SAFETY)
+    assert {name for name in LIVENESS if not made.owes(name)} == {"leader-stability"}
+    assert "KR-B3" in made.exempt["leader-stability"].reason
+    assert made.tiers == ("T1", "T2")
+    assert made.leader_bound_to_term
+    assert not made.linearizable_reads
+    assert not made.pre_vote
+    assert set(made.tolerates) == {"partition", "kill", "stop", "restart", "pause", "clock"}
+
+
+def test_a_cut_off_leader_resigns_within_the_window_of_its_profile_or_never():
+    assert 2 * SECOND < promise().step_down_ns < 3 * SECOND
+    assert 3 * SECOND < promise(profile="kraft-3.7").step_down_ns < 4 * SECOND
+    old = promise(profile="kraft-3.6")
+    assert old.step_down_ns is None
+    assert "KAFKA-15489" in old.exempt["step-down-without-quorum"].reason
+    assert promise({"check_quorum": "1.0"}, profile="kraft-3.6").owes("step-down-without-quorum")
+
+
+def test_the_bound_is_ten_seconds_and_scales():
+    assert promise().leader_bound_ns == promise().converge_ns == 10 * SECOND + 200 * MS
+    assert promise({"time_factor": "0.25"}).leader_bound_ns == 2_700 * MS
+    assert promise({"fetch_timeout_ms": "1000"}).leader_bound_ns == 9 * SECOND + 200 * MS
+
+
+def test_the_default_run_exercises_liveness():
+    defaults = SYSTEM.defaults()
+    made = promise(dict(defaults.settings))
+    assert 2 * defaults.nemesis_interval_ns >= 3 * made.leader_bound_ns
+    assert all(SYSTEM.fault_support(kind) == Yes() for kind in defaults.faults)
+
+
+def test_reads_through_the_log_are_linearizable():
+    assert promise({"reads": "log"}).linearizable_reads
+
+
+def test_it_says_who_votes():
+    assert isinstance(SYSTEM, Electorate)
+    nodes = ("n1", "n2", "n3", "n4")
+    knobs = SYSTEM.knobs({"observers": "n4"}, profile="kraft", variant=None)
+    assert SYSTEM.voters(nodes, knobs, profile="kraft") == ("n1", "n2", "n3")
+    assert SYSTEM.voters(nodes, SYSTEM.knobs({}, profile=None, variant=None), profile="kraft") == nodes
+    for observers in ("n9", "n1,n2,n3,n4"):
+        with pytest.raises(ConfigError):
+            SYSTEM.voters(nodes, {**knobs, "observers": observers}, profile="kraft")
+
+
+def test_a_leader_is_recognised_by_its_own_spelling():
+    node = specs(SYSTEM)["n1"]
+    status = {
+        "node": "n1",
+        "group": "",
+        "incarnation": 1,
+        "role": "Leader",
+        "term": 4,
+        "leader": "n1",
+        "voted_for": None,
+        "log_end": {"term": 4, "index": 5},
+        "commit": 5,
+    }
+    for role, leads in (("Leader", True), ("Resigned", False), ("Follower", False)):
+        reading = SYSTEM.reading(node, msgspec.json.encode({"id": 0, "status": {**status, "role": role}}))
+        assert (reading.leads, reading.role, reading.log_end) == (leads, role, (4, 5))
+    assert SYSTEM.reading(node, b"{}") is None
+
+
+@pytest.mark.parametrize("profile", ["kraft", "kraft-3.7", "kraft-3.6"])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"time_factor": "2"}, {"quorum.fetch.timeout.ms": "700", "observers": "n3"}, {"check_quorum": "1.5"}],
+)
+def test_words_mean_the_same_to_the_node_as_to_the_user(profile, settings):
+    target = load_target("kraft")
+    words = SYSTEM.knobs(settings, profile=profile, variant=None)
+    assert SYSTEM.typed(words, profile=profile) == target.knobs(settings, profile=profile)
+    content = SYSTEM.files(specs(SYSTEM, settings, profile=profile)["n2"]).popitem()[1]
+    decoded = msgspec.json.decode(content, type=NodeConfig)
+    expected = target.knobs({"time_factor": "0.25", **settings}, profile=profile)
+    assert target.knobs(decoded.knobs, profile=decoded.profile) == expected
+    assert decoded.rpc_timeout_ms >= 50
+
+
+@pytest.mark.parametrize(
+    ("settings", "profile", "variant", "hint"),
+    [
+        ({"time_faktor": "2"}, None, None, "time_factor"),
+        ({}, "kraft-3.5", None, "kraft-3.6"),
+        ({}, None, "28-never-resign", "28-never-resigns"),
+        ({}, "kraft-3.6", "28-never-resigns", "check_quorum"),
+    ],
+)
+def test_a_wrong_knob_profile_or_variant_is_told_before_anything_starts(settings, profile, variant, hint):
+    with pytest.raises(ConfigError) as error:
+        SYSTEM.knobs(settings, profile=profile, variant=variant)
+    assert hint in str(error.value)
