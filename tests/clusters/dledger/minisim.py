@@ -31,6 +31,7 @@ from harness.core.machine import (
     Write,
 )
 from harness.core.rng import Rng
+from tests.clusters.dledger.single import disk
 
 WALL = 1_700_000_000_000 * MS
 
@@ -100,7 +101,7 @@ class Box:
 
 
 class World:
-    """``refuse``: a dead process refuses connections, so that its callers know at once."""
+    """``refuse``: a dead process refuses connections, so that its callers know at once. ``dead``: not started."""
 
     def __init__(
         self,
@@ -110,14 +111,17 @@ class World:
         profile="dledger",
         variant=None,
         delay=(1, 1),
-        fsync=(0, 2),
+        sync_ms=(0, 2),
         refuse=True,
+        dead="",
         **settings,
     ):
         self.rng = Rng(seed).stream("world")
         self.seed = seed
         self.names = tuple(names)
-        self.knobs = TARGET.knobs({k: str(v) for k, v in settings.items()}, profile=profile)
+        self.knobs = TARGET.knobs(
+            {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in settings.items()}, profile=profile
+        )
         self.variant = variant
         self.now = 0
         self.heap = []
@@ -126,7 +130,7 @@ class World:
         self.loss = 0
         self.twice = 0
         self.delay = delay
-        self.fsync = fsync
+        self.sync_ms = sync_ms
         self.refuse = refuse
         self.hold = None
         self.held_messages = []
@@ -141,7 +145,13 @@ class World:
         self.seen = {}
         self.boxes = {name: Box(self, name) for name in self.names}
         for name in self.names:
-            self.start(name)
+            if name not in dead:
+                self.start(name)
+
+    def prepare(self, name, **stored):
+        """What the disk of a node that does not run holds: ``term``, ``voted_for``, ``log`` (terms)."""
+        files = self.boxes[name].disk
+        files.shown, files.durable = disk(**stored), disk(**stored)
 
     # --- faults ---------------------------------------------------------------------------------------------------
 
@@ -322,8 +332,8 @@ class World:
         self._arrive(box, Fired(name), life)
 
     def _start_batch(self, box):
-        if self.fsync is not None:
-            self.at(self.now + self.rng.between(*self.fsync) * MS // 2, self._batch_done, box, box.life)
+        if self.sync_ms is not None:
+            self.at(self.now + self.rng.between(*self.sync_ms) * MS // 2, self._batch_done, box, box.life)
 
     def _batch_done(self, box, life):
         if not box.alive or box.life != life or not box.batches:

@@ -51,7 +51,9 @@ class One:
         seed=7,
         **knobs,
     ):
-        self.knobs = TARGET.knobs({k: str(v) for k, v in knobs.items()}, profile=profile)
+        self.knobs = TARGET.knobs(
+            {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in knobs.items()}, profile=profile
+        )
         self.core = TARGET.core(node="A", members=tuple(members), knobs=self.knobs, variant=variant)
         self.slow = False
         self.now = 10_000 * MS
