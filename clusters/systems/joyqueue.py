@@ -22,6 +22,7 @@ from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.promise import NotPromised, Promise
 from harness.core.protocols import NodeSpec, Reading, RunDefaults
+from harness.core.quorum import quorum
 
 ELECTIONS = 4
 """B in units of the longest election timeout: one failover and two lost campaigns, with room."""
@@ -30,6 +31,12 @@ ALLOWANCE_NS = 200 * MS
 LATE_TASKS = 3
 """How many late send tasks in a row an election may meet."""
 
+ROUNDS_MAX = 10
+"""Pre-vote rounds in a row that may fail while everybody hears everybody."""
+
+SPLIT_WINDOW_NS = 30 * MS
+"""From one node's expiry until its vote request keeps another from expiring: three messages and a write."""
+
 _SOURCE = "specification of JoyQueue's RaftLeaderElection, §6; B is four of its longest election timeouts"
 
 
@@ -37,6 +44,7 @@ class JoyQueueSystem(TargetSystem):
     """See ``harness.core.protocols.System``."""
 
     name = "joyqueue"
+    tells_disk = True
     served = frozenset({"append", "read", "put", "get", "cas"})
 
     def profiles(self) -> Mapping[str, str]:
@@ -95,6 +103,8 @@ class JoyQueueSystem(TargetSystem):
             later_gap_ns=bound,
             step_down_ns=None,
             converge_ns=bound + typed.ns(typed.send_command_timeout_ms + typed.heartbeat_timeout_ms),
+            rounds_max=ROUNDS_MAX,
+            split_vote_percent=_split_votes(typed, voters),
             tiers=("T1", "T2"),
             exempt=_EXEMPT,
             tolerates=ANY_NUMBER,
@@ -102,6 +112,18 @@ class JoyQueueSystem(TargetSystem):
             linearizable_reads=typed.reads == "log",
             pre_vote=True,
         )
+
+
+def _split_votes(knobs: Knobs, voters: int) -> int:
+    """The chance that, of as many voters as a majority has, a second one's timer expires within the window of the
+    first: 1 − (1 − window / T)^q, in percent, upwards. Late send tasks widen the window."""
+    spread = knobs.ns(knobs.election_timeout_ms)
+    late = 2 * knobs.ns(knobs.task_delay_max_ms + max((d.ms for d in knobs.defer_task), default=0))
+    everything = apart = 1
+    for _ in range(quorum(voters)):
+        everything *= spread
+        apart *= max(0, spread - SPLIT_WINDOW_NS - late)
+    return -(-100 * (everything - apart) // everything)
 
 
 _EXEMPT: Mapping[str, NotPromised] = {

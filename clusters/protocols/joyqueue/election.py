@@ -77,7 +77,8 @@ def handle_vote_timeout(g: Group) -> None:
 
 def pre_vote(g: Group) -> None:
     """``preVote``: ask all others without raising the term."""
-    g.count("prevote_rounds")
+    g.round += 1
+    g.note("prevote_started", {"reqTerm": g.term + 1, "round": g.round, "log": g.own_log()})
     _ask_all(g, "prevote")
 
 
@@ -124,7 +125,10 @@ def run_vote_task(task: Task, kind: Round) -> None:
     last_term, last_pos = task.body
     term = g.rules.pre_vote_term(g.term) if kind == "prevote" else g.term
     number = g.node.call(g, kind, peer)
-    g.note("prevote_sent" if kind == "prevote" else "vote_sent", {"peer": peer, "term": term})
+    if kind == "prevote":
+        g.note("prevote_sent", {"peer": peer, "term": term, "round": g.round})
+    else:
+        g.note("vote_sent", {"peer": peer, "term": term})
     g.send(peer, VoteRequest(g.name, term, g.me, last_term, last_pos, kind == "prevote", number))
 
 
@@ -167,6 +171,8 @@ def handle_pre_vote_response(g: Group, answer: VoteResponse) -> None:
     granted = sum(g.flags.values())
     _note_answer(g, "prevote_answer", answer, counted=answer.vote_granted)
     if g.rules.majority("prevote", granted=granted, nodes=len(g.voters), answered=len(g.answered)):
+        voters = [name for name, flag in g.flags.items() if flag]
+        g.note("prevote_result", {"result": "won", "reqTerm": g.term + 1, "round": g.round, "granted": voters})
         elect_self(g, why="prevote_won")
 
 
@@ -221,8 +227,8 @@ def become_leader(g: Group, *, voters: tuple[str, ...]) -> None:
     replication.start_new_heartbeat(g)
     g.go_online(g.term)
     g.persist("other")
-    g.note("become_leader", {"term": g.term, "flags": sorted(voters)})
     g.note("elected", {"term": g.term, "voters": sorted(voters), "members": list(g.voters)})
+    g.note("become_leader", {"term": g.term, "flags": sorted(voters)})
     g.cancel_election_timer()
     g.cancel_vote_timer()
     replication.feed(g)

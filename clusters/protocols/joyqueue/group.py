@@ -75,6 +75,7 @@ class Group:
         "replicas",
         "reset_at",
         "role",
+        "round",
         "rules",
         "started",
         "term",
@@ -115,6 +116,8 @@ class Group:
         self.flags = dict.fromkeys(self.electorate, False)
         """voteGranted of each member, itself included: one flag for pre-votes and votes."""
         self.answered: set[str] = set()
+        self.round = 0
+        """Pre-vote rounds since the start."""
         self.campaigned_term = -1
 
         self.log = Log(f"{name}/{LOG}", sync=self.rules.syncs("log"))
@@ -244,7 +247,7 @@ class Group:
             self.persist("other")
             self.note("term_change", {"from": before, "to": term, "why": why})
         if role != FOLLOWER or had_leader or term > before:
-            self.note("step_down", {"from": before, "to": term, "role": role, "why": why})
+            self.note("step_down", {"from": role, "to": term, "term_before": before, "why": why})
         self.go_offline(term)
         if role == CANDIDATE:
             self.cancel_election_timer()

@@ -64,6 +64,12 @@ def test_bounds_are_election_timeouts_and_follow_the_knobs():
     assert promise().converge_ns >= promise().leader_bound_ns
 
 
+def test_split_votes_are_as_likely_as_timeouts_are_close():
+    assert promise().split_vote_percent == 2
+    assert promise({"time_factor": "0.1"}, voters=5).split_vote_percent == 17
+    assert promise({"task_delay_max_ms": "2500"}).split_vote_percent == 100
+
+
 def test_reads_are_linearizable_as_far_as_they_go_through_the_log():
     assert promise().linearizable_reads
     assert not promise({"reads": "local"}).linearizable_reads
@@ -95,7 +101,9 @@ def test_variants_need_their_knobs_and_wrong_words_name_the_nearest():
 
 
 def test_everything_it_shows_is_named():
-    assert {"traced", "witness", "observed", "ops", "log_end", "commit", "voted_for"} <= set(SYSTEM.observable())
+    assert {"traced", "witness", "observed", "ops", "log_end", "commit", "voted_for", "found"} <= set(
+        SYSTEM.observable()
+    )
     assert SYSTEM.operations() == {"append", "read", "put", "get", "cas"}
 
 

@@ -100,7 +100,7 @@ def test_a_won_pre_vote_raises_the_term_and_asks_with_the_own_log():
     ]
     assert timers(out)["vote"] == one.now + 5 * SECOND
     assert "election" not in timers(out)
-    assert names(out)[:4] == ["prevote_answer", "persisted", "term_change", "role_change"]
+    assert names(out)[:5] == ["prevote_answer", "prevote_result", "persisted", "term_change", "role_change"]
 
 
 def test_an_answer_of_a_request_of_another_term_is_dropped():
@@ -188,7 +188,7 @@ def test_a_leader_beats_at_once_clears_flags_and_timers_and_goes_online():
     beats = [(to, b.term) for to, b in sent(out, AppendEntriesRequest) if not b.entries]
     assert beats == [("B", 3), ("C", 3)]
     order = names(out)
-    assert order.index("persisted") < order.index("become_leader") < order.index("elected")
+    assert order.index("persisted") < order.index("elected") < order.index("become_leader")
 
 
 def test_the_vote_timer_ends_a_campaign_in_the_same_term_with_the_vote_kept():
