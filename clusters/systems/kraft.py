@@ -27,8 +27,8 @@ from harness.core.protocols import NodeSpec, Reading, RunDefaults
 ALLOWANCE_NS = 200 * MS
 ROUNDS_MAX = 10
 """Rounds in a row that a voter may stand in vain. Of 6,400 honest epochs with messages of 5 to 20 ms the longest row
-was 4, and each further round five to ten times rarer. No share of split votes is promised: fetch timers run out together
-(KR-B7), and a fifth of the epochs was split."""
+was 4, and each further round five to ten times rarer. No share of split votes is promised: fetch timers run out
+together (KR-B7), and a fifth of the epochs was split."""
 
 DELAY_NS = 20 * MS
 NOISE_NS = 50 * MS
