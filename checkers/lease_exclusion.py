@@ -5,9 +5,9 @@ Two kinds of leases are judged, as far as a run uses them:
 * *locks of clients* (workload ``lease``): ``acquire`` and ``renew`` [lock, owner, ttl_ms] → token, ``release`` [lock,
   owner] → token, ``holder`` lock → [owner, token]. An owner *certainly* holds from the moment at which it was told so
   until its ttl has passed since it ASKED, or until it asks for the release; the system counts its ttl from later on and
-  by no faster clock (within its drift), so nobody else may certainly hold then. It *possibly* holds from its question
-  on until a release was acknowledged; possible holds are never compared. A hold is not certain if an earlier release
-  of the same owner may still take effect.
+  by no faster clock (within its drift), so nobody else may certainly hold then. Asking anew with a shorter ttl shortens
+  its hold. It *possibly* holds from its question on until a release was told; possible holds are never compared.
+  A hold is not certain if an earlier release of the same owner may still take effect.
   Tokens: an acquired token is above every token told before it was asked for; a renewed, released or seen one is not
   below. A token that was given back is not seen again. While somebody certainly holds, whoever asks sees it. What a
   ``holder`` tells is judged only where reads are promised to be linearizable.
@@ -163,26 +163,31 @@ def _op(invoke: Invoke, back: Return | None) -> _Op | None:
 
 def certain_holds(lock: _Lock) -> list[_Hold]:
     """When each owner certainly held the lock."""
-    out: list[_Hold] = []
-    releases: dict[str, list[_Op]] = defaultdict(list)
+    owners: dict[str, list[_Op]] = defaultdict(list)
     for op in lock.ops:
-        if op.f == "release":
-            releases[op.owner].append(op)
-    for op in lock.ops:
-        if op.f not in ("acquire", "renew") or op.told is None or op.token < 0:
-            continue
-        lo, hi = op.told.t, op.asked.t + op.ttl
-        certain = True
-        for release in releases[op.owner]:
-            if release.told is not None and release.told.seq < op.asked.seq:
-                continue
-            if release.asked.seq > op.told.seq:
-                hi = min(hi, release.asked.t)
-            else:
-                certain = False  # it was on its way when this was granted, and may end it at any time
-        if certain and lo < hi:
-            out.append(_Hold(op.owner, op.token, lo, hi, (op.asked.seq, op.told.seq)))
+        if op.f != "holder":
+            owners[op.owner].append(op)
+    out = [hold for ops in owners.values() for hold in _of_one(ops)]
     return sorted(out, key=lambda hold: (hold.lo, hold.seqs))
+
+
+def _of_one(ops: list[_Op]) -> Iterable[_Hold]:
+    """The certain holds of one owner. Its own later questions may shorten a hold: a release, or a shorter ttl."""
+    open_before: list[_Op] = []
+    """Earlier operations that had no answer when this one was asked: they may still take effect after it."""
+    for position, op in enumerate(ops):
+        open_before = [one for one in open_before if one.told is None or one.told.seq > op.asked.seq]
+        if op.f != "release" and op.told is not None and op.token >= 0:
+            lo, hi = op.told.t, op.asked.t + op.ttl
+            for one in open_before:
+                hi = min(hi, lo if one.f == "release" else op.asked.t + one.ttl)
+            for one in ops[position + 1 :]:
+                if one.asked.t >= hi:
+                    break
+                hi = min(hi, one.asked.t + one.ttl)
+            if lo < hi:
+                yield _Hold(op.owner, op.token, lo, hi, (op.asked.seq, op.told.seq))
+        open_before.append(op)
 
 
 def _overlaps(history: History, promise: Promise, lock: _Lock, certain: list[_Hold]) -> Iterable[Finding]:

@@ -661,6 +661,11 @@ def an_old_release_may_end_a_new_hold(t):
 
 
 @story("lease-exclusion", "pass")
+def an_owner_asks_again_for_a_shorter_time(t):
+    t.lock("acquire", "c1", 4, ttl=900).lock("acquire", "c1", 6, ttl=100).wait(120).lock("acquire", "c2", 9)
+
+
+@story("lease-exclusion", "pass")
 def an_owner_in_doubt_holds_possibly_and_not_certainly(t):
     t.lock("acquire", "c1", None, status="info").lock("acquire", "c2", 9).lock("acquire", "c3", None, status="fail")
 

@@ -1,0 +1,131 @@
+"""lease: clients take locks that run out, keep them, give them back, and look who holds them; others write and read.
+
+    acquire  value [lock, owner, ttl_ms]   ok: the fencing token       renew  the same, while held
+    release  value [lock, owner]           ok: the token given back    holder  value lock   ok: [owner, token] or None
+    append, read                           as in the workload log, so that what needs written data is judged as well
+
+Each client takes a lock, renews it now and then, and gives it back, or lets it run out; between that it asks who holds
+it, and appends or reads. Promises: an owner is never used again after an operation of its own whose outcome is unknown:
+a late release may not end a later hold of the same name (a process gets a new number then, which is its owner's name).
+Leaves out guarding anything with the locks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.core.clock import MS, Ns
+from harness.core.events import Return
+from harness.core.protocols import ClusterView, Generator, OpPlan
+from harness.core.rng import Rng
+from workloads.generators import Targets
+from workloads.log import KEYS, FinalReads
+
+LOCKS = ("l0", "l1")
+"""Few, so that clients contend."""
+
+TTLS_MS = (300, 600, 1200)
+RELEASE_PERCENT = 60
+"""Of holders that are done; the others let their lock run out."""
+
+LOG_PERCENT = 30
+"""Of operations that append or read a list."""
+
+LOOK_PERCENT = 45
+"""Of the others that only ask who holds the lock."""
+
+
+@dataclass(slots=True)
+class _Client:
+    """What one client believes: what it asked for, as whom, and until when it holds."""
+
+    owner: str
+    lock: str = ""
+    ttl_ms: int = 0
+    until: Ns = 0
+    asked: Ns = 0
+
+
+class LeaseWorkload:
+    """See ``harness.core.protocols.Workload``."""
+
+    name = "lease"
+
+    def needs(self) -> frozenset[str]:
+        """The four of locks, append and read."""
+        return frozenset({"acquire", "renew", "release", "holder", "append", "read"})
+
+    def processes(self, nodes: int) -> int:
+        """One a node, four at least: some must be free while others wait for nodes that are cut off."""
+        return max(4, nodes)
+
+    def rate_per_s(self) -> int:
+        """Forty over all processes: a lease is a matter of tenths of a second."""
+        return 40
+
+    def main(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, rate_per_s: int) -> Generator:
+        """Endless."""
+        del rate_per_s  # the asker's pace
+        return _Leases(rng, nodes=nodes, processes=processes)
+
+    def final(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> Generator:
+        """The lists are read once more, as in the workload log."""
+        return FinalReads(rng, nodes=nodes, processes=processes)
+
+
+class _Leases:
+    """See ``harness.core.protocols.Generator``."""
+
+    def __init__(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> None:
+        self._rng = rng.stream("choices")
+        self._targets = Targets(rng.stream("targets"), nodes)
+        self._processes = max(1, processes)
+        self._clients: dict[int, _Client] = {}
+        self._last = 0
+
+    def next(self, process: int, now: Ns, view: ClusterView) -> OpPlan:
+        """An operation for whichever process asks."""
+        who = process % self._processes
+        owner = f"c{process}"
+        client = self._clients.get(who)
+        if client is None or client.owner != owner:
+            client = self._clients[who] = _Client(owner)
+        target = self._targets.choose(view)
+        if self._rng.chance(LOG_PERCENT, 100):
+            return self._log(target)
+        lock = client.lock or self._rng.choice(LOCKS)
+        if self._rng.chance(LOOK_PERCENT, 100):
+            return OpPlan(f="holder", value=lock, target=target)
+        client.asked = now
+        if client.lock and now < client.until:
+            if self._rng.chance(1, 2):
+                return OpPlan(f="renew", value=[lock, owner, client.ttl_ms], target=target)
+            if self._rng.chance(RELEASE_PERCENT, 100):
+                return OpPlan(f="release", value=[lock, owner], target=target)
+            return OpPlan(f="holder", value=lock, target=target)
+        client.lock, client.ttl_ms = "", self._rng.choice(TTLS_MS)
+        return OpPlan(f="acquire", value=[lock, owner, client.ttl_ms], target=target)
+
+    def _log(self, target: str) -> OpPlan:
+        key = self._rng.choice(KEYS)
+        if self._rng.chance(1, 2):
+            return OpPlan(f="read", value=key, target=target)
+        self._last += 1
+        return OpPlan(f="append", value=[key, self._last], target=target)
+
+    def returned(self, process: int, op: OpPlan, result: Return) -> None:
+        """Learn who leads, and whether the lock is held."""
+        self._targets.learn(result)
+        client = self._clients.get(process % self._processes)
+        if client is None or client.owner != f"c{process}":
+            return
+        if op.f in ("acquire", "renew"):
+            if result.status == "ok":
+                client.lock, client.until = op.value[0], client.asked + client.ttl_ms * MS
+            elif result.status == "fail" and op.f == "renew":
+                client.lock = ""
+        elif op.f == "release" and result.status == "ok":
+            client.lock = ""
+
+
+WORKLOAD = LeaseWorkload()

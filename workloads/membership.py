@@ -1,0 +1,109 @@
+"""membership: the workload log, while one client removes members and adds them again, one at a time.
+
+    reconfigure  value ["remove" or "add", node]   ok: None, once the final configuration is committed
+
+Members are removed, and some of them added again, while a fault is in force; once nothing is wrong with any host, all
+are members again, so that what is owed to the whole cluster can be judged in quiet times. While no fault was seen at
+all, they are removed and added in turn. A removed node keeps running. Promises: a majority of the nodes, at least two,
+stay members; one change at a time. Leaves out nodes that are new to the cluster.
+"""
+
+from __future__ import annotations
+
+from harness.core.clock import MS, SECOND, Ns
+from harness.core.events import Return
+from harness.core.protocols import ClusterView, Generator, OpPlan
+from harness.core.quorum import quorum
+from harness.core.rng import Rng
+from workloads.generators import Targets
+from workloads.log import WORKLOAD as LOG
+from workloads.log import FinalReads
+
+PAUSE_NS = 400 * MS
+"""Between two changes while a fault is in force, and before a refused one is tried again."""
+
+CALM_PAUSE_NS = 5 * SECOND
+"""Between two changes while no fault was seen yet."""
+
+
+class MembershipWorkload:
+    """See ``harness.core.protocols.Workload``."""
+
+    name = "membership"
+
+    def needs(self) -> frozenset[str]:
+        """Those of the log, and reconfigure."""
+        return LOG.needs() | {"reconfigure"}
+
+    def processes(self, nodes: int) -> int:
+        """Those of the log, and one for the members."""
+        return LOG.processes(nodes) + 1
+
+    def rate_per_s(self) -> int:
+        """As the log's."""
+        return LOG.rate_per_s()
+
+    def main(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, rate_per_s: int) -> Generator:
+        """Process 0 changes the members, the others append and read."""
+        log = LOG.main(rng.stream("log"), nodes=nodes, processes=processes, rate_per_s=rate_per_s)
+        return _Changes(rng, nodes=nodes, processes=processes, log=log)
+
+    def final(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> Generator:
+        """Each process reads every list once."""
+        return FinalReads(rng, nodes=nodes, processes=processes)
+
+
+class _Changes:
+    """See ``harness.core.protocols.Generator``."""
+
+    def __init__(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, log: Generator) -> None:
+        self._rng = rng.stream("members")
+        self._targets = Targets(rng.stream("targets"), nodes)
+        self._nodes = nodes
+        self._processes = max(1, processes)
+        self._log = log
+        self._away: list[str] = []
+        """Nodes that are removed, or may be; the oldest first."""
+        self._rest_until: Ns = 0
+        self._faults_seen = False
+
+    def next(self, process: int, now: Ns, view: ClusterView) -> OpPlan | Ns | None:
+        """The next change for process 0, the log's next for the others."""
+        if process % self._processes:
+            return self._log.next(process, now, view)
+        faulty = any(not state.healthy for state in view.state.values())
+        self._faults_seen = self._faults_seen or faulty
+        calm = not faulty and not self._faults_seen
+        if now < self._rest_until:
+            return min(self._rest_until, now + PAUSE_NS)
+        self._rest_until = now + (CALM_PAUSE_NS if calm else PAUSE_NS)
+        spare = len(self._nodes) - max(2, quorum(len(self._nodes))) - len(self._away)
+        removes = spare > 0 and ((faulty and self._rng.chance(1, 2)) or (calm and not self._away))
+        target = self._targets.likely_leader(view) or self._rng.choice(self._nodes)
+        if removes:
+            node = self._rng.choice([name for name in self._nodes if name not in self._away])
+            self._away.append(node)
+            return OpPlan(f="reconfigure", value=["remove", node], target=target)
+        if self._away and (not faulty or self._rng.chance(2, 3)):
+            return OpPlan(f="reconfigure", value=["add", self._away[0]], target=target)
+        return self._rest_until
+
+    def returned(self, process: int, op: OpPlan, result: Return) -> None:
+        """Keep count of who is a member. An addition is tried until it is done, or refused because it was done."""
+        if op.f != "reconfigure":
+            self._log.returned(process, op, result)
+            return
+        self._targets.learn(result)
+        kind, node = op.value
+        done = result.status == "ok" or (result.error or "").endswith("is a voter already")
+        if (kind == "remove" and result.status == "fail") or (kind == "add" and done):
+            self._forget(node)
+        elif kind == "add" and node in self._away:
+            self._away.append(self._away.pop(self._away.index(node)))  # the next one first: this may be out of reach
+
+    def _forget(self, node: str) -> None:
+        if node in self._away:
+            self._away.remove(node)
+
+
+WORKLOAD = MembershipWorkload()
