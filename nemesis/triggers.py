@@ -38,7 +38,7 @@ from harness.core.registry import unknown_name
 from harness.core.schedule import ANYBODY, OnEvent
 from nemesis import selectors
 
-READS = frozenset({"read", "get", "learn"})
+READS = frozenset({"read", "get", "learn", "holder"})
 """Operations whose acknowledgement is no write's."""
 
 _BY = ("leader", "follower", "node", "hit-by", "spared-by", "all")

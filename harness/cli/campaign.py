@@ -13,7 +13,7 @@ from harness.report import machine, series
 
 
 @click.command()
-@click.argument("system")
+@click.argument("system", required=False)
 @click.option("--seeds", required=True, metavar="<0..9>", help="which seeds: 0..9, or 1,5,8..12")
 @click.option(
     "--out",
@@ -27,7 +27,7 @@ from harness.report import machine, series
 @flags.level_flags
 def campaign(
     *,
-    system: str,
+    system: str | None,
     seeds: str,
     directory: Path,
     given: Mapping[str, settings.Given],
@@ -40,7 +40,8 @@ def campaign(
     """Run SYSTEM once a seed; stop and call again to go on where it stopped."""
     wanted = settings.seeds(seeds)
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
-    options = settings.run_options(system, {key: one for key, one in given.items() if key not in ("out", "seed")})
+    kept = {key: one for key, one in given.items() if key not in ("out", "seed")}
+    options = settings.run_options(settings.system_of(system, kept), kept)
     done = series.run_campaign(options, wanted, directory, screen)
     if junit_xml is not None:
         series.write_junit(done.rows, directory, junit_xml)

@@ -10,12 +10,12 @@ import click
 
 from harness.cli import flags, settings
 from harness.engine.model import JSON_SCHEMA
-from harness.report import machine, session
+from harness.report import machine, scenario, session
 from harness.report.terminal import output
 
 
 @click.command()
-@click.argument("system")
+@click.argument("system", required=False)
 @flags.run_flags()
 @flags.output_flags
 @flags.level_flags
@@ -23,7 +23,7 @@ from harness.report.terminal import output
 @click.option("--show-config", is_flag=True, help="print the merged configuration and stop")
 def run(
     *,
-    system: str,
+    system: str | None,
     given: Mapping[str, settings.Given],
     as_json: bool,
     junit_xml: Path | None,
@@ -33,7 +33,7 @@ def run(
     dry_run: bool,
     show_config: bool,
 ) -> None:
-    """Run SYSTEM under faults and judge what it did."""
+    """Run SYSTEM (or a scenario's) under faults and judge what it did."""
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     if show_config:
         merged = {key: {"value": one.value, "origin": one.origin} for key, one in given.items()}
@@ -41,7 +41,7 @@ def run(
         if not as_json:
             output(settings.show(given))
         return
-    options = settings.run_options(system, given)
+    options = settings.run_options(settings.system_of(system, given), given)
     if dry_run:
         from harness.engine import runner
 
@@ -51,5 +51,7 @@ def run(
         return
     done = session.run_and_report(options, screen, junit_xml=junit_xml, github=github)
     flags.print_annotations(done.annotations, as_json=as_json)
-    screen.result(machine.run_object(done.result, done.files, report=done.report))
+    told = scenario.told(options.scenario, done.result.judgement)
+    screen.scenario(told)
+    screen.result({**machine.run_object(done.result, done.files, report=done.report), "scenario": told})
     sys.exit(done.result.exit_code)

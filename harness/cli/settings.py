@@ -1,5 +1,7 @@
 """What a run is asked to be, from four places: flag > environment (DETHRONE_…) > dethrone.toml > default.
 
+A scenario stands between environment and file, and leaves of the file only where a run takes place.
+
 Promises: every key is spelled as its flag; an unknown key or a value of the wrong form is a ConfigError that names its
 place and the nearest key; ``set`` is merged knob by knob. Leaves out whether names of systems, faults and knobs exist:
 the engine knows.
@@ -18,6 +20,7 @@ import msgspec
 
 from harness.core.duration import parse_duration
 from harness.core.errors import ConfigError
+from harness.engine import scenarios
 from harness.engine.model import RunOptions
 
 FILE = "dethrone.toml"
@@ -146,12 +149,15 @@ SETTINGS: dict[str, Setting] = {
         _setting("rate", _whole(0, 10**6), "100", "operations a second; 0: as fast as answered"),
         _setting("out", _text, "runs/a", "the run directory; must not hold anything yet"),
         _setting("base", _text, "debian:12-slim", "image to build the hosts' image from"),
-        _setting("schedule", _text, "schedule.planned.json", "a stored schedule instead of a drawn one"),
+        _setting("schedule", _text, "schedule.planned.json", "a stored or written schedule instead of a drawn one"),
+        _setting("scenario", _text, "raft-b1", "a known sequence with its settings: see `list scenarios`"),
         _setting("fail-on", _fail_on, "violation", "what makes the exit code: unknown [default] or violation"),
         _setting("keep-cluster", _flag, "true", "leave the hosts up at the end (`heal` removes them)"),
         _setting("first-failure", _flag, "true", "end at the first certain safety finding [default: the system's]"),
     )
 }
+_BESIDE_SCENARIO = frozenset({"scenario", "on", "out", "base", "keep-cluster", "fail-on", "seed"})
+"""What a file may say beside a scenario: where it is run, not what."""
 DEFAULTS: dict[str, Any] = {
     "nodes": 5,
     "on": "docker",
@@ -163,9 +169,12 @@ DEFAULTS: dict[str, Any] = {
 
 def merge(flags: Mapping[str, Any], env: Mapping[str, str], path: Path | None) -> dict[str, Given]:
     """Key → value and origin. ``flags``: only what was given. ``path``: None: ``dethrone.toml`` if it is there."""
+    file = read_file(path)
+    scenario = _scenario(flags, env, file)
     layers: list[tuple[str, Mapping[str, Any], Callable[[str], str]]] = [
         ("default", DEFAULTS, lambda _: "default"),
-        ("file", read_file(path), lambda _: str(path or FILE)),
+        ("file", {k: v for k, v in file.items() if not scenario or k in _BESIDE_SCENARIO}, lambda _: str(path or FILE)),
+        ("scenario", scenario, lambda _: "scenario"),
         ("env", _from_env(env), env_name),
         ("flag", flags, lambda key: f"--{key}"),
     ]
@@ -177,6 +186,42 @@ def merge(flags: Mapping[str, Any], env: Mapping[str, str], path: Path | None) -
                 value = {**out[key].value, **value}
             out[key] = Given(value=value, origin="flag" if layer == "flag" else origin(key))
     return out
+
+
+def _scenario(flags: Mapping[str, Any], env: Mapping[str, str], file: Mapping[str, Any]) -> dict[str, Any]:
+    """What the scenario that is asked for, if any, says of a run: before the file, which was not meant for it."""
+    named = [place["scenario"] for place in (flags, _from_env(env), file) if "scenario" in place]
+    if not named:
+        return {}
+    scenario = scenarios.find(read("scenario", named[0], where="scenario"))
+    said = {
+        "scenario": scenario.name,
+        "nodes": scenario.nodes,
+        "profile": scenario.profile,
+        "variant": scenario.variant,
+        "workload": scenario.workload,
+        "rate": scenario.rate_per_s,
+        "concurrency": scenario.processes,
+        "set": dict(scenario.settings) or None,
+        "time-limit": f"{scenario.time_limit_ns}ns",
+        "first-failure": False,
+    }
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def system_of(named: str | None, given: Mapping[str, Given]) -> str:
+    """The system that is run: the one that is named, or the scenario's. ConfigError: none, or two different ones."""
+    if "scenario" not in given:
+        if named is None:
+            raise ConfigError("a system is needed", next_step="dethrone list systems, or give --scenario")
+        return named
+    scenario = scenarios.find(given["scenario"].value)
+    if named not in (None, scenario.system):
+        raise ConfigError(
+            f"the scenario {scenario.name!r} is one of {scenario.system}, not of {named}",
+            next_step=f"leave out {named}, or the scenario",
+        )
+    return scenario.system
 
 
 def read(key: str, raw: Any, *, where: str) -> Any:
@@ -273,6 +318,7 @@ def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
         keep_cluster=value["keep-cluster"],
         stop_at_first_failure=value.get("first-failure"),
         schedule=path("schedule"),
+        scenario=value.get("scenario"),
         fail_on=cast("Literal['unknown', 'violation']", value["fail-on"]),
     )
 

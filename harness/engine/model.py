@@ -24,8 +24,9 @@ JSON_SCHEMA = 1
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything a user may say about one run; None means the system's default.
 
-    ``schedule``: a stored planned schedule to use instead of drawing one. ``fail_on``: what makes the exit code 1 or 2.
-    ``stop_at``: ``first-failure`` ends the run at the first certain safety finding.
+    ``schedule``: a stored planned schedule to use instead of drawing one; ``scenario``: the schedule of the scenario of
+    this name. ``fail_on``: what makes the exit code 1 or 2. ``stop_at_first_failure`` ends the run at the first certain
+    safety finding.
     """
 
     system: str
@@ -47,6 +48,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     keep_cluster: bool = False
     stop_at_first_failure: bool | None = None
     schedule: Path | None = None
+    scenario: str | None = None
     fail_on: Literal["unknown", "violation"] = "unknown"
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from harness.core import registry, store
+from harness.core import registry
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.errors import ConfigError, MissingCapability
 from harness.core.plan import Plan, WorkloadPlan
@@ -31,8 +31,10 @@ from harness.core.protocols import (
 )
 from harness.core.rng import Rng
 from harness.core.schedule import Schedule
+from harness.core.schedule_text import read_schedule
 from harness.core.world import VirtualBackend
 from harness.engine.model import RunOptions
+from harness.engine.scenarios import find
 
 OBSERVE_INTERVAL_NS = 80 * MS
 OBSERVE_INTERVAL_VIRTUAL_NS = 100 * MS
@@ -165,6 +167,10 @@ def _schedule(
 ) -> Schedule:
     if options.schedule is not None:
         return load_schedule(options.schedule, nodes=options.nodes)
+    if options.scenario is not None:
+        written = find(options.scenario).schedule
+        _check_schedule(written, nodes=options.nodes)
+        return msgspec.structs.replace(written, seed=seed)
     interval_ns = options.nemesis_interval_ns
     if interval_ns is None:
         interval_ns = defaults.nemesis_interval_ns
@@ -188,10 +194,7 @@ def _schedule(
 
 def load_schedule(path: Path, *, nodes: int) -> Schedule:
     """A stored planned schedule, validated against the fault kinds that are installed."""
-    try:
-        schedule = store.read_json(path, Schedule)
-    except Exception as error:
-        raise ConfigError(f"not a schedule: {error}", where=str(path)) from error
+    schedule = read_schedule(path)
     _check_schedule(schedule, nodes=nodes)
     return schedule
 

@@ -13,6 +13,7 @@ from harness.core import registry
 from harness.core.duration import show_duration
 from harness.core.errors import HarnessError
 from harness.core.protocols import No
+from harness.report.scenario import expectation
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
@@ -102,6 +103,29 @@ def strategies(_: str | None = None) -> Table:
     return ("strategy", "how it draws", "from"), _rows(registry.STRATEGIES, 1, describe)
 
 
+def triggers(_: str | None = None) -> Table:
+    """Event, what it is, whom its selectors may name, channels of which one is needed."""
+
+    def describe(name: str, condition: Any) -> list[tuple[str, ...]]:
+        needs = " or ".join(sorted(condition.channels())) or "nothing"
+        return [(name, condition.summary(), ", ".join(condition.roles()), needs)]
+
+    return ("event", "what it is", "names", "needs", "from"), _rows(registry.TRIGGERS, 3, describe)
+
+
+def scenarios(system: str | None = None) -> Table:
+    """Name, system, nodes, what it shows, what must come of it; of one system or of all."""
+
+    def describe(_: str, found: Any) -> list[tuple[str, ...]]:
+        return [
+            (one.name, one.system, str(one.nodes), one.title, expectation(one.expected))
+            for one in found.scenarios()
+            if system in (None, one.system)
+        ]
+
+    return ("scenario", "system", "nodes", "what it shows", "expected", "from"), _rows(registry.SCENARIOS, 4, describe)
+
+
 def first_line(thing: Any) -> str:
     """The first paragraph of its module's docstring: one noun, one module."""
     module = sys.modules.get(type(thing).__module__)
@@ -117,4 +141,6 @@ KINDS: dict[str, Callable[[str | None], Table]] = {
     "backends": backends,
     "variants": variants,
     "strategies": strategies,
+    "triggers": triggers,
+    "scenarios": scenarios,
 }

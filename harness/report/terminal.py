@@ -94,6 +94,19 @@ class Screen:
         if report is not None:
             self.say(Text.assemble(("report      ", "bold"), str(report)), level=-1)
 
+    def scenario(self, told: Mapping[str, Any] | None) -> None:
+        """Whether a scenario came out as it must."""
+        if told is None:
+            return
+        if told["as_expected"]:
+            self.say(
+                Text.assemble(("scenario    ", "bold"), f"{told['name']}: {told['expected']}, as expected"), level=-1
+            )
+            return
+        self.say(Text.assemble(("scenario    ", "bold yellow"), f"{told['name']}: not as expected"), level=-1)
+        for line in told["deviations"]:
+            self.say(f"  {line}", level=-1)
+
     def campaign(self, rows: Sequence[CampaignRow]) -> None:
         """The table at a campaign's end."""
         self.say("")
