@@ -243,7 +243,8 @@ class BrokerCore:
     def on_session_open(self) -> None:
         """Register, then find out who leads."""
         self.note("session_open", {"session": self.session.id})
-        self.become(self.FOLLOWER, "session open")
+        if self.leading is None:
+            self.become(self.FOLLOWER, "session open")
         self.looking = self.look_twice = self.claiming = False
         self._register()
         self.look_again()

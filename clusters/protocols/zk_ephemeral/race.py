@@ -39,6 +39,8 @@ def _looked(b: BrokerCore, answer: m.Answer) -> None:
         return
     data = answer.data if isinstance(answer.data, dict) else {}
     owner, epoch = data.get("id"), data.get("epoch")
+    if b.leading is not None and not b.rules.gives_up("other"):
+        return
     if b.rules.owns(answer.owner, b.session.id):
         if b.leading is None and not b.claiming:  # it stepped down and is still the owner: a new epoch
             _claim(b)

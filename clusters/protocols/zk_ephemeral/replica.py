@@ -289,6 +289,8 @@ def reread(b: BrokerCore, leading: Leadership, data: Any, version: int) -> None:
 
 def follow(b: BrokerCore, leader: str, epoch: int) -> None:
     """Follow this leader: cut the log, fetch."""
+    if b.leading is not None and not b.rules.gives_up("other"):
+        return
     new = b.leader != leader or b.term != epoch or not b.fetching
     stop_leading(b, "another leader")
     b.set_term(epoch)
@@ -301,7 +303,7 @@ def follow(b: BrokerCore, leader: str, epoch: int) -> None:
     cut(b, b.rules.truncates_to(hw=b.log.hw, log_end=b.log.end, new_leader=True), "new leader")
     b.fetching = True
     b.in_isr = False
-    fetch(b)
+    _fetch_after_cut(b)
 
 
 def stop_following(b: BrokerCore) -> None:
@@ -322,6 +324,12 @@ def fetch(b: BrokerCore) -> None:
     last = log.records[end - 1].epoch if end else 0
     b.send(b.leader, m.Fetch(b.term, end, last, log.hw, b.run, b.fetch_seq))
     b.out.append(SetTimer(FETCH, b.mono + b.rules.fetch_wait() + b.knobs.call_retry))
+
+
+def _fetch_after_cut(b: BrokerCore) -> None:
+    """Fetch now, or when the batch under way is done."""
+    if not b.batches:
+        fetch(b)
 
 
 def on_fetch_reply(b: BrokerCore, src: str, body: m.FetchReply) -> None:
@@ -354,10 +362,10 @@ def on_fetch_reply(b: BrokerCore, src: str, body: m.FetchReply) -> None:
             fetch(b)
     elif body.code == m.DIVERGING:
         cut(b, min(body.end, log.end_of(body.end_epoch)[1]), "diverging")
-        fetch(b)
+        _fetch_after_cut(b)
     elif body.code == m.OUT_OF_RANGE:
         cut(b, body.end, "out of range")
-        fetch(b)
+        _fetch_after_cut(b)
     else:  # not the leader (any more): the service or the controller tells who is; ask again later
         b.note(
             "fenced" if body.code == m.FENCED else "not_leader",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.clusters.zk_ephemeral.minisim import World
 
 from clusters.protocols.client_api import Append, Ok, Unknown
 from clusters.protocols.zk_ephemeral import messages as m
 from clusters.protocols.zk_ephemeral.target import TARGET
+from tests.clusters.zk_ephemeral.minisim import World
 
 NAMES = ("a", "b", "c", "zk")
 TIMEOUT_MS = 2000
@@ -277,8 +277,10 @@ def two_controllers(**settings):
     world.pause(first)
     assert world.run(
         10_000,
-        until=lambda: any(b.status().extra["controller"]["is"] for b in brokers(world) if b.name != first)
-        and any(name != first for name in world.with_role()),
+        until=lambda: (
+            any(b.status().extra["controller"]["is"] for b in brokers(world) if b.name != first)
+            and any(name != first for name in world.with_role())
+        ),
     )
     world.run(1000)
     return world, first, follower, stale

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.clusters.zk_ephemeral.minisim import SimDisk
-from tests.clusters.zk_ephemeral.single import One, halted, names, note, sent, timers
 
 from clusters.protocols.zk_ephemeral import messages as m
 from clusters.protocols.zk_ephemeral.tree import TREE
 from harness.core.clock import MS
 from harness.core.machine import Await, Disk, Send
+from tests.clusters.zk_ephemeral.minisim import SimDisk
+from tests.clusters.zk_ephemeral.single import One, halted, names, note, sent, timers
 
 LEADER = m.LEADER_PATH
 
