@@ -28,7 +28,7 @@ from clusters.protocols.joyqueue.messages import (
 )
 from clusters.protocols.joyqueue.node import FAR, TASKS, Node
 from clusters.protocols.joyqueue.rules import Rules
-from clusters.protocols.joyqueue.status import status_of
+from clusters.protocols.joyqueue.status import glance_of, status_of
 from clusters.protocols.joyqueue.storage import METADATA, Stored, Unreadable, file_of, group_names, label_of
 from clusters.protocols.joyqueue.swallow import Shadow
 from harness.core.clock import Clocks
@@ -42,6 +42,7 @@ from harness.core.machine import (
     Effect,
     Fired,
     Fsync,
+    Glance,
     Halt,
     Message,
     Request,
@@ -112,6 +113,10 @@ class JoyQueueCore:
     def status(self, now: Clocks) -> CoreStatus:
         """The first group's share of the observer record."""
         return status_of(self.groups[0], now)
+
+    def glance(self) -> Glance:
+        """The main fields of the first group's status."""
+        return glance_of(self.groups[0])
 
     def statuses(self, now: Clocks) -> tuple[CoreStatus, ...]:
         """Every group's share, in the order of their numbers."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from clusters.protocols.joyqueue.group import FOLLOWER, Group
 from clusters.protocols.joyqueue.node import FAR
 from harness.core.clock import MS, Clocks
-from harness.core.machine import CoreStatus, LogEnd
+from harness.core.machine import CoreStatus, Glance, LogEnd
 
 
 def status_of(g: Group, now: Clocks) -> CoreStatus:
@@ -41,6 +41,14 @@ def status_of(g: Group, now: Clocks) -> CoreStatus:
             "replicas": {peer: {"match": r.match, "next": r.next} for peer, r in g.replicas.items()},
         },
     )
+
+
+def glance_of(g: Group) -> Glance:
+    """The same of role, term, leader, vote, log end and commit."""
+    log = g.log
+    if g.writing > 0:
+        return FOLLOWER, g.durable.term, None, g.durable.voted_for, (log.last_term, log.right), g.commit
+    return g.role, g.term, g.leader, g.voted_for, (log.last_term, log.right), g.commit
 
 
 def _timers(g: Group, now: Clocks) -> dict[str, int]:

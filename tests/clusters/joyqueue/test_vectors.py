@@ -614,9 +614,11 @@ def test_status_tells_only_what_is_stored():
     one.hear_vote_request("B", 4)
     status = one.status()
     assert (status.term, status.voted_for, status.role, status.leader) == (3, None, "FOLLOWER", None)
+    assert one.core.glance() == ("FOLLOWER", 3, None, None, (0, 0), 0)
     one.done()
     one.done()
     assert (one.status().term, one.status().voted_for) == (4, "B")
+    assert one.core.glance() == ("FOLLOWER", 4, None, "B", (0, 0), 0)
 
 
 def test_a_failed_write_of_metadata_stops_the_node_and_it_stays_silent():
