@@ -85,7 +85,7 @@ class World:
         self.seed = seed
         self.knobs = TARGET.knobs({k: str(v) for k, v in settings.items()}, profile=profile)
         self.variant = variant
-        self.now = 0
+        self.now = self.wall = 0
         self.heap = []
         self.count = 0
         self.cut: set[tuple[str, str]] = set()
@@ -115,7 +115,7 @@ class World:
     # --- faults -------------------------------------------------------------------------------------------------
 
     def clocks(self):
-        return Clocks(self.now, self.now)
+        return Clocks(self.now, self.now + self.wall)
 
     def start(self, name):
         box = self.boxes[name]
@@ -273,11 +273,18 @@ class World:
         if effect.at is None:
             box.timers.pop(effect.name, None)
             return
-        box.timers[effect.name] = effect.at
-        self.at(max(effect.at, self.now), self._ring, box, box.life, effect.name, effect.at)
+        box.timers[effect.name] = (effect.at, effect.clock)
+        self._push_timer(box, effect.name, effect.at, effect.clock)
 
-    def _ring(self, box, life, name, at):
-        if box.alive and box.life == life and box.timers.get(name) == at:
+    def _push_timer(self, box, name, at, clock):
+        when = at if clock == "mono" else at - self.wall
+        self.at(max(when, self.now), self._ring, box, box.life, name, at, clock)
+
+    def _ring(self, box, life, name, at, clock):
+        if box.alive and box.life == life and box.timers.get(name) == (at, clock):
+            if clock == "wall" and at > self.now + self.wall:  # the clock was stepped back meanwhile
+                self._push_timer(box, name, at, clock)
+                return
             del box.timers[name]
             self._handle(box, Fired(name))
 
