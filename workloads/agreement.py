@@ -18,7 +18,7 @@ from harness.core.rng import Rng
 PROPOSALS, QUESTIONS = 3, 2
 """Weights of the two operations."""
 
-BEHIND_MAX = 4
+BEHIND_MAX = 12
 """A process that is further behind than so many instances skips to the others."""
 
 LOOK_BACK = 50

@@ -35,6 +35,13 @@ _NO_LOG_ENDS = NotPromised(
     "instances are decided one by one, in any order: there is no log end and no commit index to compare",
     "not observable",
 )
+_NUMBERS = NotPromised(
+    "promises belong to numbers of an instance, not to terms: what a forgotten one costs shows in agreement",
+    "not observable",
+)
+_NO_ROUNDS = NotPromised(
+    "contenders do not vote for themselves term by term: rounds cannot be counted", "not observable"
+)
 _NEVER_NOTICES = NotPromised("the leader of an epoch stays it until the next epoch is decided, noticed by it or not")
 _DUELS = NotPromised("without back-off two proposers may outbid each other for ever (PX-B2)")
 
@@ -113,13 +120,15 @@ def _exempt(knobs: PaxosKnobs) -> dict[str, NotPromised]:
         _NO_LEADER,
     )
     out.update(dict.fromkeys(("leader-completeness", "log-matching", "commit-never-regresses"), _NO_LOG_ENDS))
-    out["lease-exclusion"] = _NO_LEADER
+    out.update(dict.fromkeys(("lease-exclusion", "members-only"), _NO_LEADER))
+    out["vote-is-durable"] = _NUMBERS
     if not knobs.election:
         return out
-    for name in ("one-leader-per-term", "leader-has-majority", "leader-when-owed"):
+    for name in ("one-leader-per-term", "leader-has-majority", "members-only", "leader-when-owed"):
         del out[name]
     out["one-vote-per-term"] = _ACCEPTS_AGAIN
     out["term-never-decreases"] = _LEARNT_AGAIN
+    out["no-livelock"] = _NO_ROUNDS
     for name in ("step-down-without-quorum", "convergence-after-heal", "leader-stability"):
         out[name] = _NEVER_NOTICES
     if knobs.backoff == "none":

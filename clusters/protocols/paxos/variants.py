@@ -46,7 +46,7 @@ def _bug(says: str, rules: Callable[[PaxosKnobs], Rules], *caught_by: str, **mor
     return Variant(says=says, rules=rules, caught_by=caught_by, **more)
 
 
-_AGREE, _OWED, _LIVELOCK = "agreement", "leader-when-owed", "no-livelock"
+_AGREE, _OWED = "agreement", "leader-when-owed"
 _ELECTION = {"election": "true"}
 
 VARIANTS: Mapping[str, Variant] = {
@@ -77,8 +77,10 @@ VARIANTS: Mapping[str, Variant] = {
     ),
     "22-half-is-enough": _bug("takes half of an even number for a majority", broken.HalfIsEnough, _AGREE, nodes_min=4),
     "25-promise-may-fall": _bug("promises a lower number than before", broken.PromiseMayFall, _AGREE),
-    "33-no-jitter": _bug("always waits the shortest time", broken.NoJitter, _LIVELOCK, _OWED),
-    "34-same-seed": _bug("draws its waits from one seed on all nodes", broken.SameSeedEverywhere, _LIVELOCK, _OWED),
+    "33-no-jitter": _bug("always waits the shortest time", broken.NoJitter, _OWED, needs=_ELECTION),
+    "34-same-seed": _bug(
+        "draws its waits from one seed on all nodes", broken.SameSeedEverywhere, _OWED, needs=_ELECTION
+    ),
     "40-counts-across-numbers": _bug(
         "counts acceptances of a value under different numbers together", broken.CountsAcrossNumbers, _AGREE
     ),

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import pytest
+
+from clusters.protocols.paxos.knobs import KNOBS, parse, words
+from clusters.protocols.paxos.rules import Rules
+from clusters.protocols.paxos.target import TARGET
+from harness.core.clock import MS
+from harness.core.errors import ConfigError
+from harness.core.rng import Rng
+
+
+def test_the_defaults_are_the_specified_ones():
+    knobs = parse({})
+    assert (knobs.accept_rule, knobs.persist, knobs.id_scheme, knobs.nack) == ("eq", True, "unique", True)
+    assert (knobs.backoff, knobs.start_needs, knobs.learner, knobs.relearn) == ("random", "majority", "memory", "ask")
+    assert (knobs.acceptors, knobs.election) == (0, False)
+    assert knobs.phase_timeout == 200 * MS
+    assert (knobs.retry_backoff_min, knobs.retry_backoff_max, knobs.retry_backoff_cap) == (50 * MS, 150 * MS, 2000 * MS)
+    assert (knobs.heartbeat_timeout_min, knobs.heartbeat_timeout_max) == (150 * MS, 300 * MS)
+    assert parse({}, profile="paxos-election").election
+
+
+def test_the_time_factor_scales_every_time_exactly():
+    base, scaled = parse({}), parse({"time_factor": "0.1"})
+    for name in base.__struct_fields__:
+        value = getattr(base, name)
+        if isinstance(value, int) and value > 1000:
+            assert getattr(scaled, name) * 10 == value, name
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"acept_rule": "eq"}, "accept_rule"),
+        ({"accept_rule": "gt"}, "eq|ge"),
+        ({"persist": "maybe"}, "persist"),
+        ({"time_factor": "0"}, "time_factor"),
+        ({"phase_timeout_ms": "x"}, "phase_timeout_ms"),
+        ({"retry_backoff_min_ms": "200"}, "retry_backoff_min_ms"),
+        ({"retry_backoff_cap_ms": "100"}, "retry_backoff_cap_ms"),
+        ({"heartbeat_interval_ms": "100"}, "heartbeat"),
+        ({"learner": "disk", "persist": "off"}, "persist"),
+        ({"acceptors": "0"}, "acceptors"),
+        ({"phaseTimeout": "1", "phase_timeout_ms": "2"}, "twice"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_named(settings, match):
+    with pytest.raises(ConfigError, match=match):
+        parse(settings)
+
+
+def test_words_are_the_inverse_of_parse():
+    for profile in ("paxos", "paxos-election"):
+        given = {"accept_rule": "ge", "nack": "off", "time_factor": "0.5"}
+        made = words(given, profile=profile)
+        assert set(made) == set(KNOBS)
+        assert parse(made, profile=profile) == parse(given, profile=profile)
+
+
+def test_the_target_refuses_what_makes_no_cluster():
+    knobs = TARGET.knobs({"acceptors": "4"})
+    for members, node, variant in (
+        (("A", "B", "C"), "A", None),
+        (("A", "A", "B", "C"), "A", None),
+        (("A", "B", "C", "D"), "E", None),
+        ((), "A", None),
+        (("A", "B", "C", "D"), "A", "02-promise-before"),
+        (("A", "B", "C", "D"), "A", "52-timers-on-wall-clock"),
+    ):
+        with pytest.raises(ConfigError):
+            TARGET.core(node=node, members=members, knobs=knobs, variant=variant)
+    with pytest.raises(ConfigError, match="own knobs"):
+        TARGET.core(node="A", members=("A",), knobs=None, variant=None)
+
+
+def test_the_waits_double_up_to_the_cap_and_never_lose_their_jitter():
+    rules, rng = Rules(parse({})), Rng(3)
+    ranges = []
+    for failures in range(1, 9):
+        drawn = [rules.backoff(rng, failures) for _ in range(3000)]
+        ranges.append((min(drawn) / MS, max(drawn) / MS))
+    want = [(50, 150), (100, 300), (200, 600), (400, 1200), (666, 2000), (666, 2000), (666, 2000), (666, 2000)]
+    for (low, high), (least, most) in zip(ranges, want, strict=True):
+        assert least <= low <= least * 1.02
+        assert most * 0.98 <= high <= most
+
+
+@pytest.mark.parametrize(("draw", "low", "high"), [("backoff", 50, 150), ("silence", 150, 300)])
+def test_waits_are_uniform(draw, low, high):
+    rules, rng = Rules(parse({})), Rng(11)
+    count = 4000
+    drawn = sorted((rules.backoff(rng, 1) if draw == "backoff" else rules.silence(rng)) / MS for _ in range(count))
+    distance = max(abs((k + 1) / count - (x - low) / (high - low)) for k, x in enumerate(drawn))
+    assert distance < 1.63 / count**0.5, "Kolmogorov-Smirnov at 1 %"
+
+
+def test_no_backoff_is_no_wait():
+    assert Rules(parse({"backoff": "none"})).backoff(Rng(1), 5) == 0

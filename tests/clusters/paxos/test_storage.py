@@ -1,0 +1,172 @@
+"""What is on disk after a crash anywhere, and what a node makes of it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusters.protocols.client_api import Append
+from clusters.protocols.paxos.messages import Command, Given, Leader
+from clusters.protocols.paxos.storage import (
+    FILE,
+    Chosen,
+    Counted,
+    Promised,
+    Stored,
+    Unreadable,
+    framed,
+    load,
+    records_in,
+)
+from clusters.protocols.paxos.target import TARGET
+from harness.core.clock import Clocks
+from harness.core.machine import Await, Disk, Fsync, Halt, Note, Send, Write
+from harness.core.rng import Rng
+from tests.clusters.paxos.single import One, disk, halted, stored, val
+
+VALUES = st.one_of(
+    st.builds(Given, st.integers() | st.text(max_size=5)),
+    st.builds(Leader, st.text(max_size=3)),
+    st.builds(Command, st.text(max_size=3), st.integers(0, 9), st.builds(Append, st.text(max_size=2), st.integers())),
+)
+numbers = st.integers(-(2**40), 2**40)
+RECORDS = st.lists(
+    st.one_of(
+        st.builds(Counted, numbers),
+        st.builds(Promised, numbers, numbers),
+        st.builds(Stored, numbers, numbers, numbers, VALUES),
+        st.builds(Chosen, numbers, numbers, VALUES),
+    ),
+    max_size=6,
+)
+
+
+@given(RECORDS)
+def test_what_was_written_is_read(records):
+    content = b"".join(map(framed, records))
+    assert records_in(content) == (records, len(content), False)
+
+
+@given(RECORDS, st.data())
+def test_a_file_cut_anywhere_loses_its_tail_only(records, data):
+    content = b"".join(map(framed, records))
+    cut = data.draw(st.integers(0, len(content)))
+    found, end, torn = records_in(content[:cut])
+    assert found == records[: len(found)]
+    assert torn == (end != cut)
+    assert end <= cut
+
+
+@given(RECORDS.filter(bool), st.data())
+def test_a_changed_byte_is_found_and_never_another_record(records, data):
+    content = bytearray(b"".join(map(framed, records)))
+    at = data.draw(st.integers(0, len(content) - 1))
+    content[at] ^= data.draw(st.integers(1, 255))
+    try:
+        found, _, _ = records_in(bytes(content))
+    except Unreadable:
+        return
+    assert found == records[: len(found)], "a tail may look torn, but nothing else is read"
+
+
+def test_zeros_behind_the_end_are_a_torn_tail():
+    content = framed(Counted(3))
+    assert records_in(content + bytes(40)) == ([Counted(3)], len(content), True)
+
+
+def test_later_records_win():
+    image = disk(Promised(1, 4), Counted(2), Stored(1, 7, 7, val("x")), Promised(1, 9), Counted(3))
+    loaded = load(image)
+    assert loaded.cnt == 3
+    held = loaded.acceptors[1]
+    assert (held.max_id, held.accepted_id, held.accepted_value) == (9, 7, val("x"))
+
+
+def booted(image, **knobs):
+    core = TARGET.core(node="A", members=("A", "B", "C"), knobs=TARGET.knobs(knobs), variant=None)
+    out = []
+    core.boot(image, Clocks(0, 0), Rng(1), out)
+    return core, out
+
+
+@pytest.mark.parametrize("image", [{FILE: "unreadable"}, {FILE: b"\xff" * 64}, {FILE: framed(Counted(1))[:-1] + b"zz"}])
+def test_a_file_that_says_nothing_sure_stops_the_node(image):
+    core, out = booted(image)
+    assert [type(e) for e in out] == [Halt]
+    more = []
+    core.handle(None, Clocks(1, 1), Rng(1), more)
+    assert more == []
+
+
+def test_a_torn_tail_is_cut_before_anything_is_said():
+    whole = framed(Promised(1, 4))
+    _, out = booted({FILE: whole + framed(Counted(9))[:7]})
+    assert isinstance(out[0], Disk)
+    assert out[0].ops == (Write(FILE, b"", offset=len(whole), truncate=True), Fsync(FILE))
+    assert isinstance(out[1], Await)
+    assert all(isinstance(e, Note | Send) for e in out[2:])
+
+
+def test_what_was_read_is_synced_before_anything_is_said():
+    _, out = booted(disk(stored(4)))
+    assert (out[0].ops, type(out[1])) == ((Fsync(FILE),), Await)
+
+
+def test_a_disk_error_stops_the_node_and_takes_the_answer_with_it():
+    one = One(slow=True)
+    one.prepare(4)
+    out = one.done("no space left")
+    assert halted(out) == ["paxos file: no space left"]
+    assert one.prepare(8) == []
+
+
+RESTARTS = {
+    "a promise": (lambda one: one.prepare(4), (4, 0, None)),
+    "an acceptance": (lambda one: (one.prepare(4), one.proposal(4, "x")), (4, 4, "x")),
+    "a higher promise over an acceptance": (
+        lambda one: (one.prepare(4), one.proposal(4, "x"), one.prepare(8)),
+        (8, 4, "x"),
+    ),
+    "its own number": (lambda one: one.want("x"), (3, 0, None)),
+    "its own acceptance": (lambda one: (one.want("x"), one.promise(3)), (3, 3, "x")),
+}
+
+
+@pytest.mark.parametrize("name", RESTARTS)
+@pytest.mark.parametrize("persist", ["true", "false"])
+def test_what_survives_a_restart(name, persist):
+    act, want = RESTARTS[name]
+    one = One(persist=persist)
+    files = {FILE: b""}
+    original = one._finish
+
+    def keep(out):
+        for effect in out:
+            if isinstance(effect, Disk):
+                files[FILE] += b"".join(op.data for op in effect.ops if isinstance(op, Write))
+        return original(out)
+
+    one._finish = keep
+    act(one)
+    if persist == "false":
+        assert files == {FILE: b""}
+        return
+    records, _, torn = records_in(files[FILE])
+    assert not torn
+    again = One(*records)
+    assert again.acceptor() == want
+    assert again.node.cnt == one.node.cnt
+    again.want("later")
+    assert again.id() > max(one.node.instances[1].seen, 0), "a number is never used twice"
+
+
+def test_a_learner_on_disk_knows_after_a_restart_what_one_in_memory_must_ask():
+    known = One(Chosen(1, 4, val("x")), learner="disk")
+    assert known.chosen() == "x"
+    assert known.node.frontier == 2
+    assert One(stored(4, 4, "x")).chosen() is None
+    one = One(learner="disk", slow=True)
+    one.accepted(4, "x", src="B")
+    out = one.accepted(4, "x", src="C")
+    assert any(isinstance(e, Disk) and b"chosen" in e.ops[0].data for e in out)
