@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clusters.protocols.joyqueue.knobs import PROFILES, Knobs, parse, words
+from clusters.protocols.joyqueue.rules import members_of
+from clusters.protocols.joyqueue.variants import VARIANTS, Variant
 from clusters.systems.records import read_statuses
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
@@ -54,6 +56,15 @@ class JoyQueueSystem(TargetSystem):
             "joyqueue-starved": "the same with an exhausted thread pool: leaders that nobody elected",
             "joyqueue-mended": "both oddities mended; a deaf leader still stays, a healed follower still deposes",
         }
+
+    def variant_table(self) -> Mapping[str, Variant]:
+        """JoyQueue's."""
+        return VARIANTS
+
+    def voters(self, nodes: tuple[str, ...], knobs: Mapping[str, str], *, profile: str) -> tuple[str, ...]:
+        """All nodes but the learners."""
+        typed: Knobs = self.typed(knobs, profile=profile)
+        return members_of(nodes, typed.learners)
 
     def defaults(self) -> RunDefaults:
         """Timers at a tenth, with the log workload."""

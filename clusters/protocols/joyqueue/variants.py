@@ -101,7 +101,13 @@ VARIANTS: Mapping[str, Variant] = {
     ),
     "22-half-is-enough": _bug("takes half of an even number for a majority", broken.HalfIsEnough, _LEADER, nodes_min=4),
     "23-non-members-vote": _bug(
-        "asks and counts learners", broken.NonMembersVote, "members-only", _LEADER, needs={"learners": "*"}
+        "asks and counts learners",
+        broken.NonMembersVote,
+        "members-only",
+        _LEADER,
+        needs={"learners": "*"},
+        advised={"learners": "n3"},
+        nodes_min=4,
     ),
     "25-term-may-fall": _bug("takes over a lower term from an old append", broken.TermMayFall, _TERM),
     "27-refuses-campaigned-term": _bug(

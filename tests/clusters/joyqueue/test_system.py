@@ -100,6 +100,18 @@ def test_variants_need_their_knobs_and_wrong_words_name_the_nearest():
         SYSTEM.knobs({"group": "2"}, profile="joyqueue", variant=None)
 
 
+def test_learners_are_no_voters():
+    knobs = SYSTEM.knobs({"learners": "n3"}, profile=None, variant=None)
+    assert SYSTEM.voters(("n1", "n2", "n3", "n4"), knobs, profile="joyqueue") == ("n1", "n2", "n4")
+
+
+def test_its_planted_bugs_are_told_to_the_exam_and_its_flips_are_not():
+    planted = SYSTEM.planted()
+    assert planted["17-counts-higher-term"].settings["fix_missing_return"] == "true"
+    assert not [name for name in planted if name.startswith("flip")]
+    assert sum(bug.harmless for bug in planted.values()) == 5
+
+
 def test_everything_it_shows_is_named():
     assert {"traced", "witness", "observed", "ops", "log_end", "commit", "voted_for", "found"} <= set(
         SYSTEM.observable()
