@@ -10,7 +10,7 @@ Source of the promise: specification of RocketMQ's master/slave deployments, §5
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -36,7 +36,7 @@ _GROUPS = NotPromised("traces do not name the group, and each group has a log of
 
 
 class MasterSlaveSystem(TargetSystem):
-    """See ``harness.core.protocols.System``."""
+    """See ``harness.core.protocols.System``; also ``Electorate``."""
 
     name = "master-slave"
     tells_vote = False
@@ -77,9 +77,11 @@ class MasterSlaveSystem(TargetSystem):
         """A heartbeat's time."""
         return max(typed.ha_send_heartbeat_interval, 50 * MS)
 
-    def voters(self, nodes: Sequence[str], knobs: Mapping[str, str]) -> tuple[str, ...]:
-        """The brokers: all members but the name servers."""
-        return tuple(nodes[: len(nodes) - int(knobs.get("name_servers", "1"))])
+    def voters(self, nodes: tuple[str, ...], knobs: Mapping[str, str], *, profile: str) -> tuple[str, ...]:
+        """The brokers: all members but the name servers. They vote on nothing, but they are what should be led."""
+        typed: MsKnobs = self.typed(knobs, profile=profile)
+        typed.layout(nodes)
+        return typed.brokers_of(nodes)
 
     def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
         """A master is what comes nearest to a leader."""

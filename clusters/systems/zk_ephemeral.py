@@ -11,11 +11,12 @@ Source of the promise: specification of Kafka's ephemeral-node election, §6.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from clusters.protocols.zk_ephemeral.knobs import PROFILES, ZkKnobs, words_of
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
+from harness.core.errors import ConfigError
 from harness.core.promise import NotPromised, Promise
 from harness.core.protocols import RunDefaults
 
@@ -35,7 +36,7 @@ _FLAPS = NotPromised(
 
 
 class ZkEphemeralSystem(TargetSystem):
-    """See ``harness.core.protocols.System``."""
+    """See ``harness.core.protocols.System``; also ``Electorate``."""
 
     name = "zk-ephemeral"
     tells_vote = False
@@ -80,10 +81,15 @@ class ZkEphemeralSystem(TargetSystem):
         """A connection is worth waiting for as long as a call."""
         return max(typed.call_retry, 50 * MS)
 
-    def voters(self, nodes: Sequence[str], knobs: Mapping[str, str]) -> tuple[str, ...]:
+    def voters(self, nodes: tuple[str, ...], knobs: Mapping[str, str], *, profile: str) -> tuple[str, ...]:
         """The brokers: all members but the coordination service."""
-        service = knobs.get("coordinator", "last")
-        service = nodes[-1] if service == "last" else service
+        typed: ZkKnobs = self.typed(knobs, profile=profile)
+        service = typed.coordinator_of(nodes)
+        if len(nodes) < 2 or service not in nodes:
+            raise ConfigError(
+                f"{service!r} cannot be the coordination service of {', '.join(nodes)} and leave a broker",
+                next_step="coordinator=last, or the name of a node, and at least two --nodes",
+            )
         return tuple(node for node in nodes if node != service)
 
     def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:

@@ -1,6 +1,6 @@
 """A minimal world for cores of any target: virtual time, a lossy network, disks that may lose power, crashes.
 
-It judges what it sees: one elected node a term, terms that never fall. It is a test's tool, not the project's simulator.
+It judges what it sees: one elected node a term, terms that never fall. A tool of tests, not the project's simulator.
 """
 
 from __future__ import annotations

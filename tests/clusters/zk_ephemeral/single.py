@@ -83,8 +83,7 @@ class One:
 
     def open(self, session=5):
         """Open the session and swallow its first call (the registration)."""
-        out = self.hear("zk", m.Connected(session, self.core.session.nonce, 1))
-        return out
+        return self.hear("zk", m.Connected(session, self.core.session.nonce, 1))
 
     def answer(self, code, data=None, *, version=0, owner=0):
         """Answer the call under way."""

@@ -68,7 +68,7 @@ def test_a_clean_stop_hands_over_within_a_few_round_trips():
     box.core.shut_down(world.clocks(old), box.rng, out)
     world._carry_out(box, out)
     world.kill(old)
-    assert world.run(100, until=lambda: world.with_role())
+    assert world.run(100, until=world.with_role)
 
 
 def test_zk_b1_a_stopped_leader_believes_that_it_leads_until_it_hears_of_its_end_and_loses_what_it_took():
@@ -231,7 +231,7 @@ def test_zk_b6_every_in_sync_follower_tries_and_all_but_one_are_refused():
     assert world.run(8000, until=lambda: bool(world.with_role()))
     world.run(100)
     after = world.boxes["zk"].status().counters
-    refused = [one for one in world.boxes["zk"].said("create_refused", path=m.LEADER_PATH)]
+    refused = list(world.boxes["zk"].said("create_refused", path=m.LEADER_PATH))
     assert len(refused) >= 7
     assert after["watches_fired"] - before.get("watches_fired", 0) >= 8
     assert not world.problems
