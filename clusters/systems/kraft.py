@@ -18,7 +18,8 @@ import msgspec
 
 from clusters.protocols.kraft.knobs import PROFILES, KraftKnobs, in_our_spelling
 from clusters.protocols.kraft.rules import LEADER
-from clusters.protocols.kraft.target import check_observers
+from clusters.protocols.kraft.target import check_observers, check_variant
+from clusters.protocols.kraft.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.promise import NotPromised, Promise
@@ -60,6 +61,17 @@ class KraftSystem(TargetSystem):
             time_limit_ns=60 * SECOND,
             settings={"time_factor": "0.25"},
         )
+
+    def variant_table(self) -> Mapping[str, Variant]:
+        """KRaft's."""
+        return VARIANTS
+
+    def knobs(self, settings: Mapping[str, str], *, profile: str | None, variant: str | None) -> Mapping[str, str]:
+        """As of all targets; whether the observers are nodes is seen where the nodes are known."""
+        words = super().knobs(settings, profile=profile, variant=None)
+        if variant is not None:
+            check_variant(variant, self.typed(words, profile=profile or next(iter(self.profiles()))))
+        return words
 
     def words(self, settings: Mapping[str, str], typed: KraftKnobs, *, profile: str) -> dict[str, str]:
         """All knobs in this project's spelling."""

@@ -17,7 +17,7 @@ from clusters.protocols.kraft.flips import FLIPS
 from clusters.protocols.kraft.knobs import KraftKnobs, parse
 from clusters.protocols.kraft.messages import KraftMessage
 from clusters.protocols.kraft.rules import Rules
-from clusters.protocols.kraft.variants import VARIANTS
+from clusters.protocols.kraft.variants import VARIANTS, Variant
 from clusters.protocols.kraft.witness import KraftWitness
 from harness.core.errors import ConfigError
 from harness.core.machine import Core, Target, Witness
@@ -69,9 +69,8 @@ def check_observers(knobs: KraftKnobs, members: tuple[str, ...]) -> None:
         raise ConfigError("all members are observers: nobody votes", next_step="leave at least one out of observers")
 
 
-def _rules(name: str | None, knobs: KraftKnobs) -> Rules:
-    if name is None:
-        return Rules(knobs)
+def check_variant(name: str, knobs: KraftKnobs) -> Variant:
+    """The variant of that name. Raises ConfigError if there is none, or if it shows nothing under these knobs."""
     known = {**VARIANTS, **FLIPS}
     variant = known.get(name)
     if variant is None:
@@ -87,7 +86,11 @@ def _rules(name: str | None, knobs: KraftKnobs) -> Rules:
             where="knobs of the kraft target",
             next_step=f"set {missing}",
         )
-    return variant.rules(knobs)
+    return variant
+
+
+def _rules(name: str | None, knobs: KraftKnobs) -> Rules:
+    return Rules(knobs) if name is None else check_variant(name, knobs).rules(knobs)
 
 
 TARGET: Target = KraftTarget()

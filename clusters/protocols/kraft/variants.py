@@ -8,7 +8,7 @@ without. It inherits the promise of its profile. Not applicable here: 07 (the or
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -29,6 +29,8 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     """Checkers of which any one counts; none: the build is harmless, or the flip of a claim."""
     needs: Need = ""
     """What must be set, or the mistake cannot show; refused otherwise."""
+    advised: Mapping[str, str] = {}
+    """Knobs with which it shows, or shows sooner, on nodes ``n1 …``."""
     nodes_min: int = 3
 
     def unmet(self, knobs: KraftKnobs) -> str:
@@ -85,7 +87,14 @@ VARIANTS: dict[str, Variant] = {
     ),
     "22-half-is-enough": _bug("takes half of an even number for a majority", broken.HalfIsEnough, _LEADER, nodes_min=4),
     "23-observers-vote": _bug(
-        "asks and counts observers", broken.ObserversVote, "members-only", _MAJORITY, _LEADER, needs="observers"
+        "asks and counts observers",
+        broken.ObserversVote,
+        "members-only",
+        _MAJORITY,
+        _LEADER,
+        needs="observers",
+        advised={"observers": "n4,n5"},
+        nodes_min=5,
     ),
     "25-epoch-may-fall": _bug("takes over a lower epoch from an old message", broken.EpochMayFall, _TERM),
     "27-refuses-campaigned-epoch": _bug(
