@@ -6,13 +6,15 @@ Promises: stateless; a wrong knob, profile or variant is a ConfigError before an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from clusters.docker.labels import LIB, PYTHON
 from clusters.node.config import NodeConfig, load_target
+from clusters.node.journal import replay
 from clusters.systems.examined import VariantRecord, planted_from
 from clusters.systems.operations import OPERATIONS
 from clusters.systems.records import STATUS_REQUEST, read_line, read_status
@@ -195,6 +197,11 @@ class TargetSystem:
         """All kinds: Python is a libc program."""
         del kind
         return Yes()
+
+    def rerun(self, journal: Path, *, incarnation: int | None) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """See ``harness.core.protocols.Rerunnable``."""
+        for event, effects in replay(journal, self.target(), incarnation=incarnation):
+            yield type(event).__name__, tuple(type(effect).__name__ for effect in effects)
 
     def target_name(self) -> str:
         """The protocol target that the node process loads."""

@@ -25,8 +25,10 @@ from harness.cli.doctor import doctor
 from harness.cli.exam import exam
 from harness.cli.heal import heal
 from harness.cli.listing import listing
+from harness.cli.replay import replay
 from harness.cli.report import report
 from harness.cli.run import run
+from harness.cli.shrink import shrink
 from harness.core.errors import HarnessError
 from harness.core.ledger import state_dir
 from harness.engine import shadow
@@ -102,7 +104,7 @@ def main(*, debug: bool) -> None:
     shadow.refuse()
 
 
-for verb in (run, check, campaign, report, listing, exam, doctor, heal, demo):
+for verb in (run, check, replay, shrink, campaign, report, listing, exam, doctor, heal, demo):
     main.add_command(verb)
 
 

@@ -6,7 +6,8 @@ abilities are small extra protocols.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -186,6 +187,14 @@ class Electorate(Protocol):
 
         They are ``Plan.voters``, and their number is what ``promise`` is asked with.
         """
+
+
+@runtime_checkable
+class Rerunnable(Protocol):
+    """A system whose nodes journal their inputs, so that one of them can be re-executed from its journal."""
+
+    def rerun(self, journal: Path, *, incarnation: int | None) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Each step's event and effects, by their names. HistoryError for a step that differs from what it was live."""
 
 
 class RunDefaults(msgspec.Struct, frozen=True, kw_only=True):

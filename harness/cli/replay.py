@@ -1,0 +1,46 @@
+"""``dethrone replay RUN``: a stored run again, here or in the other world; or one node's journal, step by step."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from harness.cli import flags
+from harness.report import again, machine, rerun_node
+
+
+@click.command()
+@click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--on", "backend", help="where hosts come from [default: as the run was]")
+@click.option(
+    "--as", "how", type=click.Choice(["times", "triggers"]), help="realised times, or planned selectors and events"
+)
+@click.option("--node", help="re-execute this node's core from its journal instead, and check every step")
+@click.option("--incarnation", type=click.IntRange(min=1), help="with --node: which [default: the last]")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="the new run's directory")
+@flags.json_flag
+@flags.level_flags
+def replay(
+    *,
+    run: Path,
+    backend: str | None,
+    how: Literal["times", "triggers"] | None,
+    node: str | None,
+    incarnation: int | None,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+) -> None:
+    """Run RUN again, under its own schedule."""
+    screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
+    if node is not None:
+        value = rerun_node.show(screen, run, node=node, incarnation=incarnation)
+        screen.result(value)
+        return
+    done = again.replay(screen, run, backend=backend, how=how, out=out)
+    screen.result(machine.run_object(done.result, done.files, report=done.report))
+    sys.exit(done.result.exit_code)

@@ -1,0 +1,57 @@
+"""``dethrone shrink RUN``: the smallest schedule found that still fails as RUN did."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from harness.cli import flags
+from harness.report import again, machine
+
+
+@click.command()
+@click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--on", "backend", help="where hosts come from [default: as the run was]")
+@click.option(
+    "--tries", default=500, show_default=True, type=click.IntRange(1), help="schedules that are tried at most"
+)
+@click.option(
+    "--of", default=3, show_default=True, type=click.IntRange(1), help="real runs a schedule gets to fail once"
+)
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="directory of the shrunk run")
+@flags.json_flag
+@flags.level_flags
+def shrink(
+    *, run: Path, backend: str | None, tries: int, of: int, out: Path | None, as_json: bool, quiet: bool, verbose: int
+) -> None:
+    """Shrink the schedule of the failing run RUN; exit 1 when the small one fails, too."""
+    screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
+    outcome = again.shrink_run(screen, run, backend=backend, tries=tries, of=of, out=out)
+    schedule = outcome.shrunk.schedule
+    screen.say("")
+    screen.say(
+        f"{outcome.steps_before} steps shrunk to {len(schedule.steps)} in {outcome.shrunk.tries} tries"
+        f"{' (they ran out)' if outcome.shrunk.exhausted else ''}; fails {outcome.rate[0]} of {outcome.rate[1]}",
+        level=-1,
+    )
+    screen.say(again.scenario(schedule))
+    done = outcome.done
+    screen.result(
+        {
+            **machine.run_object(done.result, done.files, report=done.report),
+            "command": "shrink",
+            "shrunk": {
+                "steps_before": outcome.steps_before,
+                "steps": len(schedule.steps),
+                "faults": sum(len(step.faults) for step in schedule.steps),
+                "tries": outcome.shrunk.tries,
+                "exhausted": outcome.shrunk.exhausted,
+                "failed": outcome.rate[0],
+                "of": outcome.rate[1],
+                "schedule": schedule,
+            },
+        }
+    )
+    sys.exit(again.exit_code(outcome))

@@ -1,0 +1,108 @@
+"""A stored run again: the options it was run with, and its schedule, as times or as triggers.
+
+``as triggers`` is the planned schedule: selectors and events, so the leader that is n1 there may be n3 here. ``as
+times`` is the realised one: the same nodes, the same cuts, at the same distances, whatever they are doing then.
+
+Promises: pure but for reading the run directory; what did not happen is not replayed. Leaves out running it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from harness.core import store
+from harness.core.clock import Span
+from harness.core.errors import ConfigError, HistoryError
+from harness.core.plan import Plan
+from harness.core.schedule import PlannedFault, RealisedFault, RealisedSchedule, Schedule, Step
+from harness.engine.model import RunOptions
+
+How = Literal["times", "triggers"]
+
+LAST_GAP_NS = 1_000_000_000
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run directory says of its run."""
+
+    options: RunOptions
+    plan: Plan
+    planned: Schedule
+    realised: RealisedSchedule
+
+
+def read_stored(run_dir: Path) -> Stored:
+    """The run in this directory. HistoryError tells which file is missing or damaged."""
+    if not run_dir.is_dir():
+        raise HistoryError("there is no run here", where=str(run_dir), next_step="name a run directory")
+    plan = store.read_json(run_dir / store.PLAN, Plan)
+    record = store.read_json(run_dir / store.RUN, dict[str, Any])
+    try:
+        options = msgspec.convert(record.get("options"), RunOptions, dec_hook=_path)
+    except msgspec.ValidationError as error:
+        raise HistoryError(f"{store.RUN} does not tell the run's options: {error}", where=str(run_dir)) from error
+    return Stored(
+        options=msgspec.structs.replace(options, seed=plan.seed, out=None, schedule=None),
+        plan=plan,
+        planned=plan.schedule,
+        realised=store.read_json(run_dir / store.REALISED, RealisedSchedule),
+    )
+
+
+def schedule_of(stored: Stored, how: How) -> Schedule:
+    """The schedule to run. ConfigError where nothing happened that could be replayed."""
+    if how == "triggers":
+        return stored.planned
+    faults = [fault for fault in stored.realised.faults if fault.begin is not None and fault.outcome == "installed"]
+    if not faults:
+        raise ConfigError(
+            "no fault of this run was installed, so there is nothing to replay as times",
+            next_step="replay it --as triggers",
+        )
+    return Schedule(seed=stored.plan.seed, strategy="replay", steps=_steps(faults), health_bound_ns=0)
+
+
+def _begin(fault: RealisedFault) -> Span:
+    return fault.begin if fault.begin is not None else Span(0, 0)
+
+
+def _steps(faults: Sequence[RealisedFault]) -> tuple[Step, ...]:
+    """The same faults at the same distances. Steps stay steps: one ends before the next begins."""
+    groups = [list(group) for _, group in groupby(sorted(faults, key=_order), key=lambda fault: fault.step)]
+    steps = []
+    for number, group in enumerate(groups):
+        began = min(_begin(fault).lo for fault in group)
+        ended = max((fault.end or _begin(fault)).hi for fault in group)
+        gap = LAST_GAP_NS
+        if number + 1 < len(groups):
+            following = min(_begin(fault).lo for fault in groups[number + 1])
+            gap = max(0, following - ended)
+        steps.append(Step(faults=tuple(_fault(fault, began) for fault in group), gap_ns=gap))
+    return tuple(steps)
+
+
+def _order(fault: RealisedFault) -> tuple[int, int, int]:
+    return (fault.step, _begin(fault).lo, fault.fault)
+
+
+def _fault(fault: RealisedFault, began: int) -> PlannedFault:
+    begin = _begin(fault)
+    held = 0 if fault.end is None or fault.kind == "restart" else max(0, fault.end.lo - begin.hi)
+    return PlannedFault(
+        kind=fault.kind,
+        victims="node:" + ",".join(fault.victims) if fault.victims else "all",
+        delay_ns=begin.lo - began,
+        hold_ns=held,
+        params=fault.params,
+    )
+
+
+def _path(kind: type, value: Any) -> Any:
+    if kind is Path:
+        return Path(value)
+    raise NotImplementedError(kind)

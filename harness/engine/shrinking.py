@@ -1,0 +1,203 @@
+"""Shrinking a failing schedule: fewer steps, then fewer faults, shorter times, fewer victims; it still fails.
+
+Pure: whoever calls says whether a schedule fails, and how often that may be asked. Source of the search over steps:
+Zeller, Hildebrandt, "Simplifying and isolating failure-inducing input", 2002 (ddmin). Promises: what is returned was
+seen to fail (the given schedule is taken to); never more tries than allowed, and it is said when they ran out; the same
+answers give the same result. Leaves out running schedules (``rehearsal``, ``runner``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from harness.core.clock import MS, Ns
+from harness.core.schedule import PlannedFault, Schedule, Step
+
+T = TypeVar("T")
+
+HOLD_MIN_NS = 50 * MS
+GAP_MIN_NS = 100 * MS
+"""Times below these are not tried: they are of the order of a round trip."""
+
+
+class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left. ``exhausted``: the tries ran out, so a smaller one may exist."""
+
+    schedule: Schedule
+    tries: int
+    exhausted: bool
+
+
+class _OutOfTriesError(Exception):
+    pass
+
+
+class _Asker:
+    """Asks whether schedules fail, at most ``most`` times, never twice for the same one."""
+
+    def __init__(self, fails: Callable[[Schedule], bool], most: int) -> None:
+        self.fails = fails
+        self.left = most
+        self.tries = 0
+        self.known: dict[bytes, bool] = {}
+
+    def __call__(self, schedule: Schedule) -> bool:
+        key = msgspec.json.encode(schedule)
+        if key not in self.known:
+            if self.left < 1:
+                raise _OutOfTriesError
+            self.left -= 1
+            self.tries += 1
+            self.known[key] = self.fails(schedule)
+        return self.known[key]
+
+
+def shrink(schedule: Schedule, fails: Callable[[Schedule], bool], *, tries_max: int) -> Shrunk:
+    """The smallest schedule found that still fails. ``fails`` is not asked about ``schedule`` itself."""
+    asker = _Asker(fails, tries_max)
+    best = [schedule]
+
+    def keep(candidate: Schedule | None) -> bool:
+        if candidate is None or not asker(candidate):
+            return False
+        best[0] = candidate
+        return True
+
+    exhausted = False
+    try:
+        for phase in (_fewer_steps, _fewer_faults, _shorter, _fewer_victims, _fewer_steps):
+            phase(best, keep)
+    except _OutOfTriesError:
+        exhausted = True
+    return Shrunk(schedule=best[0], tries=asker.tries, exhausted=exhausted)
+
+
+def ddmin(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
+    """A 1-minimal subsequence that fails: without any one of its items it would not. ``items`` itself is taken to."""
+    current, parts = list(items), 2
+    while len(current) >= 2:
+        size = -(-len(current) // parts)
+        chunks = [current[at : at + size] for at in range(0, len(current), size)]
+        smaller = next((chunk for chunk in chunks if len(chunk) < len(current) and fails(chunk)), None)
+        if smaller is not None:
+            current, parts = smaller, 2
+            continue
+        rests = [[item for at, part in enumerate(chunks) if at != skip for item in part] for skip in range(len(chunks))]
+        smaller = next((rest for rest in rests if len(rest) < len(current) and fails(rest)), None)
+        if smaller is not None:
+            current, parts = smaller, max(2, parts - 1)
+            continue
+        if parts >= len(current):
+            break
+        parts = min(len(current), 2 * parts)
+    return current
+
+
+Keep = Callable[[Schedule | None], bool]
+
+
+def _fewer_steps(best: list[Schedule], keep: Keep) -> None:
+    whole = best[0]
+    last = max(range(len(whole.steps)), default=0)
+    for end in _halving(last):  # what came after the failure goes at once
+        if keep(_with_steps(whole, whole.steps[: end + 1])):
+            break
+    whole = best[0]
+    ddmin(whole.steps, lambda steps: keep(_with_steps(whole, steps)))
+    if len(best[0].steps) == 1:
+        keep(_with_steps(best[0], ()))
+
+
+def _halving(last: int) -> Iterator[int]:
+    """Positions before ``last`` to cut behind, the earliest first."""
+    at = 1
+    while at < last:
+        yield at - 1
+        at *= 2
+
+
+def _fewer_faults(best: list[Schedule], keep: Keep) -> None:
+    number = 0
+    while number < len(best[0].steps):
+        index = 0
+        while index < len(best[0].steps[number].faults) and len(best[0].steps[number].faults) > 1:
+            faults = best[0].steps[number].faults
+            if not keep(_with_faults(best[0], number, (*faults[:index], *faults[index + 1 :]))):
+                index += 1
+        number += 1
+
+
+def _shorter(best: list[Schedule], keep: Keep) -> None:
+    for number in range(len(best[0].steps)):
+        while (gap := best[0].steps[number].gap_ns) > GAP_MIN_NS:
+            if not keep(_with_gap(best[0], number, max(GAP_MIN_NS, gap // 4))):
+                break
+        for index in range(len(best[0].steps[number].faults)):
+            fault = best[0].steps[number].faults[index]
+            if fault.delay_ns:
+                keep(_with_fault(best[0], number, index, delay_ns=0))
+            while (hold := best[0].steps[number].faults[index].hold_ns) > HOLD_MIN_NS:
+                if not keep(_with_fault(best[0], number, index, hold_ns=max(HOLD_MIN_NS, hold // 2))):
+                    break
+
+
+_SIMPLER = {
+    "minority-with-leader": "leader",
+    "minority": "follower",
+    "majority": "random",
+    "voters": "voter",
+    "peers": "peer",
+}
+
+
+def _fewer_victims(best: list[Schedule], keep: Keep) -> None:
+    for number in range(len(best[0].steps)):
+        for index in range(len(best[0].steps[number].faults)):
+            fault = best[0].steps[number].faults[index]
+            simpler = _SIMPLER.get(fault.victims)
+            if (
+                simpler is None
+                and ":" in fault.victims
+                and fault.victims.split(":")[0] in {"follower", "random", "peer"}
+            ):
+                simpler = fault.victims.split(":")[0]
+            if simpler is not None:
+                keep(_with_fault(best[0], number, index, victims=simpler))
+
+
+def _with_steps(schedule: Schedule, steps: Sequence[Step]) -> Schedule:
+    # What the smaller one must show is the failure, not the coverage that the whole one was drawn for.
+    return msgspec.structs.replace(schedule, steps=tuple(steps), obligations=())
+
+
+def _with_step(schedule: Schedule, number: int, step: Step) -> Schedule:
+    steps = schedule.steps
+    return _with_steps(schedule, (*steps[:number], step, *steps[number + 1 :]))
+
+
+def _with_gap(schedule: Schedule, number: int, gap_ns: Ns) -> Schedule:
+    return _with_step(schedule, number, msgspec.structs.replace(schedule.steps[number], gap_ns=gap_ns))
+
+
+def _with_faults(schedule: Schedule, number: int, faults: tuple[PlannedFault, ...]) -> Schedule | None:
+    """None where a fault that is left waits for one that is not."""
+    step = schedule.steps[number]
+    try:
+        made = Step(faults=faults, gap_ns=step.gap_ns, when=step.when)
+    except ValueError:
+        return None
+    names = {fault.name for fault in faults if fault.name}
+    for fault in faults:
+        kind, _, rest = fault.victims.partition(":")
+        if kind in {"hit-by", "spared-by"} and not set(rest.split(",")) <= names:
+            return None
+    return _with_step(schedule, number, made)
+
+
+def _with_fault(schedule: Schedule, number: int, index: int, **changes: Ns | str) -> Schedule | None:
+    faults = schedule.steps[number].faults
+    changed = msgspec.structs.replace(faults[index], **changes)
+    return _with_faults(schedule, number, (*faults[:index], changed, *faults[index + 1 :]))

@@ -1,0 +1,57 @@
+"""One node of a stored run, re-executed from its journal: the same core, the same inputs, every effect compared.
+
+Promises: a step that gives other effects than it gave live is an error that names the step. Leaves out the other nodes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from harness.core import registry, store
+from harness.core.errors import HistoryError, MissingCapability
+from harness.core.world import Simulable
+from harness.engine.replaying import read_stored
+from harness.report.terminal import Screen
+
+JOURNAL = "journal.jsonl"
+
+
+def show(screen: Screen, run_dir: Path, *, node: str, incarnation: int | None) -> dict[str, Any]:
+    """Re-execute and say what was seen. HistoryError for a missing journal, or a step that differs."""
+    from harness.core.protocols import Rerunnable
+
+    stored = read_stored(run_dir)
+    system = registry.load(registry.SYSTEMS, stored.plan.system)
+    if not isinstance(system, Rerunnable) or not isinstance(system, Simulable):
+        raise MissingCapability(
+            f"{stored.plan.system} is a program of its own: its nodes keep no journal",
+            next_step="replay the whole run, without --node",
+        )
+    path = run_dir / store.NODES / node / JOURNAL
+    if not path.is_file():
+        raise HistoryError(
+            f"there is no journal of {node} here",
+            where=str(path),
+            cause="nodes of a simulated run keep none: the seed replays them",
+            next_step="replay the whole run, without --node",
+        )
+    events: Counter[str] = Counter()
+    effects: Counter[str] = Counter()
+    for event, gave in system.rerun(path, incarnation=incarnation):
+        events[event] += 1
+        effects.update(gave)
+    steps = sum(events.values())
+    screen.say(f"{node}: {steps} steps re-executed, every effect as it was live", level=-1)
+    for name, count in events.most_common():
+        screen.say(f"  {count:>8} {name}")
+    screen.say(f"  {sum(effects.values()):>8} effects: {', '.join(f'{name} {n}' for name, n in effects.most_common())}")
+    return {
+        "schema": 1,
+        "command": "replay",
+        "node": node,
+        "steps": steps,
+        "events": dict(events),
+        "effects": dict(effects),
+    }

@@ -1,0 +1,52 @@
+"""A rehearsal is the run that the command line would carry out, without its files."""
+
+from __future__ import annotations
+
+import msgspec
+
+from harness.core.clock import SECOND
+from harness.core.history import read_history
+from harness.engine.judge import load_checkers
+from harness.engine.model import RunOptions, Silence
+from harness.engine.planning import draft
+from harness.engine.rehearsal import rehearse, rehearse_draft, with_schedule
+from harness.engine.replaying import read_stored, schedule_of
+from harness.engine.runner import run
+
+
+def options(**changes):
+    settings = {"nodes": 3, "seed": 4, "time_limit_ns": 30 * SECOND, "nemesis_interval_ns": 2 * SECOND}
+    return RunOptions(system="raft", backend="sim", **{**settings, **changes})
+
+
+def lines(history):
+    """The events as the file holds them, but for its end record."""
+    return [msgspec.json.encode(event) for event in history.events[:-1]]
+
+
+def test_a_rehearsal_has_the_events_of_the_run(tmp_path):
+    result = run(options(out=tmp_path / "run", strategy="triggered"), Silence())
+    stored = read_history(result.run_dir / "history.jsonl")
+    rehearsed = rehearse(options(strategy="triggered"), load_checkers(), seed=4)
+    assert lines(rehearsed.history) == lines(stored)
+    assert rehearsed.judgement.outcome == result.judgement.outcome
+
+
+def test_a_stored_run_is_replayed_from_its_directory_to_the_same_events(tmp_path):
+    result = run(options(out=tmp_path / "run"), Silence())
+    stored = read_stored(result.run_dir)
+    drafted = draft(stored.options, seed=stored.plan.seed)
+    again = rehearse_draft(with_schedule(drafted, schedule_of(stored, "triggers")), {})
+    assert lines(again.history) == lines(read_history(result.run_dir / "history.jsonl"))
+
+
+def test_realised_times_hit_the_same_nodes_at_the_same_distances(tmp_path):
+    result = run(options(out=tmp_path / "run"), Silence())
+    stored = read_stored(result.run_dir)
+    times = schedule_of(stored, "times")
+    again = rehearse_draft(with_schedule(draft(stored.options, seed=4), times), {}).realised
+    was = [fault for fault in stored.realised.faults if fault.outcome == "installed"]
+    now = [fault for fault in again.faults if fault.outcome == "installed"]
+    assert [(f.kind, f.victims) for f in was] == [(f.kind, f.victims) for f in now]
+    first = was[0].begin.lo - now[0].begin.lo
+    assert all(abs(a.begin.lo - b.begin.lo - first) < SECOND for a, b in zip(was, now, strict=True))
