@@ -97,6 +97,8 @@ class World:
         self.replies = {}
         self.asked = {}
         self.problems: list[str] = []
+        self.told: list[tuple] = []
+        """What a history would hold: traces, invokes and returns, in order."""
         self.tally: dict[tuple, set[str]] = {}
         self.decided: dict[int, tuple[str, str]] = {}
         self.proposed: dict[int, set[str]] = {}
@@ -192,6 +194,7 @@ class World:
         self.asked[number] = body
         if isinstance(body, Propose):
             self.proposed.setdefault(body.instance, set()).add(json.dumps(body.value))
+        self.told.append(("invoke", number, name, body))
         if self.boxes[name].alive:
             self._handle(self.boxes[name], Request(number, body))
         return number
@@ -332,9 +335,11 @@ class World:
         elif type(effect) is Reply:
             assert effect.id not in self.replies, "two answers"
             self.replies[effect.id] = effect.body
+            self.told.append(("return", effect.id, box.name, effect.body))
             self._answered(effect.id, effect.body)
         else:
             box.notes.append(effect)
+            self.told.append(("core", box.name, box.life, effect))
             if effect.name == "learned":
                 self._learned(box, effect)
 
@@ -358,6 +363,7 @@ class World:
     def _witnessed(self, box, events):
         for event in events:
             box.witnessed.append(event)
+            self.told.append(("shell", box.name, box.life, event))
             data = event.data
             if event.name == "accepted":
                 key = (data["instance"], data["id"], json.dumps(data["value"]))

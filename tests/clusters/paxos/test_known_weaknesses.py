@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from checkers.agreement import CHECKER
 from clusters.protocols.client_api import Ok, Unknown
 from clusters.protocols.client_api import Propose as Want
 from clusters.protocols.paxos.messages import Accepted, Nack, Prepare, Promise, Propose
+from tests.clusters.paxos.histories import history, plan
 from tests.clusters.paxos.minisim import World
 
 
@@ -16,7 +18,12 @@ def let(*links, kinds=()):
 
 
 def agreement_broken(world):
-    return any(problem.startswith("agreement") for problem in world.problems)
+    """Whether it is, as this world sees it and as the checker judges the same run."""
+    made = plan(world)
+    verdict = CHECKER.check(history(world), made.promise, made)
+    broken = any(problem.startswith("agreement") for problem in world.problems)
+    assert (verdict.outcome == "fail") == broken, verdict
+    return broken
 
 
 @pytest.mark.parametrize(("persist", "broken"), [("false", True), ("true", False)])

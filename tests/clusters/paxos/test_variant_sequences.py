@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import pytest
 
+from checkers.agreement import CHECKER
 from clusters.protocols.client_api import Learn
 from clusters.protocols.paxos.messages import Accepted, Ask, Nack, Prepare, Promise, Told
 from clusters.protocols.paxos.storage import FILE
 from clusters.protocols.paxos.variants import VARIANTS
 from harness.core.rng import Rng
 from tests.clusters.paxos.chaos import drawn, play
+from tests.clusters.paxos.histories import history, plan
 from tests.clusters.paxos.minisim import World
 from tests.clusters.paxos.script import Script
 
@@ -273,9 +275,32 @@ def test_the_bug_shows_and_the_honest_build_withstands(name):
     broken = Play(names, variant=name, **knobs)
     tell(broken)
     assert broken.broken(), "the sequence does not show the bug"
+    verdict = judged(broken)
+    assert verdict.outcome == "fail", (verdict, broken.problems)
+    assert all(len(found.certificate) <= 8 for found in verdict.findings)
     honest = Play(names, **knobs)
     tell(honest)
     assert not honest.problems
+    assert judged(honest).outcome in {"pass", "unknown"}
+
+
+def judged(world):
+    """What the checker says of it."""
+    made = plan(world)
+    return CHECKER.check(history(world), made.promise, made)
+
+
+@pytest.mark.parametrize("profile", ["paxos", "paxos-election"])
+def test_the_checker_passes_honest_runs_under_faults_and_has_evidence(profile):
+    passed = 0
+    for seed in range(15):
+        world = play(World("ABC", seed=seed, profile=profile), drawn(Rng(seed), "ABC", count=50), log=False)
+        verdict = judged(world)
+        assert verdict.outcome in {"pass", "unknown"}, verdict
+        passed += verdict.outcome == "pass"
+        feed = CHECKER.watcher(plan(world).promise, plan(world))
+        assert not any(map(feed, history(world)))
+    assert passed >= 13
 
 
 def test_21_a_majority_of_the_reachable_decides_on_both_sides_of_a_partition():

@@ -1,0 +1,76 @@
+"""A run of the minimal world as a history and a plan: what the checkers would judge."""
+
+from __future__ import annotations
+
+import msgspec
+
+from clusters.protocols.client_api import Learn, Propose
+from clusters.systems.operations import outcome_of
+from clusters.systems.paxos import SYSTEM
+from harness.core.clock import MS, Span
+from harness.core.events import SCHEMA, Begin, End, Invoke, Return, Traced
+from harness.core.history import History
+from harness.core.plan import Plan, WorkloadPlan
+from harness.core.schedule import Schedule
+
+
+def history(world) -> History:
+    """Every trace event and every operation of the agreement workload, one millisecond each."""
+    events = [Begin(seq=0, t=0, schema=SCHEMA, system="paxos", nodes=world.names, seed=world.seed)]
+    counts: dict[tuple[str, int], int] = {}
+    for what, first, second, third in world.told:
+        seq = len(events)
+        at = seq * MS
+        if what == "invoke" and isinstance(third, Propose | Learn):
+            f = "propose" if isinstance(third, Propose) else "learn"
+            value = [third.instance, third.value] if isinstance(third, Propose) else third.instance
+            events.append(Invoke(seq=seq, t=at, op=first, process=first, f=f, value=value, target=second))
+        elif what == "return" and isinstance(world.asked[first], Propose | Learn):
+            f = "propose" if isinstance(world.asked[first], Propose) else "learn"
+            out = outcome_of(f, third, node=second)
+            events.append(
+                Return(seq=seq, t=at, op=first, status=out.status, value=out.value, error=out.error, node=second)
+            )
+        elif what in {"core", "shell"}:
+            counts[first, second] = counts.get((first, second), 0) + 1
+            events.append(
+                Traced(
+                    seq=seq,
+                    t=at,
+                    span=Span(at, at),
+                    node=first,
+                    incarnation=second,
+                    n=counts[first, second],
+                    name=third.name,
+                    term=third.term,
+                    role="",
+                    source=what,
+                    data=msgspec.to_builtins(dict(third.data)),
+                )
+            )
+    events.append(End(seq=len(events), t=len(events) * MS, count=len(events), digest="", reason="complete"))
+    return History(events)
+
+
+def plan(world) -> Plan:
+    """The plan of such a run, with the system's own promise."""
+    settings = {"accept_rule": world.knobs.accept_rule, "acceptors": str(world.knobs.acceptors or len(world.names))}
+    profile = world.knobs.profile
+    knobs = SYSTEM.knobs(settings, profile=profile, variant=None)
+    return Plan(
+        system="paxos",
+        backend="test",
+        profile=profile,
+        variant=world.variant,
+        nodes=world.names,
+        voters=world.names,
+        knobs=knobs,
+        seed=world.seed,
+        time_limit_ns=1,
+        workload=WorkloadPlan(name="agreement", processes=3, rate_per_s=1, op_timeout_ns=1),
+        schedule=Schedule(seed=1, strategy="none", steps=()),
+        promise=SYSTEM.promise(knobs, profile=profile, voters=len(world.names)),
+        observable=SYSTEM.observable(),
+        observe_interval_ns=1,
+        final_read_ns=1,
+    )
