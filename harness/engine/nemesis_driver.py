@@ -242,7 +242,11 @@ class NemesisDriver:
 
     def feed(self, event: Any, now: Ns, view: Callable[[], ClusterView]) -> None:
         """An event of a type in ``hears`` was written down; whatever it triggers is due at the next ``step``."""
-        for hit in self._triggers.feed(event, now, view):
+
+        def seen() -> ClusterView:
+            return msgspec.structs.replace(view(), hit=dict(self._hit))
+
+        for hit in self._triggers.feed(event, now, seen):
             self._touched = True
             purpose, number = hit.key
             if purpose == "step":

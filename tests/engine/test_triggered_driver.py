@@ -284,6 +284,21 @@ def test_whose_doing_counts_is_asked_of_the_moment_of_the_event():
     assert play.realised[0].victims == ("n2",)
 
 
+def test_whose_doing_counts_can_be_told_by_earlier_faults():
+    play = Play(
+        Step(
+            faults=(
+                fault("pause", "node:n2", name="a", hold=40),
+                fault("kill", "actor", when=on("elected", by="spared-by:a", after="a")),
+            ),
+            gap_ns=1,
+        ),
+        script=[(5, traced("elected", "n2", at=5)), (9, traced("elected", "n3", at=9, term=3))],
+    )
+    play.run()
+    assert play.realised[1].victims == ("n3",)
+
+
 def test_nothing_is_heard_unless_something_is_armed():
     play = Play(Step(faults=(fault("kill", "leader"),), gap_ns=1))
     assert play.driver.hears == frozenset()
