@@ -129,6 +129,11 @@ class One:
         self.give(Request(self.number, body))
         return self.number
 
+    def ask(self, body):
+        """The answer to a client's request, if there is one at once."""
+        number = self.request(body)
+        return self.replies().get(number)
+
     # --- messages -------------------------------------------------------------------------------------------------
 
     def asked(self, src="B", *, term, end_term=-1, end_index=-1, leader=None):

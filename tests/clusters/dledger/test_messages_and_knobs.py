@@ -1,0 +1,131 @@
+"""The wire under the original's names, and knobs: defaults, spellings, scaling, and every way to be wrong."""
+
+import msgspec
+import pytest
+
+from clusters.protocols import client_api as api
+from clusters.protocols.dledger import messages as m
+from clusters.protocols.dledger.knobs import KNOBS, PROFILES, profile_words
+from clusters.protocols.dledger.target import TARGET
+from harness.core.clock import MS
+from harness.core.errors import ConfigError
+
+CALL = {"group": "", "local_id": "A", "remote_id": "B", "leader_id": "A", "term": 3, "opaque": 1 << 40}
+COMMANDS = (api.Append("k", 1), api.Put("k", {"a": [1, None]}), api.Cas("k", 1, "x"), m.Noop())
+MESSAGES = (
+    m.VoteRequest(**CALL, ledger_end_index=-1, ledger_end_term=-1),
+    m.VoteResponse(**CALL, vote_result="REJECT_TAKING_LEADERSHIP"),
+    m.HeartBeatRequest(**CALL),
+    m.HeartBeatResponse(**CALL, code=416),
+    *(
+        m.PushEntryRequest(**CALL, type="APPEND", entry=m.Entry(i, 1, command), commit_index=-1)
+        for i, command in enumerate(COMMANDS)
+    ),
+    m.PushEntryRequest(**CALL, type="COMMIT", entry=None, commit_index=7),
+    m.PushEntryResponse(**CALL, code=406, index=2, count=1, begin_index=0, end_index=9),
+)
+
+
+@pytest.mark.parametrize("body", MESSAGES, ids=lambda body: type(body).__name__)
+def test_a_message_survives_the_wire(body):
+    assert msgspec.json.decode(msgspec.json.encode(body), type=TARGET.message_type) == body
+
+
+def test_field_names_are_the_originals():
+    wire = msgspec.json.decode(msgspec.json.encode(MESSAGES[0]))
+    assert set(wire) == {
+        *("rpc", "group", "localId", "remoteId", "leaderId", "term", "opaque", "code"),
+        *("ledgerEndIndex", "ledgerEndTerm"),
+    }
+    push = msgspec.json.decode(msgspec.json.encode(MESSAGES[-1]))
+    assert {"index", "count", "beginIndex", "endIndex", "code"} <= set(push)
+
+
+def test_every_code_has_its_name():
+    assert m.words(m.SUCCESS) == "200 SUCCESS"
+    assert m.words(m.NOT_READY) == "416 TERM_NOT_READY"
+    assert {m.EXPIRED_TERM, m.INCONSISTENT_LEADER, m.UNKNOWN_MEMBER, m.UNEXPECTED_MEMBER} == {403, 409, 401, 402}
+
+
+def knobs(profile=None, **words):
+    return TARGET.knobs(words, profile=profile)
+
+
+def test_defaults_are_those_of_the_specification():
+    k = knobs()
+    assert (k.heart_beat_interval, k.max_heart_beat_leak) == (2000 * MS, 3)
+    assert (k.min_vote_interval, k.max_vote_interval, k.vote_wait, k.loop_period) == (
+        300 * MS,
+        1000 * MS,
+        2000 * MS,
+        10 * MS,
+    )
+    assert (k.max_wait_ack_time, k.max_push_time_out, k.compare_time_out) == (2500 * MS, 1000 * MS, 3000 * MS)
+    assert (k.max_pending_requests_num, k.max_in_flight) == (10_000, 1000)
+    assert (k.clock, k.persist_mode, k.ledger_end_term, k.flag_handling, k.has_leader_delay, k.fsync) == (
+        *("wall", "atomic", "entry", "bump_only", "0", "each"),
+    )
+    assert (k.count_expired_ledger, k.leader_checks_max_term_first) == (True, False)
+    assert (k.commit_own_term_only, k.get_committed_only, k.push_checks_leader) == (True, True, True)
+    assert (k.noop_on_elect, k.fail_pending_on_step_down) == (False, True)
+
+
+def test_the_upstream_profile_is_release_0_2_7():
+    k = knobs("dledger-upstream")
+    assert (k.persist_mode, k.has_leader_delay, k.fsync) == ("upstream", "leak", "async")
+    assert (k.commit_own_term_only, k.get_committed_only, k.push_checks_leader) == (False, False, False)
+    assert (k.fail_pending_on_step_down, k.ledger_end_term, k.flag_handling) == (False, "entry", "bump_only")
+
+
+@pytest.mark.parametrize(("factor", "beat", "loop"), [("0.1", 200, 1), ("10", 20_000, 100), ("0.5", 1000, 5)])
+def test_time_factor_scales_every_time_exactly(factor, beat, loop):
+    k, plain = knobs(time_factor=factor), knobs()
+    assert (k.heart_beat_interval, k.loop_period) == (beat * MS, loop * MS)
+    times = [
+        name for name in k.__struct_fields__ if isinstance(getattr(plain, name), int) and getattr(plain, name) >= MS
+    ]
+    assert len(times) == 12
+    assert {getattr(k, name) * MS // getattr(plain, name) for name in times} == {int(float(factor) * MS)}
+
+
+def test_the_originals_spelling_and_short_names_are_understood():
+    assert knobs(heartBeatTimeIntervalMs="500").heart_beat_interval == 500 * MS
+    k = knobs(K1="immediate", K2="leak", K3="none", K4="true")
+    assert (k.flag_handling, k.has_leader_delay, k.persist_mode) == ("immediate", "leak", "none")
+    assert k.leader_checks_max_term_first
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ({"persist_mod": "none"}, "persist_mode"),
+        ({"persist_mode": "maybe"}, "atomic|upstream|none"),
+        ({"noop_on_elect": "perhaps"}, "true|false"),
+        ({"heart_beat_time_interval_ms": "-1"}, "above 0"),
+        ({"max_heart_beat_leak": "1.5"}, "whole number"),
+        ({"time_factor": "0"}, "above 0"),
+        ({"K1": "immediate", "flag_handling": "bump_only"}, "twice"),
+        ({"min_vote_interval_ms": "1000"}, "below"),
+    ],
+)
+def test_a_wrong_word_is_an_error_that_helps(words, says):
+    with pytest.raises(ConfigError, match=says.replace("|", r"\|")):
+        knobs(**words)
+
+
+def test_an_unknown_profile_is_an_error():
+    with pytest.raises(ConfigError, match="dledger"):
+        knobs("dledgr")
+
+
+def test_members_must_be_different_and_name_the_node():
+    for members in (("A", "A"), ("B",), ()):
+        with pytest.raises(ConfigError):
+            TARGET.core(node="A", members=members, knobs=knobs(), variant=None)
+    with pytest.raises(ConfigError, match="own knobs"):
+        TARGET.core(node="A", members=("A",), knobs={}, variant=None)
+
+
+def test_every_profile_is_spelled_out_in_full():
+    for profile in PROFILES:
+        assert set(profile_words(profile)) == set(KNOBS)

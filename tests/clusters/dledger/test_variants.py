@@ -1,0 +1,221 @@
+"""Planted bugs: each differs from the honest build in its rule, and only there; random faults show what they break."""
+
+import pytest
+
+from clusters.protocols.client_api import Append
+from clusters.protocols.dledger import messages as m
+from clusters.protocols.dledger.flips import FLIPS
+from clusters.protocols.dledger.knobs import read_knobs
+from clusters.protocols.dledger.messages import Entry, Noop
+from clusters.protocols.dledger.rules import Rules
+from clusters.protocols.dledger.storage import TermState, term_bytes
+from clusters.protocols.dledger.tally import Campaign
+from clusters.protocols.dledger.target import TARGET
+from clusters.protocols.dledger.variants import VARIANTS
+from harness.core.errors import ConfigError
+from harness.core.machine import Message
+from harness.core.rng import Rng
+from tests.clusters.dledger.chaos import drawn, led, mend, play
+from tests.clusters.dledger.minisim import World
+
+BUGS = [name for name in VARIANTS if name not in FLIPS]
+HARMLESS = [name for name in BUGS if name.startswith("harmless")]
+
+
+def tally(**counts):
+    one = Campaign(4, 5)
+    for name, value in counts.items():
+        setattr(one, name, value)
+    return one
+
+
+def load(content, node="A"):
+    def call(rules):
+        try:
+            return rules.load_state(content, node=node)
+        except Exception as error:  # noqa: BLE001 - Unreadable is one of the two outcomes compared
+            return type(error)
+
+    return call
+
+
+def several(draw):
+    return lambda rules: [draw(rules, Rng(seed)) for seed in range(4)]
+
+
+VECTORS = {
+    "01-vote-not-written": lambda r: r.stored_state(TermState(3, "B")),
+    "02-answer-before-persist": lambda r: r.answers_after_persist(),
+    "04-ignore-failed-vote-write": lambda r: r.on_persist_error("term"),
+    "05-vote-not-synced": lambda r: r.term_file_ops(),
+    "06-delete-then-rename": lambda r: r.term_file_ops(),
+    "07-unreadable-means-fresh": load("unreadable"),
+    "10-pushes-unwritten-tail": lambda r: r.push_end(stored=3, in_memory=5),
+    "11-forgets-own-vote": load(term_bytes(TermState(3, "A"))),
+    "12-grant-without-log-check": lambda r: (r.older_ledger_term(1, 2), r.shorter_ledger(1, 2)),
+    "14-last-log-term-is-current": lambda r: r.ledger_end_term(2, 5),
+    "16-counts-other-campaigns": lambda r: r.of_this_campaign(1, 2),
+    "17-counts-higher-term": lambda r: r.is_accept(m.EXPIRED_VOTE_TERM),
+    "18-not-ready-is-a-vote": lambda r: r.is_accept(m.TERM_NOT_READY),
+    "21-majority-of-responders": lambda r: (r.case_3(tally(valid=2)), r.case_5(tally(valid=2, accepted=2))),
+    "22-half-is-enough": lambda r: r.quorum(4),
+    "25-term-may-fall": lambda r: r.next_term(5, 3),
+    "27-refuses-campaigned-term": lambda r: r.follows_unknown(campaigned=True),
+    "28-never-steps-down": lambda r: r.leader_gives_up(10**12),
+    "30-sending-is-contact": lambda r: r.success_at(5, 5, majority=False),
+    "31-any-request-resets-timers": lambda r: r.renews_on_request(),
+    "33-no-jitter": several(lambda r, rng: r.vote_delay(rng)),
+    "34-same-seed": several(lambda r, rng: r.vote_delay(r.seed(rng))),
+    "39-repeated-request-refused": lambda r: r.vote_left("B", "B"),
+    "40-commits-old-terms": lambda r: r.may_commit(2, 4),
+    "42-follower-commit-unchecked": lambda r: r.follower_commit(own_end=4, leader_commit=9, committed=2),
+    "44-cuts-on-append": lambda r: r.cuts_on_append(),
+    "45-acks-after-local-append": lambda r: r.acks_client(committed=False),
+    "46-acks-before-sync": lambda r: r.syncs(),
+    "plain-writes-term-before": lambda r: r.stored_state(TermState(3, "B")),
+    "plain-votes-twice": lambda r: r.vote_left("B", "C"),
+    "plain-never-truncates": lambda r: (
+        r.truncates_to(3, 7),
+        r.entries_equal(Entry(1, 1, Noop()), Entry(1, 2, Noop())),
+    ),
+    "plain-wants-every-vote": lambda r: r.case_5(tally(valid=5, accepted=4)),
+    "harmless-longer-jitter": several(lambda r, rng: r.vote_delay(rng)),
+    "harmless-half-heartbeat": lambda r: r.heartbeat_interval(),
+    "harmless-eager-commit": lambda r: r.notices_commit_eagerly(),
+    "harmless-sooner-resend": lambda r: r.resend_after(),
+    "harmless-more-notes": lambda r: r.notes_every_beat(),
+}
+TWO_RULES = {"12-grant-without-log-check": 2, "21-majority-of-responders": 3, "plain-never-truncates": 2}
+
+
+def test_every_variant_has_a_vector():
+    assert set(VECTORS) == set(BUGS)
+    assert set(TARGET.variants()) == set(VARIANTS)
+    assert len(HARMLESS) == 5
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_variant_differs_from_the_honest_build_in_its_rule(name):
+    knobs = read_knobs(VARIANTS[name].needs)
+    assert VECTORS[name](Rules(knobs)) != VECTORS[name](VARIANTS[name].rules(knobs))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_variant_overrides_one_rule(name):
+    changed = {key for key in vars(VARIANTS[name].rules) if not key.startswith("_")}
+    assert len(changed) == TWO_RULES.get(name, 1)
+    assert all(key in vars(Rules) for key in changed)
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_variant_names_who_must_catch_it_unless_it_is_harmless(name):
+    assert bool(VARIANTS[name].caught_by) != name.startswith("harmless")
+
+
+def test_a_variant_that_shows_nothing_with_these_knobs_is_refused():
+    knobs = TARGET.knobs({"persist_mode": "none"})
+    with pytest.raises(ConfigError, match="persist_mode=atomic"):
+        TARGET.core(node="A", members=("A",), knobs=knobs, variant="01-vote-not-written")
+    with pytest.raises(ConfigError, match="01-vote-not-written"):
+        TARGET.core(node="A", members=("A",), knobs=TARGET.knobs({}), variant="01-vote-not-writen")
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_harmless_variants_stay_safe_and_heal(name):
+    for seed in range(6):
+        world = World("ABC", seed=seed, variant=name)
+        play(world, drawn(Rng(seed).stream("harmless"), "ABC", count=60))
+        mend(world)
+        assert world.run(30_000, until=lambda w=world: led(w))
+        assert world.problems == []
+
+
+def found(name, problem, names="ABC", *, seeds=80, **settings):
+    """Whether random faults show that problem in one of some seeds."""
+    for seed in range(seeds):
+        world = World(names, seed=seed, variant=name, **settings)
+        play(world, drawn(Rng(seed).stream("bug"), names, count=100))
+        if any(problem in text for text in world.problems):
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "names", "world"),
+    [
+        ("01-vote-not-written", "INV-2", "ABC", {}),
+        ("02-answer-before-persist", "INV-2", "ABC", {"sync_ms": (0, 400)}),
+        ("05-vote-not-synced", "INV-2", "ABC", {}),
+        ("06-delete-then-rename", "INV-", "ABC", {"sync_ms": (0, 400)}),
+        ("12-grant-without-log-check", "INV-4", "ABC", {}),
+        ("17-counts-higher-term", "INV-12", "ABC", {}),
+        ("18-not-ready-is-a-vote", "INV-12", "ABC", {}),
+        ("21-majority-of-responders", "INV-12", "ABCDE", {}),
+        ("22-half-is-enough", "INV-12", "ABCD", {}),
+        ("42-follower-commit-unchecked", "INV-5", "ABC", {}),
+        ("44-cuts-on-append", "committed entry is cut off", "ABC", {}),
+        ("46-acks-before-sync", "INV-", "ABC", {}),
+        ("plain-votes-twice", "INV-2", "ABC", {}),
+        ("plain-writes-term-before", "INV-", "ABC", {}),
+        ("plain-never-truncates", "INV-5", "ABC", {"noop_on_elect": True}),
+    ],
+)
+def test_random_faults_find_the_mistake(name, problem, names, world):
+    assert found(name, problem, names, **world)
+
+
+def test_10_a_tail_that_was_pushed_before_it_was_written_gets_another_content():
+    for variant, matches in (("10-pushes-unwritten-tail", False), (None, True)):
+        world = World("ABC", variant=variant, sync_ms=(100, 100))
+        leader = world.elect()
+        assert world.write(leader, 1, ms=2000)
+        world.run(3000)
+        others = [name for name in "ABC" if name != leader]
+        world.sever(leader, others[1])
+        world.request(leader, Append("k", "x"))
+        world.run(20)
+        box = world.boxes[leader]
+        box.batches.clear()  # the machine dies before its disk did anything
+        world.kill(leader)
+        world.run(200)
+        world.heal()
+        world.isolate(others[0])
+        world.start(leader)
+        world.run(5000)
+        assert world.leader() == leader
+        world.request(leader, Append("k", "y"))
+        world.run(1000)
+        assert world.logs_match() == matches
+
+
+@pytest.mark.parametrize(("variant", "votes"), [("11-forgets-own-vote", 2), (None, 1)])
+def test_11_a_restarted_candidate_votes_for_another_before_it_campaigns_again(variant, votes):
+    world = World("ABC", dead="ABC", variant=variant)
+    for name in "AB":
+        world.prepare(name, term=4)
+        world.start(name)
+    world.isolate("A")
+    world.run(2500, until=lambda: world.boxes["A"].disk.shown.get("currterm", b"").find(b"voteLeader=A") > 0)
+    world.run(100)  # its request is gone, its vote is on disk
+    world.restart("A")
+    world.heal()
+    world._arrive(world.boxes["A"], Message("B", vote_request("B", term=4)))
+    world.run(20)
+    assert bool([text for text in world.problems if "INV-2: A" in text]) == (votes == 2)
+
+
+def vote_request(candidate, *, term):
+    return m.VoteRequest(
+        group="",
+        local_id=candidate,
+        remote_id="A",
+        leader_id=candidate,
+        term=term,
+        opaque=1,
+        ledger_end_index=-1,
+        ledger_end_term=-1,
+    )
+
+
+def test_every_flip_is_a_class_of_its_own():
+    assert len(set(FLIPS.values())) == 40

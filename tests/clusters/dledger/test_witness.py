@@ -1,0 +1,186 @@
+"""What the shell sees, in the numbers of observers, whatever the core says."""
+
+import pytest
+
+from clusters.protocols.dledger import messages as m
+from clusters.protocols.dledger import witness as module
+from clusters.protocols.dledger.storage import LOG, TERM, TermState, record, term_bytes, term_ops
+from clusters.protocols.dledger.witness import DledgerWitness
+from harness.core.machine import Fsync, Write
+from harness.core.rng import Rng
+from tests.clusters.dledger.chaos import drawn, mend, play
+from tests.clusters.dledger.minisim import World
+from tests.clusters.dledger.single import disk, entries
+
+CALL = {"group": "", "opaque": 1}
+
+
+def told(events, name):
+    return [(event.term, dict(event.data)) for event in events if event.name == name]
+
+
+def vote(term, to="A", result="ACCEPT"):
+    return m.VoteResponse(**CALL, local_id="X", remote_id=to, leader_id=to, term=term, vote_result=result)
+
+
+def ask(term, me="A"):
+    return m.VoteRequest(
+        **CALL, local_id=me, remote_id="B", leader_id=me, term=term, ledger_end_index=-1, ledger_end_term=-1
+    )
+
+
+def beat(term, me="A"):
+    return m.HeartBeatRequest(**CALL, local_id=me, remote_id="B", leader_id=me, term=term)
+
+
+def test_a_grant_is_a_vote_when_it_leaves_and_counted_once():
+    witness = DledgerWitness("A")
+    assert told(witness.sent("B", vote(0, "B")), "vote") == [(1, {"candidate": "B"})]
+    assert witness.sent("B", vote(0, "B")) == []
+    assert told(witness.sent("C", vote(0, "C")), "vote") == [(1, {"candidate": "C"})]  # a second vote is seen
+
+
+def test_a_refusal_shows_the_term_that_the_node_is_in_but_never_that_of_its_log():
+    witness = DledgerWitness("A")
+    assert witness.sent("B", vote(9, "B", m.TERM_SMALL_THAN_LEDGER)) == []
+    assert told(witness.sent("B", vote(4, "B", m.ALREADY_VOTED)), "answered") == [(5, {"to": "B"})]
+    assert witness.sent("B", vote(4, "B", m.EXPIRED_VOTE_TERM)) == []
+
+
+def test_a_request_shows_the_candidates_vote_for_itself_unless_its_vote_is_known_to_be_anothers():
+    witness = DledgerWitness("A")
+    assert told(witness.sent("B", ask(3)), "vote") == [(4, {"candidate": "A"})]
+    stored = DledgerWitness("A")
+    stored.booted(disk(3, "B"))
+    assert stored.sent("B", ask(3)) == []
+    assert told(stored.sent("B", ask(4)), "vote") == [(5, {"candidate": "A"})]
+    granted = DledgerWitness("A")
+    granted.sent("C", vote(3, "C"))
+    assert granted.sent("B", ask(3)) == []
+
+
+def test_the_first_heartbeat_of_a_term_is_an_election_by_those_whose_votes_arrived():
+    witness = DledgerWitness("A")
+    witness.received("B", vote(2))
+    witness.received("C", vote(3))
+    witness.received("D", vote(3, result=m.TERM_NOT_READY))
+    witness.sent("B", ask(3))
+    assert told(witness.sent("B", beat(3)), "elected") == [(4, {"voters": ["A", "C"]})]
+    assert witness.sent("C", beat(3)) == []
+
+
+def test_a_push_shows_the_election_and_the_committed_index():
+    witness = DledgerWitness("A")
+    push = m.PushEntryRequest(
+        **CALL, local_id="A", remote_id="B", leader_id="A", term=3, type="COMMIT", entry=None, commit_index=6
+    )
+    events = witness.sent("B", push)
+    assert [event.name for event in events] == ["elected", "commit"]
+    assert told(events, "commit") == [(4, {"index": 7})]
+    assert witness.sent("C", push) == []
+
+
+def test_an_acknowledgement_is_a_success_that_names_an_entry():
+    witness = DledgerWitness("A")
+    answer = {**CALL, "local_id": "A", "remote_id": "B", "leader_id": "B", "term": 3, "count": 1}
+    stored = m.PushEntryResponse(**answer, code=200, index=4, begin_index=0, end_index=9)
+    assert told(witness.sent("B", stored), "acked") == [(4, {"index": 5, "leader": "B"})]
+    assert witness.sent("B", stored) == []
+    for code, index in ((200, -1), (406, 4)):
+        assert (
+            witness.sent("B", m.PushEntryResponse(**answer, code=code, index=index, begin_index=0, end_index=9)) == []
+        )
+
+
+def test_a_stored_state_needs_its_rename_and_its_sync():
+    witness = DledgerWitness("A")
+    assert told(witness.synced(term_ops(TermState(0, "B"))), "persisted") == [(1, {"voted_for": "B"})]
+    assert witness.synced(term_ops(TermState(1, "B"), sync=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ({}, (0, "absent", None)),
+        ({TERM: "unreadable"}, (0, "unreadable", None)),
+        ({TERM: b"?"}, (0, "unreadable", None)),
+        (disk(0), (1, "read", None)),
+        (disk(4, "B"), (5, "read", "B")),
+    ],
+)
+def test_a_start_tells_what_it_found(image, expected):
+    ((term, data),) = told(DledgerWitness("A").booted(image), "found")
+    assert (term, data["file"], data["voted_for"]) == expected
+
+
+def test_logs_are_told_as_they_lie_on_disk():
+    witness = DledgerWitness("A")
+    events = witness.booted(disk(4, None, (0, 2)))
+    assert told(events, "log_truncate") == [(0, {"from": 3})] or told(events, "log_truncate")[0][0] == 0
+    assert [row[:2] for row in told(events, "log_append")[0][1]["entries"]] == [(1, 1), (2, 3)]
+    end = len(disk(4, None, (0, 2))[LOG])
+    more = witness.synced((Write(LOG, record(entries(3, first=2)[0])[0], offset=end), Fsync(LOG)))
+    assert told(more, "log_append")[0][1]["from"] == 3
+    first = len(record(entries(0)[0])[0])
+    cut = witness.synced((Write(LOG, b"", offset=first, truncate=True),))
+    assert told(cut, "log_truncate") == [(0, {"from": 2})]
+
+
+@pytest.mark.parametrize("image", [{TERM: b"?"}, {LOG: "unreadable"}, {LOG: b"garbage" * 9}, {}])
+def test_a_damaged_or_empty_disk_does_not_stop_the_witness(image):
+    witness = DledgerWitness("A")
+    witness.booted(image)
+    witness.synced((Write(LOG, record(entries(1)[0])[0], offset=0),))
+
+
+def test_the_witness_knows_neither_rules_nor_core():
+    source = open(module.__file__).read()  # noqa: PTH123, SIM115 - one line of a test
+    imported = [line for line in source.splitlines() if line.startswith(("from clusters", "import clusters"))]
+    assert all("messages" in line or "storage" in line for line in imported)
+
+
+@pytest.mark.parametrize("profile", ["dledger", "dledger-mended"])
+@pytest.mark.parametrize("seed", range(8))
+def test_on_the_honest_build_witness_and_core_tell_the_same(profile, seed):
+    world = World("ABC", seed=seed, profile=profile)
+    play(world, drawn(Rng(seed).stream("witness"), "ABC", count=60))
+    mend(world)
+    world.run(20_000)
+    for box in world.boxes.values():
+        elected = {(note.term, tuple(note.data["voters"])) for note in box.notes if note.name == "elected"}
+        shown = {(event.term, tuple(event.data["voters"])) for event in box.witnessed if event.name == "elected"}
+        assert {term for term, _ in shown} <= {term for term, _ in elected}
+        grants = {
+            (note.data["term"], note.data["candidate"])
+            for note in box.notes
+            if note.name == "vote_decision" and note.data["code"] == "ACCEPT"
+        }
+        votes = {(event.term, event.data["candidate"]) for event in box.witnessed if event.name == "vote"}
+        assert votes <= grants
+        node = box.node
+        log: list = []
+        for event in box.witnessed:
+            if event.name in ("log_truncate", "log_append"):
+                del log[event.data["from"] - 1 :]
+                log.extend(event.data.get("entries", ()))
+        rows = [(e.index + 1, e.term + 1, d) for e, d in zip(node.log.entries, node.log.digests, strict=True)]
+        assert log == rows[: len(log)]
+        assert len(log) > node.log.stored
+
+
+def test_a_variant_cannot_hide_its_second_vote():
+    world = World("ABC", dead="C", variant="01-vote-not-written")
+    world.run(4000)
+    leader = world.leader()
+    assert leader is not None
+    voter = "B" if leader == "A" else "A"
+    world.restart(voter)
+    world.isolate(leader)
+    world.prepare("C", term=world.boxes[leader].node.term)
+    world.start("C")
+    world.run(6000)
+    assert any(f"INV-2: {voter}" in problem for problem in world.problems)
+
+
+def test_term_bytes_are_what_a_term_file_holds():
+    assert term_bytes(TermState(3, None)).startswith(b"currTerm=3\nvoteLeader=\ncrc=")
