@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 
 from harness.core import registry
 from harness.core.events import Return
-from harness.core.hoststate import healthy_cluster
+from harness.core.hoststate import HostState, healthy_cluster
 from harness.core.protocols import ClusterView, OpPlan
 from harness.core.rng import Rng
-from workloads import election, log
+from workloads import election, lease, log, membership
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 MS = 1_000_000
@@ -32,8 +32,8 @@ def drawn(generator, count, seen=None):
     return [generator.next(number % 5, number, seen or view()) for number in range(count)]
 
 
-def test_both_are_registered_under_their_own_names():
-    for workload in (election.WORKLOAD, log.WORKLOAD):
+def test_all_are_registered_under_their_own_names():
+    for workload in (election.WORKLOAD, log.WORKLOAD, lease.WORKLOAD, membership.WORKLOAD):
         assert registry.load(registry.WORKLOADS, workload.name) is workload
 
 
@@ -139,3 +139,138 @@ def test_a_process_that_was_renumbered_after_an_unknown_outcome_goes_on_where_it
     generator.returned(0, op, result("ok"))
     again = generator.next(2, 0, view())
     assert again.value != op.value
+
+
+# --- lease ------------------------------------------------------------------------------------------------------
+
+
+def leases(seed=1, processes=4):
+    return lease.WORKLOAD.main(Rng(seed), nodes=NODES, processes=processes, rate_per_s=40)
+
+
+def granting(generator, count, answers, processes=4):
+    """Ask ``count`` times; ``answers(op)`` gives (status, value). A process whose outcome is unknown is renumbered."""
+    numbers, asked = list(range(processes)), []
+    for turn in range(count):
+        thread = turn % processes
+        op = generator.next(numbers[thread], turn * 25 * MS, view())
+        asked.append((numbers[thread], op))
+        status, value = answers(op)
+        generator.returned(numbers[thread], op, result(status, node=op.target, value=value))
+        if status == "info":
+            numbers[thread] += processes
+    return asked
+
+
+@given(seeds)
+def test_an_owner_renews_and_releases_only_what_it_was_told_to_hold(seed):
+    held: dict[str, str] = {}
+    for process, op in granting(leases(seed), 400, lambda op: ("ok", 1)):
+        owner = f"c{process}"
+        if op.f == "holder":
+            assert op.value in lease.LOCKS
+        elif op.f in {"acquire", "renew", "release"}:
+            assert op.value[1] == owner
+            if op.f == "acquire":
+                held[owner] = op.value[0]
+            else:
+                assert held[owner] == op.value[0]
+            if op.f == "release":
+                del held[owner]
+        else:
+            assert op.f in {"append", "read"}
+
+
+def test_an_owner_in_doubt_is_never_heard_of_again():
+    asked = granting(leases(), 600, lambda op: ("info", None) if op.f == "release" else ("ok", 1))
+    in_doubt = [number for number, (_, op) in enumerate(asked) if op.f == "release"]
+    assert in_doubt
+    for number in in_doubt:
+        owner = asked[number][1].value[1]
+        later = [op for _, op in asked[number + 1 :] if op.f in {"acquire", "renew", "release"}]
+        assert owner not in {op.value[1] for op in later}
+
+
+def test_a_refused_client_tries_again_and_the_lists_are_used_beside():
+    kinds = [op.f for _, op in granting(leases(), 600, lambda op: ("fail", None))]
+    assert {"acquire", "holder", "append", "read"} == set(kinds)
+    assert kinds.count("acquire") > 100
+
+
+def test_the_lists_are_read_in_the_end():
+    asked, _ = read_all(lease.WORKLOAD.final(Rng(3), nodes=NODES, processes=2), lambda _: "ok")
+    assert {op.f for _, op in asked} == {"read"}
+
+
+# --- membership -------------------------------------------------------------------------------------------------
+
+
+class Cluster:
+    """Carries changes out and keeps count."""
+
+    def __init__(self, nodes=NODES, seed=1):
+        self.generator = membership.WORKLOAD.main(Rng(seed), nodes=nodes, processes=4, rate_per_s=20)
+        self.nodes, self.voters, self.now = nodes, set(nodes), 0
+        self.fewest = len(nodes)
+        self.changes = 0
+
+    def run(self, ms, *, faulty, status="ok"):
+        states = healthy_cluster(self.nodes)
+        if faulty:
+            states[self.nodes[0]] = HostState(cuts=(self.nodes[1],))
+        seen = ClusterView(nodes=self.nodes, leader=self.nodes[0], roles={}, terms={}, state=states)
+        until = self.now + ms * MS
+        while self.now < until:
+            op = self.generator.next(0, self.now, seen)
+            if isinstance(op, OpPlan):
+                assert op.f == "reconfigure"
+                kind, node = op.value
+                if status != "fail":
+                    self.changes += 1
+                    assert (node in self.voters) == (kind == "remove")
+                    (self.voters.remove if kind == "remove" else self.voters.add)(node)
+                self.fewest = min(self.fewest, len(self.voters))
+                self.generator.returned(0, op, result(status, node=op.target))
+            self.now += 50 * MS
+
+
+@given(seeds)
+def test_members_come_and_go_under_faults_and_all_are_back_afterwards(seed):
+    cluster = Cluster(seed=seed)
+    for _ in range(3):
+        cluster.run(10_000, faulty=True)
+        assert cluster.changes
+        cluster.run(2_000, faulty=False)
+        assert cluster.voters == set(NODES)
+    assert cluster.fewest == 3
+
+
+def test_in_quiet_times_after_a_fault_nothing_changes():
+    cluster = Cluster()
+    cluster.run(10_000, faulty=True)
+    cluster.run(2_000, faulty=False)
+    before = cluster.changes
+    cluster.run(60_000, faulty=False)
+    assert cluster.changes == before
+
+
+def test_without_any_fault_members_go_and_come_in_turn():
+    cluster = Cluster(nodes=NODES[:3])
+    cluster.run(60_000, faulty=False)
+    assert cluster.changes >= 10
+    assert cluster.fewest == 2
+
+
+def test_a_change_that_was_refused_is_not_counted():
+    cluster = Cluster()
+    cluster.run(10_000, faulty=True, status="fail")
+    assert cluster.voters == set(NODES)
+    cluster.run(10_000, faulty=True)
+    assert cluster.fewest == 3
+
+
+def test_the_other_clients_append_and_read():
+    generator = membership.WORKLOAD.main(Rng(1), nodes=NODES, processes=4, rate_per_s=20)
+    assert {generator.next(process, 0, view()).f for process in (1, 2, 3) for _ in range(20)} == {"append", "read"}
+    assert membership.WORKLOAD.needs() == {"append", "read", "reconfigure"}
+    assert membership.WORKLOAD.processes(5) == 6

@@ -46,24 +46,25 @@ def _bug(says: str, rules: Callable[[RaftKnobs], Rules], *caught_by: str, **more
 
 _VOTE, _LEADER, _TERM = "one-vote-per-term", "one-leader-per-term", "term-never-decreases"
 _MAJORITY, _OWED, _LIVELOCK = "leader-has-majority", "leader-when-owed", "no-livelock"
+_DURABLE = "vote-is-durable"
 _COMPLETE, _COMMIT, _ACKED = "leader-completeness", "commit-never-regresses", "acknowledged-survives"
 _SINGLE = {"membership": "single_server"}
 _LEASE = {"reads": "lease"}
 
 VARIANTS: Mapping[str, Variant] = {
-    "01-vote-not-written": _bug("writes the term but not the vote", broken.VoteNotWritten, _VOTE, _LEADER),
+    "01-vote-not-written": _bug("writes the term but not the vote", broken.VoteNotWritten, _VOTE, _LEADER, _DURABLE),
     "02-answer-before-persist": _bug(
         "answers a vote request before the vote is on disk", broken.AnswerBeforePersist, _VOTE
     ),
     "04-ignore-failed-vote-write": _bug(
-        "goes on after the vote could not be written", broken.IgnoreFailedVoteWrite, _VOTE
+        "goes on after the vote could not be written", broken.IgnoreFailedVoteWrite, _VOTE, _DURABLE
     ),
-    "05-vote-not-synced": _bug("replaces the vote file without fsync", broken.VoteNotSynced, _VOTE),
+    "05-vote-not-synced": _bug("replaces the vote file without fsync", broken.VoteNotSynced, _VOTE, _DURABLE),
     "06-delete-then-rename": _bug(
-        "deletes the vote file before the new one takes its place", broken.DeleteThenRename, _VOTE, _TERM
+        "deletes the vote file before the new one takes its place", broken.DeleteThenRename, _VOTE, _TERM, _DURABLE
     ),
     "07-unreadable-means-fresh": _bug(
-        "takes an unreadable vote file for a node that never voted", broken.UnreadableMeansFresh, _VOTE, _TERM
+        "takes an unreadable vote file for a node that never voted", broken.UnreadableMeansFresh, _VOTE, _TERM, _DURABLE
     ),
     "10-resumes-leadership": _bug(
         "goes on leading its term after a restart", broken.ResumesLeadership, "log-matching", needs={"noop": "on"}
@@ -192,7 +193,7 @@ VARIANTS: Mapping[str, Variant] = {
         "keeps its followers quiet while its own disk hangs", broken.HeartbeatsWhileStuck, _OWED
     ),
     "plain-writes-term-before": _bug(
-        "stores each term one too low, so that any restart goes back", broken.WritesTermBefore, _TERM
+        "stores each term one too low, so that any restart goes back", broken.WritesTermBefore, _TERM, _DURABLE
     ),
     "plain-votes-twice": _bug(
         "votes for everybody who campaigns in a term, and all campaign at once", broken.VotesTwice, _VOTE, _LEADER

@@ -29,9 +29,9 @@ from harness.core.events import (
 )
 from harness.core.history import parse_history
 from harness.core.hoststate import HEALTHY, ClockSkew, HostState, LinkQuality
-from harness.core.machine import Note, Reply
+from harness.core.machine import Note, Reply, Request
 from harness.core.plan import Plan, WorkloadPlan
-from harness.core.protocols import ClusterView
+from harness.core.protocols import ClusterView, OpPlan
 from harness.core.rng import Rng
 from harness.core.schedule import Schedule
 from harness.engine.ops import OpPump
@@ -55,6 +55,8 @@ class Recorded(World):
         self.asked: dict[int, tuple[int, object, str, int]] = {}
         """Request → (op, what was planned, the node asked, hops)."""
         self.returned: set[int] = set()
+        self.values: dict[int, object] = {}
+        self.by_hand = 1_000_000
         self.settings = {key: str(value) for key, value in more.items() if key not in _WORLD}
         self.profile = more.get("profile", "raft")
         super().__init__(names, spare=spare, **more)
@@ -204,6 +206,14 @@ class Recorded(World):
         self.drive(self.workload, phase="final")
         self.run(ms, until=lambda: self.pump.exhausted)
 
+    def do(self, f, value, node, *, process=0, ms=500):
+        """One operation by hand, asked of that node now; call what it gives for the value, None if that was not ok."""
+        planned = OpPlan(f=f, value=value, target=node)
+        op = self.by_hand = self.by_hand + 1
+        self.add(Invoke, op=op, process=process, f=f, value=value, target=node)
+        self._ask(op, planned, node, HOPS_MAX)
+        return lambda: self.run(ms, until=lambda: op in self.returned) and self.values[op]
+
     def view(self):
         roles = {name: box.node.role for name, box in self.boxes.items()}
         state = {name: self.states.get(name, HEALTHY) for name in self.boxes}
@@ -225,12 +235,7 @@ class Recorded(World):
         self.requests += 1
         self.asked[self.requests] = (op, planned, node, hops)
         number = self.requests
-        self.at(self.now + MS, lambda: self._arrive_request(box, number, request_for(planned.f, planned.value)))
-
-    def _arrive_request(self, box, number, body):
-        from harness.core.machine import Request
-
-        self._arrive(box, Request(number, body))
+        self.at(self.now + MS, self._arrive, box, Request(number, request_for(planned.f, planned.value)))
 
     def _answered(self, node, number, body):
         op, planned, _, hops = self.asked.pop(number)
@@ -250,8 +255,10 @@ class Recorded(World):
 
     def _return(self, op, status, value, error, node):
         self.returned.add(op)
+        self.values[op] = value if status == "ok" else None
         self.add(Return, op=op, status=status, value=value, error=error, node=node)
-        self.pump.returned(self.events[-1])
+        if self.pump is not None:
+            self.pump.returned(self.events[-1])
 
     # --- judging ------------------------------------------------------------------------------------------------
 
