@@ -29,6 +29,9 @@ from harness.core.verdict import Finding, Verdict
 
 Value = int | str
 
+LISTLESS = frozenset({"agreement"})
+"""Workloads that write, but append to no list."""
+
 
 @dataclass(slots=True)
 class _Append:
@@ -71,6 +74,8 @@ class AcknowledgedSurvives(Base):
         acked = sum(one.status == "ok" for key in keys.values() for one in key.appends.values())
         if not keys and not writes_expected(plan) and history.complete:
             return self.na("not observable: this workload writes nothing")
+        if not keys and plan.workload.name in LISTLESS and history.complete:
+            return self.na("not observable: this workload appends to no list")
         findings: list[Finding] = []
         judged = stale = disagreements = 0
         for name, key in sorted(keys.items()):

@@ -258,6 +258,13 @@ def test_the_quorum_of_the_promise_counts():
     assert CHECKER.check(tale.end(), promise(quorum=2), plan(4)).outcome == "fail"
 
 
+def test_its_workload_says_nothing_about_lists():
+    from checkers.acknowledged_survives import CHECKER as LISTS
+
+    verdict = LISTS.check(STORIES["a_decision_changes"][2]().end(), promise(), plan(workload="agreement"))
+    assert (verdict.outcome, "appends to no list" in verdict.reason) == ("n/a", True)
+
+
 def test_it_is_registered_under_its_own_name():
     assert registry.load(registry.CHECKERS, "agreement") is CHECKER
 
