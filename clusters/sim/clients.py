@@ -18,6 +18,7 @@ from clusters.systems.operations import outcome_of, request_for, unanswered, uns
 from clusters.systems.records import LEADER
 from clusters.systems.target_client import CONNECT_LIMIT_NS, HOPS_MAX
 from harness.core.clock import MS, Ns, Span
+from harness.core.machine import Glance
 from harness.core.protocols import OpOutcome, Reading
 from harness.core.world import InvokeOp, OpDone, Polled
 
@@ -178,10 +179,12 @@ class Clients:
 class _Line:
     """The question that is open with one node, by its number; 0: none."""
 
-    __slots__ = ("asked_at", "due", "node", "number", "open")
+    __slots__ = ("asked_at", "due", "node", "number", "open", "reading", "told")
 
     def __init__(self, node: SimNode) -> None:
         self.node = node
+        self.told: Glance | None = None
+        self.reading: Reading | None = None
         self.number = 0
         self.open = False
         self.asked_at: Ns = 0
@@ -261,8 +264,11 @@ class Observer:
         if told is None:
             self._told(one, number, None)
             return
-        role, term, leader, voted_for, log_end, commit = told
-        reading = Reading(
+        if told == one.told and one.reading is not None and one.reading.incarnation == node.incarnation:
+            self._told(one, number, one.reading)  # as most of the time: nothing is new
+            return
+        role, term, leader, voted_for, log_end, commit = one.told = told
+        reading = one.reading = Reading(
             role=role,
             leads=role == LEADER,
             term=term,

@@ -85,7 +85,8 @@ class Director:
         self.end_reason: EndReason = "complete"
         self.trouble: list[str] = []
         self.done = False
-        self._ready: set[tuple[str, int]] = set()
+        self._ready: dict[str, int] = {}
+        """Node → the newest incarnation that answered."""
         self._fsync_max_ns: Ns = 0
         self._heal_tries = 0
         self.counts = {"ok": 0, "fail": 0, "info": 0, "observed": 0, "traced": 0, "foreign_lines": 0}
@@ -171,30 +172,31 @@ class Director:
             self._add(Silent, now, span=polled.span, node=polled.node, error=polled.error)
             return
         self.counts["observed"] += 1
-        known = self.keeper.incarnation[polled.node]
-        incarnation = reading.incarnation if reading.incarnation is not None else known
-        self.keeper.answered(polled.node, polled.span, reading)
-        if (polled.node, incarnation) not in self._ready:
-            self._ready.add((polled.node, incarnation))
-            self._add(
-                NodeProcess, now, span=polled.span, node=polled.node, incarnation=incarnation, phase="ready", asked=True
-            )
+        node, span, incarnation = polled.node, polled.span, reading.incarnation
+        if incarnation is None:
+            incarnation = self.keeper.incarnation[node]
+        self.keeper.answered(node, span, reading)
+        if self._ready.get(node) != incarnation:
+            self._ready[node] = incarnation
+            self._add(NodeProcess, now, span=span, node=node, incarnation=incarnation, phase="ready", asked=True)
         if reading.leads:
-            self._elections.add(("", reading.term, polled.node))
-        self._add(
-            Observed,
-            now,
-            span=polled.span,
-            node=polled.node,
-            incarnation=incarnation,
-            role=reading.role,
-            leads=reading.leads,
-            term=reading.term,
-            leader=reading.leader,
-            voted_for=reading.voted_for,
-            log_end=reading.log_end,
-            commit=reading.commit,
-            atomic=reading.atomic,
+            self._elections.add(("", reading.term, node))
+        self._append(
+            Observed(
+                seq=self._seq,
+                t=now,
+                span=span,
+                node=node,
+                incarnation=incarnation,
+                role=reading.role,
+                leads=reading.leads,
+                term=reading.term,
+                leader=reading.leader,
+                voted_for=reading.voted_for,
+                log_end=reading.log_end,
+                commit=reading.commit,
+                atomic=reading.atomic,
+            )
         )
 
     def _op_done(self, _now: Ns, done: w.OpDone) -> None:
@@ -240,19 +242,21 @@ class Director:
         for line in told.lines:
             if line.name == "elected":
                 self._elections.add((line.group, line.term, told.node))
-            self._add(
-                Traced,
-                now,
-                group=line.group,
-                span=told.span,
-                node=told.node,
-                incarnation=told.incarnation,
-                n=line.n,
-                name=line.name,
-                term=line.term,
-                role=line.role,
-                source=line.source,
-                data=line.data,
+            self._append(
+                Traced(
+                    seq=self._seq,
+                    t=now,
+                    group=line.group,
+                    span=told.span,
+                    node=told.node,
+                    incarnation=told.incarnation,
+                    n=line.n,
+                    name=line.name,
+                    term=line.term,
+                    role=line.role,
+                    source=line.source,
+                    data=line.data,
+                )
             )
 
     def _process(
@@ -562,13 +566,18 @@ class Director:
 
     def _add(self, event_type: type[Any], t: Ns, /, **fields: Any) -> Any:
         event = event_type(seq=self._seq, t=t, **fields)
+        self._append(event)
+        return event
+
+    def _append(self, event: AnyEvent) -> None:
+        """The next event, numbered ``_seq``; also for the two kinds that there are most of."""
         self._seq += 1
         self._events.append(event)
         if self._watchers and self.phase in {"warmup", "faults", "quiet"} and self.end_reason == "complete":
             self._watch(event)
-        if event_type in self._nemesis.hears:
-            self._nemesis.feed(event, t, lambda: self.keeper.view(t))
-        return event
+        hears = self._nemesis.hears
+        if hears and type(event) in hears:
+            self._nemesis.feed(event, event.t, lambda: self.keeper.view(event.t))
 
     def _watch(self, event: AnyEvent) -> None:
         if any([watcher(event) for watcher in self._watchers]):  # noqa: C419 - each watcher must see each event

@@ -146,7 +146,11 @@ class RaftCore:
 
     def glance(self) -> Glance:
         """The main fields of it, at less cost."""
-        return glance(self.node)
+        n = self.node
+        if n.votes_in_flight:
+            return glance(n)
+        log = n.log
+        return n.role, n.term, n.leader, n.voted_for, (log.last_term, log.last_index), n.commit
 
 
 def _load(n: Node, disk: DiskImage) -> HardState:

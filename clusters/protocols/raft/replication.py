@@ -26,10 +26,9 @@ def new_round(n: Node, lead: Leading) -> int:
     rounds[seq] = n.mono
     if n.lease_wall:
         lead.rounds_lease[seq] = n.wall
-    if len(rounds) > ROUNDS_MAX:
-        oldest = next(iter(rounds))
-        del rounds[oldest]
-        lead.rounds_lease.pop(oldest, None)
+    if seq > ROUNDS_MAX:
+        rounds.pop(seq - ROUNDS_MAX, None)
+        lead.rounds_lease.pop(seq - ROUNDS_MAX, None)
     return seq
 
 

@@ -39,7 +39,7 @@ def status(n: Node, now: Clocks) -> CoreStatus:
 def glance(n: Node) -> Glance:
     """The main fields of ``status``."""
     end = (n.log.last_term, n.log.last_index)
-    if n.votes_in_flight:
+    if n.votes_in_flight > 0:
         return FOLLOWER, n.durable.term, None, n.durable.voted_for, end, n.commit
     return n.role, n.term, n.leader, n.voted_for, end, n.commit
 
