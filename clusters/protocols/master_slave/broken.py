@@ -46,9 +46,6 @@ class CopiesFromShorterLog(Rules):
     def copies_from(self, *, master_end: int, own_end: int) -> bool:
         return True
 
-    def cuts_before_copy(self, *, own_end: int, offset: int) -> int:
-        return min(own_end, offset)
-
 
 class CutsBeforeCopy(Rules):
     """44."""

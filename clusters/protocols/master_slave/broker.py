@@ -239,8 +239,8 @@ class BrokerCore:
         if self.leads or src != self.master or self.refused == src:
             return
         log = self.log
-        current = body.slave_end == log.end
-        if current and not self.rules.copies_from(master_end=body.master_end, own_end=log.end):
+        shorter = body.slave_end == log.end > body.master_end
+        if shorter and not self.rules.copies_from(master_end=body.master_end, own_end=log.end):
             self.heard = None
             if self.rules.keeps_refusing():
                 self.refused = src
@@ -249,6 +249,8 @@ class BrokerCore:
                 "ha_closed", {"with": src, "why": "shorter log", "master_end": body.master_end, "own_end": log.end}
             )
             return
+        if shorter:
+            self._cut(body.master_end)
         if self.heard is None:
             self.note("ha_connected", {"with": src, "offset": log.end})
         self.heard = self.mono
@@ -483,8 +485,9 @@ class BrokerCore:
         if not log.sync and not self.dirty:
             self.dirty = True
             self.out.append(SetTimer(FLUSH, self.mono + self.rules.flush_interval()))
-        if self.leads:
+        if self.sends:
             self._answer_sends()
+        if self.leads:
             for name, slave in self.slaves.items():
                 self._transfer(name, slave)
         else:

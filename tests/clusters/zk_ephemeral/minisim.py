@@ -46,7 +46,8 @@ class SimDisk:
             tail = b"" if op.truncate else old[at + len(op.data) :]
             self.shown[op.path] = old[:at] + op.data + tail
         elif isinstance(op, Fsync):
-            self.durable[op.path] = self.shown[op.path]
+            if op.path in self.shown:
+                self.durable[op.path] = self.shown[op.path]
         elif isinstance(op, Rename):
             self.shown[op.dst] = self.shown.pop(op.src)
         elif isinstance(op, Unlink):

@@ -21,7 +21,8 @@ def test_it_comes_through_the_same_door_as_a_plug_in():
 
 def test_safety_stays_promised_except_what_needs_votes():
     made = promise()
-    assert {name for name in SAFETY if not made.owes(name)} == {"one-vote-per-term", "leader-has-majority"}
+    votes = {"one-vote-per-term", "leader-has-majority", "members-only", "vote-is-durable"}
+    assert {name for name in SAFETY if not made.owes(name)} == votes
     assert made.leader_bound_to_term
     assert not made.linearizable_reads
 

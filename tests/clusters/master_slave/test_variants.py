@@ -1,0 +1,115 @@
+"""Each planted bug shows itself by the shortest faults known; the honest build does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusters.protocols.client_api import Append, ChangeConfig, Ok
+from clusters.protocols.master_slave.place import CONF
+from clusters.protocols.master_slave.target import TARGET
+from clusters.protocols.master_slave.variants import VARIANTS
+from harness.core.errors import ConfigError
+from tests.clusters.master_slave.cluster import NAMES, cluster, promote, scaled, send, slaves, values
+
+
+def both(name, **more):
+    """The honest cluster and the broken one, each with what should be seen of it."""
+    return [(cluster(**more), False), (cluster(variant=name, **more), True)]
+
+
+def test_a_failed_write_that_is_ignored_is_acknowledged_and_lost():
+    for w, shows in both("04-ignore-failed-write"):
+        w.fsync = None
+        request = w.request("m", Append("k", 1))
+        w.batch_done(w.boxes["m"], error="EIO")
+        w.fsync = (0, 2)
+        w.run(100)
+        assert isinstance(w.replies.get(request), Ok) is shows
+
+
+def test_a_promotion_without_fsync_is_forgotten_in_a_power_loss():
+    for w, shows in both("05-conf-not-synced"):
+        w.ask("s1", ChangeConfig(add="s1"))
+        w.restart("s1", power=True)
+        assert ("s1" in slaves(w)) is shows
+
+
+def test_an_unreadable_configuration_brings_the_old_role_back():
+    for w, shows in both("07-unreadable-means-layout"):
+        promote(w, "s1")
+        w.kill("s1")
+        w.boxes["s1"].disk.shown[CONF] = b"x"
+        w.start("s1")
+        assert ("s1" in slaves(w)) is shows
+        assert bool(w.boxes["s1"].halted) is not shows
+
+
+def test_a_slave_that_copies_from_a_shorter_log_throws_the_last_copy_away():
+    for w, shows in both("12-copies-from-shorter-log"):
+        assert send(w, "m", "acknowledged") == "ok"
+        w.run(200)
+        w.restart("m", wipe=True)
+        w.run(scaled(40_000))
+        send(w, "m", "other")
+        w.run(scaled(40_000))
+        assert ("acknowledged" not in values(w, "s1")) is shows
+
+
+def test_a_repeated_transfer_makes_a_slave_forget_what_it_acknowledged():
+    from clusters.protocols.master_slave.messages import HaTransfer
+    from tests.clusters.master_slave.test_vectors import BODIES, following
+
+    for variant, left in ((None, 2), ("44-cuts-before-copy", 1)):
+        one = following(variant=variant, slow=True)
+        one.hear("m", BODIES[3].__class__(0, BODIES[3].records, 2, 0))
+        one.done()
+        one.hear("m", HaTransfer(0, BODIES[3].records[:1], 2, 0))
+        assert one.core.log.end == left
+
+
+@pytest.mark.parametrize("name", ["45-acks-after-local-append", "plain-degraded-is-ok"])
+def test_a_synchronous_ok_that_no_slave_holds_is_lost_with_the_master(name):
+    for w, shows in both(name, profile="sync"):
+        w.kill("s1", "s2")
+        w.run(scaled(25_000))
+        assert (send(w, "m", 1) == "ok") is shows
+
+
+def test_a_slave_that_acknowledges_before_it_writes_loses_what_was_confirmed():
+    for w, shows in both("46-acks-before-write", profile="sync"):
+        w.kill("s2")
+        w.run(scaled(25_000))
+        slow = w.boxes["s1"]
+        start = w._start_batch
+        w._start_batch = lambda box, start=start, slow=slow: None if box is slow else start(box)
+        assert (send(w, "m", 1) == "ok") is shows
+        w._start_batch = start
+        w.kill("s1")
+        slow.batches.clear()
+
+
+def test_a_slave_that_takes_writes_leaves_its_masters_log():
+    for w, shows in both("plain-slave-takes-writes"):
+        assert (send(w, "s1", "aside") == "ok") is shows
+        assert (values(w, "s1") == ["aside"]) is shows
+
+
+def test_a_slave_that_promotes_itself_changes_its_role_without_a_restart():
+    for w, shows in both("plain-promotes-itself"):
+        w.kill("m")
+        w.run(scaled(100_000))
+        assert bool(w.with_role("MASTER")) is shows
+
+
+def test_every_planted_bug_names_who_must_find_it_and_the_harmless_ones_and_flips_nobody():
+    for name, variant in VARIANTS.items():
+        free = name.startswith(("harmless-", "flip-"))
+        assert bool(variant.caught_by) is not free, name
+    assert sum(name.startswith("harmless-") for name in VARIANTS) == 5
+
+
+def test_a_variant_without_its_knob_is_refused_and_so_is_an_unknown_one():
+    with pytest.raises(ConfigError, match="broker_role=SYNC_MASTER"):
+        TARGET.core(node="m", members=NAMES, knobs=TARGET.knobs({}), variant="45-acks-after-local-append")
+    with pytest.raises(ConfigError, match="did you mean"):
+        TARGET.core(node="m", members=NAMES, knobs=TARGET.knobs({}), variant="44-cuts-before-copi")
