@@ -1,6 +1,7 @@
 """Heartbeats: a leader's rounds, what their answers mean, what a receiver does, and when a follower gives up.
 
-Promises: a steady heartbeat costs a few comparisons and no note. Leaves out campaigns.
+Promises: a steady heartbeat costs a few comparisons and no note: of successful rounds in a row the first one is noted,
+of heartbeats those that change something. Leaves out campaigns.
 
 Source: DLedger 0.2.7, ``DLedgerLeaderElector.maintainAsLeader``, ``sendHeartbeats``, ``handleHeartBeat`` and
 ``maintainAsFollower``.
@@ -93,7 +94,7 @@ def decide(n: Node, tally: Round) -> None:
     """What the round came to: the first row that matches."""
     n.end_wait()
     row = _decide(n, tally)
-    if row:
+    if row or n.last_row or n.rules.notes_every_beat():
         n.note(
             "hb_round",
             {
@@ -105,6 +106,7 @@ def decide(n: Node, tally: Round) -> None:
                 "decision": row,
             },
         )
+    n.last_row = row
     n.schedule()
 
 
@@ -116,8 +118,6 @@ def _decide(n: Node, tally: Round) -> int:
         return 2
     if rules.has_quorum(tally.succ, tally):
         n.last_success = now
-        if rules.notes_every_beat():
-            n.note("hb_round", {"term": term + 1, "succ": tally.succ, "decision": 0})
         return 0
     if rules.beats_again(tally):
         n.last_sent = NEVER

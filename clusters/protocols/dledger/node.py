@@ -65,6 +65,7 @@ class Node:
         "known_max_term",
         "last_beat",
         "last_result",
+        "last_row",
         "last_sent",
         "last_success",
         "leader",
@@ -124,6 +125,8 @@ class Node:
         self.last_beat: Ns = NEVER
         self.last_sent: Ns = NEVER
         self.last_success: Ns = NEVER
+        self.last_row = -1
+        """The decision of this leadership's last round."""
         self.campaigned_term = -1
         self.taking_leadership = False
         """Only a leadership transfer would set it."""
@@ -249,6 +252,7 @@ class Node:
         if term != self.term:
             return
         self.last_sent = NEVER
+        self.last_row = -1
         self._become(LEADER, self.me, why)
 
     def to_follower(self, term: int, leader: str, why: str) -> None:

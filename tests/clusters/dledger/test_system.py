@@ -1,0 +1,121 @@
+"""The adapter: what it promises under which knobs, and the door through which it comes."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from clusters.node.config import NodeConfig
+from clusters.systems.dledger import SYSTEM
+from harness.core import registry
+from harness.core.errors import ConfigError
+from harness.core.promise import SAFETY
+from harness.core.protocols import NodeSpec, Yes
+
+SECOND = 1_000_000_000
+
+
+def promise(settings=None, profile="dledger", voters=5):
+    knobs = SYSTEM.knobs(settings or {}, profile=profile, variant=None)
+    return SYSTEM.promise(knobs, profile=profile, voters=voters)
+
+
+def test_it_comes_through_the_same_door_as_a_plug_in():
+    assert registry.load(registry.SYSTEMS, "dledger") is SYSTEM
+
+
+def test_the_known_weaknesses_of_the_election_are_not_promised():
+    made = promise()
+    assert set(made.exempt) == {"leader-stability", "convergence-after-heal"}
+    assert "DL-B1" in made.exempt["convergence-after-heal"].reason
+    assert "DL-B2" in made.exempt["leader-stability"].reason
+    assert made.tiers == ("T1", "T2")
+    assert not made.linearizable_reads
+    assert made.leader_bound_to_term
+    assert not made.pre_vote
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"persist_mode": "none"},
+        {"persist_mode": "upstream"},
+        {"ledger_end_term": "curr_term"},
+        {"commit_own_term_only": "false"},
+        {"push_checks_leader": "false"},
+        {"fsync": "async"},
+        {"get_committed_only": "false"},
+    ],
+)
+def test_safety_stays_promised_whatever_a_knob_breaks(broken):
+    assert all(promise(broken).owes(name) for name in SAFETY)
+
+
+def test_a_knob_that_mends_a_weakness_adds_the_promise():
+    made = promise({"K4": "true"})
+    assert made.owes("convergence-after-heal")
+    assert made.converge_ns > made.leader_bound_ns
+    assert promise(profile="dledger-mended").owes("convergence-after-heal")
+    assert not promise({"K1": "immediate"}).owes("leader-when-owed")
+
+
+def test_clock_steps_are_tolerated_with_the_monotonic_clock_only():
+    assert set(promise().tolerates) == {"partition", "kill", "stop", "restart", "pause"}
+    assert "clock" in promise({"clock": "monotonic"}).tolerates
+
+
+def test_bounds_cover_the_figures_of_the_specification_and_scale():
+    made = promise()
+    assert made.election_timeout_ns == 6 * SECOND
+    assert made.heartbeat_ns == 2 * SECOND
+    assert 13 * SECOND < made.leader_bound_ns == made.later_gap_ns < 25 * SECOND
+    assert 6 * SECOND < made.step_down_ns < 9 * SECOND
+    tenth = promise({"time_factor": "0.1"})
+    assert tenth.leader_bound_ns < made.leader_bound_ns / 8
+    assert tenth.delay_max_ns == made.delay_max_ns // 10
+    assert promise({"K2": "leak"}).leader_bound_ns > made.leader_bound_ns
+
+
+def test_the_default_run_is_short_enough_for_a_minute():
+    defaults = SYSTEM.defaults()
+    assert defaults.settings == {"time_factor": "0.1", "noop_on_elect": "true"}
+    assert all(SYSTEM.fault_support(kind) == Yes() for kind in defaults.faults)
+    assert set(SYSTEM.observable()) >= {"traced", "witness", "ops", "atomic", "log_end", "commit", "voted_for", "found"}
+
+
+@pytest.mark.parametrize("profile", ["dledger", "dledger-mended", "dledger-upstream"])
+@pytest.mark.parametrize("settings", [{}, {"K1": "immediate", "heartBeatTimeIntervalMs": "500"}, {"K4": "on"}])
+def test_words_say_the_same_knobs_again(profile, settings):
+    words = SYSTEM.knobs(settings, profile=profile, variant=None)
+    assert SYSTEM.knobs(words, profile=profile, variant=None) == words
+    assert SYSTEM.typed(words, profile=profile) == SYSTEM.target().knobs(settings, profile=profile)
+
+
+def test_a_wrong_word_profile_or_variant_is_an_error():
+    with pytest.raises(ConfigError, match="persist_mode"):
+        SYSTEM.knobs({"persist_mod": "none"}, profile=None, variant=None)
+    with pytest.raises(ConfigError):
+        SYSTEM.knobs({}, profile="dledgr", variant=None)
+    with pytest.raises(ConfigError):
+        SYSTEM.knobs({}, profile=None, variant="01-vote-not-writen")
+    with pytest.raises(ConfigError):
+        SYSTEM.knobs({"persist_mode": "none"}, profile=None, variant="01-vote-not-written")
+    with pytest.raises(ConfigError):
+        promise(voters=0)
+
+
+def test_a_node_is_told_what_differs():
+    knobs = SYSTEM.knobs({"time_factor": "0.1"}, profile=None, variant=None)
+    spec = NodeSpec(
+        name="n1",
+        address="10.0.0.1",
+        members={"n1": "10.0.0.1"},
+        knobs=knobs,
+        profile="dledger",
+        variant=None,
+        seed=1,
+        data_dir="/x/data",
+        log_dir="/x/log",
+    )
+    config = msgspec.json.decode(SYSTEM.files(spec).popitem()[1], type=NodeConfig)
+    assert (config.target, config.knobs, config.rpc_timeout_ms) == ("dledger", {"time_factor": "0.1"}, 50)
