@@ -4,7 +4,8 @@ Judged at each ``found``: what a new incarnation found stored, read by the shell
 
 * its term is at least every term in which an earlier incarnation voted, led, acknowledged, answered or was told that
   its state is stored;
-* the vote of that very term, if one was given, is for the candidate to whom it was given;
+* the vote of that very term, if one was given, is for the candidate to whom it was given (where votes are told: what
+  some protocols call the vote is also set when a leader is heard);
 * a file that cannot be read holds nothing: then this incarnation must stay silent (halt). Votes, acknowledgements and
   answers of it are findings; that it ended is no finding here (`coverage` shows it).
 
@@ -142,7 +143,7 @@ def _compare(history: History, promise: Promise, node: str, said: _Node, found: 
             term=said.term,
         )
     given = (said.votes or {}).get(found.term)
-    if given is None or found.data.get("voted_for") == given.data.get("candidate"):
+    if given is None or "voted_for" not in found.data or found.data.get("voted_for") == given.data.get("candidate"):
         return None
     held = found.data.get("voted_for")
     return finding(

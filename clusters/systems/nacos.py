@@ -47,6 +47,7 @@ class NacosSystem(TargetSystem):
     name = "nacos"
     tells_log = False
     tells_vote = False
+    tells_disk = True
     served = frozenset({"append", "read", "put", "get"})
 
     def profiles(self) -> Mapping[str, str]:

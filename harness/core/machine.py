@@ -232,7 +232,8 @@ class Witnessed(msgspec.Struct, frozen=True, gc=False):
     ``vote`` (term, candidate) · ``elected`` (term, voters) · ``acked`` (term, index: told a leader that it stores up
     to here) · ``log_append`` (from, entries [[index, term, hash] …]) · ``log_truncate`` (from) · ``commit`` (index, as
     it was told to others) · ``persisted`` (term, voted_for: what is durably stored) · ``found`` (term, voted_for, file:
-    what a new incarnation finds stored; file is ``read``, ``absent`` or ``unreadable``, the latter two with term 0) ·
+    what a new incarnation finds stored; file is ``read``, ``absent`` or ``unreadable``, the latter two with term 0; no
+    ``voted_for`` where what is stored under that name is not only a vote) ·
     ``answered`` (term: the first answer of that term, where none of the above tells it) · ``config`` (term, index,
     voters, learners: an entry of the stored log that names the members from there on).
     """

@@ -5,6 +5,7 @@
   term was lower when the request came. The ``voteFor`` of a refusal or of an accepted beat is a label, never a vote.
 * ``elected`` (term, voters): the first message that leaves with the own record LEADER in a term. Voters are the node
   itself, if it campaigned in that term, and those whose answers carried this term and this node.
+* ``found`` (term, file): what meta.properties held at the start. Its ``voteFor`` is not told: a beat relabels it, too.
 * ``persisted`` (term, voted_for): a new meta.properties is in place.
 
 Promises: the own term is what was last sent in an own record, or synced to meta.properties, or loaded together with a
@@ -60,12 +61,12 @@ class NacosWitness:
         try:
             meta = storage.load_meta(disk)
         except storage.Damaged:
-            return []
+            return [Witnessed("found", 0, {"file": "unreadable"})]
         # A term alone may be ignored at the start (``restart_term``), so only a term with its vote is a floor. A node
         # without a vote cannot refuse with somebody's name, so nothing is taken for a vote that is none.
         if meta.vote_for is not None:
             self._term = meta.term
-        return []
+        return [Witnessed("found", meta.term, {"file": "read" if storage.META in disk else "absent"})]
 
     def sent(self, to: str, body: Any) -> list[Witnessed]:
         """A message is about to leave."""

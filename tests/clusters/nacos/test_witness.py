@@ -23,7 +23,7 @@ MEMBERS = ("n1", "n2", "n3")
 
 def fresh(disk=None):
     witness = TARGET.witness(node="n1", members=MEMBERS)
-    assert witness.booted(disk or {}) == []
+    assert [seen.name for seen in witness.booted(disk or {})] == ["found"]
     return witness
 
 
@@ -206,3 +206,14 @@ def test_after_the_heal_one_node_leads_and_everybody_holds_its_keys(seed):
     for name in sim.members:
         loaded = storage.load(sim.nodes[name].disk, "public")
         assert {datum.key for datum in loaded.datums} == set(sim.state(name).items.keys())
+
+
+def test_a_start_tells_the_term_that_was_found_and_never_a_vote():
+    for disk, term, file in [
+        ({}, 0, "absent"),
+        ({storage.META: b"term=4\nvoteFor=n2\n"}, 4, "read"),
+        ({storage.META: "unreadable"}, 0, "unreadable"),
+        ({storage.META: b"term=?\n"}, 0, "unreadable"),
+    ]:
+        witness = TARGET.witness(node="n1", members=MEMBERS)
+        assert witness.booted(disk) == [Witnessed("found", term, {"file": file})]

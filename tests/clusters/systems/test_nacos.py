@@ -78,4 +78,4 @@ def test_it_has_no_variants_and_says_so():
 
 
 def test_everything_it_shows_is_named():
-    assert set(SYSTEM.observable()) == {"traced", "witness", "observed", "ops", "atomic"}
+    assert set(SYSTEM.observable()) == {"traced", "witness", "observed", "ops", "atomic", "found"}
