@@ -43,6 +43,7 @@ class KraftSystem(TargetSystem):
     """See ``harness.core.protocols.System``; also ``Electorate``."""
 
     name = "kraft"
+    tells_disk = True
 
     def profiles(self) -> Mapping[str, str]:
         """The described one first."""

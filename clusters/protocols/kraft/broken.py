@@ -150,13 +150,6 @@ class EpochMayFall(Rules):
         return False
 
 
-class RefusesCampaignedEpoch(Rules):
-    """27."""
-
-    def accepts_leader(self, epoch: int, campaigned_epoch: int) -> bool:  # noqa: D102
-        return epoch != campaigned_epoch
-
-
 class VotesTwice(Rules):
     """Not of the table: votes for everybody who asks; without a random part, so that campaigns of one epoch meet."""
 
@@ -253,17 +246,10 @@ class CommitsOldEpochs(Rules):
 
 
 class FollowerHwUnchecked(Rules):
-    """42. PySyncObj 166."""
+    """42. PySyncObj 166. A new leader does not know its high watermark: then there is none."""
 
     def follower_hw(self, own: int, end: int, leaders: int) -> int:  # noqa: ARG002, D102
-        return leaders
-
-
-class LateAnswersOverwrite(Rules):
-    """44. RaftOS 26, NATS f871570: an old answer's records replace what was fetched since."""
-
-    def takes_late_answers(self) -> bool:  # noqa: D102
-        return True
+        return max(0, leaders)
 
 
 class NeverDiverges(Rules):

@@ -239,7 +239,6 @@ def _begin(n: Node, start: Start) -> None:
         become_leader(n, [n.me], cause="resumed")
     elif start.state == CANDIDATE:
         n.retries = 1
-        n.campaigned_epoch = n.epoch
         n.votes = {n.me: True}
         n.note("election_started", {"term": n.epoch, "log": n.position(), "retries": 1})
     if n.voters == (n.me,) and start.state != LEADER:

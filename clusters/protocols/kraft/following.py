@@ -28,7 +28,7 @@ def on_fetch_answer(n: Node, src: str, m: FetchResponse) -> None:
         if not usable:
             _retry(n, peer, awaited=awaited)
             return
-    if not awaited and not n.rules.takes_late_answers():
+    if not awaited:
         n.count("late_fetch_answers")
         return
     if n.state != FOLLOWER:
@@ -62,11 +62,8 @@ def _store(n: Node, records: tuple[Record, ...]) -> None:
     log = n.log
     first = records[0].offset
     if first != log.end:
-        if not n.rules.takes_late_answers() or first > log.end:
-            n.note("violation", {"what": "records that do not follow the log", "offset": first, "end": log.end})
-            return
-        n.note("truncate", {"from": log.end, "to": first})
-        n.cut_log(first)
+        n.note("violation", {"what": "records that do not follow the log", "offset": first, "end": log.end})
+        return
     for record in records:
         log.append(record)
     n.await_log()

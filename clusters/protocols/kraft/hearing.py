@@ -47,7 +47,7 @@ def adopt(n: Node, epoch: int, leader: int, cause: str) -> bool:
         n.note("inconsistent_leader", {"known": n.who(n.leader), "told": n.who(leader), "epoch": epoch})
         n.note("violation", {"what": "a message names another leader", "told": n.who(leader), "epoch": epoch})
         return False
-    if leader == NOBODY or not n.rules.accepts_leader(epoch, n.campaigned_epoch):
+    if leader == NOBODY:
         if epoch != n.epoch:
             become_unattached(n, epoch, cause)
     elif leader != n.me and n.rules.follows_announced(leader, n.me) and (epoch != n.epoch or n.leader == NOBODY):

@@ -57,7 +57,6 @@ class Node:
         "armed",
         "backing_off",
         "backoff_at",
-        "campaigned_epoch",
         "clock",
         "commit",
         "connections",
@@ -141,7 +140,6 @@ class Node:
         self.votes: dict[int, bool] = {}
         self.retries = 0
         self.backing_off = False
-        self.campaigned_epoch = -1
 
         self.election_at: Ns = FAR
         self.fetch_at: Ns = FAR

@@ -155,11 +155,6 @@ class Rules:
         """A message of an older epoch changes nothing here."""
         return epoch < own_epoch
 
-    def accepts_leader(self, epoch: int, campaigned_epoch: int) -> bool:
-        """A leader is followed whether or not this node stood in that epoch, too."""
-        del epoch, campaigned_epoch
-        return True
-
     def follows_announced(self, leader: int, me: int) -> bool:
         """A voter that hears of a leader other than itself becomes its follower."""
         return leader != me
@@ -220,10 +215,6 @@ class Rules:
     def diverges(self, asked: Position, own: Position) -> bool:
         """Whether the asker's (last epoch, end) is not on this log; ``own``: the end of the largest epoch up to it."""
         return own[0] != asked[0] or own[1] < asked[1]
-
-    def takes_late_answers(self) -> bool:
-        """Whether records of an answer that is no longer awaited are used, over what is there."""
-        return False
 
     def answers_on_commit(self) -> bool:
         """Whether parked fetches are answered when the high watermark moves. They are not: it waits for the next."""

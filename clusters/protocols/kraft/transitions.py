@@ -53,7 +53,6 @@ def become_candidate(n: Node, cause: str) -> None:
     retries = n.retries + 1 if n.state == CANDIDATE else 1
     _enter(n, CANDIDATE, n.rules.campaign_epoch(n.epoch), cause, voted=n.me)
     n.retries = retries
-    n.campaigned_epoch = n.epoch
     n.votes = {n.me: True}
     n.count("elections")
     n.note("election_started", {"term": n.epoch, "log": n.position(), "retries": retries})

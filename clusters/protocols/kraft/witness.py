@@ -7,7 +7,8 @@
 * ``acked``: a fetch leaves whose last record is of the leader's epoch: everything before its offset is stored.
 * ``commit``: a fetch answer leaves with a higher high watermark.
 * ``persisted``: rename AND fsync of ``quorum-state``; a vote is no longer in it once the leader is known.
-* ``found``: that file as a new incarnation finds it. ``answered``: once an epoch, an answer that tells nothing else.
+* ``found``: that file as a new incarnation finds it, unless it names the epoch's leader: then whether this node voted,
+  and for whom, is not in it and of no consequence. ``answered``: once an epoch, an answer that tells nothing else.
 
 Promises: nothing is taken from the core; steady fetches cost a few comparisons and say nothing new. Offsets are told as
 indexes from 1: the exclusive end of a log is the index of its last record. Leaves out rules.
@@ -89,7 +90,7 @@ class KraftWitness:
     def booted(self, disk: DiskImage) -> list[Witnessed]:
         """A new incarnation: the log that its disk holds. Its state is ``persisted`` once the node synced it again."""
         self._forget()
-        out = [self._found(disk)]
+        out = self._found(disk)
         try:
             found = self._parse(file_of(disk, LOG) or b"")
         except Unreadable:
@@ -100,16 +101,19 @@ class KraftWitness:
             out.append(Witnessed("log_append", found[-1][1], {"from": 1, "entries": found}))
         return out
 
-    def _found(self, disk: DiskImage) -> Witnessed:
+    def _found(self, disk: DiskImage) -> list[Witnessed]:
         """The file as it lies there, whatever the node makes of it."""
         content = disk.get(STATE)
         if content is None:
-            return Witnessed("found", 0, {"voted_for": None, "leader": None, "file": "absent"})
+            return [Witnessed("found", 0, {"voted_for": None, "file": "absent"})]
         state = self._renamed = None if isinstance(content, str) else _state(content)
         if state is None:
-            return Witnessed("found", 0, {"voted_for": None, "leader": None, "file": "unreadable"})
+            return [Witnessed("found", 0, {"voted_for": None, "file": "unreadable"})]
         self._remember(state)
-        return Witnessed("found", state.leader_epoch, {**self._words(state), "file": "read"})
+        if state.leader_id != NOBODY:
+            return []
+        voted_for = self._names.get(state.voted_id)
+        return [Witnessed("found", state.leader_epoch, {"voted_for": voted_for, "file": "read"})]
 
     def _remember(self, state: QuorumState | None) -> None:
         """The voter set, and whether this node stood, as the file says."""

@@ -6,11 +6,7 @@ import pytest
 
 from clusters.protocols.client_api import Append, Get, Ok
 from clusters.protocols.kraft.messages import (
-    NONE,
     BeginQuorumEpochRequest,
-    CurrentLeader,
-    FetchRequest,
-    FetchResponse,
     VoteResponse,
 )
 from clusters.protocols.kraft.rules import Rules
@@ -20,7 +16,7 @@ from harness.core.clock import MS
 from harness.core.rng import Rng
 from tests.clusters.kraft.chaos import converged, drawn, mend, play
 from tests.clusters.kraft.minisim import World, leaders
-from tests.clusters.kraft.single import C, One, answer, disk, granted, records, replies, sent, vote
+from tests.clusters.kraft.single import C, One, answer, disk, granted, replies, vote
 
 
 def names_for(variant):
@@ -128,23 +124,6 @@ def test_11_a_leader_killed_before_its_first_record_is_stored_votes_in_its_own_e
     assert made.partition.vote_granted == (variant is not None)
 
 
-@pytest.mark.parametrize("variant", [None, "27-refuses-campaigned-epoch"])
-def test_27_a_loser_does_not_follow_the_winner_of_its_epoch(variant):
-    world = World("ABC", variant=variant)
-    world.sever("A", "C")
-    world.campaign("A")
-    world.campaign("C")
-    world.run(20)
-    winner = world.leader()
-    loser = "AC".replace(winner, "")
-    world.heal()
-    world.boxes[loser].node.election_at = world.boxes[loser].node.backoff_at = 1 << 62
-    world.run(2_500)
-    epoch = world.boxes[winner].node.epoch
-    assert world.boxes[loser].node.epoch == epoch
-    assert (world.boxes[loser].node.state == "Follower") == (variant is None)
-
-
 @pytest.mark.parametrize("variant", [None, "28-never-resigns", "30-own-append-is-contact"])
 def test_28_and_30_a_cut_off_leader_stays(variant):
     world = World("ABC", variant=variant)
@@ -187,18 +166,6 @@ def test_39_the_repeated_request_of_the_candidate_voted_for(variant):
     one = One(disk(4), variant=variant)
     assert answer(one.hear("B", vote(2, 4))).partition.vote_granted
     assert answer(one.hear("B", vote(2, 4))).partition.vote_granted == (variant is None)
-
-
-@pytest.mark.parametrize("variant", [None, "44-late-answers-overwrite"])
-def test_44_a_doubled_answer_takes_back_what_was_fetched_and_acknowledged_since(variant):
-    one = One(disk(3, leader=2, log=(1,)), variant=variant)
-    asked = sent(one.booted, FetchRequest)[0][1]
-    first = FetchResponse(asked.correlation_id, NONE, -1, 0, CurrentLeader(2, 3), records=records(3, first=1))
-    one.hear("B", first)
-    one.answered(records(3, 3, first=2))
-    assert one.node.log.end == 4
-    one.hear("B", first)
-    assert one.node.log.end == (4 if variant is None else 2)
 
 
 @pytest.mark.parametrize("variant", [None, "52-timers-on-wall-clock"])
