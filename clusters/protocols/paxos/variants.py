@@ -46,7 +46,7 @@ def _bug(says: str, rules: Callable[[PaxosKnobs], Rules], *caught_by: str, **mor
     return Variant(says=says, rules=rules, caught_by=caught_by, **more)
 
 
-_AGREE, _OWED = "agreement", "leader-when-owed"
+_AGREE, _OWED, _MAJORITY = "agreement", "leader-when-owed", "leader-has-majority"
 _ELECTION = {"election": "true"}
 
 VARIANTS: Mapping[str, Variant] = {
@@ -73,9 +73,11 @@ VARIANTS: Mapping[str, Variant] = {
     "17-refusal-is-promise": _bug("tallies a refusal as a promise", broken.NackIsPromise, _AGREE),
     "18-promises-are-acceptances": _bug("takes a majority of promises for a decision", broken.PromisesChoose, _AGREE),
     "21-majority-of-reachable": _bug(
-        "counts a majority of those it can reach", broken.MajorityOfReachable, _AGREE, nodes_min=5
+        "counts a majority of those it can reach", broken.MajorityOfReachable, _AGREE, _MAJORITY, nodes_min=5
     ),
-    "22-half-is-enough": _bug("takes half of an even number for a majority", broken.HalfIsEnough, _AGREE, nodes_min=4),
+    "22-half-is-enough": _bug(
+        "takes half of an even number for a majority", broken.HalfIsEnough, _AGREE, _MAJORITY, nodes_min=4
+    ),
     "25-promise-may-fall": _bug("promises a lower number than before", broken.PromiseMayFall, _AGREE),
     "33-no-jitter": _bug("always waits the shortest time", broken.NoJitter, _OWED, needs=_ELECTION),
     "34-same-seed": _bug(
@@ -84,7 +86,7 @@ VARIANTS: Mapping[str, Variant] = {
     "40-counts-across-numbers": _bug(
         "counts acceptances of a value under different numbers together", broken.CountsAcrossNumbers, _AGREE
     ),
-    "42-learns-from-one": _bug("takes one acceptance for a decision", broken.LearnsFromOne, _AGREE),
+    "42-learns-from-one": _bug("takes one acceptance for a decision", broken.LearnsFromOne, _AGREE, _MAJORITY),
     "44-accepts-any-number": _bug("accepts whatever its promise", broken.AcceptsAnyNumber, _AGREE),
     "46-accepts-before-sync": _bug("tells of acceptances that a crash can take", broken.AcceptsBeforePersist, _AGREE),
     "52-timers-on-wall-clock": _bug(
