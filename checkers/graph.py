@@ -214,10 +214,14 @@ def _aspects(host: str, state: HostState, voters: tuple[str, ...], promise: Prom
         if src in state.cuts:
             value = "cut"
         elif link is not None and (
-            link.loss_percent > LOSS_MAX_PERCENT or link.delay_ns + link.jitter_ns > promise.delay_max_ns
+            link.hold
+            or link.loss_percent > LOSS_MAX_PERCENT
+            or link.delay_ns + link.jitter_ns + link.reorder_ns > promise.delay_max_ns
         ):
             value = "bad"
-        elif link is not None and (link.loss_percent or link.delay_ns or link.jitter_ns):
+        elif link is not None and (
+            link.loss_percent or link.delay_ns or link.jitter_ns or link.duplicate_percent or link.reorder_percent
+        ):
             value = "fair"
         out["link", src, host] = value
     out["frozen", host] = "yes" if state.frozen else "no"

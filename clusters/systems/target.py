@@ -44,7 +44,9 @@ CONFIG_PATH = f"{RUN_DIR}/node.json"
 CLOCK_SOCKET = f"{RUN_DIR}/clock.sock"
 """Where the process tells its own clocks; whoever starts it names the same place in ``NodeStart``."""
 
-ANY_NUMBER: Mapping[str, int | None] = dict.fromkeys(("partition", "kill", "stop", "restart", "pause", "clock"))
+ANY_NUMBER: Mapping[str, int | None] = dict.fromkeys(
+    ("partition", "kill", "stop", "restart", "pause", "clock", "powerloss", "disk", "link", "hold", "drift")
+)
 """Fault kinds that a target of ours bears in any number: they may cost liveness, never safety."""
 
 

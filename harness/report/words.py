@@ -177,6 +177,8 @@ def skew(clock: ClockSkew) -> str:
         parts.append(("+" if clock.offset_ns > 0 else "") + show_duration(clock.offset_ns))
     if clock.rate_ppm:
         parts.append(f"{clock.rate_ppm:+d} ppm")
+    if clock.mono_rate_ppm:
+        parts.append(f"{clock.mono_rate_ppm:+d} ppm (monotonic)")
     if clock.strobe:
         parts.append(
             f"strobing by {show_duration(clock.strobe.amplitude_ns)} every {show_duration(clock.strobe.period_ns)}"

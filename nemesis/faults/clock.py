@@ -127,6 +127,7 @@ def _sum(old: ClockSkew | None, new: ClockSkew) -> ClockSkew:
         offset_ns=old.offset_ns + new.offset_ns,
         rate_ppm=old.rate_ppm + new.rate_ppm,
         strobe=max(strobes, key=lambda strobe: (strobe.amplitude_ns, -strobe.period_ns)) if strobes else None,
+        mono_rate_ppm=old.mono_rate_ppm + new.mono_rate_ppm,
     )
 
 

@@ -21,6 +21,8 @@ from harness.core.schedule import PlannedFault
 from nemesis import selectors
 from nemesis.parameters import check_known, check_times
 
+_HARDNESS: tuple[Signal, ...] = ("SIGTERM", "SIGKILL", "POWER")
+
 
 class ProcessFault(msgspec.Struct, frozen=True, kw_only=True):
     """One fault of the node process: ended by ``signal`` and held down, or frozen (None).
@@ -51,7 +53,7 @@ class ProcessFault(msgspec.Struct, frozen=True, kw_only=True):
     def draw(self, rng: Rng, *, nodes: int, hold_ns: Ns, knobs: Mapping[str, Any]) -> PlannedFault:
         """The leader half the time, else followers or anybody; never more than a minority. Knob: ``victims``."""
         check_known(self.kind, knobs, ("victims",))
-        victims = knobs.get("victims") or _draw_victims(rng, nodes)
+        victims = knobs.get("victims") or draw_victims(rng, nodes)
         return PlannedFault(kind=self.kind, victims=victims, hold_ns=0 if self.at_once else hold_ns)
 
     def resolve(
@@ -64,7 +66,7 @@ class ProcessFault(msgspec.Struct, frozen=True, kw_only=True):
     def apply(
         self, state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]
     ) -> Mapping[str, HostState]:
-        """``state`` with the victims down or frozen. Of two signals SIGKILL wins, so the order does not matter."""
+        """``state`` with the victims down or frozen. Of two signals the harder one wins, whatever their order."""
         del params  # it has none
         out = dict(state)
         for victim in victims:
@@ -72,8 +74,7 @@ class ProcessFault(msgspec.Struct, frozen=True, kw_only=True):
             if self.signal is None:
                 out[victim] = msgspec.structs.replace(old, frozen=True)
             else:
-                down = "SIGKILL" if "SIGKILL" in (old.down, self.signal) else self.signal
-                out[victim] = msgspec.structs.replace(old, down=down)
+                out[victim] = msgspec.structs.replace(old, down=harder(old.down, self.signal))
         return out
 
     def needs(self) -> frozenset[str]:
@@ -81,7 +82,13 @@ class ProcessFault(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset({"signals"})
 
 
-def _draw_victims(rng: Rng, nodes: int) -> str:
+def harder(one: Signal | None, other: Signal) -> Signal:
+    """The end that leaves less of a process and its disk."""
+    return other if one is None else max(one, other, key=_HARDNESS.index)
+
+
+def draw_victims(rng: Rng, nodes: int) -> str:
+    """The leader half the time, else followers or anybody; never more than a minority."""
     most = max(1, minority(nodes))
     if nodes == 1 or rng.chance(1, 2):
         return "leader"

@@ -1,0 +1,75 @@
+"""What the faults share that leave the node process running and make its world worse: disks, links, rates of clocks.
+
+Promises: pure; nothing but the named part of a host's state changes. Leaves out the part, which each kind names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from harness.core.clock import Ns
+from harness.core.hoststate import HostState
+from harness.core.protocols import ClusterView
+from harness.core.rng import Rng
+from harness.core.schedule import PlannedFault
+from nemesis import selectors
+from nemesis.faults.processes import draw_victims
+from nemesis.parameters import check_known, check_times
+
+Afflict = Callable[[Mapping[str, HostState], tuple[str, ...], Mapping[str, Any]], Mapping[str, HostState]]
+
+
+class Affliction(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind. ``judge``: raises ConfigError for bad params; ``afflict``: (state, victims, params) → state.
+
+    ``few``: a draw hits a minority at most; else anybody. See ``harness.core.protocols.Fault``.
+    """
+
+    kind: str
+    line: str
+    params: tuple[str, ...]
+    judge: Callable[[Mapping[str, Any]], object]
+    draws: Callable[[Rng, Ns], Mapping[str, Any]]
+    afflict: Afflict
+    capabilities: frozenset[str]
+    few: bool = True
+
+    def summary(self) -> str:
+        """One line for ``list faults``."""
+        return self.line
+
+    def check(self, fault: PlannedFault, *, nodes: int) -> None:
+        """Raise ConfigError for bad parameters, a bad selector or too many victims."""
+        check_known(self.kind, fault.params, self.params)
+        check_times(fault)
+        self.judge(fault.params)
+        selectors.check(fault.victims, nodes=nodes)
+
+    def draw(self, rng: Rng, *, nodes: int, hold_ns: Ns, knobs: Mapping[str, Any]) -> PlannedFault:
+        """Knobs: ``victims`` and the parameters; without any parameter, all are drawn."""
+        check_known(self.kind, knobs, ("victims", *self.params))
+        params = {name: knobs[name] for name in self.params if name in knobs} or self.draws(rng, hold_ns)
+        victims = knobs.get("victims")
+        if victims is None:
+            victims = draw_victims(rng, nodes) if self.few or rng.chance(1, 2) else "all"
+        return PlannedFault(kind=self.kind, victims=victims, hold_ns=hold_ns, params=params)
+
+    def resolve(
+        self, fault: PlannedFault, view: ClusterView, rng: Rng
+    ) -> tuple[tuple[str, ...], Mapping[str, Any]] | str:
+        """Victims, with the parameters as planned; or why it cannot be done now."""
+        victims = selectors.resolve(selectors.parse(fault.victims), view, rng)
+        return victims if isinstance(victims, str) else (victims, dict(fault.params))
+
+    def apply(
+        self, state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]
+    ) -> Mapping[str, HostState]:
+        """``state`` with the victims afflicted."""
+        return self.afflict(state, victims, params)
+
+    def needs(self) -> frozenset[str]:
+        """What hosts must be able to do."""
+        return self.capabilities

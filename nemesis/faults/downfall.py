@@ -1,0 +1,88 @@
+"""What the faults share that end a node process and do something to its disk: loss of power, wiped and damaged disks.
+
+Promises: the process is down while the fault lasts and starts again at its end, on what is left of its disk; pure. Of
+two such faults on one host the one that leaves less wins, so their order does not matter. Leaves out what exactly
+happens to the disk: the host's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from harness.core.clock import Ns
+from harness.core.hoststate import DiskTrouble, HostState, Signal
+from harness.core.protocols import ClusterView
+from harness.core.rng import Rng
+from harness.core.schedule import PlannedFault
+from nemesis import selectors
+from nemesis.faults.processes import draw_victims, harder
+from nemesis.parameters import check_known, check_times
+
+_SEVERITY = ("slow", "full", "eio", "torn", "truncated", "flipped", "unreadable", "wiped")
+
+
+class Downfall(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind. ``trouble``: params → what happens to the disk (raises ConfigError); ``draws``: params of a draw.
+
+    See ``harness.core.protocols.Fault``.
+    """
+
+    kind: str
+    line: str
+    signal: Signal
+    params: tuple[str, ...]
+    trouble: Callable[[Mapping[str, Any]], DiskTrouble | None]
+    draws: Callable[[Rng], Mapping[str, Any]]
+    capabilities: frozenset[str]
+
+    def summary(self) -> str:
+        """One line for ``list faults``."""
+        return self.line
+
+    def check(self, fault: PlannedFault, *, nodes: int) -> None:
+        """Raise ConfigError for bad parameters, a bad selector or too many victims."""
+        check_known(self.kind, fault.params, self.params)
+        check_times(fault)
+        self.trouble(fault.params)
+        selectors.check(fault.victims, nodes=nodes)
+
+    def draw(self, rng: Rng, *, nodes: int, hold_ns: Ns, knobs: Mapping[str, Any]) -> PlannedFault:
+        """Never more than a minority. Knobs: ``victims`` and the parameters."""
+        check_known(self.kind, knobs, ("victims", *self.params))
+        params = {**self.draws(rng), **{name: knobs[name] for name in self.params if name in knobs}}
+        victims = knobs.get("victims") or draw_victims(rng, nodes)
+        return PlannedFault(kind=self.kind, victims=victims, hold_ns=hold_ns, params=params)
+
+    def resolve(
+        self, fault: PlannedFault, view: ClusterView, rng: Rng
+    ) -> tuple[tuple[str, ...], Mapping[str, Any]] | str:
+        """Victims, with the parameters as planned; or why it cannot be done now."""
+        victims = selectors.resolve(selectors.parse(fault.victims), view, rng)
+        return victims if isinstance(victims, str) else (victims, dict(fault.params))
+
+    def apply(
+        self, state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]
+    ) -> Mapping[str, HostState]:
+        """``state`` with the victims down, and their disks as they will be found."""
+        trouble = self.trouble(params)
+        out = dict(state)
+        for victim in victims:
+            old = out[victim]
+            out[victim] = msgspec.structs.replace(
+                old, down=harder(old.down, self.signal), disk=worse(old.disk, trouble)
+            )
+        return out
+
+    def needs(self) -> frozenset[str]:
+        """What hosts must be able to do."""
+        return self.capabilities
+
+
+def worse(one: DiskTrouble | None, other: DiskTrouble | None) -> DiskTrouble | None:
+    """The trouble that leaves less, whatever their order; of two slow disks the slower one."""
+    if one is None or other is None:
+        return one or other
+    return max(one, other, key=lambda trouble: (_SEVERITY.index(trouble.kind), trouble.latency_ns, trouble.path))

@@ -1,0 +1,60 @@
+"""drift: the monotonic clock of the host runs too fast or too slow; what it gained or lost stays when the fault ends.
+
+Parameter: ``rate_ppm``. Draws stay within five per cent, which timers and leases must bear. Leaves out wall clocks
+(``clock``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from harness.core.clock import Ns
+from harness.core.errors import ConfigError
+from harness.core.hoststate import ClockSkew, HostState
+from harness.core.rng import Rng
+from nemesis.faults.afflicted import Affliction
+from nemesis.faults.clock import RATE_MAX_PPM
+from nemesis.parameters import bad, integer
+
+DRAWN_PPM = (500, 10_000, 50_000)
+
+
+def _rate(params: Mapping[str, Any]) -> int:
+    rate = integer("drift", params, "rate_ppm", least=-RATE_MAX_PPM)
+    if rate > RATE_MAX_PPM:
+        raise bad("drift", "rate_ppm", rate, f"the most is {RATE_MAX_PPM}")
+    if not rate:
+        raise ConfigError("a drift that changes nothing", next_step="give rate_ppm")
+    return rate
+
+
+def _draws(rng: Rng, _hold_ns: Ns) -> Mapping[str, Any]:
+    rate = rng.choice(DRAWN_PPM)
+    return {"rate_ppm": rate if rng.chance(1, 2) else -rate}
+
+
+def _afflict(
+    state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]
+) -> Mapping[str, HostState]:
+    rate = _rate(params)
+    out = dict(state)
+    for victim in victims:
+        old = out[victim].clock or ClockSkew()
+        total = max(-RATE_MAX_PPM, min(RATE_MAX_PPM, old.mono_rate_ppm + rate))
+        out[victim] = msgspec.structs.replace(out[victim], clock=msgspec.structs.replace(old, mono_rate_ppm=total))
+    return out
+
+
+FAULT = Affliction(
+    kind="drift",
+    line="the monotonic clock of the host runs too fast or too slow",
+    params=("rate_ppm",),
+    judge=_rate,
+    draws=_draws,
+    afflict=_afflict,
+    capabilities=frozenset({"monotonic"}),
+    few=False,
+)

@@ -1,0 +1,51 @@
+"""hold: the next message on each link of the victims is kept back, and delivered when the fault ends: late, and stale.
+
+Parameters: ``count`` (messages a link; 1 if absent), ``direction`` as in ``link``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from harness.core.clock import Ns
+from harness.core.hoststate import HostState, LinkQuality
+from harness.core.registry import unknown_name
+from harness.core.rng import Rng
+from nemesis.faults.afflicted import Affliction
+from nemesis.faults.link import DIRECTIONS, afflict
+from nemesis.parameters import bad, integer
+
+COUNT_MAX = 1000
+
+
+def _count(params: Mapping[str, Any]) -> int:
+    direction = params.get("direction", "both")
+    if not isinstance(direction, str) or direction not in DIRECTIONS:
+        raise unknown_name("direction of a link", str(direction), DIRECTIONS)
+    count = integer("hold", params, "count", least=1) or 1
+    if count > COUNT_MAX:
+        raise bad("hold", "count", count, f"the most is {COUNT_MAX}")
+    return count
+
+
+def _draws(rng: Rng, _hold_ns: Ns) -> Mapping[str, Any]:
+    return {"count": rng.choice((1, 1, 3)), "direction": rng.choice(DIRECTIONS)}
+
+
+def _afflict(
+    state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]
+) -> Mapping[str, HostState]:
+    quality = LinkQuality(src="", hold=_count(params))
+    return afflict(state, victims, params.get("direction", "both"), quality)
+
+
+FAULT = Affliction(
+    kind="hold",
+    line="keep back the next message on each link of some nodes, deliver it when the fault ends",
+    params=("count", "direction"),
+    judge=_count,
+    draws=_draws,
+    afflict=_afflict,
+    capabilities=frozenset({"messages"}),
+)

@@ -1,0 +1,100 @@
+"""link: the quality of the victims' links: delay, jitter, loss, and messages that arrive twice or overtake each other.
+
+Parameters, whole numbers: ``delay_ns``, ``jitter_ns``, ``loss_percent``, ``duplicate_percent``, ``reorder_percent``
+with ``reorder_ns``; and ``direction``: ``in``, ``out`` or ``both`` (default), seen from the victims. Two such faults on
+one link add up. Leaves out the clients' links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from harness.core.clock import MS, Ns
+from harness.core.errors import ConfigError
+from harness.core.hoststate import HostState, LinkQuality
+from harness.core.registry import unknown_name
+from harness.core.rng import Rng
+from nemesis.faults.afflicted import Affliction
+from nemesis.parameters import bad, integer
+
+DIRECTIONS = ("in", "out", "both")
+PERCENT = ("loss_percent", "duplicate_percent", "reorder_percent")
+TIMES = ("delay_ns", "jitter_ns", "reorder_ns")
+
+
+def _quality(params: Mapping[str, Any], src: str = "") -> LinkQuality:
+    values = {name: integer("link", params, name, least=0) for name in (*PERCENT, *TIMES)}
+    for name in PERCENT:
+        if values[name] > 100:
+            raise bad("link", name, values[name], "the most is 100")
+    direction = params.get("direction", "both")
+    if not isinstance(direction, str) or direction not in DIRECTIONS:
+        raise unknown_name("direction of a link", str(direction), DIRECTIONS)
+    if values["reorder_percent"] and not values["reorder_ns"]:
+        raise ConfigError("the fault 'link' needs reorder_ns with reorder_percent")
+    quality = LinkQuality(src=src, **values)
+    if quality == LinkQuality(src=src):
+        raise ConfigError("a link fault that changes nothing", next_step=f"give one of {', '.join((*PERCENT, *TIMES))}")
+    return quality
+
+
+def _draws(rng: Rng, _hold_ns: Ns) -> Mapping[str, Any]:
+    kinds = (
+        {"delay_ns": rng.choice((2, 10, 40, 150)) * MS, "jitter_ns": rng.choice((0, 5, 50)) * MS},
+        {"loss_percent": rng.choice((5, 20, 50, 90))},
+        {"duplicate_percent": rng.choice((10, 50)), "reorder_percent": 30, "reorder_ns": rng.choice((1, 20, 200)) * MS},
+    )
+    return {**rng.choice(kinds), "direction": rng.choice(DIRECTIONS)}
+
+
+def add_quality(state: HostState, quality: LinkQuality) -> HostState:
+    """``state`` with this quality on top of what that link has."""
+    links = {link.src: link for link in state.links}
+    old = links.get(quality.src)
+    if old is not None:
+        quality = LinkQuality(
+            src=old.src,
+            delay_ns=old.delay_ns + quality.delay_ns,
+            jitter_ns=old.jitter_ns + quality.jitter_ns,
+            loss_percent=max(old.loss_percent, quality.loss_percent),
+            duplicate_percent=max(old.duplicate_percent, quality.duplicate_percent),
+            reorder_percent=max(old.reorder_percent, quality.reorder_percent),
+            reorder_ns=max(old.reorder_ns, quality.reorder_ns),
+            hold=old.hold + quality.hold,
+        )
+    links[quality.src] = quality
+    return msgspec.structs.replace(state, links=tuple(links[src] for src in sorted(links)))
+
+
+def afflict(
+    state: Mapping[str, HostState], victims: tuple[str, ...], direction: str, quality: LinkQuality
+) -> dict[str, HostState]:
+    """``state`` with the quality on each link between a victim and somebody else, in these directions."""
+    out = dict(state)
+    for src in state:
+        for dst in state:
+            inward, outward = dst in victims and direction != "out", src in victims and direction != "in"
+            if src != dst and (inward or outward):
+                out[dst] = add_quality(out[dst], msgspec.structs.replace(quality, src=src))
+    return out
+
+
+def _afflict(
+    state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]
+) -> Mapping[str, HostState]:
+    return afflict(state, victims, params.get("direction", "both"), _quality(params))
+
+
+FAULT = Affliction(
+    kind="link",
+    line="delay, jitter, loss, duplicates or reordering on the links of some nodes",
+    params=(*PERCENT, *TIMES, "direction"),
+    judge=_quality,
+    draws=_draws,
+    afflict=_afflict,
+    capabilities=frozenset({"messages"}),
+    few=False,
+)
