@@ -8,13 +8,36 @@ from pathlib import Path
 import click
 
 from harness.cli import flags
+from harness.core import registry
 from harness.core.duration import parse_duration
+from harness.core.errors import ConfigError
+from harness.core.planted import Planted
 from harness.report import examination
+
+
+def own_bug(variant: str | None, expect: tuple[str, ...], *, nodes_min: int) -> Planted | None:
+    """The bug that is in no list. ConfigError where only half of it was said."""
+    if (variant is None) != (not expect):
+        raise ConfigError(
+            "--variant and --expect belong together",
+            cause="a bug counts as found only when the checker that is named for it fails",
+            next_step="write --variant my_bugs.py:MyBug --expect one-vote-per-term",
+        )
+    if variant is None:
+        return None
+    known = registry.names(registry.CHECKERS)
+    for checker in expect:
+        if checker not in known:
+            raise registry.unknown_name("checker", checker, known)
+    return Planted(name=variant, says="a bug of your own", caught_by=expect, nodes_min=nodes_min)
 
 
 @click.command()
 @click.option("--system", "systems", multiple=True, help="only this one; again for more [default: all that know bugs]")
 @click.option("--bug", "bugs", multiple=True, help="only this one; again for more")
+@click.option("--variant", help="a bug of your own: path/to/file.py:Class, or an entry point of dethrone.variants")
+@click.option("--expect", multiple=True, metavar="CHECKER", help="with --variant: who must find it; again for more")
+@click.option("--nodes-min", default=3, show_default=True, type=click.IntRange(1, 31), help="with --variant")
 @click.option("--budget", default="60s", show_default=True, help="time of one core for each bug")
 @click.option("--strategy", default="triggered", show_default=True, help="how schedules are drawn")
 @click.option("--clean", default=0, show_default=True, type=click.IntRange(min=0), help="seeds without any bug")
@@ -33,6 +56,9 @@ def exam(
     *,
     systems: tuple[str, ...],
     bugs: tuple[str, ...],
+    variant: str | None,
+    expect: tuple[str, ...],
+    nodes_min: int,
     budget: str,
     strategy: str,
     clean: int,
@@ -49,6 +75,7 @@ def exam(
         screen,
         systems=systems,
         bugs=bugs,
+        own=own_bug(variant, expect, nodes_min=nodes_min),
         budget_ns=parse_duration(budget),
         strategy=strategy,
         clean=clean,

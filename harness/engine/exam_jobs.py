@@ -32,6 +32,7 @@ def tasks_for(
     systems: Sequence[str],
     *,
     bugs: Sequence[str] = (),
+    own: Planted | None = None,
     strategy: str,
     budget_ns: Ns,
     clean: int = 0,
@@ -39,8 +40,12 @@ def tasks_for(
 ) -> list[Task]:
     """All tasks of an exam. ``clean``: seeds on the build without bugs and, together, on the harmless ones.
 
+    ``own``: a bug that is in no list, to be found instead of those that are; it takes exactly one system.
+
     ConfigError for a system that knows no planted bugs, or a bug that no system knows.
     """
+    if own is not None and len(systems) != 1:
+        raise ConfigError("a bug of your own belongs to one system", next_step="give --system once")
     out: list[Task] = []
     known: set[str] = set()
     for name in systems:
@@ -48,6 +53,11 @@ def tasks_for(
         if not isinstance(system, Examinable) or not system.planted():
             raise ConfigError(f"{name} knows no planted bugs", next_step=f"known: {', '.join(examinable())}")
         plan, planted = system.exam(), system.planted()
+        if own is not None:
+            system.knobs(
+                {**plan.settings, **own.settings}, profile=profile, variant=own.name
+            )  # refused here, if at all
+            planted = {own.name: own}
         known |= set(planted)
         for bug in planted.values():
             if not bug.harmless and (not bugs or bug.name in bugs):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from harness.core.clock import SECOND, Ns
 from harness.core.errors import ConfigError
+from harness.core.planted import Planted
 from harness.engine.exam_jobs import ROWS, Row, examinable, run_exam, tasks_for
 from harness.engine.model import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE, EXIT_VIOLATION
 from harness.report.exam_table import exam_lines, exam_object, exam_table
@@ -22,6 +23,7 @@ def sit(
     *,
     systems: Sequence[str],
     bugs: Sequence[str],
+    own: Planted | None = None,
     budget_ns: Ns,
     strategy: str,
     clean: int,
@@ -30,7 +32,7 @@ def sit(
     fresh: bool,
 ) -> int:
     """The exit code. ConfigError for unknown systems, bugs and strategies, before anything starts."""
-    tasks = tasks_for(systems or examinable(), bugs=bugs, strategy=strategy, budget_ns=budget_ns, clean=clean)
+    tasks = tasks_for(systems or examinable(), bugs=bugs, own=own, strategy=strategy, budget_ns=budget_ns, clean=clean)
     if not tasks:
         raise ConfigError("there is nothing to examine", next_step="name another --system")
     if fresh:

@@ -1,0 +1,74 @@
+"""Planted bugs of anybody's own: one class that overrides a rule, in a file or behind an entry point.
+
+``path/to/file.py:Class`` names a class in a file; any other name is looked up among the entry points of the group
+``dethrone.variants``. The class derives from the ``Rules`` of the protocol that it changes. Promises: a class that is
+not one of this protocol's rules is refused before anything starts; a file is read once. Leaves out the mistakes that
+the project itself plants (each protocol's ``variants``).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+from typing import Any, TypeVar
+
+from harness.core import registry
+from harness.core.errors import ConfigError
+
+R = TypeVar("R")
+GROUP = "dethrone.variants"
+_FORM = re.compile(r"(?P<path>.+\.py):(?P<name>[A-Za-z_]\w*)")
+
+
+def plugged(name: str, base: type[R]) -> type[R] | None:
+    """The class of that name, if it is outside the project's lists; None: there is none. Raises ConfigError."""
+    found = _FORM.fullmatch(name)
+    if found is not None:
+        chosen = _from_file(found["path"], found["name"])
+    elif name in registry.names(GROUP):
+        chosen = registry.load(GROUP, name)
+    else:
+        return None
+    if not (inspect.isclass(chosen) and issubclass(chosen, base)):
+        raise ConfigError(
+            f"the variant {name!r} is no class of rules of this protocol",
+            cause=f"it must derive from {base.__module__}.{base.__qualname__}",
+            next_step="override one method of that class",
+        )
+    return chosen
+
+
+def is_file(name: str) -> bool:
+    """Whether a variant's name points to a file."""
+    return _FORM.fullmatch(name) is not None
+
+
+@functools.lru_cache(maxsize=32)
+def _from_file(path: str, name: str) -> Any:
+    file = Path(path)
+    if not file.is_file():
+        raise ConfigError(
+            f"there is no file {path}", where=f"the variant {path}:{name}", next_step="name a Python file"
+        )
+    spec = importlib.util.spec_from_file_location(f"dethrone_variant_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"{path} cannot be imported", where=f"the variant {path}:{name}")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ConfigError(
+            f"the variant's file cannot be imported: {type(error).__name__}: {error}", where=path
+        ) from error
+    if not hasattr(module, name):
+        raise ConfigError(f"{path} defines no {name}", next_step=f"it defines {', '.join(_classes(module)) or 'none'}")
+    return getattr(module, name)
+
+
+def _classes(module: Any) -> list[str]:
+    return sorted(
+        n for n, value in vars(module).items() if inspect.isclass(value) and value.__module__ == module.__name__
+    )

@@ -1,0 +1,171 @@
+"""The exam: found only by who is named, only within the budget, only where the clean build passes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from harness.core.clock import SECOND
+from harness.core.errors import ConfigError
+from harness.core.planted import ExamPlan, Planted
+from harness.core.registry import CHECKERS
+from harness.core.verdict import Finding, Verdict
+from harness.engine.exam import Task, examine, options_of, watch
+from harness.engine.exam_jobs import read_rows, run_exam, tasks_for
+from harness.report.exam_table import exam_lines, exam_object
+
+PLAN = ExamPlan(workloads=("log", "lease"), faults=("kill",), intervals_ns=(2 * SECOND, 5 * SECOND))
+BUG = Planted(name="01-x", says="forgets", caught_by=("one-vote-per-term", "one-leader-per-term"))
+
+
+class Checker:
+    """Fails where the history names it."""
+
+    version, kind, needs = "1", "safety", frozenset()
+
+    def __init__(self, name):
+        self.name = name
+
+    def check(self, history, promise, plan):
+        return verdict(self.name, failed=self.name in history)
+
+
+def verdict(name, *, failed):
+    findings = (Finding(sentence=f"{name} broke", certificate=(1, 2)),) if failed else ()
+    return Verdict(
+        checker=name, version="1", kind="safety", outcome="fail" if failed else "pass", findings=findings, reason=""
+    )
+
+
+CHECK = {name: Checker(name) for name in ("one-vote-per-term", "one-leader-per-term", "log-matching")}
+
+
+class World:
+    """Runs that fail what a table says; time passes a second a run."""
+
+    def __init__(self, failing, clean=None):
+        self.failing, self.clean = failing, clean or {}
+        self.runs = []
+
+    def now(self):
+        return len(self.runs) * SECOND
+
+    def run(self, options, checkers):
+        self.runs.append(options)
+        table = self.failing if options.variant else self.clean
+        names = table.get(options.seed, ())
+        verdicts = [verdict(name, failed=name in names) for name in checkers]
+        history = Names(names)
+        judgement = SimpleNamespace(verdicts=verdicts, outcome="fail" if names else "pass")
+        return SimpleNamespace(
+            simulated_ns=60 * SECOND,
+            judgement=judgement,
+            history=history,
+            plan=SimpleNamespace(promise=SimpleNamespace(exempt={})),
+            realised=SimpleNamespace(faults=()),
+            failing=lambda: frozenset(v.checker for v in verdicts if v.outcome == "fail"),
+        )
+
+
+class Names(set):
+    """A history that only says who must fail."""
+
+    damage, complete = None, True
+
+    def of(self, _):
+        return []
+
+
+def task(**more):
+    return Task(system="raft", plan=PLAN, strategy="triggered", planted=BUG, **more)
+
+
+def test_a_bug_is_found_by_the_checker_named_for_it_at_the_first_seed_that_shows_it():
+    world = World({3: ("one-vote-per-term", "log-matching")})
+    found = examine(task(), CHECK, core_ns=world.now, run=world.run)
+    assert (found.by, found.seed, found.runs) == ("one-vote-per-term", 3, 4)
+    assert found.also == ("log-matching", "one-vote-per-term")
+    assert found.events == 2
+    assert [one.variant for one in world.runs] == ["01-x"] * 4 + [None]
+
+
+def test_another_checkers_failure_does_not_count():
+    world = World({0: ("log-matching",)})
+    found = examine(task(seeds=5), CHECK, core_ns=world.now, run=world.run)
+    assert found.by == ""
+    assert found.runs == 5
+
+
+def test_a_failure_that_the_clean_build_shows_with_the_same_seed_is_an_alarm_and_no_find():
+    world = World({0: ("one-vote-per-term",), 2: ("one-vote-per-term",)}, clean={0: ("one-vote-per-term",)})
+    found = examine(task(), CHECK, core_ns=world.now, run=world.run)
+    assert found.seed == 2
+    assert [(alarm.seed, alarm.checker, alarm.build) for alarm in found.alarms] == [(0, "one-vote-per-term", "clean")]
+
+
+def test_the_budget_is_kept():
+    world = World({})
+    found = examine(task(budget_ns=10 * SECOND), CHECK, core_ns=world.now, run=world.run)
+    assert found.by == ""
+    assert found.runs <= 11
+
+
+def test_run_number_k_differs_from_bug_to_bug_by_the_variant_only():
+    other = Planted(name="02-y", says="", caught_by=("log-matching",))
+    for seed in range(12):
+        mine = options_of(task(), seed, variant="01-x")
+        others = options_of(Task(system="raft", plan=PLAN, strategy="triggered", planted=other), seed, variant="01-x")
+        assert mine == others
+    sizes = {
+        (o.nodes, o.workload, o.nemesis_interval_ns) for o in (options_of(task(), k, variant=None) for k in range(8))
+    }
+    assert len(sizes) == 8
+
+
+def test_clean_builds_are_watched_by_every_checker_and_known_weaknesses_are_no_alarm():
+    world = World({}, clean={1: ("log-matching",), 2: ("one-vote-per-term",)})
+    plan = ExamPlan(workloads=("log",), faults=("kill",), intervals_ns=(SECOND,), weak=("log-matching",))
+    nobody = Planted(name="clean", says="")
+    one = Task(system="nacos", plan=plan, strategy="mixed", planted=nobody, baseline=True, seeds=4)
+    found = watch(one, CHECK, core_ns=world.now, run=world.run)
+    assert found.runs == 4
+    assert [(alarm.seed, alarm.checker) for alarm in found.alarms] == [(2, "one-vote-per-term")]
+    value = exam_object([found], strategy="mixed", interrupted=False)
+    assert len(value["alarms"]) == 1
+    assert "ALARM nacos clean seed 2" in "\n".join(exam_lines(value))
+
+
+def test_an_unknown_bug_or_a_system_without_bugs_is_told_before_anything_starts():
+    with pytest.raises(ConfigError, match="unknown planted bug"):
+        tasks_for(["raft"], bugs=["01-vote-not-writen"], strategy="triggered", budget_ns=SECOND)
+    with pytest.raises(ConfigError, match="knows no planted bugs"):
+        tasks_for(["etcd"], strategy="triggered", budget_ns=SECOND)
+
+
+def test_every_bug_in_the_lists_names_checkers_that_exist():
+    from harness.core import registry
+    from harness.engine.exam_jobs import examinable
+
+    known = registry.names(CHECKERS)
+    for name in examinable():
+        system = registry.load(registry.SYSTEMS, name)
+        for bug in system.planted().values():
+            assert bug.harmless or set(bug.caught_by) & set(known), (name, bug.name)
+        assert sum(bug.harmless for bug in system.planted().values()) == 5, name
+
+
+def test_rows_are_kept_and_not_computed_again(tmp_path):
+    tasks = tasks_for(["raft"], bugs=["28-never-steps-down"], strategy="random", budget_ns=30 * SECOND)
+    seen = []
+    rows, interrupted = run_exam(tasks, tmp_path, jobs=1, on_row=lambda *told: seen.append(told))
+    assert not interrupted
+    assert rows[0].found.by == "step-down-without-quorum"
+    again, _ = run_exam(tasks, tmp_path, jobs=1, on_row=lambda *told: seen.append(told))
+    assert len(seen) == 1
+    assert again == rows == read_rows(tmp_path / "exam.jsonl")
+
+
+def test_a_torn_last_row_is_computed_again(tmp_path):
+    (tmp_path / "exam.jsonl").write_bytes(b'{"strategy":"random"')
+    assert read_rows(tmp_path / "exam.jsonl") == []
