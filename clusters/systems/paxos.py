@@ -16,6 +16,7 @@ from collections.abc import Mapping
 import msgspec
 
 from clusters.protocols.paxos.knobs import PROFILES, PaxosKnobs, words
+from clusters.protocols.paxos.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.promise import LIVENESS, NotPromised, Promise
@@ -55,11 +56,15 @@ class PaxosSystem(TargetSystem):
     served = frozenset({"propose", "learn", "append", "read", "put", "get", "cas"})
 
     def profiles(self) -> Mapping[str, str]:
-        """The one without leaders first."""
+        """The one with epochs first: without leaders there is no liveness to judge yet, so a run stays unknown."""
         return {
-            "paxos": "values decided by instance, and a log made of them; nobody leads",
-            "paxos-election": "the same, and instance -k decides who leads epoch k",
+            "paxos-election": "values decided by instance, a log of them, and instance -k decides who leads epoch k",
+            "paxos": "the same without epochs; nobody leads",
         }
+
+    def variant_table(self) -> Mapping[str, Variant]:
+        """Paxos' own."""
+        return VARIANTS
 
     def defaults(self) -> RunDefaults:
         """Contended instances under everything that it bears."""
