@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
@@ -20,6 +21,7 @@ from harness.core import registry
 from harness.core.clock import SECOND, Ns
 from harness.core.errors import ConfigError, HarnessError
 from harness.core.planted import Examinable, Planted
+from harness.core.protocols import System
 from harness.engine.exam import Found, Task, examine, watch
 from harness.engine.judge import load_checkers
 
@@ -54,9 +56,8 @@ def tasks_for(
             raise ConfigError(f"{name} knows no planted bugs", next_step=f"known: {', '.join(examinable())}")
         plan, planted = system.exam(), system.planted()
         if own is not None:
-            system.knobs(
-                {**plan.settings, **own.settings}, profile=profile, variant=own.name
-            )  # refused here, if at all
+            whole = cast("System", system)
+            whole.knobs({**plan.settings, **own.settings}, profile=profile, variant=own.name)  # refused now, if at all
             planted = {own.name: own}
         known |= set(planted)
         for bug in planted.values():
