@@ -473,8 +473,8 @@ class Strategy(Protocol):
 class Informed(Protocol):
     """A strategy that wants to know what can be seen of the system, to draw no trigger that can never hit."""
 
-    def informed(self, *, observable: frozenset[str], writes: bool) -> Strategy:
-        """The strategy for that system. ``observable``: as in ``Plan``; ``writes``: whether the workload writes."""
+    def informed(self, *, observable: frozenset[str], operations: frozenset[str]) -> Strategy:
+        """The strategy for that system. ``observable``: as in ``Plan``; ``operations``: what the workload does."""
 
 
 # --- workloads --------------------------------------------------------------------------------------------------

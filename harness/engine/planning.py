@@ -179,7 +179,7 @@ def _schedule(
     strategy: Strategy = registry.load(registry.STRATEGIES, options.strategy)
     if isinstance(strategy, Informed):
         workload: Workload = registry.load(registry.WORKLOADS, options.workload or defaults.workload)
-        strategy = strategy.informed(observable=frozenset(system.observable()), writes=bool(workload.needs()))
+        strategy = strategy.informed(observable=frozenset(system.observable()), operations=workload.needs())
     schedule = strategy.draw(
         Rng(seed).stream("nemesis"),
         faults=faults,

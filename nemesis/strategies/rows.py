@@ -15,20 +15,22 @@ event can be seen and its fault kinds are asked for. Leaves out what comes befor
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 
-from harness.core.clock import MS, Ns
+from harness.core.clock import Ns
 from harness.core.promise import Promise
+from harness.core.protocols import Fault
 from harness.core.rng import Rng
 from harness.core.schedule import OnEvent, PlannedFault
+from nemesis.triggers import READS
 
 AT_ONCE = frozenset({"restart"})
 """Kinds that end as soon as they are in force."""
 
-BRIEF = frozenset({"kill", "power", "stop"})
+BRIEF = frozenset({"kill", "powerloss", "stop", "damage"})
 """Kinds that may end as soon as they are in force: the process is started again."""
 
 ISOLATE = "isolate"
@@ -36,8 +38,6 @@ ISOLATE = "isolate"
 
 ONE_LINK = "one-link"
 """A partition of one link only, both ways."""
-
-DELAYS_NS = (5 * MS, 20 * MS, 100 * MS)
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,37 +61,42 @@ ROWS: tuple[Row, ...] = (
     Row(
         event="vote-granted",
         victims=("voter",),
-        deeds=("restart", "restart", "power", "power", "kill", "pause"),
+        deeds=("restart", "restart", "powerloss", "powerloss", "kill", "pause", "damage"),
         weight=4,
         partner="candidate",
-        partner_deeds=(ISOLATE, ISOLATE, "kill", "pause", "power"),
+        partner_deeds=(ISOLATE, ISOLATE, "kill", "pause", "powerloss"),
     ),
     Row(
         event="elected",
         victims=("actor",),
-        deeds=("kill", "power", ISOLATE, ISOLATE, "pause", "restart"),
+        deeds=("kill", "powerloss", ISOLATE, ISOLATE, "pause", "restart"),
         weight=3,
         partner="voter",
-        partner_deeds=("restart", "power", "kill"),
+        partner_deeds=("restart", "powerloss", "kill"),
     ),
-    Row(event="campaign-sent", victims=("actor",), deeds=("kill", "restart", "power"), weight=2),
+    Row(event="campaign-sent", victims=("actor",), deeds=("kill", "restart", "powerloss", "hold"), weight=2),
     Row(
         event="write-acked",
         victims=("actor",),
-        deeds=("kill", "power", ISOLATE, "restart", "pause"),
+        deeds=("kill", "powerloss", ISOLATE, "restart", "pause"),
         unseats=False,
         partner="peer",
-        partner_deeds=("restart", "power"),
+        partner_deeds=("restart", "powerloss"),
     ),
     Row(
         event="healed",
         victims=("peer", "leader"),
-        deeds=("kill", "power", ISOLATE, "restart", "pause", "stop"),
+        deeds=("kill", "powerloss", ISOLATE, "restart", "pause", "stop"),
         unseats=False,
     ),
-    Row(event="stepped-down", victims=("actor",), deeds=("restart", "power", "kill"), weight=1),
-    Row(event="configuration-appended", victims=("actor",), deeds=("kill", "power", ISOLATE, "restart"), unseats=False),
-    Row(event="pre-voting", victims=("peer",), deeds=(ONE_LINK, "link", "pause"), weight=1),
+    Row(event="stepped-down", victims=("actor",), deeds=("restart", "powerloss", "kill"), weight=1),
+    Row(
+        event="configuration-appended",
+        victims=("actor",),
+        deeds=("kill", "powerloss", ISOLATE, "restart"),
+        unseats=False,
+    ),
+    Row(event="pre-voting", victims=("peer",), deeds=(ONE_LINK, "link", "hold", "pause"), weight=1),
 )
 
 
@@ -101,17 +106,17 @@ def kind_of(deed: str) -> str:
 
 
 def offered(
-    *, kinds: Collection[str], promise: Promise, observable: Collection[str] | None, writes: bool
+    *, kinds: Collection[str], promise: Promise, observable: Collection[str] | None, operations: Collection[str]
 ) -> tuple[Row, ...]:
     """The rows whose events can come and be seen, each with the deeds whose kinds are asked for.
 
-    ``observable`` None: everything is.
+    ``observable`` None: everything is. ``operations``: what the workload does.
     """
     traced = observable is None or "traced" in observable
     seen = {
-        "write-acked": writes,
+        "write-acked": bool(set(operations) - READS),
         "pre-voting": traced and promise.pre_vote,
-        "configuration-appended": traced and "membership" in kinds,
+        "configuration-appended": traced and "reconfigure" in operations,
         "elected": True,
         "healed": True,
     }
@@ -130,7 +135,17 @@ def draw_row(rng: Rng, rows: Collection[Row]) -> Row:
 
 
 def hit(
-    row: Row, rng: Rng, *, name: str, after: str, within_ns: Ns, hold_ns: Ns, promise: Promise, room: bool
+    row: Row,
+    rng: Rng,
+    *,
+    kinds: Mapping[str, Fault],
+    nodes: int,
+    name: str,
+    after: str,
+    within_ns: Ns,
+    hold_ns: Ns,
+    promise: Promise,
+    room: bool,
 ) -> PlannedFault:
     """A fault of this row. ``room``: one more node may be taken out for a while; else what can end at once does.
 
@@ -148,26 +163,45 @@ def hit(
     planned = PlannedFault(
         name=name, kind="", victims=rng.choice(row.victims), delay_ns=delay_ns, hold_ns=hold_ns, when=when
     )
-    return _done(planned, row.deeds, rng, room=room)
+    return _done(planned, row.deeds, rng, kinds=kinds, nodes=nodes, room=room)
 
 
-def partner(row: Row, first: PlannedFault, rng: Rng, *, name: str, hold_ns: Ns, room: bool) -> PlannedFault:
+def partner(
+    row: Row,
+    first: PlannedFault,
+    rng: Rng,
+    *,
+    kinds: Mapping[str, Fault],
+    nodes: int,
+    name: str,
+    hold_ns: Ns,
+    room: bool,
+) -> PlannedFault:
     """The fault that hits who else is in the event that ``first`` waits for, at the same moment."""
     planned = msgspec.structs.replace(first, name=name, victims=row.partner, hold_ns=hold_ns)
-    return _done(planned, row.partner_deeds, rng, room=room)
+    return _done(planned, row.partner_deeds, rng, kinds=kinds, nodes=nodes, room=room)
 
 
-def _done(planned: PlannedFault, deeds: tuple[str, ...], rng: Rng, *, room: bool) -> PlannedFault:
-    """``planned`` with one of the deeds, held or not."""
-    brief = [deed for deed in deeds if deed in AT_ONCE | BRIEF or deed in {ONE_LINK, "link"}]
+def _done(
+    planned: PlannedFault,
+    deeds: tuple[str, ...],
+    rng: Rng,
+    *,
+    kinds: Mapping[str, Fault],
+    nodes: int,
+    room: bool,
+) -> PlannedFault:
+    """``planned`` with one of the deeds, held or not; what else a kind needs is drawn by itself."""
+    brief = [deed for deed in deeds if deed in AT_ONCE | BRIEF or deed in {ONE_LINK, "link", "hold"}]
     deed = rng.choice(deeds if room or not brief else brief)
-    ends_at_once = deed in AT_ONCE or (deed in BRIEF and (not room or (deed == "power" and rng.chance(2, 3))))
-    params: dict[str, Any] = {}
+    kind = kind_of(deed)
+    ends_at_once = deed in AT_ONCE or (deed in BRIEF and (not room or (deed == "powerloss" and rng.chance(2, 3))))
+    hold_ns = 0 if ends_at_once else planned.hold_ns
     if deed == ISOLATE:
-        params = {"shape": "isolate"}
+        params: Mapping[str, Any] = {"shape": "isolate"}
     elif deed == ONE_LINK:
         params = {"links": [["actor", "peer"], ["peer", "actor"]]}
-    elif deed == "link":
-        params = {"delay_ns": rng.choice(DELAYS_NS)}
-    hold_ns = 0 if ends_at_once else planned.hold_ns
-    return msgspec.structs.replace(planned, kind=kind_of(deed), hold_ns=hold_ns, params=params)
+    else:
+        knobs = {"victims": planned.victims}
+        params = kinds[kind].draw(rng.stream(kind), nodes=nodes, hold_ns=hold_ns, knobs=knobs).params
+    return msgspec.structs.replace(planned, kind=kind, hold_ns=hold_ns, params=params)

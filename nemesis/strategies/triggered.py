@@ -1,7 +1,8 @@
 """The strategy ``triggered``: faults on what the nodes do, in steps that meet every coverage obligation they can.
 
-A step is what ``random`` would do in it (a demand, mostly something that unseats the leader), sometimes within a
-partial partition that lets knowledge of terms diverge, and on top one or two faults that wait for an event (``rows``).
+A step is what ``random`` would do in it (a demand, mostly something that unseats the leader), sometimes before a
+backdrop that lets knowledge diverge (a partial partition, slow links, a bad disk), and on top one or two faults that
+wait for an event (``rows``).
 Half the time the first fault ends as the event comes, so that a node that knows nothing of it returns. Then, or where
 nodes are to spare, everybody whom the event names may be hit; else what is hit besides the first is not held.
 
@@ -34,25 +35,26 @@ BASE = "base"
 HEAL_NS = 1 * SECOND
 """How long bringing a fault about and healing it may take, besides its hold."""
 
-_UNSEATING = ("partition", "kill", "stop", "pause", "restart")
-_HARD = ("partition", "kill", "stop", "pause", "power")
+_UNSEATING = ("partition", "kill", "stop", "pause", "restart", "powerloss")
+_HARD = ("partition", "kill", "stop", "pause", "powerloss", "damage", "wipe")
+_BACKDROPS = ("partition", "link", "hold", "disk")
 _PARTIAL = ("one-link", "one-way-in", "one-way-out", "bridge", "majorities-ring", "chain", "hub")
 
 
 class TriggeredStrategy(msgspec.Struct, frozen=True, kw_only=True):
     """See ``harness.core.protocols.Strategy``. ``share_percent``: how many of the steps have triggers.
 
-    ``observable``, ``writes``: see ``harness.core.protocols.Informed``; None: everything.
+    ``observable``, ``operations``: see ``harness.core.protocols.Informed``; None: everything.
     """
 
     name: str = "triggered"
     share_percent: int = 100
     observable: frozenset[str] | None = None
-    writes: bool = True
+    operations: frozenset[str] = frozenset({"append", "read"})
 
-    def informed(self, *, observable: frozenset[str], writes: bool) -> TriggeredStrategy:
+    def informed(self, *, observable: frozenset[str], operations: frozenset[str]) -> TriggeredStrategy:
         """The same, for a system of which so much is seen."""
-        return msgspec.structs.replace(self, observable=observable, writes=writes)
+        return msgspec.structs.replace(self, observable=observable, operations=operations)
 
     def draw(
         self, rng: Rng, *, faults: Mapping[str, Fault], nodes: int, time_limit_ns: Ns, interval_ns: Ns, promise: Promise
@@ -96,7 +98,7 @@ def offered_to(
     """The rows that make sense in such a cluster; none for a single node, which has nobody to lose to."""
     if nodes < 2:
         return ()
-    return offered(kinds=kinds, promise=promise, observable=strategy.observable, writes=strategy.writes)
+    return offered(kinds=kinds, promise=promise, observable=strategy.observable, operations=strategy.operations)
 
 
 class _Drafter(msgspec.Struct, frozen=True):
@@ -130,6 +132,8 @@ class _Drafter(msgspec.Struct, frozen=True):
         hold_ns, gap_ns = self.pace.times(rng.stream("times"), slack_ns, faults=count)
         planned = list(free(rng.stream("planned"), group, kinds=self.faults, nodes=self.nodes, hold_ns=hold_ns))
         at = next((i for i, fault in enumerate(planned) if "leader" in fault.victims), 0)
+        if len(group) == 1 and unseats and "leader" not in planned[at].victims:
+            planned[at] = msgspec.structs.replace(planned[at], victims="leader")
         planned[at] = msgspec.structs.replace(planned[at], name=BASE)
         base = planned[at]
         returns = (
@@ -161,14 +165,20 @@ class _Drafter(msgspec.Struct, frozen=True):
         return [first, draw_row(rng, later)]
 
     def _backdrop(self, rng: Rng, group: Sequence[Demand]) -> list[PlannedFault]:
-        """A partial partition around everything else, one time in four, where nothing else cuts links."""
-        if "partition" not in self.faults or self.nodes < 3 or any(demand.kind == "partition" for demand in group):
+        """Something that goes on around everything else, one time in three."""
+        kinds = [kind for kind in _BACKDROPS if kind in self.faults and not any(d.kind == kind for d in group)]
+        if any(demand.kind == "partition" for demand in group) or self.nodes < 3:
+            kinds = [kind for kind in kinds if kind != "partition"]
+        if not kinds or not rng.chance(1, 3):
             return []
-        if not rng.chance(1, 4):
-            return []
-        shapes = [shape for shape in _PARTIAL if self.nodes >= 4 or shape not in {"majorities-ring", "chain", "hub"}]
-        knobs = {"shape": rng.choice(shapes)}
-        return [self.faults["partition"].draw(rng, nodes=self.nodes, hold_ns=1, knobs=knobs)]
+        kind = rng.choice(kinds)
+        knobs: dict[str, str] = {}
+        if kind == "partition":
+            shapes = [one for one in _PARTIAL if self.nodes >= 4 or one not in {"majorities-ring", "chain", "hub"}]
+            knobs = {"shape": rng.choice(shapes)}
+        elif kind == "link" and rng.chance(1, 2):
+            knobs = {"victims": "all"}
+        return [self.faults[kind].draw(rng.stream(kind), nodes=self.nodes, hold_ns=1, knobs=knobs)]
 
     def _hits(self, rng: Rng, rows: Sequence[Row], hold_ns: Ns, *, room: bool) -> list[PlannedFault]:
         """``room``: one more node may be taken out by the time the first event has come."""
@@ -182,6 +192,8 @@ class _Drafter(msgspec.Struct, frozen=True):
             first = hit(
                 row,
                 stream,
+                kinds=self.faults,
+                nodes=self.nodes,
                 name=f"hit-{number + 1}",
                 after=after,
                 within_ns=hold_ns + HEAL_NS if on_heal else hold_ns,
@@ -193,7 +205,11 @@ class _Drafter(msgspec.Struct, frozen=True):
             room = room and first.hold_ns == 0
             if row.partner_deeds and room and stream.chance(1, 2):
                 name = f"hit-{number + 1}-too"
-                out.append(partner(row, first, stream, name=name, hold_ns=held_ns, room=room))
+                out.append(
+                    partner(
+                        row, first, stream, kinds=self.faults, nodes=self.nodes, name=name, hold_ns=held_ns, room=room
+                    )
+                )
                 room = out[-1].hold_ns == 0
         return out
 

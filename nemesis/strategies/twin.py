@@ -89,9 +89,9 @@ class TwinStrategy(msgspec.Struct, frozen=True, kw_only=True):
 
     triggered: TriggeredStrategy = TriggeredStrategy()
 
-    def informed(self, *, observable: frozenset[str], writes: bool) -> Strategy:
+    def informed(self, *, observable: frozenset[str], operations: frozenset[str]) -> Strategy:
         """The twin of what ``triggered`` draws for such a system."""
-        return TwinStrategy(triggered=self.triggered.informed(observable=observable, writes=writes))
+        return TwinStrategy(triggered=self.triggered.informed(observable=observable, operations=operations))
 
     def draw(
         self, rng: Rng, *, faults: Mapping[str, Fault], nodes: int, time_limit_ns: Ns, interval_ns: Ns, promise: Promise

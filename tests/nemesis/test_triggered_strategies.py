@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from test_random_strategy import FAULTS, OWED, PROMISE, shown
 from views import nodes_of, view_of
 
+from harness.core import registry
 from harness.core.clock import SECOND, Span
 from harness.core.errors import ConfigError
 from harness.core.hoststate import healthy_cluster
@@ -23,6 +24,7 @@ from nemesis.strategies import random as plain
 from nemesis.strategies.pacing import WARMUP_NS
 from nemesis.triggers import BUILT_IN
 
+SIMULATED = {name: registry.load(registry.FAULTS, name) for name in ("powerloss", "link", "hold", "disk", "damage")}
 STRATEGIES = {"triggered": triggered.STRATEGY, "mixed": mixed.STRATEGY, "random-twin": twin.STRATEGY}
 PRE_VOTING = msgspec.structs.replace(PROMISE, pre_vote=True)
 seeds = st.integers(0, 2**64 - 1)
@@ -181,11 +183,19 @@ def test_every_row_whose_faults_and_events_are_there_is_drawn():
     }
 
 
+def test_changes_of_the_configuration_trigger_where_the_workload_makes_them():
+    changing = triggered.STRATEGY.informed(
+        observable=frozenset({"traced"}), operations=frozenset({"append", "reconfigure"})
+    )
+    events = {trigger.event for seed in range(40) for trigger in draw(seed, strategy=changing).triggers}
+    assert "configuration-appended" in events
+
+
 def test_a_system_without_traces_gets_only_triggers_that_polls_and_clients_show():
-    blind = triggered.STRATEGY.informed(observable=frozenset({"observed", "ops"}), writes=True)
+    blind = triggered.STRATEGY.informed(observable=frozenset({"observed", "ops"}), operations=frozenset({"put"}))
     events = {trigger.event for seed in range(40) for trigger in draw(seed, strategy=blind).triggers}
     assert events == {"elected", "write-acked", "healed"}
-    idle = triggered.STRATEGY.informed(observable=frozenset({"observed"}), writes=False)
+    idle = triggered.STRATEGY.informed(observable=frozenset({"observed"}), operations=frozenset())
     events = {trigger.event for seed in range(40) for trigger in draw(seed, strategy=idle).triggers}
     assert events == {"elected", "healed"}
 
@@ -203,6 +213,16 @@ def test_what_is_held_down_together_is_no_more_than_a_minority(seed, nodes, data
         done = carried_out(step, view_of(nodes, leader=leader), seed)
         out = {node for fault, victims, _, _ in done if fault in held for node in victims}
         assert len(out) <= max(1, minority(nodes))
+
+
+@given(seeds, st.sampled_from(["triggered", "random-twin"]), st.sampled_from([3, 5]))
+def test_faults_of_simulated_hosts_are_drawn_with_all_that_they_need(seed, strategy, nodes):
+    kinds = {**{kind: FAULTS[kind] for kind in ("kill", "partition")}, **SIMULATED}
+    schedule = STRATEGIES[strategy].draw(
+        Rng(seed), faults=kinds, nodes=nodes, time_limit_ns=60 * SECOND, interval_ns=2 * SECOND, promise=PRE_VOTING
+    )
+    for fault in faults_of(schedule):
+        kinds[fault.kind].check(fault, nodes=nodes)
 
 
 def test_one_node_gets_a_schedule_without_triggers_and_no_kinds_no_steps():
