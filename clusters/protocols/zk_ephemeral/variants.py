@@ -96,7 +96,10 @@ VARIANTS: Mapping[str, Variant] = {
         needs={"step_down_on_disconnect": "true"},
     ),
     "42-follower-hw-unchecked": _bug(
-        "a follower takes over the leader's high watermark as it is", broken.FollowerHwUnchecked, _COMMIT
+        "a follower takes over the leader's high watermark as it is",
+        broken.FollowerHwUnchecked,
+        _COMMIT,
+        advised={"mode": "controller", "acks": "all"},
     ),
     "44-truncates-always": _bug(
         "a follower cuts below its high watermark whenever it begins to follow", broken.TruncatesAlways, _COMMIT, _ACKED
