@@ -46,27 +46,36 @@ def _bug(says: str, rules: Callable[[DledgerKnobs], Rules], *caught_by: str, **m
 _VOTE, _LEADER, _TERM = "one-vote-per-term", "one-leader-per-term", "term-never-decreases"
 _MAJORITY, _OWED, _LIVELOCK = "leader-has-majority", "leader-when-owed", "no-livelock"
 _COMPLETE, _COMMIT, _ACKED = "leader-completeness", "commit-never-regresses", "acknowledged-survives"
+_DURABLE = "vote-is-durable"
 _ATOMIC = {"persist_mode": "atomic"}
 
 VARIANTS: Mapping[str, Variant] = {
     "01-vote-not-written": _bug(
-        "writes the term but not the vote", broken.VoteNotWritten, _VOTE, _LEADER, needs=_ATOMIC
+        "writes the term but not the vote", broken.VoteNotWritten, _VOTE, _LEADER, _DURABLE, needs=_ATOMIC
     ),
     "02-answer-before-persist": _bug(
         "answers a vote request before the vote is on disk", broken.AnswerBeforePersist, _VOTE, needs=_ATOMIC
     ),
     "04-ignore-failed-vote-write": _bug(
-        "goes on after the vote could not be written", broken.IgnoreFailedVoteWrite, _VOTE, needs=_ATOMIC
+        "goes on after the vote could not be written", broken.IgnoreFailedVoteWrite, _VOTE, _DURABLE, needs=_ATOMIC
     ),
-    "05-vote-not-synced": _bug("replaces the term file without fsync", broken.VoteNotSynced, _VOTE, needs=_ATOMIC),
+    "05-vote-not-synced": _bug(
+        "replaces the term file without fsync", broken.VoteNotSynced, _VOTE, _DURABLE, needs=_ATOMIC
+    ),
     "06-delete-then-rename": _bug(
-        "deletes the term file before the new one takes its place", broken.DeleteThenRename, _VOTE, _TERM, needs=_ATOMIC
+        "deletes the term file before the new one takes its place",
+        broken.DeleteThenRename,
+        _VOTE,
+        _TERM,
+        _DURABLE,
+        needs=_ATOMIC,
     ),
     "07-unreadable-means-fresh": _bug(
         "takes an unreadable term file for a node that never voted",
         broken.UnreadableMeansFresh,
         _VOTE,
         _TERM,
+        _DURABLE,
         needs=_ATOMIC,
     ),
     "10-pushes-unwritten-tail": _bug(
@@ -132,7 +141,11 @@ VARIANTS: Mapping[str, Variant] = {
     ),
     "46-acks-before-sync": _bug("acknowledges entries that a power loss can take", broken.AcksBeforeSync, _ACKED),
     "plain-writes-term-before": _bug(
-        "stores each term one too low, so that any restart goes back", broken.WritesTermBefore, _TERM, needs=_ATOMIC
+        "stores each term one too low, so that any restart goes back",
+        broken.WritesTermBefore,
+        _TERM,
+        _DURABLE,
+        needs=_ATOMIC,
     ),
     "plain-votes-twice": _bug("votes for everybody who asks", broken.VotesTwice, _VOTE, _LEADER),
     "plain-never-truncates": _bug(

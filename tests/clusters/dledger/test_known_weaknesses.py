@@ -365,21 +365,28 @@ def test_a_restarted_leader_may_lead_its_term_again():
 # --- the log ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("own_term_only", [False, True])
-def test_l1_entries_of_older_terms_committed_by_counting_are_overwritten(own_term_only):
-    world = World("ABC", dead="ABC", commit_own_term_only=own_term_only)
+def old_entry_on_a_majority(**knobs):
+    """A leads and copies an entry of term 1 to B; then C leads, whose log ends with an entry of term 2."""
+    world = World("ABC", dead="ABC", **knobs)
     for name, term, log in (("A", 3, (0, 1)), ("B", 3, (0,)), ("C", 2, (0, 2))):
         world.prepare(name, term=term, log=log)
     world.start("A")
     world.start("B")
     assert world.run(20_000, until=lambda: world.leader() == "A" and world.boxes["B"].node.log.end == 1)
     world.run(2000)
-    assert world.boxes["A"].node.committed == (-1 if own_term_only else 1)
+    committed = world.boxes["A"].node.committed
     world.kill("A")
     world.start("C")
     assert world.run(30_000, until=lambda: world.leader() == "C")
     world.run(5000)
     assert world.boxes["B"].node.log.entries[1].term == 2
+    return world, committed
+
+
+@pytest.mark.parametrize("own_term_only", [False, True])
+def test_l1_entries_of_older_terms_committed_by_counting_are_overwritten(own_term_only):
+    world, committed = old_entry_on_a_majority(commit_own_term_only=own_term_only)
+    assert committed == (-1 if own_term_only else 1)
     assert found(world, "INV-4", "committed entry is cut off") != own_term_only
     assert not own_term_only or world.problems == []
 

@@ -17,6 +17,7 @@ from harness.core.machine import Message
 from harness.core.rng import Rng
 from tests.clusters.dledger.chaos import drawn, led, mend, play
 from tests.clusters.dledger.minisim import World
+from tests.clusters.dledger.test_known_weaknesses import lagging_candidate, old_entry_on_a_majority
 
 BUGS = [name for name in VARIANTS if name not in FLIPS]
 HARMLESS = [name for name in BUGS if name.startswith("harmless")]
@@ -202,6 +203,52 @@ def test_11_a_restarted_candidate_votes_for_another_before_it_campaigns_again(va
     world._arrive(world.boxes["A"], Message("B", vote_request("B", term=4)))
     world.run(20)
     assert bool([text for text in world.problems if "INV-2: A" in text]) == (votes == 2)
+
+
+def test_14_a_node_that_takes_its_term_for_its_last_entrys_leads_without_committed_entries():
+    world = lagging_candidate(variant="14-last-log-term-is-current", commit_own_term_only=False)
+    assert world.leader() == "C"
+    assert any("INV-4" in text for text in world.problems)
+
+
+def test_40_an_old_entry_that_was_committed_by_counting_is_overwritten():
+    world, committed = old_entry_on_a_majority(variant="40-commits-old-terms")
+    assert committed == 1
+    assert any("INV-4" in text for text in world.problems)
+
+
+@pytest.mark.parametrize(("variant", "leads"), [("16-counts-other-campaigns", True), (None, False)])
+def test_16_a_vote_of_an_earlier_campaign_makes_a_leader_of_a_later_term(variant, leads):
+    world = World("ABC", dead="C", variant=variant, refuse=False)
+    world.boxes["B"].node.next_vote = 1 << 62
+    world.hold = lambda src, dst, body: type(body) is m.VoteResponse
+    world.run(100)
+    (late,) = [held for held in world.held_messages if held[2].vote_result == m.ACCEPT]
+    assert late[0] == "B"
+    node = world.boxes["A"].node
+    world.run(3000)  # nobody answered in time
+    node.last_result = "WAIT_TO_VOTE_NEXT"
+    assert world.run(5000, until=lambda: node.waits is not None and node.waits.term == 1)
+    world._arrive(world.boxes["A"], Message(late[0], late[2]))
+    world.run(50)
+    assert (node.role == "LEADER") == leads
+    assert any("INV-12" in text for text in world.problems) == leads
+
+
+@pytest.mark.parametrize(("variant", "survives"), [("45-acks-after-local-append", False), (None, True)])
+def test_45_a_write_that_only_its_leader_has_is_acknowledged_and_lost(variant, survives):
+    world = World("ABC", variant=variant)
+    leader = world.elect()
+    assert world.write(leader, 1)
+    world.run(3000)
+    world.isolate(leader)
+    acknowledged = world.write(leader, 2)
+    assert acknowledged != survives
+    world.run(20_000)
+    assert world.write(world.leader(), 3)
+    world.heal()
+    world.run(20_000)
+    assert world.boxes[world.leader()].node.machine.read("k") == [1, 3]
 
 
 def vote_request(candidate, *, term):
