@@ -28,7 +28,7 @@ from clusters.protocols.nacos.state import STOPPED, NodeState
 
 def on_beat_tick(node: NodeState) -> None:
     """One run of the beat task (5.6)."""
-    if node.stop_work or not node.peers.ready:
+    if not node.rules.works(stop_work=node.stop_work, ready=node.peers.ready):
         return
     local = node.local
     local.heartbeat_due_ms -= TICK_PERIOD_MS
@@ -40,13 +40,13 @@ def on_beat_tick(node: NodeState) -> None:
 
 def send_beat(node: NodeState) -> None:
     """A leader's beat to all others (5.6)."""
-    if node.knobs.standalone or node.local.state != "LEADER":
+    if not node.rules.beats(state=node.local.state, standalone=node.knobs.standalone):
         return
     if node.knobs.leader_needs_majority_acks:
         node.beat_acks = {node.me}
     else:
         node.reset_leader_due()
-    stamps = () if node.knobs.send_beat_only else node.items.stamps()
+    stamps = node.rules.stamps(node.items.stamps())
     node.counters["beats_sent"] += 1
     node.note("beat_sent", items=len(stamps), to=len(node.peers.peers) - 1)
     node.send_others(BeatRequest(node.record(), stamps))
@@ -77,9 +77,9 @@ def received_beat(
     refusal: tuple[str, ErrorKind, str] | None = None
     if node.stop_work:
         refusal = ("stop_work", "illegal state", STOPPED)
-    elif sender.state != "LEADER":
+    elif not node.rules.accepts_sender(sender.state):
         refusal = ("not_leader", "illegal argument", f"invalid state from master, state: {sender.state}")
-    elif local.term > sender.term:
+    elif not node.rules.accepts_term(own_term=local.term, sender_term=sender.term):
         text = f"out of date beat, beat-from-term: {sender.term}, beat-to-term: {local.term}"
         refusal = ("out_of_date", "illegal argument", text)
     if refusal is not None:
@@ -87,7 +87,7 @@ def received_beat(
         node.note("beat_decision", sender=sender.ip, sender_term=sender.term, code=code)
         node.refuse(src, message, CallError("beat", error, text))
         return
-    if local.state != "FOLLOWER":
+    if node.rules.beat_makes_follower(local.state):
         node.set_state("FOLLOWER", "beat")
         node.relabel(sender.ip, "beat")
     if node.knobs.beat_raises_term and sender.term > local.term:
@@ -96,8 +96,9 @@ def received_beat(
         node.relabel(sender.ip, "beat")
     node.persist_vote()
     node.note("beat_decision", sender=sender.ip, sender_term=sender.term, code="ok")
-    node.reset_leader_due()
-    node.reset_heartbeat_due()
+    if node.rules.beat_resets_dues():
+        node.reset_leader_due()
+        node.reset_heartbeat_due()
     make_leader(node, sender)
     if node.knobs.beat_data and not node.knobs.send_beat_only:
         sync_from_beat(node, sender, stamps)
@@ -110,7 +111,7 @@ def make_leader(node: NodeState, sender: RaftPeer) -> None:
     if changed:
         node.note("leader_set", leader=sender.ip, cause="beat", own_term=node.local.term)
         node.note("leader_seen", leader=sender.ip, leader_term=sender.term)
-    for ip in stale:
+    for ip in stale if node.rules.refreshes_former() else ():
         node.send(ip, PeerRequest())
 
 

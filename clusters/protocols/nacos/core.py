@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from clusters.protocols.nacos import beat, data, election, storage
-from clusters.protocols.nacos.knobs import HEARTBEAT_INTERVAL_MS, LEADER_TIMEOUT_MS, TICK_PERIOD_MS, Knobs
+from clusters.protocols.nacos.knobs import Knobs
 from clusters.protocols.nacos.messages import (
     BeatAnswer,
     BeatRequest,
@@ -35,6 +35,7 @@ from clusters.protocols.nacos.messages import (
     VoteAnswer,
     VoteRequest,
 )
+from clusters.protocols.nacos.rules import Rules
 from clusters.protocols.nacos.state import NodeState
 from harness.core.clock import Clocks
 from harness.core.machine import (
@@ -62,10 +63,10 @@ class NacosCore:
 
     __slots__ = ("_election_at", "_halted", "_switch_at", "_tick", "state", "writes")
 
-    def __init__(self, *, node: str, members: tuple[str, ...], knobs: Knobs) -> None:
-        self.state = NodeState(node=node, members=members, knobs=knobs)
+    def __init__(self, *, node: str, members: tuple[str, ...], knobs: Knobs, rules: Rules) -> None:
+        self.state = NodeState(node=node, members=members, knobs=knobs, rules=rules)
         self.writes = data.Writes()
-        self._tick = knobs.ns(TICK_PERIOD_MS)
+        self._tick = knobs.ns(rules.tick_ms())
         self._election_at = 0
         self._switch_at: int | None = None
         self._halted = False
@@ -81,18 +82,19 @@ class NacosCore:
             return
         for datum in loaded.datums:
             node.items.put(datum)
-        node.peers.local_term = loaded.meta.term
+        term = node.rules.start_term(loaded.meta.term)
+        node.peers.local_term = term
         node.meta = node.stored = loaded.meta
         local = node.local
-        local.leader_due_ms = rng.below(LEADER_TIMEOUT_MS)
-        local.heartbeat_due_ms = rng.below(HEARTBEAT_INTERVAL_MS)
+        local.leader_due_ms = node.rules.first_leader_due_ms(rng)
+        local.heartbeat_due_ms = node.rules.first_heartbeat_due_ms(rng)
         if knobs.restart_term == "loaded":
-            local.term = loaded.meta.term
+            local.term = term
         if knobs.persist_vote:
             local.vote_for = loaded.meta.vote_for
         # Answers to an earlier life of this node must not pass for answers to this one.
         node.next_number = rng.below(1 << 30) << 20
-        node.note("start", loaded_term=loaded.meta.term, items=len(node.items), voted_for=local.vote_for)
+        node.note("start", loaded_term=term, items=len(node.items), voted_for=local.vote_for)
         self._election_at = now.mono
         node.set_timer(ELECTION_TIMER, now.mono)
         node.set_timer(BEAT_TIMER, now.mono)
@@ -233,6 +235,8 @@ class NacosCore:
 
     def _switch_version(self, node: NodeState) -> None:
         """All members run the new version: stop for good, forget everything, remove what was stored (§9)."""
+        if not node.rules.stops_at_switch():
+            return
         node.stop_work = True
         node.set_timer(ELECTION_TIMER, None)
         node.set_timer(BEAT_TIMER, None)

@@ -142,7 +142,7 @@ def _write(node: NodeState, writes: Writes, asker: Asker, key: str, value: Any) 
             _publish(node, writes, asker, key, value)
     else:
         leader = node.peers.leader_ip
-        if leader is None or asker.hops >= FORWARD_HOPS_MAX:
+        if leader is None or asker.hops >= FORWARD_HOPS_MAX or not node.rules.forwards():
             _finish(node, asker, client_api.NotLeader(None))
             return
         deadline = node.now.mono + node.knobs.ns(FORWARD_TIMEOUT_MS)
@@ -227,7 +227,7 @@ def received_publish_ack(node: NodeState, writes: Writes, src: str, number: int)
 
 def _complete_publish(node: NodeState, writes: Writes, number: int, write: Waiting) -> None:
     acks = write.acks or set()
-    if len(acks) < node.peers.majority_count():
+    if len(acks) < node.rules.publish_majority(len(node.peers.peers)):
         return
     del writes.waiting[number]
     node.items.mark_acked(write.key)
@@ -285,7 +285,8 @@ def received_publish(node: NodeState, src: str, message: int | None, body: Datum
     node.reset_leader_due()
     node.items.put(body.datum)
     _catch_up_term(node, body.source.ip, body.source.term)
-    node.store(storage.write_datum(node.knobs.namespace, body.datum), with_term=True)
+    if node.rules.stores_item():
+        node.store(storage.write_datum(node.knobs.namespace, body.datum), with_term=True)
     node.note("data_applied", key=body.datum.key, timestamp=body.datum.timestamp, source=body.source.ip)
     node.answer(src, message, PublishAck(body.number))
 

@@ -20,29 +20,32 @@ from clusters.protocols.nacos.state import STOPPED, NodeState
 
 def on_election_tick(node: NodeState) -> None:
     """One run of the election task (5.2)."""
-    if node.stop_work or not node.peers.ready:
+    if not node.rules.works(stop_work=node.stop_work, ready=node.peers.ready):
         return
     local = node.local
     local.leader_due_ms -= TICK_PERIOD_MS
-    if local.leader_due_ms > 0:
+    if not node.rules.is_due(local.leader_due_ms) or not node.rules.may_campaign(leader=node.peers.leader_ip):
         return
     node.note("leader_due", leader=node.peers.leader_ip)
+    if not node.rules.resets_before_campaign():
+        send_vote(node)
     node.reset_leader_due()
     node.reset_heartbeat_due()
-    send_vote(node)
+    if node.rules.resets_before_campaign():
+        send_vote(node)
 
 
 def send_vote(node: NodeState) -> None:
     """Open a round: forget all support, raise the term, vote for oneself, ask all others (5.3)."""
     local = node.local
-    node.peers.reset()
+    node.peers.reset(votes=node.rules.clears_votes())
     node.set_term(local.term + 1, "campaign")
-    local.vote_for = node.me
+    local.vote_for = node.me if node.rules.votes_for_itself() else None
     node.set_state("CANDIDATE", "campaign")
     snapshot = node.record()
     node.persist_vote()
     node.counters["campaigns"] += 1
-    node.note("campaign", vote_for=node.me)
+    node.note("campaign", vote_for=local.vote_for)
     node.send_others(VoteRequest(snapshot))
 
 
@@ -54,21 +57,23 @@ def received_vote(node: NodeState, src: str, message: int | None, candidate: Raf
         _decided(node, candidate, own_term, "error")
         node.refuse(src, message, CallError("vote", "illegal state", STOPPED))
         return
-    if not node.peers.contains(candidate.ip):
+    if not node.rules.knows_candidate(known=node.peers.contains(candidate.ip)):
         _decided(node, candidate, own_term, "error")
         node.refuse(src, message, CallError("vote", "illegal state", f"can not find peer: {candidate.ip}"))
         return
-    if candidate.term <= own_term:
+    if not node.rules.grants(candidate_term=candidate.term, own_term=own_term, own_items=len(node.items)):
         if not local.vote_for:
             node.relabel(node.me, "refusal")
             node.persist_vote()
         _decided(node, candidate, own_term, "refuse")
         node.answer(src, message, VoteAnswer(node.record()))
         return
-    node.reset_leader_due()
+    if node.rules.grant_resets_due():
+        node.reset_leader_due()
     node.set_state("FOLLOWER", "vote")
     local.vote_for = candidate.ip
-    node.set_term(candidate.term, "vote")
+    if node.rules.adopts_term():
+        node.set_term(candidate.term, "vote")
     node.persist_vote()
     _decided(node, candidate, own_term, "grant")
     node.answer(src, message, VoteAnswer(node.record()))
@@ -117,7 +122,7 @@ def received_vote_answer(node: NodeState, answer: RaftPeer) -> None:
             counts=dict(sorted(decision.counts.items())),
             majority=decision.majority,
         )
-    if decision.leader_changed:
+    if node.rules.announces(changed=decision.leader_changed):
         node.note("leader_set", leader=decision.winner, cause="decide", own_term=node.local.term)
 
 
@@ -125,3 +130,5 @@ def vote_call_failed(node: NodeState, peer: str, error: str | CallError) -> None
     """Not OK, or no answer: logged and ignored (5.3)."""
     text = error.text if isinstance(error, CallError) else error
     node.note("vote_answer", peer=peer, peer_term=None, vote_for=None, counted_for=None, error=text)
+    if node.rules.counts_failed_call():
+        received_vote_answer(node, RaftPeer(peer, node.me, node.local.term))

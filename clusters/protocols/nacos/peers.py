@@ -14,6 +14,7 @@ Source: specification of Nacos 1.4.1 naming Raft, §2, 5.3, 5.5, 5.8.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from clusters.protocols.nacos.messages import RaftPeer, State
@@ -73,9 +74,10 @@ class Decision(NamedTuple):
 class RaftPeerSet:
     """All records of one node. ``peers`` always holds the own one, under the own name."""
 
-    __slots__ = ("leader", "local_term", "me", "peers", "ready")
+    __slots__ = ("_majority", "leader", "local_term", "me", "peers", "ready")
 
-    def __init__(self, me: str, members: tuple[str, ...]) -> None:
+    def __init__(self, me: str, members: tuple[str, ...], *, majority: Callable[[int], int]) -> None:
+        self._majority = majority
         self.me = me
         self.peers = {ip: PeerRecord(ip) for ip in members}
         self.leader: PeerRecord | None = None
@@ -95,8 +97,8 @@ class RaftPeerSet:
         return None if self.leader is None else self.leader.ip
 
     def majority_count(self) -> int:
-        """floor(size / 2) + 1 of the known records."""
-        return len(self.peers) // 2 + 1
+        """How many of the known records are a majority."""
+        return self._majority(len(self.peers))
 
     def contains(self, ip: str) -> bool:
         """Whether a record of that peer exists."""
@@ -106,11 +108,12 @@ class RaftPeerSet:
         """By the ``leader`` field only; the role is not asked."""
         return self.leader is not None and self.leader.ip == ip
 
-    def reset(self) -> None:
-        """Before a campaign: nobody supports anybody, nobody leads."""
+    def reset(self, *, votes: bool) -> None:
+        """Before a campaign: nobody leads, and (``votes``) nobody supports anybody."""
         self.leader = None
-        for peer in self.peers.values():
-            peer.vote_for = None
+        if votes:
+            for peer in self.peers.values():
+                peer.vote_for = None
 
     def shutdown(self) -> None:
         """The protocol stops for good: nothing is known any more but the own name."""

@@ -14,14 +14,10 @@ from typing import Any
 
 from clusters.protocols.nacos import storage
 from clusters.protocols.nacos.items import Items
-from clusters.protocols.nacos.knobs import (
-    HEARTBEAT_INTERVAL_MS,
-    LEADER_TIMEOUT_MS,
-    RANDOM_MS,
-    Knobs,
-)
+from clusters.protocols.nacos.knobs import Knobs
 from clusters.protocols.nacos.messages import CallError, NacosAnswer, NacosRequest, RaftPeer, State
 from clusters.protocols.nacos.peers import PeerRecord, RaftPeerSet
+from clusters.protocols.nacos.rules import Rules
 from harness.core.clock import Clocks
 from harness.core.machine import Await, Disk, DiskOp, Effect, Note, Send, SetTimer
 from harness.core.rng import Rng
@@ -45,13 +41,15 @@ class NodeState:
         "out",
         "peers",
         "rng",
+        "rules",
         "stop_work",
         "stored",
     )
 
-    def __init__(self, *, node: str, members: tuple[str, ...], knobs: Knobs) -> None:
+    def __init__(self, *, node: str, members: tuple[str, ...], knobs: Knobs, rules: Rules) -> None:
         self.knobs = knobs
-        self.peers = RaftPeerSet(node, members)
+        self.rules = rules
+        self.peers = RaftPeerSet(node, members, majority=rules.majority)
         self.items = Items()
         self.stop_work = False
         self.beat_acks: set[str] = set()
@@ -151,11 +149,11 @@ class NodeState:
 
     def reset_leader_due(self) -> None:
         """15 to 20 s until the next campaign."""
-        self.local.leader_due_ms = LEADER_TIMEOUT_MS + self.rng.below(RANDOM_MS)
+        self.local.leader_due_ms = self.rules.leader_due_ms(self.rng)
 
     def reset_heartbeat_due(self) -> None:
         """5 s until the next beat."""
-        self.local.heartbeat_due_ms = HEARTBEAT_INTERVAL_MS
+        self.local.heartbeat_due_ms = self.rules.heartbeat_due_ms(self.rng)
 
     # --- storing ------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """The naming Raft of Nacos 1.4.1 as the shells meet it: ``TARGET``.
 
 Promises: the honest build is the original with its known faults; profile ``nacos-mended`` switches on all four knobs
-that mend one each. Leaves out: planted bugs. This protocol IS one, so it needs none.
+that mend one each. Its variants are the flips of the claims (`claims`). Leaves out: planted bugs. This protocol IS one,
+so it needs none.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from clusters.protocols import client_api
 from clusters.protocols.nacos.core import NacosCore
 from clusters.protocols.nacos.knobs import Knobs, parse
 from clusters.protocols.nacos.messages import NacosMessage
+from clusters.protocols.nacos.rules import Rules
+from clusters.protocols.nacos.variants import VARIANTS
 from clusters.protocols.nacos.witness import NacosWitness
 from harness.core.errors import ConfigError
 from harness.core.machine import Core, Target, Witness
+from harness.core.registry import unknown_name
 
 
 class NacosTarget:
@@ -33,21 +37,22 @@ class NacosTarget:
 
     def core(self, *, node: str, members: tuple[str, ...], knobs: Any, variant: str | None) -> Core:
         """A fresh core; ``node`` must be one of ``members``, whose names are the ``ip`` of the records."""
-        if variant is not None:
-            raise ConfigError(f"unknown variant {variant!r} of nacos", next_step="leave it out: nacos has no variants")
+        if variant is not None and variant not in VARIANTS:
+            raise unknown_name("variant of nacos:", variant, VARIANTS)
         if node not in members:
             raise ConfigError(f"{node!r} is not a member of {', '.join(members)}")
         if knobs.standalone and len(members) > 1:
             raise ConfigError("standalone=true is for one node", next_step="give one member, or standalone=false")
-        return NacosCore(node=node, members=members, knobs=knobs)
+        rules = Rules(knobs) if variant is None else VARIANTS[variant].rules(knobs)
+        return NacosCore(node=node, members=members, knobs=knobs, rules=rules)
 
     def witness(self, *, node: str, members: tuple[str, ...]) -> Witness:
         """A fresh witness for that node."""
         return NacosWitness(node=node, members=members)
 
     def variants(self) -> Mapping[str, str]:
-        """None."""
-        return {}
+        """Variant name → what it does wrong."""
+        return {name: variant.says for name, variant in VARIANTS.items()}
 
 
 TARGET: Target = NacosTarget()

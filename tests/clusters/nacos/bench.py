@@ -37,13 +37,14 @@ class Bench:
         disk: Any = None,
         seed: int = 7,
         profile=None,
+        variant: str | None = None,
         **settings: str,
     ) -> None:
         self.me = me
         self.members = tuple(members.split())
         self.now = 0
         self.rng = Rng(seed)
-        core = TARGET.core(node=me, members=self.members, knobs=parse(settings, profile=profile), variant=None)
+        core = TARGET.core(node=me, members=self.members, knobs=parse(settings, profile=profile), variant=variant)
         assert isinstance(core, NacosCore)
         self.core = core
         self.out: list[Any] = []

@@ -77,8 +77,16 @@ class Sim:
     """``names`` nodes of one cluster in virtual time (ns in ``now``)."""
 
     def __init__(
-        self, names: str, *, seed: int = 1, profile: str | None = None, disk_ms: int = 0, **settings: str
+        self,
+        names: str,
+        *,
+        seed: int = 1,
+        profile: str | None = None,
+        variant: str | None = None,
+        disk_ms: int = 0,
+        **settings: str,
     ) -> None:
+        self.variant = variant
         self.disk_ms = disk_ms
         self.now = 0
         self.members = tuple(names.split())
@@ -106,7 +114,7 @@ class Sim:
             node = self.nodes[name]
             node.incarnation += 1
             node.timers.clear()
-            node.core = TARGET.core(node=name, members=self.members, knobs=self.knobs, variant=None)
+            node.core = TARGET.core(node=name, members=self.members, knobs=self.knobs, variant=self.variant)
             node.witness = node.witness or TARGET.witness(node=name, members=self.members)
             out: list[Any] = []
             self._witnessed(node, node.witness.booted(node.disk))

@@ -70,7 +70,8 @@ def test_the_node_is_told_the_words_that_differ_and_how_long_a_call_may_take():
     assert config.rpc_timeout_ms == 500
 
 
-def test_it_has_no_variants_and_says_so():
+def test_its_variants_are_the_flips_of_its_claims():
+    assert set(SYSTEM.variants()) == {f"flip-3-{n}" for n in range(1, 33)}
     with pytest.raises(ConfigError):
         SYSTEM.knobs({}, profile=None, variant="01-vote-not-written")
     with pytest.raises(ConfigError, match="term_jump"):
