@@ -165,6 +165,16 @@ class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
     repeated: bool = False
 
 
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a campaign is. ``per_s``: runs a second since it was begun or gone on with."""
+
+    done: int
+    total: int
+    failing: int
+    unknown: int
+    per_s: float
+
+
 EXIT_PASS = 0
 EXIT_VIOLATION = 1
 EXIT_UNKNOWN = 2

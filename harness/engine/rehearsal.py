@@ -7,7 +7,7 @@ Leaves out files, progress and the user's signals.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -53,10 +53,12 @@ def with_schedule(drafted: Draft, schedule: Schedule) -> Draft:
     return msgspec.structs.replace(drafted, plan=msgspec.structs.replace(drafted.plan, schedule=schedule))
 
 
-def rehearse_draft(drafted: Draft, checkers: Mapping[str, Checker]) -> Rehearsed:
-    """Run a draft once."""
+def rehearse_draft(
+    drafted: Draft, checkers: Mapping[str, Checker], *, watchers: Sequence[Callable[[AnyEvent], bool]] = ()
+) -> Rehearsed:
+    """Run a draft once. ``watchers``: as for the director; the first that says so ends the run."""
     plans: list[Plan] = [drafted.plan]
-    director = Director(drafted)
+    director = Director(drafted, watchers=watchers)
     director.on_warm = plans.append
     events, now = _play(drafted, director)
     events.append(

@@ -13,7 +13,7 @@ import msgspec
 from harness.core import store
 from harness.core.duration import show_duration
 from harness.core.errors import HarnessError
-from harness.engine.model import EXIT_INTERRUPTED, CampaignRow, RunOptions
+from harness.engine.model import EXIT_INTERRUPTED, EXIT_TROUBLE, CampaignRow, Progress, RunOptions
 from harness.report import machine, write
 from harness.report.junit import Suite
 from harness.report.rundir import RunFiles, read_run
@@ -28,8 +28,10 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     code: int
 
 
-def run_campaign(options: RunOptions, seeds: Sequence[int], out: Path, screen: Screen) -> Series:
-    """Run what is not done yet."""
+def run_campaign(
+    options: RunOptions, seeds: Sequence[int], out: Path, screen: Screen, *, jobs: int = 1, keep_failing: int = 5
+) -> Series:
+    """Run what is not done yet. ``jobs``, ``keep_failing``: for runs in virtual time."""
     from harness.engine import campaign
 
     with Watcher(screen) as watcher:
@@ -43,7 +45,15 @@ def run_campaign(options: RunOptions, seeds: Sequence[int], out: Path, screen: S
             )
             screen.say("")
 
-        rows = campaign.run_campaign(options, seeds, out, watcher, on_row)
+        def on_progress(progress: Progress) -> None:
+            watcher.stop()
+            share = f"{progress.done} of {progress.total} seeds"
+            found = f"{progress.failing} failing, {progress.unknown} unknown"
+            screen.say(f"{share}, {progress.per_s:.1f} a second: {found}")
+
+        rows = campaign.run_campaign(
+            options, seeds, out, watcher, on_row, jobs=jobs, keep_failing=keep_failing, on_progress=on_progress
+        )
     codes = [row.exit_code for row in rows]
     if {row.seed for row in rows} < set(seeds):  # the engine stops early for one reason only
         codes.append(EXIT_INTERRUPTED)
@@ -54,6 +64,8 @@ def write_junit(rows: Sequence[CampaignRow], out: Path, path: Path) -> None:
     """One file, a suite a seed."""
     suites = []
     for row in rows:
+        if not row.run_dir and row.exit_code != EXIT_TROUBLE:
+            continue  # a rehearsed run whose files were not kept: its row says all that is known
         files = files_of_row(row, out)
         judgement = files.judgement if files else None
         trouble = (row.reason or "trouble",) if row.exit_code == 3 or judgement is None else ()
@@ -66,6 +78,8 @@ def github_lines(rows: Sequence[CampaignRow], out: Path) -> list[str]:
     """Annotations of every run that did not pass; the step summary is written for all."""
     lines: list[str] = []
     for row in rows:
+        if not row.run_dir and row.exit_code != EXIT_TROUBLE:
+            continue
         files = files_of_row(row, out)
         trouble = (row.reason,) if row.exit_code == 3 else ()
         lines += write.github_lines(files, trouble, report=None, fallback=f"seed-{row.seed}")

@@ -1,0 +1,161 @@
+"""A campaign in virtual time: many seeds over worker processes, in memory; only the first failing ones kept whole.
+
+A seed is rehearsed without files. The first that fail are run again with all files, which gives the same bytes, so
+nothing is lost by that. Promises: rows come in the order of the seeds, whatever the number of workers, and stand in the
+file as soon as they and all before them are known; memory does not grow with the seeds but by one row each; a worker
+that dies is told, not waited for. Leaves out the rows' file (``campaign``).
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+from harness.core.clock import SECOND, Ns
+from harness.core.errors import HarnessError
+from harness.core.events import Observed, Return, Traced
+from harness.core.history import History
+from harness.core.protocols import Checker, Incremental
+from harness.engine.judge import load_checkers
+from harness.engine.model import EXIT_TROUBLE, CampaignRow, Judgement, Progress, RunOptions, exit_code
+from harness.engine.planning import draft
+from harness.engine.rehearsal import rehearse_draft
+
+CHUNK = 4
+"""Seeds that a worker takes at once: enough to hide the way there, few enough to be stopped soon."""
+
+
+def rows_of(options: RunOptions, seeds: Sequence[int], *, jobs: int) -> Iterator[CampaignRow]:
+    """A row for each seed, in order. Raises ConfigError where the options make no run, KeyboardInterrupt at once."""
+    draft(options, seed=seeds[0])  # what is wrong with the options is wrong for all
+    chunks = [tuple(seeds[at : at + CHUNK]) for at in range(0, len(seeds), CHUNK)]
+    if jobs == 1:
+        for chunk in chunks:
+            yield from rehearse_seeds(options, chunk)
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(max_workers=jobs, mp_context=context, initializer=_leave_interrupts_to_the_parent)
+    waiting: deque[Future[list[CampaignRow]]] = deque()
+    try:
+        for chunk in chunks:
+            waiting.append(pool.submit(rehearse_seeds, options, chunk))
+            if len(waiting) > 3 * jobs:
+                yield from waiting.popleft().result()
+        while waiting:
+            yield from waiting.popleft().result()
+    except BrokenProcessPool as error:
+        raise HarnessError(
+            "a worker process of the campaign died",
+            cause="out of memory, or killed",
+            next_step="call it again: it goes on where it stopped",
+        ) from error
+    finally:
+        for process in list((pool._processes or {}).values()):  # noqa: SLF001 - the pool would wait for what is running
+            process.terminate()
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def rehearse_seeds(options: RunOptions, seeds: Sequence[int]) -> list[CampaignRow]:
+    """The rows of these seeds, in this process."""
+    checkers = load_checkers()
+    return [_row(options, seed, checkers) for seed in seeds]
+
+
+def _row(options: RunOptions, seed: int, checkers: dict[str, Checker]) -> CampaignRow:
+    began = time.monotonic_ns()
+    try:
+        drafted = draft(options, seed=seed)
+        plan = drafted.plan
+        watchers = [
+            checker.watcher(plan.promise, plan)
+            for name, checker in checkers.items()
+            if plan.stop_at_first_failure
+            and isinstance(checker, Incremental)
+            and (not plan.stop_at or name in plan.stop_at)
+        ]
+        run = rehearse_draft(drafted, checkers, watchers=watchers)
+    except HarnessError as error:
+        return CampaignRow(
+            seed=seed,
+            outcome="unknown",
+            exit_code=EXIT_TROUBLE,
+            run_dir="",
+            elapsed_ns=time.monotonic_ns() - began,
+            elections=0,
+            faults=0,
+            ops_ok=0,
+            reason=error.what[:500],
+        )
+    judgement = run.judgement
+    return CampaignRow(
+        seed=seed,
+        outcome=judgement.outcome,
+        exit_code=exit_code(
+            outcome=judgement.outcome, trouble=bool(judgement.trouble), interrupted=False, fail_on=options.fail_on
+        ),
+        run_dir="",
+        elapsed_ns=time.monotonic_ns() - began,
+        elections=_elections(run.history),
+        faults=sum(fault.outcome == "installed" for fault in run.realised.faults),
+        ops_ok=Counter(event.status for event in run.history.of(Return))["ok"],
+        findings=findings(judgement)[:20],
+        reason=judgement.reason,
+    )
+
+
+def _elections(history: History) -> int:
+    seen = {(event.group, event.term, event.node) for event in history.of(Observed) if event.leads}
+    seen |= {(event.group, event.term, event.node) for event in history.of(Traced) if event.name == "elected"}
+    return len(seen)
+
+
+def findings(judgement: Judgement | None) -> tuple[str, ...]:
+    """What is not excused, a sentence each."""
+    return tuple(
+        f"{verdict.checker}: {finding.sentence}"
+        for verdict in (judgement.verdicts if judgement else ())
+        if verdict.outcome == "fail"
+        for finding in verdict.findings
+        if finding.excused is None
+    )
+
+
+class Meter:
+    """Counts rows; tells ``on_progress`` at most once a second, and at the end."""
+
+    def __init__(self, rows: Sequence[CampaignRow], total: int, on_progress: Callable[[Progress], None]) -> None:
+        self._done = len(rows)
+        self._total = total
+        self._failing = sum(row.outcome == "fail" for row in rows)
+        self._unknown = sum(row.outcome == "unknown" for row in rows)
+        self._on_progress = on_progress
+        self._began = time.monotonic_ns()
+        self._first = self._done
+        self._told: Ns = self._began
+
+    def count(self, row: CampaignRow) -> None:
+        """One more."""
+        self._done += 1
+        self._failing += row.outcome == "fail"
+        self._unknown += row.outcome == "unknown"
+        now = time.monotonic_ns()
+        if now - self._told >= SECOND or self._done == self._total:
+            self._told = now
+            self._on_progress(
+                Progress(
+                    done=self._done,
+                    total=self._total,
+                    failing=self._failing,
+                    unknown=self._unknown,
+                    per_s=(self._done - self._first) * SECOND / max(1, now - self._began),
+                )
+            )
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
