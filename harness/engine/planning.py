@@ -21,6 +21,7 @@ from harness.core.protocols import (
     Backend,
     Capable,
     Condition,
+    Electorate,
     Fault,
     Informed,
     No,
@@ -73,7 +74,8 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     profile = _profile(system, options.profile)
     asked, backend_settings = _settings(options.settings, system, backend)
     knobs = system.knobs({**defaults.settings, **asked}, profile=profile, variant=options.variant)
-    promise = system.promise(knobs, profile=profile, voters=len(nodes))
+    voters = system.voters(nodes, knobs, profile=profile) if isinstance(system, Electorate) else nodes
+    promise = system.promise(knobs, profile=profile, voters=len(voters))
     limit_ns = options.time_limit_ns if options.time_limit_ns is not None else defaults.time_limit_ns
     wanted = options.faults if options.faults is not None else defaults.faults
     faults = {kind: _fault(system, backend, kind) for kind in wanted}
@@ -87,7 +89,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         profile=profile,
         variant=options.variant,
         nodes=nodes,
-        voters=nodes,
+        voters=voters,
         knobs=knobs,
         seed=seed,
         time_limit_ns=limit_ns,
