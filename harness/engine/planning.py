@@ -14,7 +14,7 @@ import msgspec
 
 from harness.core import registry, store
 from harness.core.clock import MS, SECOND, Ns
-from harness.core.errors import ConfigError, MissingCapability
+from harness.core.errors import ConfigError, HistoryError, MissingCapability
 from harness.core.plan import Plan, WorkloadPlan
 from harness.core.promise import Promise
 from harness.core.protocols import Backend, Fault, No, RunDefaults, Strategy, System, Workload
@@ -144,8 +144,12 @@ def load_schedule(path: Path, *, nodes: int) -> Schedule:
     """A stored planned schedule, validated against the fault kinds that are installed."""
     try:
         schedule = store.read_json(path, Schedule)
-    except Exception as error:
-        raise ConfigError(f"not a schedule: {error}", where=str(path)) from error
+    except HistoryError as error:
+        raise ConfigError(
+            f"not a schedule: {error.what}",
+            where=str(path),
+            next_step="name a schedule.planned.json of a run directory, or a file of the same form",
+        ) from error
     _check_schedule(schedule, nodes=nodes)
     return schedule
 
