@@ -527,8 +527,8 @@ class Director:
         event = event_type(seq=self._seq, t=t, **fields)
         self._seq += 1
         self._events.append(event)
-        if self._watchers and self.phase in {"warmup", "faults", "quiet"} and self.end_reason == "complete":
-            self._watch(event)
+        if self._watchers and self.phase in {"start", "warmup", "faults", "quiet"} and self.end_reason == "complete":
+            self._watch(event)  # from the first event on: what happens before the warm-up is half of some proofs
         return event
 
     def _watch(self, event: AnyEvent) -> None:
