@@ -26,7 +26,10 @@ from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise
 from harness.core.verdict import Verdict
 
-CAMPAIGNS = frozenset({"election_started", "campaign", "prevote_started"})
+ROUNDS = frozenset({"election_started", "campaign"})
+"""Core notes of an election proper: each term in which somebody stood is one round."""
+
+CAMPAIGNS = ROUNDS | {"prevote_started"}
 """Core notes by which a node begins to seek leadership."""
 STAGES = ("detect", "elect", "write")
 
@@ -125,7 +128,7 @@ def _hits_leader(history: History, event: FaultEvent, line: Timeline, quorum: in
 
 
 def _stages(history: History, fault: FaultEvent) -> tuple[dict[str, tuple[Ns, bool]], int]:
-    """Stage → (ns since the fault was in force, censored); and how many campaigns it took."""
+    """Stage → (ns since the fault was in force, censored); and in how many terms somebody stood until then."""
     since = fault.span.hi
     until = min(
         (
@@ -137,7 +140,7 @@ def _stages(history: History, fault: FaultEvent) -> tuple[dict[str, tuple[Ns, bo
     )
     leader = next((host for host, role in fault.roles.items() if role.lower() == "leader"), "")
     campaigns = sorted(
-        event.span.hi
+        (event.span.hi, event.name, event.group, event.term)
         for event in history.of(Traced)
         if event.name in CAMPAIGNS and event.node != leader and since <= event.span.hi <= until
     )
@@ -154,10 +157,11 @@ def _stages(history: History, fault: FaultEvent) -> tuple[dict[str, tuple[Ns, bo
         writes = _write_times(history)
         position = bisect.bisect_left(writes, elected)
         wrote = writes[position] if position < len(writes) and writes[position] <= until else None
-    detected = campaigns[0] if campaigns else None
+    detected = campaigns[0][0] if campaigns else None
     stages = {"detect": detected, "elect": elected, "write": wrote}
-    stood = sum(at <= (elected if elected is not None else until) for at in campaigns)
-    return {stage: _censor(at, since, until) for stage, at in stages.items()}, stood
+    won = elected if elected is not None else until
+    stood = {(group, term) for at, name, group, term in campaigns if name in ROUNDS and at <= won}
+    return {stage: _censor(at, since, until) for stage, at in stages.items()}, len(stood)
 
 
 def _censor(at: Ns | None, since: Ns, until: Ns) -> tuple[Ns, bool]:

@@ -573,8 +573,8 @@ class Director:
         """The next event, numbered ``_seq``; also for the two kinds that there are most of."""
         self._seq += 1
         self._events.append(event)
-        if self._watchers and self.phase in {"warmup", "faults", "quiet"} and self.end_reason == "complete":
-            self._watch(event)
+        if self._watchers and self.phase in {"start", "warmup", "faults", "quiet"} and self.end_reason == "complete":
+            self._watch(event)  # from the first event on: what happens before the warm-up is half of some proofs
         hears = self._nemesis.hears
         if hears and type(event) in hears:
             self._nemesis.feed(event, event.t, lambda: self.keeper.view(event.t))

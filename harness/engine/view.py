@@ -66,22 +66,28 @@ class ViewKeeper:
         )
 
     def healthy(self, now: Ns, *, since: Ns = 0) -> bool:
-        """Every host is healthy, every node answered just now, all name one leader, which leads in their term.
+        """Every host is healthy, every node answered just now, all name one leader, which leads in no lower term.
 
-        Only answers that were asked for after ``since`` count.
+        Only answers that were asked for after ``since`` count. A follower may know a lower term: Nacos' beats do not
+        raise it.
         """
         if any(not state.healthy for state in self.state.values()):
             return False
-        leaders: set[tuple[str | None, int]] = set()
+        leaders: set[str | None] = set()
+        highest = 0
         for node in self.nodes:
             last = self.readings.get(node)
             if last is None or last[0].lo < since or now - last[0].lo > HEALTH_FRESH_NS:
                 return False
-            leaders.add((last[1].leader, last[1].term))
+            leaders.add(last[1].leader)
+            highest = max(highest, last[1].term)
         if len(leaders) != 1:
             return False
-        leader, _ = leaders.pop()
-        return leader in self.readings and self.readings[leader][1].leads
+        leader = leaders.pop()
+        if leader not in self.readings:
+            return False
+        reading = self.readings[leader][1]
+        return reading.leads and reading.term >= highest
 
 
 def changed(before: Mapping[str, HostState], after: Mapping[str, HostState]) -> dict[str, HostState]:

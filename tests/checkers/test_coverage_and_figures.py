@@ -117,7 +117,7 @@ def test_a_failover_is_measured_stage_by_stage():
     tale.kill("n1", "n1")
     began = tale.now - 1
     tale.wait(150).core("n2", "prevote_started", 1, reqTerm=2)
-    tale.wait(50).elected("n2", 2, "n2 n3").wait(100).append(1, target="n2")
+    tale.wait(50).core("n2", "election_started", 2).elected("n2", 2, "n2 n3").wait(100).append(1, target="n2")
     told = figures(tale.end(), plan())
     assert told["faults_on_the_leader"] == 1
     (detect,), (elect,), (write,) = told["detect_ns"], told["elect_ns"], told["write_ns"]

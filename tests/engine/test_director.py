@@ -110,6 +110,14 @@ def test_the_first_certain_finding_ends_the_run_early_and_heals():
     assert world.state == dict.fromkeys(NODES, HEALTHY)
 
 
+def test_watchers_see_what_happens_before_the_warm_up():
+    seen = []
+    director = Director(draft(), watchers=[lambda event: bool(seen.append((director.phase, event)))])
+    play(director, FakeWorld())
+    assert "start" in {phase for phase, _ in seen}
+    assert not {"heal", "final", "stop"} & {phase for phase, _ in seen}
+
+
 def test_the_bounds_are_fixed_before_the_first_fault_from_what_the_warm_up_measured():
     director = Director(draft())
     plans = []

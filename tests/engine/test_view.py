@@ -1,0 +1,35 @@
+"""When the harness believes that all is well."""
+
+from harness.core.clock import MS, Span
+from harness.core.protocols import Reading
+from harness.engine.view import ViewKeeper
+
+NODES = ("n1", "n2", "n3")
+
+
+def keeper(**readings):
+    """Each node's reading: (leader, term, leads)."""
+    view = ViewKeeper(NODES)
+    for node, (leader, term, leads) in readings.items():
+        role = "LEADER" if leads else "FOLLOWER"
+        view.answered(node, Span(10 * MS, 11 * MS), Reading(role=role, leads=leads, term=term, leader=leader))
+    return view
+
+
+def test_one_leader_that_all_name_is_health():
+    view = keeper(n1=("n1", 2, True), n2=("n1", 2, False), n3=("n1", 2, False))
+    assert view.healthy(20 * MS)
+
+
+def test_a_follower_that_knows_a_lower_term_is_no_ill():
+    assert keeper(n1=("n1", 2, True), n2=("n1", 2, False), n3=("n1", 0, False)).healthy(20 * MS)
+
+
+def test_a_leader_of_an_older_term_than_somebody_knows_is_not_health():
+    assert not keeper(n1=("n1", 2, True), n2=("n1", 3, False), n3=("n1", 2, False)).healthy(20 * MS)
+
+
+def test_a_node_that_names_another_leader_or_is_silent_is_not_health():
+    assert not keeper(n1=("n1", 2, True), n2=("n2", 2, False), n3=("n1", 2, False)).healthy(20 * MS)
+    assert not keeper(n1=("n1", 2, True), n2=("n1", 2, False)).healthy(20 * MS)
+    assert not keeper(n1=("n1", 2, False), n2=("n1", 2, False), n3=("n1", 2, False)).healthy(20 * MS)
