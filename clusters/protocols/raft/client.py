@@ -32,7 +32,10 @@ def on_request(n: Node, request: int, body: ClientRequest) -> None:
     """Serve, redirect or refuse one request."""
     lead = n.leading
     if lead is None:
-        n.reply(request, NotLeader(n.leader))
+        if isinstance(body, Get | Holder) and n.rules.follower_serves():
+            n.reply(request, Ok(n.machine.answer(body)))
+        else:
+            n.reply(request, NotLeader(n.leader))
     elif len(lead.writes) + len(lead.reads) >= PENDING_MAX:
         n.reply(request, Refused(f"{PENDING_MAX} requests wait already"))
     elif isinstance(body, Get | Holder) and (body.mode or n.knobs.reads) != "log":

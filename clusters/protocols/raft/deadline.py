@@ -40,7 +40,7 @@ def deadline_passed(n: Node) -> None:
     if not n.may_campaign() or n.holds_off():
         n.close_round("expired")
         n.reset_deadline()
-    elif n.role == CANDIDATE and n.knobs.retry_same_term:
+    elif n.role == CANDIDATE and n.rules.retries_same_term():
         n.reset_deadline()
         n.note("election_started", {"term": n.term, "log": n.own_log(), "again": True})
         n.answered.clear()

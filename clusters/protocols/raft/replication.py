@@ -61,6 +61,8 @@ def send_empty(n: Node, peer: str, p: Progress, seq: int) -> None:
 
 def send_entries(n: Node, peer: str, p: Progress, seq: int) -> None:
     """The next batch, from ``p.next`` on; it becomes the one in flight."""
+    if n.leading is not None and not n.rules.tries_again(n.mono - max(p.acked_at, n.leading.since)):
+        return
     prev = p.next - 1
     entries = tuple(n.log.entries[prev : prev + n.knobs.max_entries_per_append])
     p.inflight_at = n.mono
@@ -90,6 +92,8 @@ def append_own(n: Node, lead: Leading, command: Command) -> int:
     n.note("append", {"index": index, "term": n.term})
     if type(command) is Config:
         n.refresh_config("appended")
+    if not n.rules.appends_before_sending():
+        feed(n, lead)
     if not n.log_batch_pending():
         n.write_log()
     feed(n, lead)

@@ -46,6 +46,10 @@ class Rules:
         """
         return node in voters or leaving
 
+    def retries_same_term(self) -> bool:
+        """A campaign that nobody won is over; the next one has a term of its own."""
+        return self.knobs.retry_same_term
+
     def needs_pre_vote(self) -> bool:
         """Whether a passed deadline opens a pre-vote round instead of raising the term."""
         return self.knobs.pre_vote
@@ -206,6 +210,15 @@ class Rules:
         """Whether an own entry at the index of a new one is removed, with all after it: only if they conflict."""
         return own_term != new_term
 
+    def appends_before_sending(self) -> bool:
+        """Whether a leader starts the write of an own entry before it sends it on."""
+        return True
+
+    def tries_again(self, silence: Ns) -> bool:
+        """Whether a follower that answered nothing for so long is still sent what it lacks: without limit."""
+        del silence
+        return True
+
     def acks_client(self, at: Literal["appended", "committed"]) -> bool:
         """When a client's write is acknowledged."""
         return at == "committed"
@@ -227,6 +240,10 @@ class Rules:
     def appends_noop(self) -> bool:
         """Whether a term opens with a blank entry."""
         return self.knobs.noop
+
+    def follower_serves(self) -> bool:
+        """Whether a node that does not lead answers reads: never, it redirects."""
+        return False
 
     def read_ready(self, *, confirmed: bool, applied: int, read_index: int) -> bool:
         """Whether a read-index read may be answered."""

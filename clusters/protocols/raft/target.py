@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from clusters.protocols.client_api import ClientReply, ClientRequest
 from clusters.protocols.raft.core import RaftCore
+from clusters.protocols.raft.flips import FLIPS
 from clusters.protocols.raft.knobs import RaftKnobs, read_knobs
 from clusters.protocols.raft.messages import RaftMessage
 from clusters.protocols.raft.rules import Rules
@@ -54,15 +55,15 @@ class RaftTarget:
 
     def variants(self) -> Mapping[str, str]:
         """Variant name → what it does wrong."""
-        return {name: variant.says for name, variant in VARIANTS.items()}
+        return {name: variant.says for name, variant in (*VARIANTS.items(), *FLIPS.items())}
 
 
 def _rules(name: str | None, knobs: RaftKnobs) -> Rules:
     if name is None:
         return Rules(knobs)
-    variant = VARIANTS.get(name)
+    variant = VARIANTS.get(name) or FLIPS.get(name)
     if variant is None:
-        close = difflib.get_close_matches(name, VARIANTS, n=1, cutoff=0.3)
+        close = difflib.get_close_matches(name, (*VARIANTS, *FLIPS), n=1, cutoff=0.3)
         raise ConfigError(
             f"no variant {name!r} of raft",
             next_step=f"did you mean {close[0]!r}?" if close else "`dethrone list` shows all variants",
