@@ -18,6 +18,7 @@ import msgspec
 
 from clusters.protocols.master_slave.client import Routes
 from clusters.protocols.master_slave.knobs import PROFILES, MsKnobs, words_of
+from clusters.protocols.master_slave.variants import VARIANTS, Variant
 from clusters.systems.operations import READING
 from clusters.systems.target import ANY_NUMBER, CLIENT_PORT, TargetSystem, check_voters
 from clusters.systems.target_client import TargetClient
@@ -66,6 +67,10 @@ class MasterSlaveSystem(TargetSystem):
             time_limit_ns=60 * SECOND,
             settings={"time_factor": "1/60"},
         )
+
+    def variant_table(self) -> Mapping[str, Variant]:
+        """Its own planted bugs."""
+        return VARIANTS
 
     def words(self, settings: Mapping[str, str], typed: MsKnobs, *, profile: str) -> dict[str, str]:
         """The target's own words."""

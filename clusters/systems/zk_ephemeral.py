@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clusters.protocols.zk_ephemeral.knobs import PROFILES, ZkKnobs, words_of
+from clusters.protocols.zk_ephemeral.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.errors import ConfigError
@@ -68,6 +69,10 @@ class ZkEphemeralSystem(TargetSystem):
                 "call_retry_ms": "200",
             },
         )
+
+    def variant_table(self) -> Mapping[str, Variant]:
+        """Its own planted bugs."""
+        return VARIANTS
 
     def words(self, settings: Mapping[str, str], typed: ZkKnobs, *, profile: str) -> dict[str, str]:
         """The target's own words."""
