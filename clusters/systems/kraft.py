@@ -22,6 +22,7 @@ from clusters.protocols.kraft.target import check_observers, check_variant
 from clusters.protocols.kraft.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
+from harness.core.planted import ExamPlan
 from harness.core.promise import NotPromised, Promise
 from harness.core.protocols import NodeSpec, Reading, RunDefaults
 
@@ -66,6 +67,10 @@ class KraftSystem(TargetSystem):
     def variant_table(self) -> Mapping[str, Variant]:
         """KRaft's."""
         return VARIANTS
+
+    def exam(self) -> ExamPlan:
+        """As of all targets, also with four voters: half of them are no majority."""
+        return msgspec.structs.replace(super().exam(), nodes=(3, 4, 5))
 
     def knobs(self, settings: Mapping[str, str], *, profile: str | None, variant: str | None) -> Mapping[str, str]:
         """As of all targets; whether the observers are nodes is seen where the nodes are known."""

@@ -273,13 +273,6 @@ class FetchesBeforeSync(Rules):
         return file != "log"
 
 
-class ReadsBeforeOwnEpoch(Rules):
-    """56. KAFKA-17333."""
-
-    def serves_reads(self, *, own_epoch_committed: bool) -> bool:  # noqa: ARG002, D102
-        return True
-
-
 # --- harmless -------------------------------------------------------------------------------------------------------
 
 

@@ -198,10 +198,6 @@ class Rules:
         """Whether the client is told at this moment that its write is done."""
         return at == "committed"
 
-    def serves_reads(self, *, own_epoch_committed: bool) -> bool:
-        """A new leader serves nobody before a record of its epoch is committed, and all before it applied."""
-        return own_epoch_committed
-
     # --- fetching ---------------------------------------------------------------------------------------------------
 
     def fetch_offset(self, end: int) -> int:

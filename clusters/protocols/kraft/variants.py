@@ -4,7 +4,8 @@ Promises: each broken build overrides one rule (`broken` holds the classes), is 
 planted bugs (``plain``: none of that table, but shown by nearly any schedule), and says which knobs it shows nothing
 without. It inherits the promise of its profile. Not applicable here: 07 (the original deletes an unreadable file), 18,
 35, 36, 37 (no pre-vote), 27 (who refuses a leader just stands again, and may: no pre-vote either), 44 (an answer holds
-what follows the place that was asked for), 47, 49, 51 (no leases), 53, 54 (static voters), 58 (one loop only).
+what follows the place that was asked for), 47, 49, 51 (no leases), 53, 54 (static voters), 56 (a leader's own
+reads are promised to nobody), 58 (one loop only).
 """
 
 from __future__ import annotations
@@ -123,9 +124,6 @@ VARIANTS: dict[str, Variant] = {
     ),
     "46-fetches-before-sync": _bug("acknowledges records that a power loss can take", broken.FetchesBeforeSync, _ACKED),
     "52-timers-on-wall-clock": _bug("measures its timers on the wall clock", broken.TimersOnWallClock, _OWED),
-    "56-reads-before-own-epoch": _bug(
-        "serves reads before a record of its epoch is committed", broken.ReadsBeforeOwnEpoch, _ACKED, "linearizable"
-    ),
     "plain-writes-epoch-before": _bug(
         "stores each epoch one too low, so that any restart goes back", broken.WritesEpochBefore, _TERM
     ),
