@@ -13,11 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import msgspec
+
 from clusters.protocols.raft.knobs import PROFILES, RaftKnobs
 from clusters.protocols.raft.variants import VARIANTS, Variant
 from clusters.systems.operations import LOCK_OPERATIONS, MEMBER_OPERATIONS, OPERATIONS
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
+from harness.core.planted import ExamPlan
 from harness.core.promise import NotPromised, Promise, Tier
 from harness.core.protocols import RunDefaults
 
@@ -70,6 +73,16 @@ class RaftSystem(TargetSystem):
     def variant_table(self) -> Mapping[str, Variant]:
         """Raft's."""
         return VARIANTS
+
+    def exam(self) -> ExamPlan:
+        """Logs, leases and changes of members, in turn."""
+        plan = super().exam()
+        return msgspec.structs.replace(
+            plan,
+            workloads=("log", "lease", "membership"),
+            faults=(*plan.faults, "restart"),
+            settings={"membership": "single_server"},
+        )
 
     def words(self, settings: Mapping[str, str], typed: RaftKnobs, *, profile: str) -> dict[str, str]:
         """Switches as on and off, times in ms under their own names, the rest as given."""

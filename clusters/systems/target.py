@@ -50,6 +50,10 @@ ANY_NUMBER: Mapping[str, int | None] = dict.fromkeys(
 """Fault kinds that a target of ours bears in any number: they may cost liveness, never safety."""
 
 
+SIMULATED = ("powerloss", "disk", "link", "hold")
+"""Fault kinds of simulated hosts that every target bears and is examined under."""
+
+
 class TargetSystem:
     """See ``harness.core.protocols.System``. A subclass gives the five methods that raise here."""
 
@@ -93,14 +97,17 @@ class TargetSystem:
         return {}
 
     def exam(self) -> ExamPlan:
-        """How it is examined in simulation: by its default run's faults, at a hasty and at a patient pace."""
+        """How it is examined in simulation: its default run's faults and those that only simulated hosts can suffer.
+
+        At a hasty pace, and at one that leaves room for liveness.
+        """
         defaults = self.defaults()
         promise = self.promise(
             self.knobs(defaults.settings, profile=None, variant=None), profile=self._profile(None), voters=5
         )
         return ExamPlan(
             workloads=(defaults.workload,),
-            faults=defaults.faults,
+            faults=tuple(dict.fromkeys((*defaults.faults, *SIMULATED))),
             intervals_ns=(2 * SECOND, promise.leader_bound_ns * 5 // 4),
         )
 
