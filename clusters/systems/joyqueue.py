@@ -16,12 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from clusters.protocols.joyqueue.knobs import PROFILES, Knobs, parse, words
 from clusters.protocols.joyqueue.rules import members_of
 from clusters.protocols.joyqueue.variants import VARIANTS, Variant
 from clusters.systems.records import read_statuses
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
+from harness.core.planted import ExamPlan
 from harness.core.promise import NotPromised, Promise
 from harness.core.protocols import NodeSpec, Reading, RunDefaults
 from harness.core.quorum import quorum
@@ -75,6 +78,11 @@ class JoyQueueSystem(TargetSystem):
             time_limit_ns=60 * SECOND,
             settings={"time_factor": "0.1"},
         )
+
+    def exam(self) -> ExamPlan:
+        """Clusters of an even size, too, and clocks besides the default run's faults."""
+        plan = super().exam()
+        return msgspec.structs.replace(plan, nodes=(3, 5, 4), faults=(*plan.faults, "clock"))
 
     def words(self, settings: Mapping[str, str], typed: Knobs, *, profile: str) -> dict[str, str]:
         """The target's own words."""

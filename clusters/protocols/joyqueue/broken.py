@@ -101,13 +101,6 @@ class CountsOlderTerm(Rules):
         return True
 
 
-class CountsHigherTerm(Rules):
-    """17. JoyQueue itself (JQ-B1), canonical fdce566."""
-
-    def tallies_after_step_down(self, kind: Round) -> bool:  # noqa: D102
-        return kind == "vote"
-
-
 class PreVotesAreVotes(Rules):
     """18. canonical 0ed4553; JoyQueue itself (JQ-B2), as far as its send tasks are late."""
 
@@ -136,13 +129,6 @@ class NonMembersVote(Rules):
 
     def voters(self, voters: tuple[str, ...], learners: tuple[str, ...]) -> tuple[str, ...]:  # noqa: D102
         return voters + learners
-
-
-class RepeatedRequestRefused(Rules):
-    """39. nebula 2419."""
-
-    def may_vote_for(self, candidate: str, voted_for: str | None) -> bool:  # noqa: ARG002, D102
-        return voted_for is None
 
 
 class TermMayFall(Rules):

@@ -52,6 +52,12 @@ def start_new_heartbeat(g: Group) -> None:
     """``startNewHeartbeat``: one round, in the term as it is now; then the next one is scheduled."""
     if g.role not in _LEADING:
         return
+    send_heartbeats(g)
+    g.reset_heartbeat_timer()
+
+
+def send_heartbeats(g: Group) -> None:
+    """Submit one request a replica."""
     longest = g.knobs.ns(g.knobs.heartbeat_max_timeout_ms)
     peers = []
     for peer, replica in g.replicas.items():
@@ -61,7 +67,6 @@ def start_new_heartbeat(g: Group) -> None:
         g.node.submit(g, "heartbeat", peer, AppendEntriesRequest(g.name, g.term, g.me, -1, 0, 0, commit, 0, 0, (), 0))
         peers.append(peer)
     g.note("hb_sent", {"to": peers})
-    g.reset_heartbeat_timer()
 
 
 def run_heartbeat_task(task: Task) -> None:
@@ -166,8 +171,8 @@ def advance(g: Group) -> None:
     if position <= g.commit or not g.rules.may_commit(g.log.term_at(position - 1), g.term):
         return
     set_commit(g, position)
-    if g.rules.notices_commit_eagerly() and g.replicas:
-        start_new_heartbeat(g)
+    if g.rules.notices_commit_eagerly():
+        send_heartbeats(g)
 
 
 # --- the follower's log -----------------------------------------------------------------------------------------

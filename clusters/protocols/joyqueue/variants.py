@@ -2,11 +2,12 @@
 
 Promises: each broken build overrides one rule (37: the two that make its deadlock; `broken` holds the classes), is
 named by its number in the table of planted bugs, and says which knobs it shows nothing without. It inherits the promise
-of its profile. Not here, for the original itself makes these mistakes: 28 and 30 (JQ-B5), 36 (JQ-B4), and by default 17
-(JQ-B1) and 18 (JQ-B2), which are planted into the mended build. Nor 35: pre-votes here do not protect a leader, so its
-checker has no promise to judge by. 16 is masked as long as answers are not waited for beyond an election timeout.
-Without a subject: leases (47, 49, 51), membership changes (53, 54), a main loop that can be stuck (58). Leaves out
-finding them: that is the checkers' exam.
+of its profile. Not here, for the original itself makes these mistakes: 17 (JQ-B1), 28 and 30 (JQ-B5),
+36 (JQ-B4); 18 (JQ-B2) is planted into the mended build, where 17 alone shows nothing. Nor 35: pre-votes here do not
+protect a leader, so its checker has no promise to judge by. Without a subject: repeated requests (39), for every
+campaign has a term of its own; leases (47, 49, 51); membership changes (53, 54); a main loop that can be stuck (58). 16
+is masked as long as answers are not waited for beyond an election timeout. Leaves out finding them: that is the
+checkers' exam.
 """
 
 from __future__ import annotations
@@ -81,14 +82,6 @@ VARIANTS: Mapping[str, Variant] = {
         _MAJORITY,
         advised={"send_command_timeout_ms": "30000"},
     ),
-    "17-counts-higher-term": _bug(
-        "steps down on an answer with a higher term and tallies it all the same",
-        broken.CountsHigherTerm,
-        _LEADER,
-        _MAJORITY,
-        needs={"fix_missing_return": "true", "sync_flag_reset": "false"},
-        advised={"task_delay_max_ms": "4000"},
-    ),
     "18-pre-votes-are-votes": _bug(
         "starts its campaign with the pre-votes as votes",
         broken.PreVotesAreVotes,
@@ -125,9 +118,6 @@ VARIANTS: Mapping[str, Variant] = {
         "drops pre-votes of a lower term and leaves askers of a lower term without an answer",
         broken.PreVoteTermsCompared,
         _OWED,
-    ),
-    "39-repeated-request-refused": _bug(
-        "refuses the repeated request of the candidate that it voted for", broken.RepeatedRequestRefused, _LIVELOCK
     ),
     "40-commits-old-terms": _bug(
         "commits entries of earlier terms by counting replicas",

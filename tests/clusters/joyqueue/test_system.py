@@ -91,9 +91,9 @@ def test_the_node_is_told_the_words_that_differ():
 
 
 def test_variants_need_their_knobs_and_wrong_words_name_the_nearest():
-    assert "17-counts-higher-term" in SYSTEM.variants()
+    assert "18-pre-votes-are-votes" in SYSTEM.variants()
     with pytest.raises(ConfigError, match="fix_missing_return"):
-        SYSTEM.knobs({}, profile="joyqueue", variant="17-counts-higher-term")
+        SYSTEM.knobs({}, profile="joyqueue", variant="18-pre-votes-are-votes")
     with pytest.raises(ConfigError, match="01-vote-not-written"):
         SYSTEM.knobs({}, profile="joyqueue", variant="01-vote-not-writen")
     with pytest.raises(ConfigError, match="groups"):
@@ -107,7 +107,7 @@ def test_learners_are_no_voters():
 
 def test_its_planted_bugs_are_told_to_the_exam_and_its_flips_are_not():
     planted = SYSTEM.planted()
-    assert planted["17-counts-higher-term"].settings["fix_missing_return"] == "true"
+    assert planted["18-pre-votes-are-votes"].settings["fix_missing_return"] == "true"
     assert not [name for name in planted if name.startswith("flip")]
     assert sum(bug.harmless for bug in planted.values()) == 5
 

@@ -442,6 +442,15 @@ def test_a_transport_error_is_noted_and_frees_the_replica():
     assert again == ["B"]
 
 
+def test_a_commit_that_is_told_at_once_does_not_put_the_next_round_off():
+    one = One(variant="harmless-eager-commit")
+    one.lead()
+    appends = dict(sent(one.ask(Append("k", 1), after_ms=500), AppendEntriesRequest))
+    out = one.answer_append(("B", appends["B"]))
+    assert [(to, b.commit_position) for to, b in sent(out, AppendEntriesRequest)] == [("B", 1), ("C", 0)]
+    assert "heartbeat" not in timers(out)
+
+
 # --- clients ----------------------------------------------------------------------------------------------------
 
 
