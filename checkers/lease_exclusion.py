@@ -15,6 +15,8 @@ Two kinds of leases are judged, as far as a run uses them:
   after a leader of a higher term was witnessed to tell a commit that this read does not know. The lease is there to
   prevent exactly that; reads that a round confirmed are no matter of it.
 
+Clocks that ran apart by more than the promise allows (``drift_ppm_max``) excuse everything after it.
+
 Left out: operations whose outcome is unknown (they may hold, never certainly), locks that nobody gets although nobody
 holds them, and leases that no event shows. Precedence is that of the history.
 
@@ -28,16 +30,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.base import Base, finding, seconds
+import msgspec
+
+from checkers.base import Base, finding, moment, seconds
 from checkers.facts import in_group
 from harness.core.clock import MS, Ns
-from harness.core.events import Invoke, Return, Traced
+from harness.core.events import Converged, Invoke, Return, Traced
 from harness.core.history import History
 from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise
 from harness.core.verdict import Finding, Verdict
 
 WORKLOAD = "lease"
+_MILLION = 1_000_000
 _LOCKING = frozenset({"acquire", "renew", "release", "holder"})
 
 
@@ -98,7 +103,7 @@ class LeaseExclusion(Base):
             if promise.linearizable_reads:
                 findings += _unseen(history, promise, lock, certain)
         stale, compared = _stale_reads(history, promise, reads)
-        findings += stale
+        findings = _excused_by_drift(history, promise, [*findings, *stale])
         return self.conclude(
             history,
             findings=sorted(findings, key=lambda one: one.certificate),
@@ -112,6 +117,33 @@ class LeaseExclusion(Base):
                 "lease_reads_compared": compared,
             },
         )
+
+
+def _excused_by_drift(history: History, promise: Promise, findings: list[Finding]) -> list[Finding]:
+    """The same findings; excused where some clock had run too fast against another one before."""
+    since = drifted_apart(history, promise) if findings else None
+    if since is None:
+        return findings
+    why = f"clocks ran apart by more than {promise.drift_ppm_max} ppm"
+    return [
+        msgspec.structs.replace(one, excused=why)
+        if one.excused is None and max(moment(history.at(seq)) for seq in one.certificate) >= since
+        else one
+        for one in findings
+    ]
+
+
+def drifted_apart(history: History, promise: Promise) -> Ns | None:
+    """Since when two clocks, the clients' included, may have differed in rate by more than the promise allows."""
+    if promise.drift_ppm_max is None:
+        return None
+    rates: dict[str, int] = {}
+    for event in sorted(history.of(Converged), key=lambda one: (one.span.lo, one.seq)):
+        rates[event.host] = 0 if event.after.clock is None else event.after.clock.mono_rate_ppm
+        fastest, slowest = max(0, *rates.values()), min(0, *rates.values())
+        if (_MILLION + fastest) * _MILLION > (_MILLION + slowest) * (_MILLION + promise.drift_ppm_max):
+            return event.span.lo
+    return None
 
 
 # --- locks of clients -------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ SAYS = {
     "answered": "answered",
     "persisted": "had stored its state",
 }
-ENDING = frozenset({"kill", "stop", "restart", "power"})
+ENDING = frozenset({"kill", "stop", "restart", "powerloss", "wipe", "damage"})
 """Fault kinds after which a process is started again."""
 
 

@@ -132,6 +132,7 @@ class RaftSystem(TargetSystem):
             leader_bound_to_term=True,
             linearizable_reads=typed.reads != "local",
             pre_vote=typed.pre_vote,
+            drift_ppm_max=(typed.drift_num - typed.drift_den) * 1_000_000 // typed.drift_den,
             delay_max_ns=DELAY_NS * scale,
             noise_max_ns=NOISE_NS * scale,
         )

@@ -57,8 +57,8 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     ``rounds_max``: how often in a row a node may seek to lead in vain among voters that all hear each other.
     ``split_vote_percent``: the largest chance that a term in which somebody stands ends without a winner because
     several stood at once, over links without added loss or delay. ``leader_bound_to_term``: two nodes naming different
-    leaders for one term is a violation. ``delay_max_ns`` is D.
-    ``quorum``: votes needed; None: ⌊n/2⌋ + 1.
+    leaders for one term is a violation. ``delay_max_ns`` is D. ``drift_ppm_max``: by how much one clock may run faster
+    than another before leases are off; None: no bound is stated. ``quorum``: votes needed; None: ⌊n/2⌋ + 1.
     """
 
     system: str
@@ -78,6 +78,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     leader_bound_to_term: bool = True
     linearizable_reads: bool = False
     pre_vote: bool = False
+    drift_ppm_max: int | None = None
     delay_max_ns: Ns = 20_000_000
     noise_max_ns: Ns = 50_000_000
     """A stall of a host longer than this makes liveness there unknown."""

@@ -33,7 +33,9 @@ def test_the_gate_promises_everything_on_all_tiers_it_can_keep():
     assert made.linearizable_reads
     assert made.pre_vote
     assert made.leader_bound_to_term
-    assert set(made.tolerates) == {"partition", "kill", "stop", "restart", "pause", "clock"}
+    assert {"partition", "kill", "stop", "restart", "pause", "clock", "powerloss"} <= set(made.tolerates)
+    assert not {"wipe", "damage"} & set(made.tolerates)
+    assert made.drift_ppm_max == 100_000
     assert not any(made.tolerates.values())
 
 
