@@ -22,6 +22,7 @@ CHECKERS = "dethrone.checkers"
 STRATEGIES = "dethrone.strategies"
 TRIGGERS = "dethrone.triggers"
 SCENARIOS = "dethrone.scenarios"
+CLAIMS = "dethrone.claims"
 _KINDS = {
     SYSTEMS: "system",
     BACKENDS: "backend",
@@ -31,6 +32,7 @@ _KINDS = {
     STRATEGIES: "strategy",
     TRIGGERS: "trigger event",
     SCENARIOS: "collection of scenarios",
+    CLAIMS: "collection of claims",
 }
 
 

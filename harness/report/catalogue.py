@@ -126,6 +126,18 @@ def scenarios(system: str | None = None) -> Table:
     return ("scenario", "system", "nodes", "what it shows", "expected", "from"), _rows(registry.SCENARIOS, 4, describe)
 
 
+def claims(system: str | None = None) -> Table:
+    """What the sources of the protocols claim, a row each, with the test of each and whether there is one."""
+
+    def describe(name: str, found: Any) -> list[tuple[str, ...]]:
+        del name
+        return list(found.rows())
+
+    rows = _rows(registry.CLAIMS, 8, describe)
+    headers = ("claim", "kind", "system", "what it says", "level", "flip", "test", "status", "from")
+    return headers, [row for row in rows if system in (None, row[2])]
+
+
 def first_line(thing: Any) -> str:
     """The first paragraph of its module's docstring: one noun, one module."""
     module = sys.modules.get(type(thing).__module__)
@@ -143,4 +155,5 @@ KINDS: dict[str, Callable[[str | None], Table]] = {
     "strategies": strategies,
     "triggers": triggers,
     "scenarios": scenarios,
+    "claims": claims,
 }
