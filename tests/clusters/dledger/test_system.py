@@ -56,7 +56,9 @@ def test_a_knob_that_mends_a_weakness_adds_the_promise():
     assert made.owes("convergence-after-heal")
     assert made.converge_ns > made.leader_bound_ns
     assert promise(profile="dledger-mended").owes("convergence-after-heal")
-    assert not promise({"K1": "immediate"}).owes("leader-when-owed")
+    immediate = promise({"K1": "immediate"})
+    assert not immediate.owes("leader-when-owed")
+    assert not immediate.owes("no-livelock")
 
 
 def test_clock_steps_are_tolerated_with_the_monotonic_clock_only():
