@@ -5,7 +5,7 @@ it changes is certain; what it does not change stays what it was. A host that di
 until it does. Clock skew cuts nothing, but a change of it touches its host.
 
 While the members in force are not, or not everywhere, the plan's voters (``checkers.members``), no interval is settled:
-nobody is owed anything then.
+nobody is owed a leader then.
 
 Promises: an interval has one adjacency; integers and bit masks only (voter i is bit i), witness sets computed once a
 distinct adjacency. Leaves out what a protocol makes of a graph: that is ``checkers.windows`` and the promise's tiers.
@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import networkx as nx
 
-from checkers.members import changed
+from checkers.members import changed, configurations
 from harness.core.clock import Ns
 from harness.core.events import Converged, Mark, NodeProcess
 from harness.core.history import History
@@ -106,6 +106,8 @@ class Timeline:
 
     voters: tuple[str, ...]
     intervals: tuple[Interval, ...]
+    alone: bool = False
+    """Some configuration had one voter only: it leads without hearing anybody."""
 
     def at(self, t: Ns) -> Interval | None:
         """The interval that holds this moment."""
@@ -139,7 +141,8 @@ def timeline(history: History, promise: Promise, plan: Plan) -> Timeline:
         found = _build(history, promise, plan)
         unsettled = changed(history, plan)
         if unsettled:
-            found = Timeline(found.voters, tuple(_split(found.intervals, unsettled)))
+            alone = any(len(one.voters) == 1 for rows in configurations(history).values() for one in rows)
+            found = Timeline(found.voters, tuple(_split(found.intervals, unsettled)), alone)
         history.cache["checkers.graph"] = found
     return found
 

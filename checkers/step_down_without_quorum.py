@@ -1,11 +1,11 @@
 """step-down-without-quorum: a leader that cannot hear a majority stops claiming to lead within its promise.
 
 A voter is *deaf* while it runs, is not frozen, and more than n − q other voters certainly cannot reach it (their
-packets are cut, or they are down or frozen). The clock starts when the cut is confirmed, when a frozen leader was
-thawed, or when a node that was deaf already is first seen to lead. Sources: polls that were asked later than that by
-more than the promise and still say LEADER, in the same term. Unknown, never fail: stalls of that host beyond the
-promise's limit; no poll of the deaf leader after the bound. Left out: a leader that nobody hears but that hears a
-majority.
+packets are cut, or they are down or frozen); while the members change, only while all other voters cannot. The clock
+starts when the cut is confirmed, when a frozen leader was thawed, or when a node that was deaf already is first seen to
+lead. Sources: polls that were asked later than that by more than the promise and still say LEADER, in the same term.
+Unknown, never fail: stalls of that host beyond the promise's limit; no poll of the deaf leader after the bound. Left
+out: a leader that nobody hears but that hears a majority.
 """
 
 from __future__ import annotations
@@ -104,8 +104,10 @@ def deaf_stretches(line: Timeline, quorum: int) -> list[Deaf]:
         since: Ns | None = None
         for interval in line.intervals:
             unheard, _ = interval.adjacency.hears(bit)
-            alive = interval.settled and bool(interval.adjacency.alive >> bit & 1)
-            deaf = alive and unheard.bit_count() > spare
+            missing = unheard.bit_count()
+            # While the members change, a quorum may be two of them: then only who hears nobody is certainly deaf.
+            cut_off = missing > spare if interval.settled else missing == len(line.voters) - 1 and not line.alone
+            deaf = cut_off and bool(interval.adjacency.alive >> bit & 1)
             if deaf and since is None:
                 since = interval.lo
             elif not deaf and since is not None:

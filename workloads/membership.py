@@ -2,10 +2,10 @@
 
     reconfigure  value ["remove" or "add", node]   ok: None, once the final configuration is committed
 
-Members are removed, and some of them added again, while a fault is in force; once nothing is wrong with any host, all
-are members again, so that what is owed to the whole cluster can be judged in quiet times. While no fault was seen at
-all, they are removed and added in turn. A removed node keeps running. Promises: a majority of the nodes, at least two,
-stay members; one change at a time. Leaves out nodes that are new to the cluster.
+Members are removed, and some of them added again, during every second fault; once nothing is wrong with any host, all
+are members again, so that what is owed to the whole cluster can be judged in quiet times and during the other faults.
+While no fault was seen at all, they are removed and added in turn. A removed node keeps running. Promises: a majority
+of the nodes, at least two, stay members; one change at a time. Leaves out nodes that are new to the cluster.
 """
 
 from __future__ import annotations
@@ -65,26 +65,30 @@ class _Changes:
         self._away: list[str] = []
         """Nodes that are removed, or may be; the oldest first."""
         self._rest_until: Ns = 0
-        self._faults_seen = False
+        self._faults_seen = 0
+        """How many times something was wrong with some host, and nothing before."""
+        self._faulty = False
 
     def next(self, process: int, now: Ns, view: ClusterView) -> OpPlan | Ns | None:
         """The next change for process 0, the log's next for the others."""
         if process % self._processes:
             return self._log.next(process, now, view)
         faulty = any(not state.healthy for state in view.state.values())
-        self._faults_seen = self._faults_seen or faulty
-        calm = not faulty and not self._faults_seen
+        self._faults_seen += faulty and not self._faulty
+        self._faulty = faulty
+        calm = not self._faults_seen
         if now < self._rest_until:
             return min(self._rest_until, now + PAUSE_NS)
         self._rest_until = now + (CALM_PAUSE_NS if calm else PAUSE_NS)
+        changes = faulty and self._faults_seen % 2 == 1
         spare = len(self._nodes) - max(2, quorum(len(self._nodes))) - len(self._away)
-        removes = spare > 0 and ((faulty and self._rng.chance(1, 2)) or (calm and not self._away))
+        removes = spare > 0 and ((changes and self._rng.chance(1, 2)) or (calm and not self._away))
         target = self._targets.likely_leader(view) or self._rng.choice(self._nodes)
         if removes:
             node = self._rng.choice([name for name in self._nodes if name not in self._away])
             self._away.append(node)
             return OpPlan(f="reconfigure", value=["remove", node], target=target)
-        if self._away and (not faulty or self._rng.chance(2, 3)):
+        if self._away and (not changes or self._rng.chance(2, 3)):
             return OpPlan(f="reconfigure", value=["add", self._away[0]], target=target)
         return self._rest_until
 
