@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clusters.protocols.dledger.knobs import DledgerKnobs, given, profile_words
-from clusters.protocols.dledger.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.promise import NotPromised, Promise
@@ -62,10 +61,6 @@ class DledgerSystem(TargetSystem):
             time_limit_ns=60 * SECOND,
             settings={"time_factor": "0.1", "noop_on_elect": "true"},
         )
-
-    def variant_table(self) -> Mapping[str, Variant]:
-        """DLedger's planted bugs."""
-        return VARIANTS
 
     def words(self, settings: Mapping[str, str], typed: DledgerKnobs, *, profile: str) -> dict[str, str]:
         """Switches as true and false, times in ms as given."""
@@ -135,70 +130,6 @@ def _exempt(knobs: DledgerKnobs) -> dict[str, NotPromised]:
         )
     if knobs.flag_handling == "immediate":
         out["leader-when-owed"] = out["no-livelock"] = NotPromised(
-            "with flag_handling=immediate a peer votes for itself in every term that it raised, before it can be asked"
-            " again: terms climb and nobody wins (DL-B7)"
-        )
-    return out
-
-    def profile_words(self, profile: str) -> Mapping[str, str]:
-        """The target's own table."""
-        return profile_words(profile)
-
-    def rpc_timeout_ns(self, typed: DledgerKnobs) -> Ns:
-        """A quarter of a heartbeat period; between 50 and 500 ms."""
-        return min(CALL_LIMIT_NS, max(50 * MS, typed.heart_beat_interval // 4))
-
-    def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
-        """See the head of this module."""
-        check_voters(self.name, voters)
-        typed: DledgerKnobs = self.typed(knobs, profile=profile)
-        period = typed.heart_beat_interval
-        patience = max(2, typed.max_heart_beat_leak) * period
-        longest_wait = typed.vote_wait + typed.max_vote_interval
-        bound = patience + 2 * (longest_wait + 2 * typed.max_vote_interval) + 2 * period + ALLOWANCE_NS
-        if typed.has_leader_delay == "leak":
-            bound += 2 * patience
-        tolerates = dict(ANY_NUMBER)
-        if typed.clock == "wall":
-            del tolerates["clock"]
-        mended = typed.leader_checks_max_term_first
-        return Promise(
-            system=self.name,
-            profile=profile,
-            source=_SOURCE,
-            election_timeout_ns=patience,
-            heartbeat_ns=period,
-            leader_bound_ns=bound,
-            later_gap_ns=bound,
-            step_down_ns=patience + period + 4 * typed.loop_period + ALLOWANCE_NS,
-            converge_ns=bound + patience + typed.compare_time_out + typed.push_retry if mended else None,
-            rounds_max=ROUNDS_MAX,
-            split_vote_percent=SPLIT_VOTE_PERCENT,
-            tiers=("T1", "T2"),
-            exempt=_exempt(typed),
-            tolerates=tolerates,
-            leader_bound_to_term=True,
-            linearizable_reads=False,
-            pre_vote=False,
-            delay_max_ns=max(MS, DELAY_NS * period // (2 * SECOND)),
-            noise_max_ns=max(20 * MS, NOISE_NS * period // (2 * SECOND)),
-        )
-
-
-def _exempt(knobs: DledgerKnobs) -> dict[str, NotPromised]:
-    out = {
-        "leader-stability": NotPromised(
-            "a node that returns with a raised term and an equal log deposes a healthy leader once (DL-B2); this is"
-            " rare, for an isolated node keeps its term"
-        )
-    }
-    if not knobs.leader_checks_max_term_first:
-        out["convergence-after-heal"] = NotPromised(
-            "a leader with a majority of successes looks at no larger term, and voters compare logs before terms: a"
-            " lagging node with a higher term stays a candidate for ever (DL-B1)"
-        )
-    if knobs.flag_handling == "immediate":
-        out["leader-when-owed"] = NotPromised(
             "with flag_handling=immediate a peer votes for itself in every term that it raised, before it can be asked"
             " again: terms climb and nobody wins (DL-B7)"
         )
