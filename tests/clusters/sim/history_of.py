@@ -1,0 +1,28 @@
+"""Prints the digest of the history of one simulated run: ``history_of.py SYSTEM SEED FAULTS``. For any interpreter."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import tempfile
+from pathlib import Path
+
+from harness.core import store
+from harness.engine.model import RunOptions, Silence
+from harness.engine.planning import draft
+from harness.engine.virtual import VirtualRun
+
+
+def main() -> None:
+    system, seed, faults = sys.argv[1], int(sys.argv[2]), tuple(sys.argv[3].split(","))
+    options = RunOptions(
+        system=system, backend="sim", seed=seed, faults=faults, time_limit_ns=20 * 10**9, stop_at_first_failure=False
+    )
+    with tempfile.TemporaryDirectory() as directory:
+        run = VirtualRun(options, draft(options, seed=seed), Path(directory), Silence(), run_id="digest", checkers={})
+        run._direct()
+        print(hashlib.sha256((Path(directory) / store.HISTORY).read_bytes()).hexdigest())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Whole runs in virtual time: the same engine, files and verdicts as on real hosts, and the same bytes always."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness.core import store
+from harness.core.clock import SECOND
+from harness.core.errors import ConfigError, MissingCapability
+from harness.core.events import Converged, FaultEvent, NodeProcess, Observed, Return, Silent, Traced
+from harness.core.history import read_history
+from harness.core.plan import Plan
+from harness.engine.judge import check_path, load_checkers
+from harness.engine.model import RunOptions, Silence
+from harness.engine.rehearsal import rehearse
+from harness.engine.runner import run
+
+HERE = Path(__file__).parent
+ALL = ("partition", "kill", "pause", "clock", "restart", "stop", "powerloss", "disk", "link", "hold", "drift")
+
+
+def options(**fields):
+    return RunOptions(**({"system": "raft", "backend": "sim", "seed": 1, "time_limit_ns": 30 * SECOND} | fields))
+
+
+@functools.cache
+def interpreters():
+    """Other Pythons of this machine that have what a run needs."""
+    places = [*Path("~/.pyenv/versions").expanduser().glob("3.1[1-9]*/bin/python3")]
+    places += [Path(place) for place in os.environ.get("DETHRONE_TEST_PYTHONS", "").split(":") if place]
+    found = []
+    for place in places:
+        asked = subprocess.run(
+            [place, "-c", "import msgspec, numpy; from importlib.metadata import version; version('dethrone')"],
+            check=False,
+            capture_output=True,
+        )
+        if asked.returncode == 0:
+            found.append(str(place))
+    return found
+
+
+def digest(seed, *, hash_seed, faults="partition,kill,pause", system="raft", python=sys.executable):
+    env = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(HERE.parents[2])}
+    arguments = [python, HERE / "history_of.py", system, str(seed), faults]
+    return subprocess.run(arguments, check=True, capture_output=True, env=env, text=True).stdout
+
+
+@pytest.mark.parametrize(("system", "faults"), [("raft", ",".join(ALL)), ("nacos", "partition,kill,restart,pause")])
+def test_the_same_seed_gives_the_same_bytes_whatever_the_hash_seed_and_the_interpreter(system, faults):
+    first = digest(3, hash_seed=1, faults=faults, system=system)
+    assert digest(3, hash_seed=2, faults=faults, system=system) == first
+    for python in interpreters():
+        assert digest(3, hash_seed=3, faults=faults, system=system, python=python) == first
+
+
+def test_another_seed_gives_another_history():
+    assert digest(3, hash_seed=0) != digest(4, hash_seed=0)
+
+
+def test_a_run_leaves_the_same_files_as_on_real_hosts_and_is_judged_again_alike(tmp_path):
+    result = run(options(out=tmp_path / "a", time_limit_ns=60 * SECOND), Silence())
+    assert (result.exit_code, result.trouble) == (0, ())
+    names = {path.name for path in (tmp_path / "a").iterdir()}
+    assert names >= {
+        store.HISTORY,
+        store.PARQUET,
+        store.PLAN,
+        store.PLANNED,
+        store.REALISED,
+        store.RUN,
+        store.VERDICT,
+    }
+    again, plan, history = check_path(tmp_path / "a")
+    assert again.verdicts == result.judgement.verdicts
+    assert plan.backend == "sim"
+    assert plan.backend_settings["latency_us"] == "200..500"
+    kinds = {type(event) for event in history.events}
+    assert kinds >= {Converged, FaultEvent, NodeProcess, Observed, Return, Silent, Traced}
+
+
+def test_a_rehearsal_gives_the_events_of_the_run(tmp_path):
+    asked = options(faults=ALL)
+    run(msgspec.structs.replace(asked, out=tmp_path / "a"), Silence())
+    written = read_history(tmp_path / "a" / store.HISTORY).events[:-1]
+    assert written == [
+        msgspec.json.decode(msgspec.json.encode(event), type=type(event))
+        for event in rehearse(asked, {}, seed=1).history.events[:-1]
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_honest_build_never_fails_under_everything_that_it_tolerates(seed):
+    found = rehearse(options(faults=ALL, time_limit_ns=40 * SECOND), load_checkers(), seed=seed)
+    assert found.failing() == frozenset()
+
+
+@pytest.mark.parametrize("kind", ["wipe", "damage"])
+def test_what_is_not_tolerated_is_excused(kind):
+    for seed in range(3):
+        found = rehearse(options(faults=(kind,)), load_checkers(), seed=seed)
+        assert found.failing() == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("variant", "checker"),
+    [("01-vote-not-written", "vote-is-durable"), ("21-majority-of-responders", "leader-has-majority")],
+)
+def test_a_planted_bug_is_found(variant, checker):
+    failing = {
+        name
+        for seed in range(8)
+        for name in rehearse(
+            options(variant=variant, faults=("restart", "partition", "kill")), load_checkers(), seed=seed
+        ).failing()
+    }
+    assert checker in failing
+
+
+def test_a_target_that_speaks_http_runs_too():
+    found = rehearse(options(system="nacos", nodes=3, time_limit_ns=60 * SECOND), load_checkers(), seed=2)
+    assert "one-vote-per-term" in found.failing()
+
+
+def test_settings_of_the_simulator_reach_the_plan_and_the_network():
+    slow = options(settings={"sim.latency_us": "20000..30000", "sim.client_latency_us": "1000"}, faults=())
+    found = rehearse(slow, {}, seed=1)
+    assert found.plan.backend_settings["latency_us"] == "20000..30000"
+    assert {event.span.hi - event.span.lo for event in found.history.of(Observed)} == {2_000_000}
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "says"),
+    [
+        ({"system": "etcd"}, MissingCapability, "cannot be simulated"),
+        ({"backend": "docker", "faults": ("wipe",)}, MissingCapability, "lack disks"),
+        ({"backend": "docker", "faults": ("link",)}, MissingCapability, "lack messages"),
+        ({"backend": "docker", "settings": {"docker.latency_us": "1"}}, ConfigError, "has no settings"),
+        ({"settings": {"sim.latenzy_us": "1"}}, ConfigError, "latency_us"),
+        ({"settings": {"sim.latency_us": "5..1"}}, ConfigError, "bad latency_us"),
+        ({"settings": {"sim.latency_us": "soon"}}, ConfigError, "bad latency_us"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_run(fields, error, says):
+    from harness.engine.runner import dry_run
+
+    with pytest.raises(error) as caught:
+        dry_run(options(**fields))
+    assert says in str(caught.value)
+
+
+def test_a_stored_schedule_with_a_fault_of_simulated_hosts_is_refused_on_real_ones(tmp_path):
+    from harness.engine.runner import dry_run
+
+    plan: Plan = dry_run(options(faults=("wipe",)))
+    store.write_json(tmp_path / "s.json", plan.schedule)
+    with pytest.raises(MissingCapability, match="wipe"):
+        dry_run(options(backend="docker", schedule=tmp_path / "s.json"))

@@ -1,0 +1,107 @@
+"""Faults that only simulated hosts can suffer: checked, drawn, and composed in any order."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from harness.core import registry
+from harness.core.errors import ConfigError
+from harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, LinkQuality, healthy_cluster
+from harness.core.protocols import ClusterView
+from harness.core.rng import Rng
+from harness.core.schedule import PlannedFault
+
+KINDS = ("powerloss", "wipe", "damage", "disk", "link", "hold", "drift")
+NODES = ("n1", "n2", "n3")
+
+
+def fault(kind):
+    return registry.load(registry.FAULTS, kind)
+
+
+def planned(kind, **params):
+    return PlannedFault(kind=kind, victims="leader", hold_ns=1, params=params)
+
+
+def view():
+    return ClusterView(
+        nodes=NODES,
+        leader="n1",
+        roles=dict.fromkeys(NODES, "follower") | {"n1": "leader"},
+        terms=dict.fromkeys(NODES, 1),
+        state=healthy_cluster(NODES),
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(30))
+def test_every_draw_is_accepted_resolved_and_changes_its_victims(kind, seed):
+    one = fault(kind)
+    drawn = one.draw(Rng(seed), nodes=3, hold_ns=10, knobs={})
+    one.check(drawn, nodes=3)
+    victims, params = one.resolve(drawn, view(), Rng(seed))
+    state = one.apply(healthy_cluster(NODES), victims, params)
+    assert state != healthy_cluster(NODES)
+    assert one.needs()
+
+
+@pytest.mark.parametrize(
+    ("kind", "params"),
+    [
+        ("powerloss", {"torn": 1}),
+        ("powerloss", {"tornn": True}),
+        ("wipe", {"path": "x"}),
+        ("damage", {"how": "burnt"}),
+        ("damage", {"path": 5}),
+        ("disk", {"how": "slow"}),
+        ("disk", {"how": "eio", "latency_ns": 5}),
+        ("disk", {"how": "odd"}),
+        ("link", {}),
+        ("link", {"loss_percent": 101}),
+        ("link", {"loss_percent": 5, "direction": "up"}),
+        ("link", {"reorder_percent": 5}),
+        ("link", {"delay_ns": -1}),
+        ("hold", {"count": 0}),
+        ("hold", {"count": 5000}),
+        ("hold", {"direction": 1}),
+        ("drift", {}),
+        ("drift", {"rate_ppm": 10**7}),
+    ],
+)
+def test_bad_parameters_are_refused(kind, params):
+    with pytest.raises(ConfigError):
+        fault(kind).check(planned(kind, **params), nodes=3)
+
+
+def test_faults_on_one_host_compose_in_any_order():
+    several = [
+        ("kill", {}),
+        ("powerloss", {"torn": True}),
+        ("wipe", {}),
+        ("disk", {"how": "eio"}),
+        ("link", {"loss_percent": 5}),
+        ("hold", {"count": 2}),
+        ("drift", {"rate_ppm": 100}),
+        ("clock", {"offset_ns": 7}),
+    ]
+    found = []
+    for order in itertools.islice(itertools.permutations(several), 0, 40320, 997):
+        state = healthy_cluster(NODES)
+        for kind, params in order:
+            state = fault(kind).apply(state, ("n1",), params)
+        found.append(state)
+    assert all(state == found[0] for state in found)
+    hurt = found[0]["n1"]
+    assert (hurt.down, hurt.disk) == ("POWER", DiskTrouble(kind="wiped"))
+    assert hurt.clock == ClockSkew(offset_ns=7, mono_rate_ppm=100)
+    assert hurt.links == (LinkQuality(src="n2", loss_percent=5, hold=2), LinkQuality(src="n3", loss_percent=5, hold=2))
+
+
+def test_the_direction_of_a_link_fault_is_seen_from_its_victims():
+    inward = fault("link").apply(healthy_cluster(NODES), ("n1",), {"loss_percent": 5, "direction": "in"})
+    assert [len(inward[name].links) for name in NODES] == [2, 0, 0]
+    outward = fault("link").apply(healthy_cluster(NODES), ("n1",), {"loss_percent": 5, "direction": "out"})
+    assert [len(outward[name].links) for name in NODES] == [0, 1, 1]
+    assert outward["n1"] == HEALTHY
