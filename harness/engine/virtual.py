@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from harness.core import store
 from harness.core.clock import MS, SECOND, Ns
-from harness.core.errors import ClusterError, HarnessError, HistoryError
+from harness.core.errors import ClusterError, HarnessError
 from harness.core.events import AnyEvent
 from harness.core.history import HistoryWriter
 from harness.core.world import Stop, VirtualBackend, VirtualWorld
@@ -36,32 +36,32 @@ ENDLESS = 20
 
 
 class VirtualRun(Course):
-    """A run on a ``VirtualBackend``. ``sync``: whether the history is synced to the disk at its end."""
+    """A run on a ``VirtualBackend``."""
 
-    columns = True
-    """Whether the Parquet file is written."""
+    signal = ""
+    """The user's wish to end; "" : none yet."""
 
     def carry_out(self) -> RunResult:
-        """Run, judge, store."""
+        """Run, judge what was written, store."""
         started = time.monotonic_ns()
         with signals(self._on_signal):
-            try:
-                self._direct()
-                self.listener.progress("judging")
-                history = self.judge()
-                if self.columns:
-                    self.write_columns(history)
-            except HarnessError as error:
-                self.trouble.append(str(error))
+            for part in (self.direct, self._judge):
+                try:
+                    part()
+                except HarnessError as error:
+                    self.trouble.append(str(error))
         return self.result(started)
 
+    def _judge(self) -> None:
+        self.listener.progress("judging")
+        self.write_columns(self.judge())
+
     def _on_signal(self, name: str) -> None:
-        self._signal = name
+        self.signal = name
         self.interrupted.set()
 
-    _signal = "SIGINT"
-
-    def _direct(self) -> None:
+    def direct(self) -> None:
+        """Run, and write the history; ``figures`` tell how fast."""
         backend = self.draft.backend
         if not isinstance(backend, VirtualBackend):
             raise ClusterError(f"the backend {backend.name!r} makes no worlds")
@@ -86,10 +86,9 @@ class VirtualRun(Course):
     def _loop(self, director: Director, world: VirtualWorld, writer: HistoryWriter) -> None:
         limit: Ns = ENDLESS * (self.plan.time_limit_ns + 30 * SECOND) + 600 * SECOND
         step, wait, submit, wake_at = director.step, world.wait, world.submit, director.wake_at
-        stopped = self.interrupted.is_set
+        stopped = False
         waiting: list[AnyEvent] = []
         shown = time.monotonic_ns()
-        told = 0
         events, actions = director.open(world.now())
         while True:
             if events:
@@ -100,7 +99,6 @@ class VirtualRun(Course):
             if len(waiting) >= BATCH:
                 writer.write(waiting)
                 waiting.clear()
-                told += 1
                 if time.monotonic_ns() - shown > LIVE_EVERY_NS:
                     shown = time.monotonic_ns()
                     self.listener.live(director.live(world.now()))
@@ -109,16 +107,14 @@ class VirtualRun(Course):
                 return
             world.eager = director.attentive
             happenings = wait(wake_at(world.now()))
-            if stopped() and not self._told:
-                self._told = True
-                happenings = [*happenings, Stop(self._signal)]
+            if self.signal and not stopped:
+                stopped = True
+                happenings = [*happenings, Stop(self.signal)]
             now = world.now()
             if now > limit:
                 writer.write(waiting)
                 raise ClusterError("the simulated run does not end", next_step="this is a bug of dethrone: report it")
             events, actions = step(now, happenings)
-
-    _told = False
 
     def _store_logs(self, world: VirtualWorld) -> None:
         for node, content in world.logs().items():
@@ -140,6 +136,3 @@ def no_garbage() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-__all__ = ["HistoryError", "VirtualRun", "no_garbage"]

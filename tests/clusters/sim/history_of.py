@@ -20,7 +20,7 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as directory:
         run = VirtualRun(options, draft(options, seed=seed), Path(directory), Silence(), run_id="digest", checkers={})
-        run._direct()
+        run.direct()
         print(hashlib.sha256((Path(directory) / store.HISTORY).read_bytes()).hexdigest())
 
 
