@@ -7,8 +7,9 @@
 * ``acked``: a fetch leaves whose last record is of the leader's epoch: everything before its offset is stored.
 * ``commit``: a fetch answer leaves with a higher high watermark.
 * ``persisted``: rename AND fsync of ``quorum-state``; a vote is no longer in it once the leader is known.
-* ``found``: that file as a new incarnation finds it, unless it names the epoch's leader: then whether this node voted,
-  and for whom, is not in it and of no consequence. ``answered``: once an epoch, an answer that tells nothing else.
+* ``found``: that file as a new incarnation finds it. If it names the epoch's leader, only the epoch is told: whether
+  this node voted, and for whom, is not in it then, and of no consequence. ``answered``: once an epoch, an answer that
+  tells nothing else.
 
 Promises: nothing is taken from the core; steady fetches cost a few comparisons and say nothing new. Offsets are told as
 indexes from 1: the exclusive end of a log is the index of its last record. Leaves out rules.
@@ -111,7 +112,7 @@ class KraftWitness:
             return [Witnessed("found", 0, {"voted_for": None, "file": "unreadable"})]
         self._remember(state)
         if state.leader_id != NOBODY:
-            return []
+            return [Witnessed("found", state.leader_epoch, {"file": "read"})]
         voted_for = self._names.get(state.voted_id)
         return [Witnessed("found", state.leader_epoch, {"voted_for": voted_for, "file": "read"})]
 

@@ -117,9 +117,10 @@ def test_a_new_incarnation_tells_what_it_finds():
     for content in (b"{", "unreadable"):
         assert told(fresh({STATE: content})[1])[0][2]["file"] == "unreadable"
     assert told(fresh(disk(4, voted=B))[1])[0] == ("found", 4, {"voted_for": "B", "file": "read"})
-    events = told(fresh(disk(4, leader=B, log=(1, 4)))[1])  # nothing of a vote is in this file
-    assert events[0] == ("log_truncate", 0, {"from": 3})
-    assert [(index, epoch) for index, epoch, _ in events[1][2]["entries"]] == [(1, 1), (2, 4)]
+    events = told(fresh(disk(4, leader=B, log=(1, 4)))[1])
+    assert events[0] == ("found", 4, {"file": "read"}), "nothing of a vote is in this file"
+    assert events[1] == ("log_truncate", 0, {"from": 3})
+    assert [(index, epoch) for index, epoch, _ in events[2][2]["entries"]] == [(1, 1), (2, 4)]
 
 
 def test_a_restarted_leader_is_not_elected_by_its_old_file():
