@@ -52,24 +52,39 @@ _VOTE, _LEADER, _TERM = "one-vote-per-term", "one-leader-per-term", "term-never-
 _MAJORITY, _OWED, _LIVELOCK = "leader-has-majority", "leader-when-owed", "no-livelock"
 _COMPLETE, _COMMIT, _ACKED = "leader-completeness", "commit-never-regresses", "acknowledged-survives"
 
+_LATE = {"fix_missing_return": "true", "sync_flag_reset": "true", "task_delay_max_ms": "4000"}
+"""The mended build with late send tasks: safe, and campaigns of one term overlap often."""
+
 VARIANTS: Mapping[str, Variant] = {
     "01-vote-not-written": _bug("writes the term but not the vote", broken.VoteNotWritten, _VOTE, _LEADER),
     "02-answer-before-persist": _bug(
-        "answers a vote request before the vote is on disk", broken.AnswerBeforePersist, _VOTE
+        "answers a vote request before the vote is on disk", broken.AnswerBeforePersist, _VOTE, advised=_LATE
     ),
     "04-ignore-failed-vote-write": _bug(
-        "goes on after its metadata could not be written", broken.IgnoreFailedVoteWrite, _VOTE
+        "goes on after its metadata could not be written", broken.IgnoreFailedVoteWrite, _VOTE, advised=_LATE
     ),
     "05-vote-not-synced": _bug("replaces the metadata file without fsync", broken.VoteNotSynced, _VOTE),
     "06-delete-then-rename": _bug(
-        "deletes the metadata file before the new one takes its place", broken.DeleteThenRename, _VOTE, _TERM
+        "deletes the metadata file before the new one takes its place",
+        broken.DeleteThenRename,
+        _VOTE,
+        _TERM,
+        advised=_LATE,
     ),
     "07-unreadable-means-fresh": _bug(
-        "takes an unreadable metadata file for a node that never voted", broken.UnreadableMeansFresh, _VOTE, _TERM
+        "takes an unreadable metadata file for a node that never voted",
+        broken.UnreadableMeansFresh,
+        _VOTE,
+        _TERM,
+        advised=_LATE,
     ),
     "10-resumes-leadership": _bug("goes on leading its term after a restart", broken.ResumesLeadership, "log-matching"),
     "11-forgets-own-vote": _bug(
-        "after a restart votes again in a term in which it voted for itself", broken.ForgetsOwnVote, _VOTE, _LEADER
+        "after a restart votes again in a term in which it voted for itself",
+        broken.ForgetsOwnVote,
+        _VOTE,
+        _LEADER,
+        advised=_LATE,
     ),
     "12-grant-without-log-check": _bug("votes for candidates with an older log", broken.NoLogCheck, _COMPLETE, _ACKED),
     "14-last-log-term-is-current": _bug(
@@ -92,7 +107,9 @@ VARIANTS: Mapping[str, Variant] = {
     "21-majority-of-responders": _bug(
         "is elected by a majority of those who answered", broken.MajorityOfResponders, _MAJORITY, _LEADER, nodes_min=5
     ),
-    "22-half-is-enough": _bug("takes half of an even number for a majority", broken.HalfIsEnough, _LEADER, nodes_min=4),
+    "22-half-is-enough": _bug(
+        "takes half of an even number for a majority", broken.HalfIsEnough, _LEADER, nodes_min=4, advised=_LATE
+    ),
     "23-non-members-vote": _bug(
         "asks and counts learners",
         broken.NonMembersVote,
@@ -108,6 +125,7 @@ VARIANTS: Mapping[str, Variant] = {
         broken.RefusesCampaignedTerm,
         "convergence-after-heal",
         _LIVELOCK,
+        advised=_LATE,
     ),
     "31-any-request-resets-timer": _bug(
         "waits anew after every vote request, granted or not", broken.AnyRequestResetsTimer, _OWED, _LIVELOCK
