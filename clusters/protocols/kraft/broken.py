@@ -36,10 +36,13 @@ class AnswerBeforePersist(Rules):
 
 
 class IgnoreFailedVoteWrite(Rules):
-    """04. jraft 1241, DLedger, JoyQueue: the answer of that moment is lost with the write, the repeated one is not."""
+    """04. jraft 1241, DLedger, JoyQueue: the answer does not wait for what becomes of the write, nor does anything."""
 
     def on_persist_error(self, file: File) -> Literal["halt", "ignore"]:  # noqa: D102
         return "ignore" if file == "state" else "halt"
+
+    def answers_after_persist(self) -> bool:  # noqa: D102
+        return False
 
 
 class VoteNotSynced(Rules):
@@ -63,11 +66,14 @@ class ResumesLeadership(Rules):
         return Start(2, LEADER, epoch, leader=me)
 
 
-class FormerLeaderVotes(Rules):
-    """11. KAFKA-10661."""
+class ForgetsOwnVote(Rules):
+    """11. KAFKA-10661: neither having led nor having voted for itself keeps it from voting."""
 
     def start_as_former_leader(self, epoch: int, me: int) -> Start:  # noqa: ARG002, D102
         return Start(2, UNATTACHED, epoch)
+
+    def start_as_candidate(self, epoch: int, me: int) -> Start:  # noqa: ARG002, D102
+        return Start(3, UNATTACHED, epoch)
 
 
 class WritesEpochBefore(Rules):
@@ -171,13 +177,6 @@ class WantsEveryVote(Rules):
         voters: Sequence[int],
     ) -> bool:
         return len(granted) >= len(voters)
-
-
-class RepeatedRequestRefused(Rules):
-    """39. nebula 2419."""
-
-    def grants(self, state: str, *, voted: int, candidate: int, up_to_date: bool) -> bool:  # noqa: D102
-        return state == UNATTACHED and super().grants(state, voted=voted, candidate=candidate, up_to_date=up_to_date)
 
 
 # --- leading and timing ---------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ class Rules:
             if stored.leader_id == me and 2 in rows:
                 return self.start_as_former_leader(epoch, me)
             if stored.voted_id == me and 3 in rows:
-                return Start(3, CANDIDATE, epoch, voted=me)
+                return self.start_as_candidate(epoch, me)
             if stored.voted_id not in (NOBODY, me) and 4 in rows:
                 return Start(4, VOTED, epoch, voted=stored.voted_id)
         if stored.leader_id not in (NOBODY, me) and 5 in rows:
@@ -83,6 +83,10 @@ class Rules:
     def start_as_former_leader(self, epoch: int, me: int) -> Start:
         """Resigned: no offset of that epoch is given twice, no second vote in it."""
         return Start(2, RESIGNED, epoch, leader=me)
+
+    def start_as_candidate(self, epoch: int, me: int) -> Start:
+        """Candidate: the vote of that epoch is given, to itself."""
+        return Start(3, CANDIDATE, epoch, voted=me)
 
     def start_unknowing(self, epoch: int) -> Start:
         """Neither vote nor leader is stored."""
