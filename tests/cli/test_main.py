@@ -11,7 +11,7 @@ from harness.core.errors import ClusterError, Interrupted
 USAGE = [
     (["bogus"], "No such command 'bogus'"),
     ([], "Exit codes:"),
-    (["run"], "Missing argument 'SYSTEM'"),
+    (["run"], "a system is needed"),
     (["run", "raft", "--nope"], "No such option"),
     (["run", "rafft"], "did you mean 'raft'?"),
     (["run", "raft", "--faults", "kil"], "did you mean 'kill'?"),
