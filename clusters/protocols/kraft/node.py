@@ -18,7 +18,7 @@ from clusters.protocols.kraft.knobs import KraftKnobs
 from clusters.protocols.kraft.leading import Leading, Resigning
 from clusters.protocols.kraft.log import Log
 from clusters.protocols.kraft.messages import NOBODY, KraftMessage
-from clusters.protocols.kraft.rules import FOLLOWER, LEADER, RESIGNED, UNATTACHED, VOTED, Position, Rules
+from clusters.protocols.kraft.rules import RESIGNED, UNATTACHED, VOTED, Position, Rules
 from clusters.protocols.kraft.storage import QuorumState, Voter, state_ops
 from clusters.protocols.raft.machine import Machine
 from harness.core.clock import Ns
@@ -299,11 +299,6 @@ class Node:
 
     def _is_log(self, token: int) -> bool:
         return isinstance(self.disk_pending[token], int)
-
-
-def knows_leader(n: Node) -> bool:
-    """Whether the leader of the own epoch is known: of the states, Leader, Follower and Resigned know it."""
-    return n.state in (LEADER, FOLLOWER, RESIGNED)
 
 
 def waits_to_campaign(state: str) -> bool:

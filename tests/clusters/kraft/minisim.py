@@ -461,7 +461,7 @@ class World:
                 self.problems.append(f"INV-5: record {index} is {found} at {box.name}, not {self.committed[index]}")
             self.committed_in.setdefault(index, node.epoch)
         self.seen[box.name] = node.commit
-        shown = box.status().term
+        shown = box.core.glance()[1]
         if 0 < shown < self.terms.get(box.name, 0):
             self.problems.append(f"INV-3: {box.name} shows epoch {shown}")
 

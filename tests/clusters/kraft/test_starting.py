@@ -32,7 +32,7 @@ def test_the_start_state_follows_from_file_and_log(image, row, state, epoch):
     assert read_state(one.files[STATE]).leader_epoch == epoch
 
 
-def test_the_seeds_sample_makes_one_node_a_candidate_and_the_other_voted_in_epoch_222():
+def test_the_documented_sample_makes_one_node_a_candidate_and_the_other_voted_in_epoch_222():
     image = disk(222, voted=1, voters=(1, 2))
     one, two = One(image, members="AB"), One(image, members="AB", node="B")
     assert (one.node.state, one.node.epoch) == ("Candidate", 222)
