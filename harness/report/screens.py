@@ -21,6 +21,7 @@ from harness.engine.model import CampaignRow, Drawn, Judgement, LiveView
 from harness.report.failover import failovers, summary
 from harness.report.rundir import RunFiles
 from harness.report.snippet import LEGEND, picture, proving
+from harness.report.trigger_words import hold_words, when_words
 from harness.report.words import pairs, parameters, verdict_word
 
 STYLES = {"pass": "bold green", "fail": "bold red", "unknown": "bold yellow", "n/a": "dim"}
@@ -72,7 +73,7 @@ def schedule_words(plan: Plan) -> str:
 
 def plan_table(plan: Plan) -> RenderableType:
     """The planned schedule, a row a fault."""
-    table = _table("step", "fault", "victims", "starts after", "held for", "parameters")
+    table = _table("step", "fault", "victims", "starts", "held for", "parameters")
     for number, step in enumerate(plan.schedule.steps):
         for index, fault in enumerate(step.faults):
             table.add_row(str(number) if index == 0 else "", *_planned(fault))
@@ -251,10 +252,10 @@ def run_command(plan: Plan, files: RunFiles, *, directory: str) -> str:
 
 def _planned(fault: PlannedFault) -> tuple[str, ...]:
     return (
-        fault.kind,
+        f"{fault.name}: {fault.kind}" if fault.name else fault.kind,
         fault.victims,
-        show_duration(fault.delay_ns),
-        show_duration(fault.hold_ns),
+        when_words(fault),
+        hold_words(fault),
         parameters(fault.params),
     )
 

@@ -17,7 +17,8 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from harness.core.clock import SECOND, Ns
+from harness.core.clock import SECOND, US, Ns
+from harness.core.duration import show_duration
 from harness.core.errors import HarnessError
 from harness.core.events import AnyEvent, FaultEvent, Mark
 from harness.core.plan import Plan
@@ -91,6 +92,8 @@ class Screen:
             if files.directory is not None:
                 for text in screens.commands(files):
                     self.say(text, level=0 if judgement and judgement.outcome == "pass" else -1)
+        if result is not None and result.figures.get("triggers"):
+            self.say(Text.assemble(("triggers    ", "bold"), triggers_line(result.figures["triggers"])))
         if report is not None:
             self.say(Text.assemble(("report      ", "bold"), str(report)), level=-1)
 
@@ -177,6 +180,16 @@ class Watcher:
         else:
             level = 0 if isinstance(event, FaultEvent) else 1
         self.screen.say(f"{at(moment(event)):>11}  {sentence(event)}", level=level)
+
+
+def triggers_line(figures: Mapping[str, Any]) -> str:
+    """What became of a run's triggers, as ``figures`` of ``run --json`` tell it."""
+    line = f"{figures['hits']} hit, {figures['misses']} missed"
+    latency = figures.get("latency_us")
+    if latency is None:
+        return line
+    median, longest = (show_duration(latency[key] * US) for key in ("median", "max"))
+    return f"{line}, in force after {median} (median), {longest} (longest)"
 
 
 def complain(error: HarnessError | str, *, hint: str = "") -> None:

@@ -17,6 +17,7 @@ from harness.core.verdict import Finding
 from harness.report.lanes import role_spans, trouble_spans
 from harness.report.marks import NodeMark, node_marks
 from harness.report.rundir import RunFiles
+from harness.report.trigger_words import trigger_line
 from harness.report.words import at, fault_line, moment, node_of, sentence
 
 MARKS_MAX = 20_000
@@ -137,7 +138,9 @@ def faults(history: History) -> list[dict[str, Any]]:
                 "step": event.step,
                 "kind": event.kind,
                 "victims": list(event.victims),
+                "name": event.evidence.get("name", ""),
                 "text": fault_line(event.kind, event.victims, event.roles, event.params),
+                "trigger": trigger_line(event.evidence),
                 "outcome": event.outcome,
                 "why": event.why,
                 "span": [us(event.span.lo), us(event.span.hi), None, None],

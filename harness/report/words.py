@@ -14,6 +14,7 @@ from harness.core.clock import Ns
 from harness.core.duration import show_duration
 from harness.core.history import History
 from harness.core.hoststate import ClockSkew, HostState
+from harness.report.trigger_words import trigger_line
 
 _VALUE_CHARS_MAX = 60
 _VERDICT_WORDS = {"pass": "PASS", "fail": "FAIL", "unknown": "UNKNOWN", "n/a": "n/a"}
@@ -283,6 +284,8 @@ def _process(event: ev.NodeProcess) -> str:
 
 def _fault(event: ev.FaultEvent) -> str:
     what = fault_line(event.kind, event.victims, event.roles, event.params)
+    trigger = trigger_line(event.evidence)
+    what += f" · {trigger}" if trigger else ""
     why = f" ({short(event.why)})" if event.why else ""
     words = {
         "installed": "in force",

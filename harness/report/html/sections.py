@@ -18,6 +18,7 @@ from harness.report import screens, views
 from harness.report.failover import failovers, summary
 from harness.report.html.dots import dots
 from harness.report.rundir import RunFiles
+from harness.report.trigger_words import hold_words, when_words
 from harness.report.words import at, pairs, parameters, verdict_word
 
 _FINDINGS_MAX = 200
@@ -182,16 +183,29 @@ def faults(files: RunFiles) -> str:
     realised = views.faults(files.history)
     for step, planned, real in _pairs(files, realised):
         plan_text = f"{planned.kind} of {planned.victims}" if planned else "not in the plan"
+        begins = when_words(planned) if planned else "–"
         detail = parameters(planned.params) if planned else ""
-        held = show_duration(planned.hold_ns) if planned else "–"
+        held = hold_words(planned) if planned else "–"
         if real is None:
-            rows.append([str(step), plan_text, detail, held, "not reached", "–", "–", ""])
+            rows.append([str(step), plan_text, detail, begins, held, "not reached", "–", "–", "–", ""])
             continue
         _, force, _, healed = real["span"]
         outcome = real["outcome"] + (f", {real['healed']}" if real.get("healed") else "")
         span = f"{at(force * 1000)} … {at(healed * 1000) if healed is not None else 'the end'}"
-        rows.append([str(step), plan_text, detail, held, real["text"], outcome, span, real["why"]])
-    headers = ["step", "planned", "parameters", "to hold", "realised", "outcome", "in force", "why"]
+        trigger = real["trigger"] or "–"
+        rows.append([str(step), plan_text, detail, begins, held, real["text"], trigger, outcome, span, real["why"]])
+    headers = [
+        "step",
+        "planned",
+        "parameters",
+        "to begin",
+        "to hold",
+        "realised",
+        "trigger",
+        "outcome",
+        "in force",
+        "why",
+    ]
     body = _table(headers, rows, numbers=()) if rows else '<p class="hint">No faults were planned.</p>'
     return f'<section id="faults"><h2>Faults, planned and realised</h2>{body}</section>'
 
@@ -199,12 +213,19 @@ def faults(files: RunFiles) -> str:
 def _pairs(
     files: RunFiles, realised: list[dict[str, Any]]
 ) -> list[tuple[int, PlannedFault | None, dict[str, Any] | None]]:
-    """Planned and realised faults of one step and kind belong together in their order."""
+    """Planned and realised faults of one step, kind and name belong together, in their order."""
     left = list(realised)
     out: list[tuple[int, PlannedFault | None, dict[str, Any] | None]] = []
     for number, step in enumerate(files.plan.schedule.steps if files.plan else ()):
         for planned in step.faults:
-            match = next((row for row in left if row["step"] == number and row["kind"] == planned.kind), None)
+            match = next(
+                (
+                    row
+                    for row in left
+                    if row["step"] == number and row["kind"] == planned.kind and row["name"] == planned.name
+                ),
+                None,
+            )
             if match is not None:
                 left.remove(match)
             out.append((number, planned, match))
