@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clusters.protocols.dledger.knobs import DledgerKnobs, given, profile_words
+from clusters.protocols.dledger.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.promise import NotPromised, Promise
@@ -61,6 +62,10 @@ class DledgerSystem(TargetSystem):
             time_limit_ns=60 * SECOND,
             settings={"time_factor": "0.1", "noop_on_elect": "true"},
         )
+
+    def variant_table(self) -> Mapping[str, Variant]:
+        """DLedger's planted bugs."""
+        return VARIANTS
 
     def words(self, settings: Mapping[str, str], typed: DledgerKnobs, *, profile: str) -> dict[str, str]:
         """Switches as true and false, times in ms as given."""

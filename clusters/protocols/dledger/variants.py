@@ -29,6 +29,8 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     nodes_min: int = 3
     needs: Mapping[str, str] = {}
     """Knobs without which the mistake cannot show; refused otherwise."""
+    advised: Mapping[str, str] = {}
+    """Knobs with which it shows sooner, or with which what it breaks is promised at all."""
 
     def unmet(self, knobs: DledgerKnobs) -> str:
         """The first needed knob that is not so set; empty when all are."""
@@ -48,6 +50,8 @@ _MAJORITY, _OWED, _LIVELOCK = "leader-has-majority", "leader-when-owed", "no-liv
 _COMPLETE, _COMMIT, _ACKED = "leader-completeness", "commit-never-regresses", "acknowledged-survives"
 _DURABLE = "vote-is-durable"
 _ATOMIC = {"persist_mode": "atomic"}
+_PLAIN = {"noop_on_elect": "false"}
+"""A blank entry at each election ends every log with the current term, and commits what came before."""
 
 VARIANTS: Mapping[str, Variant] = {
     "01-vote-not-written": _bug(
@@ -92,7 +96,11 @@ VARIANTS: Mapping[str, Variant] = {
     ),
     "12-grant-without-log-check": _bug("votes for candidates with an older log", broken.NoLogCheck, _COMPLETE, _ACKED),
     "14-last-log-term-is-current": _bug(
-        "takes its current term for the term of its last entry", broken.LastTermIsCurrent, _COMPLETE, _ACKED
+        "takes its current term for the term of its last entry",
+        broken.LastTermIsCurrent,
+        _COMPLETE,
+        _ACKED,
+        advised=_PLAIN,
     ),
     "16-counts-other-campaigns": _bug(
         "counts answers to earlier campaigns", broken.CountsOtherCampaigns, _LEADER, _MAJORITY
@@ -114,6 +122,7 @@ VARIANTS: Mapping[str, Variant] = {
         "convergence-after-heal",
         _OWED,
         _LIVELOCK,
+        advised={"leader_checks_max_term_first": "true"},
     ),
     "28-never-steps-down": _bug("goes on leading without a quorum", broken.NeverStepsDown, "step-down-without-quorum"),
     "30-sending-is-contact": _bug(
@@ -128,7 +137,11 @@ VARIANTS: Mapping[str, Variant] = {
         "refuses the repeated request of the candidate that it voted for", broken.RepeatedRequestRefused, _LIVELOCK
     ),
     "40-commits-old-terms": _bug(
-        "commits entries of earlier terms by counting copies", broken.CommitsOldTerms, _COMMIT, _ACKED
+        "commits entries of earlier terms by counting copies",
+        broken.CommitsOldTerms,
+        _COMMIT,
+        _ACKED,
+        advised=_PLAIN,
     ),
     "42-follower-commit-unchecked": _bug(
         "takes over the leader's committed index as it is", broken.FollowerCommitUnchecked, _COMMIT

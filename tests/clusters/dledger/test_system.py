@@ -62,8 +62,8 @@ def test_a_knob_that_mends_a_weakness_adds_the_promise():
 
 
 def test_clock_steps_are_tolerated_with_the_monotonic_clock_only():
-    assert set(promise().tolerates) == {"partition", "kill", "stop", "restart", "pause"}
-    assert "clock" in promise({"clock": "monotonic"}).tolerates
+    assert {"partition", "kill", "stop", "restart", "pause", "powerloss", "disk"} <= set(promise().tolerates)
+    assert set(promise({"clock": "monotonic"}).tolerates) - set(promise().tolerates) == {"clock"}
 
 
 def test_bounds_cover_the_figures_of_the_specification_and_scale():
@@ -104,6 +104,14 @@ def test_a_wrong_word_profile_or_variant_is_an_error():
         SYSTEM.knobs({"persist_mode": "none"}, profile=None, variant="01-vote-not-written")
     with pytest.raises(ConfigError):
         promise(voters=0)
+
+
+def test_the_exam_is_told_of_every_planted_bug_and_of_no_flip():
+    planted = SYSTEM.exam()
+    assert len([name for name in planted if name.startswith("harmless")]) == 5
+    assert not [name for name in planted if name.startswith("flip")]
+    for one in planted.values():
+        SYSTEM.knobs({**SYSTEM.defaults().settings, **one.settings}, profile=None, variant=one.name)
 
 
 def test_a_node_is_told_what_differs():
