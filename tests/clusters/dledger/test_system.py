@@ -107,7 +107,7 @@ def test_a_wrong_word_profile_or_variant_is_an_error():
 
 
 def test_the_exam_is_told_of_every_planted_bug_and_of_no_flip():
-    planted = SYSTEM.exam()
+    planted = SYSTEM.planted()
     assert len([name for name in planted if name.startswith("harmless")]) == 5
     assert not [name for name in planted if name.startswith("flip")]
     for one in planted.values():
