@@ -26,6 +26,7 @@ from harness.core.schedule import (
     RealisedSchedule,
     RealisedTrigger,
     Schedule,
+    StepBegin,
 )
 from harness.engine.armed import ArmedTriggers, Hit, Key
 from harness.engine.view import changed
@@ -109,7 +110,7 @@ class NemesisDriver:
         self._phase: Literal["awaited", "faults", "health", "gap", "done"] = "gap"
         self._phase_since: Ns = 0
         self._gap_until: Ns = 0
-        self._triggers = ArmedTriggers(conditions or {}, traced=traced)
+        self.triggers = self._triggers = ArmedTriggers(conditions or {}, traced=traced)
         self._pending: list[_Waiting] = []
         self._dormant: list[PlannedFault] = []
         """Faults of the step that wait for another one to be in force."""
@@ -365,13 +366,14 @@ class NemesisDriver:
 
     def _begin(self, ready: _Waiting, now: Ns, view: ClusterView, notes: list[StepMark | Settled]) -> Wanted | None:
         planned, hit = ready.planned, ready.hit or self._step_hit
+        told = _told(hit if ready.hit is not None or isinstance(planned.when, StepBegin) else None, None)
         number = len(self._realised)
         kind = self._faults[planned.kind]
         occurrence: Occurrence | None = hit.occurrence if hit is not None else None
         seen = msgspec.structs.replace(view, occurrence=occurrence, hit=dict(self._hit))
         resolved = kind.resolve(planned, seen, self._rng.stream(f"fault-{number}"))
         if isinstance(resolved, str):
-            self._skip(planned, now, notes, why=resolved, trigger=_told(ready.hit, None))
+            self._skip(planned, now, notes, why=resolved, trigger=told)
             return None
         victims, params = resolved
         realised = RealisedFault(
@@ -384,16 +386,16 @@ class NemesisDriver:
             outcome="indeterminate",
             healed=False,
             name=planned.name,
-            trigger=_told(ready.hit, None),
+            trigger=told,
         )
-        active = _Active(realised, planned, ready.hit)
+        active = _Active(realised, planned, hit if told is not None else None)
         self._realised.append(realised)
         wanted = self._want("begin", active, [*self._active, active])
         if wanted is None:
             self._realised.pop()
             self._waiting = None
             why = "it changes nothing: other faults have the same effect"
-            self._skip(planned, now, notes, why=why, victims=victims, trigger=_told(ready.hit, None))
+            self._skip(planned, now, notes, why=why, victims=victims, trigger=told)
         return wanted
 
     def _skip(

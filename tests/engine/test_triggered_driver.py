@@ -244,6 +244,7 @@ def test_a_whole_step_can_wait_for_an_event_and_a_missed_step_is_left_out():
     assert play.marks == [(0, "begin"), (0, "healed"), (0, "healthy")]
     assert play.realised[0].victims == ("n3",)
     assert play.realised[1].begin.lo >= 15
+    assert [r.trigger.outcome for r in play.realised] == ["hit", "hit"]
     play = Play(step)
     play.run()
     assert play.marks == [(0, "missed"), (0, "healed"), (0, "healthy")]

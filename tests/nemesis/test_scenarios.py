@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+from pathlib import Path
+
 import msgspec
 import pytest
 
+from harness.core import registry
 from harness.core.clock import MS, SECOND
 from harness.core.errors import ConfigError
 from harness.core.scenario import Expected, as_expected, parse_scenario
@@ -136,6 +141,20 @@ def test_a_written_schedule_means_what_it_says(tmp_path):
     assert cut.until == OnEvent(event="write-acked", within_ns=2 * SECOND, count=3)
     assert clock.params == {"offset_ns": 2 * SECOND, "rate_ppm": 5}
     assert clock.when == AfterFault(fault="cut")
+
+
+def test_the_examples_of_the_documentation_are_valid():
+    text = (Path(__file__).parents[2] / "docs" / "schedules.md").read_text()
+    written, scenario = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    schedule = parse_schedule(tomllib.loads(written), where="docs")
+    assert len(schedule.steps) == 2
+    assert len(list(schedule.triggers)) == 4
+    for step in schedule.steps:
+        for fault in step.faults:
+            registry.load(registry.FAULTS, fault.kind).check(fault, nodes=3)
+        for trigger in step.triggers:
+            registry.load(registry.TRIGGERS, trigger.event).check(trigger, nodes=3)
+    assert parse_scenario({**tomllib.loads(scenario), "step": []}, name="x", where="docs").system == "raft"
 
 
 def test_a_stored_schedule_reads_like_a_written_one(tmp_path):
