@@ -14,10 +14,11 @@ selectors and carrying anything out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from harness.core.clock import SECOND, Ns
+from harness.core.clock import MS, SECOND, Ns
 from harness.core.promise import Promise
 from harness.core.protocols import Fault
 from harness.core.quorum import minority
@@ -37,7 +38,11 @@ HEAL_NS = 1 * SECOND
 
 _UNSEATING = ("partition", "kill", "stop", "pause", "restart", "powerloss")
 _HARD = ("partition", "kill", "stop", "pause", "powerloss", "damage", "wipe")
-_BACKDROPS = ("partition", "link", "hold", "disk")
+_BACKDROPS: Mapping[str, int] = {"partition": 2, "link": 2, "hold": 1, "disk": 2}
+_SLOW: Mapping[str, Mapping[str, str]] = {"link": {}, "disk": {"how": "slow"}}
+_SLOWNESS: Mapping[str, str] = {"link": "delay_ns", "disk": "latency_ns"}
+SLOW_NS: tuple[Ns, ...] = (5 * MS, 15 * MS, 40 * MS)
+"""What is longer than it takes to notice an event and act, and short of an election timeout."""
 _PARTIAL = ("one-link", "one-way-in", "one-way-out", "bridge", "majorities-ring", "chain", "hub")
 
 
@@ -165,19 +170,22 @@ class _Drafter(msgspec.Struct, frozen=True):
         return [first, draw_row(rng, later)]
 
     def _backdrop(self, rng: Rng, group: Sequence[Demand]) -> list[PlannedFault]:
-        """Something that goes on around everything else, one time in three."""
+        """Something that goes on around everything else, every other time; mostly what makes everything slow.
+
+        A slow link or disk holds open, for long enough to be hit, what otherwise is over in a moment.
+        """
         kinds = [kind for kind in _BACKDROPS if kind in self.faults and not any(d.kind == kind for d in group)]
         if any(demand.kind == "partition" for demand in group) or self.nodes < 3:
             kinds = [kind for kind in kinds if kind != "partition"]
-        if not kinds or not rng.chance(1, 3):
+        if not kinds or not rng.chance(1, 2):
             return []
-        kind = rng.choice(kinds)
-        knobs: dict[str, str] = {}
+        kind = rng.choice([kind for kind in kinds for _ in range(_BACKDROPS[kind])])
+        knobs: dict[str, Any] = {}
         if kind == "partition":
             shapes = [one for one in _PARTIAL if self.nodes >= 4 or one not in {"majorities-ring", "chain", "hub"}]
             knobs = {"shape": rng.choice(shapes)}
-        elif kind == "link" and rng.chance(1, 2):
-            knobs = {"victims": "all"}
+        elif kind in _SLOW and rng.chance(2, 3):
+            knobs = {"victims": "all", **_SLOW[kind], _SLOWNESS[kind]: rng.choice(SLOW_NS)}
         return [self.faults[kind].draw(rng.stream(kind), nodes=self.nodes, hold_ns=1, knobs=knobs)]
 
     def _hits(self, rng: Rng, rows: Sequence[Row], hold_ns: Ns, *, room: bool) -> list[PlannedFault]:
