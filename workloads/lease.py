@@ -4,10 +4,11 @@
     release  value [lock, owner]           ok: the token given back    holder  value lock   ok: [owner, token] or None
     append, read                           as in the workload log, so that what needs written data is judged as well
 
-Each client takes a lock, renews it now and then, and gives it back, or lets it run out; between that it asks who holds
-it, and appends or reads. Promises: an owner is never used again after an operation of its own whose outcome is unknown:
-a late release may not end a later hold of the same name (a process gets a new number then, which is its owner's name).
-Leaves out guarding anything with the locks.
+Half of the clients take locks, renew them now and then, and give them back, or let them run out; between that they
+append. The others only look: who holds a lock, what a list holds. They never wait for a commit, so that somebody still
+asks a leader that was cut off just now. Promises: an owner is never used again after an operation of its own whose
+outcome is unknown: a late release may not end a later hold of the same name (a process gets a new number then, which is
+its owner's name). Leaves out guarding anything with the locks.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ TTLS_MS = (300, 600, 1200)
 RELEASE_PERCENT = 60
 """Of holders that are done; the others let their lock run out."""
 
-LOG_PERCENT = 30
-"""Of operations that append or read a list."""
+APPEND_PERCENT = 25
+"""Of the operations of clients that take locks."""
 
-LOOK_PERCENT = 45
-"""Of the others that only ask who holds the lock."""
+READ_PERCENT = 40
+"""Of the operations of clients that look: reads of a list; the others ask who holds a lock."""
 
 
 @dataclass(slots=True)
@@ -56,12 +57,12 @@ class LeaseWorkload:
         return frozenset({"acquire", "renew", "release", "holder", "append", "read"})
 
     def processes(self, nodes: int) -> int:
-        """One a node, four at least: some must be free while others wait for nodes that are cut off."""
-        return max(4, nodes)
+        """Two a node, six at least."""
+        return max(6, 2 * nodes)
 
     def rate_per_s(self) -> int:
-        """Forty over all processes: a lease is a matter of tenths of a second."""
-        return 40
+        """A hundred over all processes: a lease is a matter of tenths of a second."""
+        return 100
 
     def main(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, rate_per_s: int) -> Generator:
         """Endless."""
@@ -91,11 +92,12 @@ class _Leases:
         if client is None or client.owner != owner:
             client = self._clients[who] = _Client(owner)
         target = self._targets.choose(view)
-        if self._rng.chance(LOG_PERCENT, 100):
-            return self._log(target)
+        if who % 2:
+            return self._look(target)
+        if self._rng.chance(APPEND_PERCENT, 100):
+            self._last += 1
+            return OpPlan(f="append", value=[self._rng.choice(KEYS), self._last], target=target)
         lock = client.lock or self._rng.choice(LOCKS)
-        if self._rng.chance(LOOK_PERCENT, 100):
-            return OpPlan(f="holder", value=lock, target=target)
         client.asked = now
         if client.lock and now < client.until:
             if self._rng.chance(1, 2):
@@ -106,12 +108,10 @@ class _Leases:
         client.lock, client.ttl_ms = "", self._rng.choice(TTLS_MS)
         return OpPlan(f="acquire", value=[lock, owner, client.ttl_ms], target=target)
 
-    def _log(self, target: str) -> OpPlan:
-        key = self._rng.choice(KEYS)
-        if self._rng.chance(1, 2):
-            return OpPlan(f="read", value=key, target=target)
-        self._last += 1
-        return OpPlan(f="append", value=[key, self._last], target=target)
+    def _look(self, target: str) -> OpPlan:
+        if self._rng.chance(READ_PERCENT, 100):
+            return OpPlan(f="read", value=self._rng.choice(KEYS), target=target)
+        return OpPlan(f="holder", value=self._rng.choice(LOCKS), target=target)
 
     def returned(self, process: int, op: OpPlan, result: Return) -> None:
         """Learn who leads, and whether the lock is held."""

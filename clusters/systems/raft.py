@@ -36,7 +36,7 @@ ROUNDS_WITHOUT = 12
 """Rounds in a row that a voter may seek to lead in vain. Of 18,500 honest terms with messages of 5 to 20 ms, or 30 % of
 them lost, the longest row was 5, and each further round was five to six times rarer."""
 
-SPLIT_WINDOW_NS = 15 * MS
+SPLIT_WINDOW_NS = 10 * MS
 """What may pass between a voter's deadline and the arrival of its request at the others, beyond which two of them do
 not stand in one term. An honest build splits one term in a hundred at 1 to 3 ms a message, 5 to 8 at 5 to 20 ms; one
 without jitter, or with the same jitter everywhere, splits more than half."""

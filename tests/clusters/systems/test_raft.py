@@ -154,8 +154,8 @@ def test_the_default_run_exercises_liveness():
 
 
 def test_split_votes_are_bounded_by_the_spacing_of_uniform_deadlines():
-    assert promise(voters=3).split_vote_percent == 19
-    assert promise(voters=5).split_vote_percent == 28
+    assert promise(voters=3).split_vote_percent == 13
+    assert promise(voters=5).split_vote_percent == 19
     assert promise({"time_factor": "10"}, voters=3).split_vote_percent == 2
     assert promise({"electionTimeoutMax": "150"}).split_vote_percent == 100
 
