@@ -51,7 +51,7 @@ class Timeline:
 
 
 class Link:
-    """One direction between two nodes. ``closed``: nothing passes now; ``plain``: no quality to look at."""
+    """One direction between two nodes. ``closed``: nothing passes now; ``plain``: open, and no quality to look at."""
 
     __slots__ = (
         "arrive",
@@ -80,7 +80,7 @@ class Link:
         self.up = False
         """Whether there is a flow; a link without flows (request/response) is always up."""
         self.closed = True
-        self.plain = True
+        self.plain = False
         self.quality: LinkQuality | None = None
         self.last: Ns = 0
         """When the newest message of the flow arrives: the next one is never sooner."""
@@ -114,12 +114,16 @@ class Network:
                     link = self.links[src.name, dst.name] = Link(src, dst)
                     src.links[dst.name] = link
                     link.up = not self.flows
-                    link.closed = not link.up
+                    self._open(link, closed=not link.up)
 
     # --- messages -------------------------------------------------------------------------------------------------
 
     def send(self, link: Link, body: Any) -> None:
-        """A message leaves; the plain case is spelled out in ``SimNode``, too."""
+        """A message is to leave; that of a plain link is spelled out in ``SimNode``."""
+        if link.closed:
+            self._blocked(link, body)
+            return
+        link.src.leaving(link, body)
         now = self._line.now
         at = now + self.delay()
         quality = link.quality
@@ -152,14 +156,22 @@ class Network:
         return at
 
     def missed(self, link: Link, body: Any) -> None:
-        """A message came to the end of a closed link."""
-        now = self._line.now
-        if link.up and link.cut and now - link.cut_at >= self._user_timeout:
-            link.up = False
+        """A message that was on its way came to a link that was closed meanwhile."""
+        self.dropped += 1
         if not self.flows:
             link.src.unheard(link, body)
+
+    def _blocked(self, link: Link, body: Any) -> None:
+        """A message finds its link closed: lost in a flow not yet known to be dead, or it waits for the next flow."""
+        now = self._line.now
+        if not self.flows:
+            link.src.leaving(link, body)
+            link.src.unheard(link, body)
             return
+        if link.up and now - link.cut_at >= self._user_timeout:
+            link.up = False
         if link.up:
+            link.src.leaving(link, body)
             self.dropped += 1
             return
         waiting = link.waiting
@@ -182,7 +194,7 @@ class Network:
             quality = qualities.get(name)
             if quality != link.quality:
                 link.quality = quality
-                link.plain = quality is None
+                self._open(link, closed=link.closed)
                 if link.held and (quality is None or not quality.hold):
                     held, link.held = link.held, []
                     for body in held:
@@ -192,11 +204,11 @@ class Network:
         link.cut = cut
         if cut:
             link.cut_at = self._line.now
-            link.closed = True
+            self._open(link, closed=True)
             return
         if self.flows and (reset or self._line.now - link.cut_at >= self._user_timeout):
             link.up = False
-        link.closed = not link.up
+        self._open(link, closed=not (link.up and link.dst.alive))
         if not link.up:
             self.dial(link)
 
@@ -208,7 +220,7 @@ class Network:
                 link.held.clear()
             elif link.dst is node:
                 link.up = not self.flows
-                link.closed = True
+                self._open(link, closed=True)
                 link.number += 1
 
     def booted(self, node: SimNode) -> None:
@@ -216,10 +228,10 @@ class Network:
         for link in self.links.values():
             if not self.flows:
                 if link.dst is node:
-                    link.closed = link.cut
+                    self._open(link, closed=link.cut)
             elif link.src is node or link.dst is node:
                 link.up = False
-                link.closed = True
+                self._open(link, closed=True)
                 self.dial(link, at_once=link.src is node)
 
     def dial(self, link: Link, *, at_once: bool = False) -> None:
@@ -232,11 +244,19 @@ class Network:
         if number != link.number or link.up or link.cut or not (link.src.alive and link.dst.alive):
             return
         now = self._line.now
-        link.up, link.closed = True, False
+        link.up = True
+        self._open(link, closed=False)
         waiting, link.waiting = link.waiting, deque()
         for since, body in waiting:
             if now - since > self._stale:
                 self.dropped += 1
             else:
+                link.src.leaving(link, body)
                 link.last = max(link.last, now + self.delay())
                 self._line.at(link.last, link.arrive, link, body)
+        link.src.tell()
+
+    @staticmethod
+    def _open(link: Link, *, closed: bool) -> None:
+        link.closed = closed
+        link.plain = not closed and link.quality is None

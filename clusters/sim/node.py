@@ -154,6 +154,7 @@ class SimNode:
         "_step",
         "_sync",
         "_term",
+        "_traced",
         "_wake",
         "_wall",
         "_walls",
@@ -186,6 +187,7 @@ class SimNode:
         self._mono: Ns = 0
         self._wall: Ns = 0
         self._ears = ears
+        self._traced = ears.traced
         self.links: dict[str, Link] = {}
         self.chance = rng.stream(f"node/{name}")
         settings = build.settings
@@ -297,7 +299,7 @@ class SimNode:
         self._start_batches = {effect.token for effect in out if isinstance(effect, Await)}
         self._start_batches &= {effect.token for effect in out if isinstance(effect, Disk)}
         self._carry_slowly(ready)
-        self._tell()
+        self.tell()
         if self.alive and not self._start_batches:
             self._open()
 
@@ -330,11 +332,11 @@ class SimNode:
                 self._witnessed(self._witness.synced(batch.ops) if self._witness else ())
         self._batches.clear()
         self._shell("stopped", {"signal": "SIGTERM", "disk_finished": True})
-        self._tell()
+        self.tell()
         self._die(EXIT_STOPPED)
 
     def _die(self, code: int, *, power: bool = False) -> None:
-        self._tell()
+        self.tell()
         if self._batches:  # the disk was in the middle of one
             ops = self._batches[0].ops
             done = ops[: self.chance.below(len(ops) + 1)]
@@ -384,7 +386,7 @@ class SimNode:
                 if life != self.life:
                     return
                 call()
-        self._tell()
+        self.tell()
         self._rearm()
 
     def set_clock(self) -> None:
@@ -448,7 +450,7 @@ class SimNode:
         if out:
             self._carry(out)
         if self._lines:
-            self._tell()
+            self.tell()
 
     def _arrive_slowly(self, link: Link, body: Any) -> None:
         if self.frozen:
@@ -474,7 +476,13 @@ class SimNode:
         else:
             self._witnessed(self._witness.received(src, body))  # type: ignore[union-attr]
             self._handle(Message(src, body))
-        self._tell()
+        self.tell()
+
+    def leaving(self, link: Link, body: Any) -> None:
+        """A message of ours leaves now."""
+        kind = type(body)
+        shown = body.body if kind is Question or kind is Answer else body
+        self._witnessed(self._sent(link.dst.name, shown))
 
     def unheard(self, link: Link, body: Any) -> None:
         """A message of ours came to a closed link, on a transport without flows."""
@@ -486,7 +494,7 @@ class SimNode:
             self._inbox.append(lambda: self.failed(to, body, error))
         elif self.alive and self._look():
             self._handle(SendFailed(to, body, error))
-            self._tell()
+            self.tell()
 
     def after_thaw(self, call: Callable[[], None]) -> None:
         """Do this after a freeze, behind everything that arrived meanwhile."""
@@ -510,7 +518,7 @@ class SimNode:
         """Handle the request."""
         if self._look():
             self._handle(Request(number, body))
-            self._tell()
+            self.tell()
 
     def glance(self) -> Glance | None:
         """What the core says of itself now; None: it has none, or crashed over the question."""
@@ -616,7 +624,7 @@ class SimNode:
                 return
             self._rearm()
         if self._lines:
-            self._tell()
+            self.tell()
 
     def _rearm(self) -> None:
         """See to it that the next timer wakes the node."""
@@ -696,10 +704,10 @@ class SimNode:
                 link = links.get(to)
                 if link is None:
                     continue
-                seen = self._sent(to, body)
-                if seen:
-                    self._witnessed(seen)
                 if link.plain:
+                    seen = self._sent(to, body)
+                    if seen:
+                        self._witnessed(seen)
                     at = line.now + self._delay()
                     if at < link.last:
                         at = link.last
@@ -752,7 +760,6 @@ class SimNode:
                 return
             link = self.links.get(effect.to)
             if link is not None:
-                self._witnessed(self._sent(effect.to, effect.body))
                 self._network.send(link, effect.body)
         elif isinstance(effect, Note):
             self._note(effect)
@@ -775,9 +782,7 @@ class SimNode:
         leaves = self.calls.begin(effect.to, effect.body, effect.answers)
         if leaves is None:
             return
-        link, wrapped = leaves
-        self._witnessed(self._sent(link.dst.name, effect.body))
-        self._network.send(link, wrapped)
+        self._network.send(*leaves)
 
     # --- the disk -------------------------------------------------------------------------------------------------
 
@@ -827,7 +832,7 @@ class SimNode:
             if not self._start_batches:
                 self._open()
         if self._lines:
-            self._tell()
+            self.tell()
 
     def _carry_out_batch(self, batch: Disk) -> str | None:
         trouble = self.state.disk
@@ -868,12 +873,13 @@ class SimNode:
                 self._persisted[group] = persisted_of(each)
             self._lines.append(TraceTold(n, each.name, each.term, self._roles.get(group, ""), "shell", data, group))
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
+        """Hand over what was traced since the last time."""
         lines = self._lines
         if lines:
             self._lines = []
             now = self._line.now
-            self._ears.traced(Traces(self.name, self.incarnation, Span(now, now), lines))
+            self._traced(Traces(self.name, self.incarnation, Span(now, now), lines))
 
 
 @lru_cache(maxsize=256)

@@ -35,7 +35,6 @@ from harness.core.world import (
     Polled,
     Simulable,
     StartNodes,
-    Traces,
 )
 
 KILL_INSIDE = (1, 2)
@@ -85,7 +84,7 @@ class SimWorld:
             settings=settings,
         )
         ears = Ears(
-            traced=self._traced, started=self._started, opened=_ignore, answered=self._answered, ended=self._ended
+            traced=self._tell, started=self._started, opened=_ignore, answered=self._answered, ended=self._ended
         )
         self._nodes = {
             name: SimNode(name, build, line=line, network=network, rng=rng, ears=ears) for name in plan.nodes
@@ -164,9 +163,6 @@ class SimWorld:
 
     # --- what nodes and clients tell ------------------------------------------------------------------------------
 
-    def _traced(self, traces: Traces) -> None:
-        self._tell(traces)
-
     def _tell(self, happening: Happening) -> None:
         """An agent tells something: a little later, and behind everything that was told before."""
         at = self._line.now + self._trace_delay()
@@ -183,8 +179,11 @@ class SimWorld:
         self._urgent = True
 
     def _polled(self, polled: Polled) -> None:
-        at = max(polled.span.hi, self._told_at)
-        self._told_at = at
+        at = polled.span.hi
+        if at > self._told_at:
+            self._told_at = at
+        else:
+            at = self._told_at
         self._told.append((at, polled))
         if self.eager:
             self._line.at(at, self._look, None, None)

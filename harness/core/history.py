@@ -47,16 +47,16 @@ class HistoryWriter:
 
     def write(self, events: Iterable[Event]) -> None:
         """Append events; ``seq`` must continue the count. They are in the kernel when this returns."""
-        lines = []
-        for event in events:
-            if event.seq != self.count:
-                raise ValueError(f"event seq {event.seq} where {self.count} was due")
-            lines.append(_ENCODER.encode(event))
-            self.count += 1
-        if not lines:
+        batch = list(events)
+        if not batch:
             return
-        data = b"\n".join(lines) + b"\n"
+        first, end = self.count, self.count + len(batch)
+        if [event.seq for event in batch] != list(range(first, end)):
+            wrong, due = next((event.seq, due) for due, event in enumerate(batch, first) if event.seq != due)
+            raise ValueError(f"event seq {wrong} where {due} was due")
+        data = _ENCODER.encode_lines(batch)
         self._append(data)
+        self.count = end
         self._digest.update(data)
         self._dirty.set()
 

@@ -74,6 +74,7 @@ class Director:
             conditions=draft.conditions,
             traced="traced" in draft.plan.observable,
         )
+        self._triggers = self._nemesis.triggers
         self.phase: Phase = "start"
         self._since: Ns = 0
         self._began_faults: Ns = 0
@@ -96,6 +97,8 @@ class Director:
         self.on_warm: Callable[[Plan], None] = _ignore
         self.tick_ns: Ns = TICK_NS
         """The longest time between two steps."""
+        self.rest_ns: Ns = TICK_NS
+        """The same while there is nothing to decide: only the pace at which events are written down."""
 
     # --- the interface ----------------------------------------------------------------------------------------
 
@@ -119,7 +122,7 @@ class Director:
 
     def wake_at(self, now: Ns) -> Ns:
         """When to call ``step`` at the latest."""
-        moments = [now + self.tick_ns]
+        moments = [now + (self.rest_ns if self._rests(now) else self.tick_ns)]
         ops = self._pump.wake_at(now)
         if ops is not None:
             moments.append(ops)
@@ -127,7 +130,17 @@ class Director:
             nemesis = self._nemesis.wake_at()
             if nemesis is not None:
                 moments.append(nemesis)
+        elif self.phase == "warmup":
+            moments.append(self._since + WARMUP_NS)
+        elif self.phase == "quiet":
+            moments.append(self._since + self._quiet_ns())
         return max(now, min(moments))
+
+    def _rests(self, now: Ns) -> bool:
+        """Whether nothing but the clock can move this run on."""
+        if self._converging:
+            return False
+        return self.phase in {"warmup", "quiet"} or (self.phase == "faults" and self._nemesis.idle(now))
 
     @property
     def attentive(self) -> bool:
@@ -575,7 +588,7 @@ class Director:
         self._events.append(event)
         if self._watchers and self.phase in {"start", "warmup", "faults", "quiet"} and self.end_reason == "complete":
             self._watch(event)  # from the first event on: what happens before the warm-up is half of some proofs
-        hears = self._nemesis.hears
+        hears = self._triggers.hears
         if hears and type(event) in hears:
             self._nemesis.feed(event, event.t, lambda: self.keeper.view(event.t))
 

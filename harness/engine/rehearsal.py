@@ -23,7 +23,7 @@ from harness.engine.director import Director
 from harness.engine.judge import judge
 from harness.engine.model import Judgement, RunOptions
 from harness.engine.planning import Draft, draft
-from harness.engine.virtual import ENDLESS, TICK_NS, no_garbage
+from harness.engine.virtual import ENDLESS, REST_NS, TICK_NS, no_garbage
 
 
 class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ def _play(drafted: Draft, director: Director) -> tuple[list[AnyEvent], Ns]:
     if not isinstance(backend, VirtualBackend):
         raise ConfigError(f"the backend {backend.name!r} makes no worlds", next_step="use --on sim")
     world = backend.world(drafted.system, drafted.plan)
-    director.tick_ns = TICK_NS
+    director.tick_ns, director.rest_ns = TICK_NS, REST_NS
     limit: Ns = ENDLESS * (drafted.plan.time_limit_ns + 30 * SECOND) + 600 * SECOND
     step, wait, submit, wake_at = director.step, world.wait, world.submit, director.wake_at
     out: list[AnyEvent] = []

@@ -25,6 +25,9 @@ from harness.engine.model import RunResult
 TICK_NS = 100 * MS
 """The longest simulated time between two steps of the director; sooner wherever it has something to do."""
 
+REST_NS = 500 * MS
+"""The same while nothing is to be decided."""
+
 LIVE_EVERY_NS = 400 * MS
 """Of real time."""
 
@@ -67,7 +70,7 @@ class VirtualRun(Course):
             raise ClusterError(f"the backend {backend.name!r} makes no worlds")
         world = backend.world(self.draft.system, self.plan)
         director = self.director()
-        director.tick_ns = TICK_NS
+        director.tick_ns, director.rest_ns = TICK_NS, REST_NS
         writer = HistoryWriter(self.run_dir / store.HISTORY, sync=False)
         began = time.perf_counter_ns()
         try:
