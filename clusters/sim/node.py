@@ -9,127 +9,59 @@ before late messages; the trace holds what the real one holds, process ids and t
 
 from __future__ import annotations
 
-import contextlib
 import traceback
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappush
 from typing import Any
 
 import msgspec
 
 from clusters.node.clients import StatusFrame
-from clusters.node.effects import Barrier
 from clusters.node.journal import stream_name
 from clusters.node.loop import EXIT_CORE_CRASHED, EXIT_HALTED, EXIT_STOPPED, HELD_MAX
-from clusters.node.record import Grouped, Persisted, group_record, make_record, persisted_of
+from clusters.node.record import Grouped, Persisted, group_record, make_record
+from clusters.sim.building import Build, Ears
 from clusters.sim.calls import Answer, Calls, Question
 from clusters.sim.chance import uniform
-from clusters.sim.clock import FAR, HostClock
-from clusters.sim.disk import SimDisk
+from clusters.sim.clock import FAR
 from clusters.sim.network import Link, Network, Timeline
-from clusters.sim.settings import Settings
-from harness.core.clock import MS, Clocks, Ns, Span
-from harness.core.hoststate import HEALTHY, DiskTrouble, HostState, Signal
+from clusters.sim.storing import SLOW_NS, Storing
+from harness.core.clock import MS, Clocks, Ns
+from harness.core.hoststate import Signal
 from harness.core.machine import (
     Await,
     Core,
     CoreEvent,
     Disk,
-    DiskDone,
     Effect,
-    Fired,
-    Fsync,
     Glance,
     Glancing,
     Halt,
     Message,
     Note,
-    Rename,
     Reply,
     Request,
     Send,
     SendFailed,
     SetTimer,
-    Target,
-    Witness,
     Witnessed,
 )
 from harness.core.rng import Rng
-from harness.core.world import Traces, TraceTold
-
-WALL_LOOK_NS = 25 * MS
-SLOW_NS = 100 * MS
-"""A batch that syncs longer, and a stall that lasts longer, is traced."""
 
 _ENCODER = msgspec.json.Encoder()
 
 EXIT_CODES: Mapping[Signal, int] = {"SIGKILL": -9, "SIGTERM": EXIT_STOPPED, "POWER": -9}
 
 
-class Build:
-    """What all nodes of one cluster are made of."""
-
-    __slots__ = ("knobs", "members", "profile", "seed", "settings", "target", "variant", "words")
-
-    def __init__(
-        self,
-        target: Target,
-        *,
-        knobs: Any,
-        words: Mapping[str, str],
-        members: tuple[str, ...],
-        profile: str,
-        variant: str | None,
-        seed: int,
-        settings: Settings,
-    ) -> None:
-        self.target = target
-        self.knobs = knobs
-        self.words = words
-        self.members = members
-        self.profile = profile
-        self.variant = variant
-        self.seed = seed
-        self.settings = settings
-
-
-class Ears:
-    """Where a node's doings are told: traces, starts and ends of its processes, answers to clients."""
-
-    __slots__ = ("answered", "ended", "opened", "started", "traced")
-
-    def __init__(
-        self,
-        *,
-        traced: Callable[[Traces], None],
-        started: Callable[[SimNode], None],
-        opened: Callable[[SimNode], None],
-        answered: Callable[[SimNode, int, Any], None],
-        ended: Callable[[SimNode, int], None],
-    ) -> None:
-        self.traced = traced
-        self.started = started
-        self.opened = opened
-        self.answered = answered
-        self.ended = ended
-
-
-class SimNode:
+class SimNode(Storing):
     """One host with its disk, its clocks and its process, which comes and goes."""
 
     __slots__ = (
         "_after_inbox",
-        "_armed",
         "_backlog",
-        "_barred",
-        "_barrier",
-        "_batches",
         "_build",
         "_core",
         "_delay",
-        "_disk_late",
         "_dying",
         "_ears",
         "_frozen_at",
@@ -137,115 +69,46 @@ class SimNode:
         "_hears",
         "_inbox",
         "_last_request",
-        "_line",
-        "_lines",
-        "_mono",
-        "_n",
         "_network",
-        "_order",
-        "_out",
-        "_persisted",
-        "_rng",
-        "_roles",
         "_sent",
-        "_slow",
         "_start",
-        "_start_batches",
-        "_step",
-        "_sync",
-        "_term",
-        "_traced",
-        "_wake",
-        "_wall",
-        "_walls",
-        "_witness",
-        "_write",
-        "alive",
-        "busy",
         "calls",
-        "chance",
-        "clock",
-        "disk",
-        "frozen",
-        "incarnation",
-        "life",
         "links",
         "log",
-        "name",
         "open",
         "reachable",
         "running",
-        "state",
     )
 
     def __init__(self, name: str, build: Build, *, line: Timeline, network: Network, rng: Rng, ears: Ears) -> None:
-        self.name = name
+        chance = rng.stream(f"node/{name}")
         self._build = build
-        self._line = line
         self._network = network
         self._delay = network.delay
-        self._mono: Ns = 0
-        self._wall: Ns = 0
         self._ears = ears
-        self._traced = ears.traced
         self.links: dict[str, Link] = {}
-        self.chance = rng.stream(f"node/{name}")
-        settings = build.settings
-        self._write = uniform(self.chance, "write", *settings.write)
-        self._sync = uniform(self.chance, "sync", *settings.sync)
-        self._start = uniform(self.chance, "start", *settings.start)
-        self.clock = HostClock(self.chance.stream("clock"))
-        self.disk = SimDisk()
-        self.state: HostState = HEALTHY
+        self._start = uniform(chance, "start", *build.settings.start)
         self.reachable = True
         """Whether packets of clients and of the observer arrive at the host."""
         self.log = bytearray()
-        self.incarnation = 0
-        self.life = 0
-        """Counts starts and ends: what belongs to an older life must not happen any more."""
         self.running = False
         """A process exists. ``alive``: it has booted. ``open``: clients and observers are served."""
-        self.alive = False
         self.open = False
-        self.frozen = False
-        self.busy = True
-        """Something is out of the ordinary: a message takes the long way."""
+        super().__init__(name, line, ears.traced, chance, build.settings)
         self.calls = Calls(self, line, network, rpc_timeout_ns=network.rpc_timeout_ns, used=not network.flows)
-        self._forget()
 
     def _forget(self) -> None:
+        super()._forget()
         self._core: Core | None = None
-        self._witness: Witness | None = None
         self._sent: Callable[[str, Any], list[Witnessed]] = _nothing
         self._hears: frozenset[type] | None = None
         self._glance: Callable[[], Glance] | None = None
-        self._barrier = Barrier()
-        self._batches: deque[Disk] = deque()
-        self._start_batches: set[int] = set()
-        self._armed: dict[str, tuple[Ns, int, bool]] = {}
-        """Timer → (when, order, on the wall clock)."""
-        self._walls = 0
-        self._order = 0
-        self._wake: Ns = FAR
         self._inbox: list[Callable[[], None]] = []
-        self._disk_late: list[Callable[[], None]] = []
         self._after_inbox: list[Callable[[], None]] = []
         self._backlog: list[Callable[[], None]] = []
-        self._out: list[Effect] = []
-        self._lines: list[TraceTold] = []
-        self._persisted: dict[str, Persisted] = {}
-        self._n = 0
-        self._term = 0
-        self._roles: dict[str, str] = {}
-        """Group → role, as the last note said."""
         self._last_request = 0
         self._dying: Signal | None = None
-        self._barred = True
-        """Effects take the long way: some are held back, or the node is not plain."""
-        self._slow = True
-        self._step: Callable[[CoreEvent, Clocks, Rng, list[Effect]], None] = _no_core
         self._frozen_at: Ns = 0
-        self._rng = Rng(0)
 
     # --- life -----------------------------------------------------------------------------------------------------
 
@@ -305,7 +168,6 @@ class SimNode:
 
     def _open(self) -> None:
         self.open = True
-        self._ears.opened(self)
         backlog, self._backlog = self._backlog, []
         for call in backlog:
             if self.open:
@@ -337,16 +199,7 @@ class SimNode:
 
     def _die(self, code: int, *, power: bool = False) -> None:
         self.tell()
-        if self._batches:  # the disk was in the middle of one
-            ops = self._batches[0].ops
-            done = ops[: self.chance.below(len(ops) + 1)]
-            if self.state.disk is None or self.state.disk.kind not in ("full", "eio"):
-                with contextlib.suppress(KeyError):  # it would have failed there
-                    for op in done:
-                        self.disk.carry_out(op)
-        if power:
-            torn = self.state.disk is not None and self.state.disk.kind == "torn"
-            self.disk.lose_power(torn=self.chance.stream(f"torn-{self.life}") if torn else None)
+        self._break_off(power=power)
         self.life += 1
         self.running = self.alive = self.open = self.frozen = False
         self.busy = True
@@ -388,28 +241,6 @@ class SimNode:
                 call()
         self.tell()
         self._rearm()
-
-    def set_clock(self) -> None:
-        """The host's clocks were set as its state says."""
-        now = self._line.now
-        self.clock.set(self.state.clock, now)
-        self.look_again()
-        if not self.alive or self.frozen:
-            return
-        self._wake = FAR
-        if self._walls:  # nobody wakes a process when its wall clock is stepped: it looks now and then
-            look = now + self.chance.below(WALL_LOOK_NS)
-            self._arm(min([look, *(self.clock.mono_due(at) for at, _, wall in self._armed.values() if not wall)]))
-        else:
-            self._rearm()
-
-    def damage(self, trouble: DiskTrouble) -> str | None:
-        """What a state's disk trouble does once to the files of a process that is down; which file, if it is one."""
-        if trouble.kind == "wiped":
-            self.disk.wipe()
-        elif trouble.kind in ("flipped", "truncated", "unreadable"):
-            return self.disk.damage(trouble.kind, trouble.path, self.chance.stream(f"damage-{self.life}"))
-        return None
 
     def look_again(self) -> None:
         """Is the node plain?"""
@@ -563,116 +394,6 @@ class SimNode:
         )
         return _ENCODER.encode(StatusFrame(0, record))
 
-    # --- timers ---------------------------------------------------------------------------------------------------
-
-    def _set_timer(self, effect: SetTimer) -> None:
-        armed = self._armed
-        name, at = effect.name, effect.at
-        if self._walls:
-            old = armed.get(name)
-            if old is not None and old[2]:
-                self._walls -= 1
-                self.look_again()
-        if at is None:
-            armed.pop(name, None)
-            return
-        self._order = order = self._order + 1
-        if effect.clock == "wall":
-            armed[name] = (at, order, True)
-            self._walls += 1
-            self.busy = True
-            when = self._wall_due(at)
-        else:
-            armed[name] = (at, order, False)
-            clock = self.clock
-            when = at - self._mono if clock.plain else clock.mono_due(at)
-        if when < self._wake:
-            self._arm(when)
-
-    def _wall_due(self, at: Ns) -> Ns:
-        now = self._line.now
-        return max(now, self.clock.wall_due(at, now))
-
-    def _arm(self, when: Ns) -> None:
-        self._wake = when
-        line = self._line
-        heappush(line.heap, (when if when > line.now else line.now, line.order(), self._rang, when, self.life))  # noqa: FURB136 - a call less
-
-    def _rang(self, when: Ns, life: int) -> None:
-        if life != self.life or when != self._wake or self.frozen:
-            return
-        self._wake = FAR
-        armed = self._armed
-        if len(armed) == 1 and not self.busy:  # nothing to choose from: by far the most frequent case
-            name, entry = armed.popitem()
-            now = self._line.now
-            if entry[0] > now + self._mono:
-                armed[name] = entry
-                self._rearm()
-                return
-            out = self._out
-            try:
-                self._step(_fired(name), Clocks(now + self._mono, now + self._wall), self._rng, out)
-            except Exception as error:  # noqa: BLE001 - see _boot
-                self._crashed("handle(Fired)", error)
-                return
-            if out:
-                self._carry(out)  # whatever timer this arms sees to its own wake
-        else:
-            self._fire_due()
-            if life != self.life:
-                return
-            self._rearm()
-        if self._lines:
-            self.tell()
-
-    def _rearm(self) -> None:
-        """See to it that the next timer wakes the node."""
-        armed = self._armed
-        if not armed or self.frozen:
-            return
-        clock = self.clock
-        if clock.plain and not self._walls:
-            when = min([entry[0] for entry in armed.values()]) - self._mono
-        else:
-            when = min([self._wall_due(at) if wall else clock.mono_due(at) for at, _, wall in armed.values()])
-        if when < self._wake:
-            self._arm(when)
-
-    def _fire_due(self) -> None:
-        for _ in range(len(self._armed) + 1):
-            name = self._pop_due()
-            if name is None:
-                return
-            self._handle(_fired(name))
-            if not self.alive:
-                return
-
-    def _pop_due(self) -> str | None:
-        """Disarm and name the timer that has been due longest."""
-        now = self._line.now
-        armed = self._armed
-        mono = now + self.clock.mono_offset if self.clock.plain else self.clock.mono(now)
-        wall = self.clock.wall(now) if self._walls else 0
-        best: tuple[Ns, bool, int] | None = None
-        found = None
-        for name, (at, order, on_wall) in armed.items():
-            late = (wall if on_wall else mono) - at
-            if late >= 0:
-                rank = (-late, on_wall, order)
-                if best is None or rank < best:
-                    best, found = rank, name
-        if found is not None and armed.pop(found)[2]:
-            self._walls -= 1
-            self.look_again()
-        return found
-
-    def _look(self) -> bool:
-        """Timers that are due come first; whether the node still lives then."""
-        life = self.life
-        self._fire_due()
-        return life == self.life and self.alive
-
     # --- events and effects ---------------------------------------------------------------------------------------
 
     def _handle(self, event: CoreEvent) -> None:
@@ -783,112 +504,6 @@ class SimNode:
         if leaves is None:
             return
         self._network.send(*leaves)
-
-    # --- the disk -------------------------------------------------------------------------------------------------
-
-    def _begin_batch(self) -> None:
-        batch = self._batches[0]
-        took = syncs = 0
-        for op in batch.ops:
-            if type(op) is Fsync or type(op) is Rename:
-                syncs += 1
-                took += self._sync()
-            else:
-                took += self._write()
-        trouble = self.state.disk
-        if trouble is not None and trouble.kind == "slow":
-            took += syncs * trouble.latency_ns
-        self._line.at(self._line.now + took, self._batch_done, self.life, took if syncs else 0)
-
-    def _batch_done(self, life: int, took: Ns) -> None:
-        if life != self.life:
-            return
-        if self.frozen:
-            self._disk_late.append(lambda: self._batch_done(life, took))
-            return
-        if not self._look():
-            return
-        batch = self._batches[0]
-        error = self._carry_out_batch(batch)
-        self._batches.popleft()
-        if took > SLOW_NS:
-            self._shell("fsync_slow", {"ms": took // MS, "token": batch.token})
-        if error is None:
-            self._witnessed(self._witness.synced(batch.ops))  # type: ignore[union-attr]  # alive: there is one
-        else:
-            self._shell("disk_error", {"token": batch.token, "error": error})
-        if self._batches:
-            self._begin_batch()
-        released = self._barrier.done(batch.token, error)
-        self._barred = self._slow or self._barrier.held > 0
-        self._carry_slowly(released)
-        if life != self.life:
-            return
-        self._handle(DiskDone(batch.token, error))
-        if life != self.life:
-            return
-        if batch.token in self._start_batches:
-            self._start_batches.discard(batch.token)
-            if not self._start_batches:
-                self._open()
-        if self._lines:
-            self.tell()
-
-    def _carry_out_batch(self, batch: Disk) -> str | None:
-        trouble = self.state.disk
-        disk = self.disk
-        try:
-            if trouble is None or trouble.kind not in ("full", "eio"):
-                for op in batch.ops:
-                    disk.carry_out(op)
-                return None
-            for op in batch.ops:
-                error = disk.fail(op, "full" if trouble.kind == "full" else "eio", self.chance)
-                if error is not None:
-                    return error
-        except KeyError:
-            return "rename: [Errno 2] No such file or directory"
-        return None
-
-    # --- the trace ------------------------------------------------------------------------------------------------
-
-    def _note(self, note: Note) -> None:
-        self._n = n = self._n + 1
-        data = note.data
-        group = data.get("group", "")
-        self._term = note.term
-        self._roles[group] = note.role
-        self._lines.append(TraceTold(n, note.name, note.term, note.role, "core", data, group))
-
-    def _shell(self, name: str, data: Mapping[str, Any]) -> None:
-        self._n = n = self._n + 1
-        self._lines.append(TraceTold(n, name, self._term, self._roles.get("", ""), "shell", data))
-
-    def _witnessed(self, seen: Iterable[Witnessed]) -> None:
-        for each in seen:
-            self._n = n = self._n + 1
-            data = each.data
-            group = data.get("group", "")
-            if each.name == "persisted":
-                self._persisted[group] = persisted_of(each)
-            self._lines.append(TraceTold(n, each.name, each.term, self._roles.get(group, ""), "shell", data, group))
-
-    def tell(self) -> None:
-        """Hand over what was traced since the last time."""
-        lines = self._lines
-        if lines:
-            self._lines = []
-            now = self._line.now
-            self._traced(Traces(self.name, self.incarnation, Span(now, now), lines))
-
-
-@lru_cache(maxsize=256)
-def _fired(name: str) -> Fired:
-    return Fired(name)
-
-
-def _no_core(_event: CoreEvent, _now: Clocks, _rng: Rng, _out: list[Effect]) -> None:
-    """Nobody is there."""
 
 
 def _nothing(_to: str, _body: Any) -> list[Witnessed]:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop
 from typing import Any
 
+from clusters.sim.building import Build, Ears
 from clusters.sim.chance import uniform
 from clusters.sim.clients import CLIENT, Clients, Observer
 from clusters.sim.clock import EPOCH_NS
 from clusters.sim.network import Network, Timeline
-from clusters.sim.node import Build, Ears, SimNode
+from clusters.sim.node import SimNode
 from clusters.sim.settings import read
 from clusters.systems.target import TargetSystem
 from harness.core.clock import Ns, Span
@@ -83,9 +84,7 @@ class SimWorld:
             seed=plan.seed,
             settings=settings,
         )
-        ears = Ears(
-            traced=self._tell, started=self._started, opened=_ignore, answered=self._answered, ended=self._ended
-        )
+        ears = Ears(traced=self._tell, started=self._started, answered=self._answered, ended=self._ended)
         self._nodes = {
             name: SimNode(name, build, line=line, network=network, rng=rng, ears=ears) for name in plan.nodes
         }
@@ -314,7 +313,3 @@ def _reader(system: Simulable, plan: Plan) -> Callable[[str, bytes], Reading | N
         for name in plan.nodes
     }
     return lambda node, body: system.reading(specs[node], body)
-
-
-def _ignore(_node: SimNode) -> None:
-    """Nobody wants to know."""

@@ -1,0 +1,59 @@
+"""What the nodes of one simulated cluster have in common: what they are made of, and whom they tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from clusters.sim.settings import Settings
+from harness.core.machine import Target
+from harness.core.world import Traces
+
+if TYPE_CHECKING:
+    from clusters.sim.node import SimNode
+
+
+class Build:
+    """What all nodes of one cluster are made of."""
+
+    __slots__ = ("knobs", "members", "profile", "seed", "settings", "target", "variant", "words")
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        knobs: Any,
+        words: Mapping[str, str],
+        members: tuple[str, ...],
+        profile: str,
+        variant: str | None,
+        seed: int,
+        settings: Settings,
+    ) -> None:
+        self.target = target
+        self.knobs = knobs
+        self.words = words
+        self.members = members
+        self.profile = profile
+        self.variant = variant
+        self.seed = seed
+        self.settings = settings
+
+
+class Ears:
+    """Where a node's doings are told: traces, starts and ends of its processes, answers to clients."""
+
+    __slots__ = ("answered", "ended", "started", "traced")
+
+    def __init__(
+        self,
+        *,
+        traced: Callable[[Traces], None],
+        started: Callable[[SimNode], None],
+        answered: Callable[[SimNode, int, Any], None],
+        ended: Callable[[SimNode, int], None],
+    ) -> None:
+        self.traced = traced
+        self.started = started
+        self.answered = answered
+        self.ended = ended

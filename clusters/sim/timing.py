@@ -1,0 +1,221 @@
+"""The timers of a simulated node, on its two clocks: one lazy entry of the event heap for all of them.
+
+Promises: as ``clusters.node.timers``: a timer is due only when its own clock shows its moment, the one that is longest
+due comes first, one that was replaced or cancelled never fires; a stepped wall clock is noticed at the next look, at
+most ``WALL_LOOK_NS`` later. Leaves out what a due timer does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from heapq import heappush
+
+from clusters.node.timers import WALL_LOOK_NS
+from clusters.sim.clock import FAR, HostClock
+from clusters.sim.network import Timeline
+from clusters.sim.telling import Teller
+from harness.core.clock import Clocks, Ns
+from harness.core.hoststate import HEALTHY, HostState
+from harness.core.machine import CoreEvent, Effect, Fired, SetTimer
+from harness.core.rng import Rng
+from harness.core.world import Traces
+
+
+class Timed(Teller):
+    """The side of a node that knows time. A subclass handles events and carries effects out."""
+
+    __slots__ = (
+        "_armed",
+        "_mono",
+        "_order",
+        "_out",
+        "_rng",
+        "_step",
+        "_wake",
+        "_wall",
+        "_walls",
+        "alive",
+        "busy",
+        "chance",
+        "clock",
+        "frozen",
+        "life",
+        "state",
+    )
+
+    def __init__(self, name: str, line: Timeline, traced: Callable[[Traces], None], chance: Rng) -> None:
+        self.chance = chance
+        self.clock = HostClock(chance.stream("clock"))
+        self.state: HostState = HEALTHY
+        self._mono: Ns = 0
+        self._wall: Ns = 0
+        self.life = 0
+        """Counts starts and ends: what belongs to an older life must not happen any more."""
+        self.alive = False
+        self.frozen = False
+        self.busy = True
+        """Something is out of the ordinary: a message takes the long way."""
+        super().__init__(name, line, traced)
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._armed: dict[str, tuple[Ns, int, bool]] = {}
+        """Timer → (when, order, on the wall clock)."""
+        self._walls = 0
+        self._order = 0
+        self._wake: Ns = FAR
+        self._out: list[Effect] = []
+        self._step: Callable[[CoreEvent, Clocks, Rng, list[Effect]], None] = _no_core
+        self._rng = Rng(0)
+
+    # --- what a subclass does -------------------------------------------------------------------------------------
+
+    def look_again(self) -> None:
+        """Find out whether anything is out of the ordinary."""
+        raise NotImplementedError
+
+    def _handle(self, event: CoreEvent) -> None:
+        """Let the core handle an event, and carry out what it wants."""
+        raise NotImplementedError
+
+    def _carry(self, out: list[Effect]) -> None:
+        """Carry out what one step produced."""
+        raise NotImplementedError
+
+    def _crashed(self, where: str, error: BaseException) -> None:
+        """The core raised: its process ends."""
+        raise NotImplementedError
+
+    # --- clocks and timers ----------------------------------------------------------------------------------------
+
+    def set_clock(self) -> None:
+        """The host's clocks were set as its state says."""
+        now = self._line.now
+        self.clock.set(self.state.clock, now)
+        self.look_again()
+        if not self.alive or self.frozen:
+            return
+        self._wake = FAR
+        if self._walls:  # nobody wakes a process when its wall clock is stepped: it looks now and then
+            look = now + self.chance.below(WALL_LOOK_NS)
+            self._arm(min([look, *(self.clock.mono_due(at) for at, _, wall in self._armed.values() if not wall)]))
+        else:
+            self._rearm()
+
+    def _set_timer(self, effect: SetTimer) -> None:
+        armed = self._armed
+        name, at = effect.name, effect.at
+        if self._walls:
+            old = armed.get(name)
+            if old is not None and old[2]:
+                self._walls -= 1
+                self.look_again()
+        if at is None:
+            armed.pop(name, None)
+            return
+        self._order = order = self._order + 1
+        if effect.clock == "wall":
+            armed[name] = (at, order, True)
+            self._walls += 1
+            self.busy = True
+            when = self._wall_due(at)
+        else:
+            armed[name] = (at, order, False)
+            clock = self.clock
+            when = at - self._mono if clock.plain else clock.mono_due(at)
+        if when < self._wake:
+            self._arm(when)
+
+    def _wall_due(self, at: Ns) -> Ns:
+        now = self._line.now
+        return max(now, self.clock.wall_due(at, now))
+
+    def _arm(self, when: Ns) -> None:
+        self._wake = when
+        line = self._line
+        heappush(line.heap, (when if when > line.now else line.now, line.order(), self._rang, when, self.life))  # noqa: FURB136 - a call less
+
+    def _rang(self, when: Ns, life: int) -> None:
+        if life != self.life or when != self._wake or self.frozen:
+            return
+        self._wake = FAR
+        armed = self._armed
+        if len(armed) == 1 and not self.busy:  # nothing to choose from: by far the most frequent case
+            name, entry = armed.popitem()
+            now = self._line.now
+            if entry[0] > now + self._mono:
+                armed[name] = entry
+                self._rearm()
+                return
+            out = self._out
+            try:
+                self._step(_fired(name), Clocks(now + self._mono, now + self._wall), self._rng, out)
+            except Exception as error:  # noqa: BLE001 - see _boot
+                self._crashed("handle(Fired)", error)
+                return
+            if out:
+                self._carry(out)  # whatever timer this arms sees to its own wake
+        else:
+            self._fire_due()
+            if life != self.life:
+                return
+            self._rearm()
+        if self._lines:
+            self.tell()
+
+    def _rearm(self) -> None:
+        """See to it that the next timer wakes the node."""
+        armed = self._armed
+        if not armed or self.frozen:
+            return
+        clock = self.clock
+        if clock.plain and not self._walls:
+            when = min([entry[0] for entry in armed.values()]) - self._mono
+        else:
+            when = min([self._wall_due(at) if wall else clock.mono_due(at) for at, _, wall in armed.values()])
+        if when < self._wake:
+            self._arm(when)
+
+    def _fire_due(self) -> None:
+        for _ in range(len(self._armed) + 1):
+            name = self._pop_due()
+            if name is None:
+                return
+            self._handle(_fired(name))
+            if not self.alive:
+                return
+
+    def _pop_due(self) -> str | None:
+        """Disarm and name the timer that has been due longest."""
+        now = self._line.now
+        armed = self._armed
+        mono = now + self.clock.mono_offset if self.clock.plain else self.clock.mono(now)
+        wall = self.clock.wall(now) if self._walls else 0
+        best: tuple[Ns, bool, int] | None = None
+        found = None
+        for name, (at, order, on_wall) in armed.items():
+            late = (wall if on_wall else mono) - at
+            if late >= 0:
+                rank = (-late, on_wall, order)
+                if best is None or rank < best:
+                    best, found = rank, name
+        if found is not None and armed.pop(found)[2]:
+            self._walls -= 1
+            self.look_again()
+        return found
+
+    def _look(self) -> bool:
+        """Timers that are due come first; whether the node still lives then."""
+        life = self.life
+        self._fire_due()
+        return life == self.life and self.alive
+
+
+@lru_cache(maxsize=256)
+def _fired(name: str) -> Fired:
+    return Fired(name)
+
+
+def _no_core(_event: CoreEvent, _now: Clocks, _rng: Rng, _out: list[Effect]) -> None:
+    """Nobody is there."""
