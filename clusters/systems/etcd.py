@@ -265,6 +265,8 @@ def _exempt(*, pre_vote: bool) -> dict[str, NotPromised]:
         "leader-has-majority": NotPromised(_NO_TRACE, "not observable"),
         "leader-completeness": NotPromised(_NO_LOG, "not observable"),
         "log-matching": NotPromised(_NO_LOG, "not observable"),
+        "members-only": NotPromised(_NO_TRACE, "not observable"),
+        "vote-is-durable": NotPromised(_NO_TRACE, "not observable"),
     }
     if not pre_vote:
         out["leader-stability"] = NotPromised(

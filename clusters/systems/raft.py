@@ -81,7 +81,7 @@ class RaftSystem(TargetSystem):
             plan,
             workloads=("log", "lease", "membership"),
             faults=(*plan.faults, "restart"),
-            settings={"membership": "single_server"},
+            settings={**plan.settings, "membership": "single_server"},
         )
 
     def words(self, settings: Mapping[str, str], typed: RaftKnobs, *, profile: str) -> dict[str, str]:

@@ -50,6 +50,9 @@ ANY_NUMBER: Mapping[str, int | None] = dict.fromkeys(
 """Fault kinds that a target of ours bears in any number: they may cost liveness, never safety."""
 
 
+AT_ONCE: Mapping[str, str] = {"sim.command_us": "0..300", "sim.trace_us": "0", "sim.sync_us": "200..2000"}
+"""A nemesis that needs no agent is as quick as the event that it waits for: quicker than a disk."""
+
 SIMULATED = ("powerloss", "disk", "link", "hold")
 """Fault kinds of simulated hosts that every target bears and is examined under."""
 
@@ -109,6 +112,7 @@ class TargetSystem:
             workloads=(defaults.workload,),
             faults=tuple(dict.fromkeys((*defaults.faults, *SIMULATED))),
             intervals_ns=(2 * SECOND, promise.leader_bound_ns * 5 // 4),
+            settings=AT_ONCE,
         )
 
     # --- what is common ---------------------------------------------------------------------------------------
