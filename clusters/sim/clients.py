@@ -283,7 +283,7 @@ class Observer:
         role, term, leader, voted_for, log_end, commit = one.told = told
         reading = one.reading = Reading(
             role=role,
-            leads=role == LEADER,
+            leads=role.upper() == LEADER,
             term=term,
             leader=leader,
             voted_for=voted_for if self._tells_vote else None,
