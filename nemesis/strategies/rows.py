@@ -3,7 +3,8 @@
     after a vote is granted                        restart, cut power of, kill or pause the voter
     after becoming leader, before the first append kill, isolate, pause … the leader
     after a campaign is sent                       kill or restart the candidate
-    after a write is acknowledged                  kill, isolate, restart … who acknowledged it
+    after a write is acknowledged                  kill, isolate, restart … who acknowledged it; or all others at once
+    after an append, after a commit                kill, isolate, restart … whose it is
     on heal                                        break somewhere else
     on step-down                                   restart who stepped down
     on a configuration change                      kill, isolate, restart who appended it
@@ -32,6 +33,9 @@ AT_ONCE = frozenset({"restart"})
 
 BRIEF = frozenset({"kill", "powerloss", "stop", "damage"})
 """Kinds that may end as soon as they are in force: the process is started again."""
+
+MANY = frozenset({"write-acked", "appended", "committed"})
+"""Events that come all the time: any of the next ones is as good as the first."""
 
 ISOLATE = "isolate"
 """A partition that leaves its victim alone."""
@@ -69,7 +73,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         event="elected",
         victims=("actor",),
-        deeds=("kill", "powerloss", ISOLATE, ISOLATE, "pause", "restart"),
+        deeds=("kill", "powerloss", ISOLATE, ISOLATE, "pause", "restart", "link", "hold"),
         weight=3,
         partner="voter",
         partner_deeds=("restart", "powerloss", "kill"),
@@ -77,7 +81,7 @@ ROWS: tuple[Row, ...] = (
     Row(event="campaign-sent", victims=("actor",), deeds=("kill", "restart", "powerloss", "hold"), weight=2),
     Row(
         event="write-acked",
-        victims=("actor",),
+        victims=("actor", "actor", "peers"),
         deeds=("kill", "powerloss", ISOLATE, "restart", "pause"),
         unseats=False,
         partner="peer",
@@ -88,6 +92,22 @@ ROWS: tuple[Row, ...] = (
         victims=("peer", "leader"),
         deeds=("kill", "powerloss", ISOLATE, "restart", "pause", "stop"),
         unseats=False,
+    ),
+    Row(
+        event="committed",
+        victims=("actor",),
+        deeds=("kill", "powerloss", ISOLATE, "restart"),
+        unseats=False,
+        weight=1,
+        partner="peer",
+        partner_deeds=("restart", "powerloss"),
+    ),
+    Row(
+        event="appended",
+        victims=("actor",),
+        deeds=("kill", "powerloss", ISOLATE, "restart"),
+        unseats=False,
+        weight=1,
     ),
     Row(event="stepped-down", victims=("actor",), deeds=("restart", "powerloss", "kill"), weight=1),
     Row(
@@ -152,10 +172,13 @@ def hit(
     It waits until the fault called ``after`` is in force, and on heal for that one's.
     """
     once = row.event in {"elected", "stepped-down", "healed", "configuration-appended"}
+    count = 1 if once or rng.chance(2, 3) else rng.between(2, 3)
+    if row.event in MANY:
+        count = rng.between(1, 40)
     when = OnEvent(
         event=row.event,
         within_ns=within_ns,
-        count=1 if once or rng.chance(2, 3) else rng.between(2, 3),
+        count=count,
         where={"fault": after} if row.event == "healed" else {},
         after=after,
     )
@@ -193,10 +216,17 @@ def _done(
 ) -> PlannedFault:
     """``planned`` with one of the deeds, held or not; what else a kind needs is drawn by itself."""
     brief = [deed for deed in deeds if deed in AT_ONCE | BRIEF or deed in {ONE_LINK, "link", "hold"}]
+    if planned.victims == "peers":  # all at once, but not for long
+        passing = [deed for deed in brief if deed in AT_ONCE | BRIEF]
+        if passing:
+            brief, room = passing, False
+        else:
+            planned = msgspec.structs.replace(planned, victims="actor")
     deed = rng.choice(deeds if room or not brief else brief)
     kind = kind_of(deed)
     ends_at_once = deed in AT_ONCE or (deed in BRIEF and (not room or (deed == "powerloss" and rng.chance(2, 3))))
     hold_ns = 0 if ends_at_once else planned.hold_ns
+    until = None
     if deed == ISOLATE:
         params: Mapping[str, Any] = {"shape": "isolate"}
     elif deed == ONE_LINK:
@@ -204,4 +234,8 @@ def _done(
     else:
         knobs = {"victims": planned.victims}
         params = kinds[kind].draw(rng.stream(kind), nodes=nodes, hold_ns=hold_ns, knobs=knobs).params
-    return msgspec.structs.replace(planned, kind=kind, hold_ns=hold_ns, params=params)
+    if deed == "hold" and isinstance(planned.when, OnEvent):
+        # What was held back arrives when the same is under way once more.
+        again = OnEvent(event=planned.when.event, by=f"hit-by:{planned.name}", within_ns=max(1, hold_ns))
+        until = again if rng.chance(2, 3) else None
+    return msgspec.structs.replace(planned, kind=kind, hold_ns=hold_ns, params=params, until=until)

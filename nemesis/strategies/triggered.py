@@ -127,12 +127,13 @@ class _Drafter(msgspec.Struct, frozen=True):
     def triggered(self, rng: Rng, group: Sequence[Demand] | None, slack_ns: Ns) -> tuple[Step, Ns]:
         """A step with triggers; and what it takes off the budget, if its events come soon."""
         if group is None:
-            group = self._provocation(rng.stream("base"))
-        unseats = any(_unseats(demand) for demand in group)
-        rows = self._chosen(rng.stream("rows"), unseats=unseats)
+            rows, group = self._unowed(rng)
+        else:
+            rows = self._chosen(rng.stream("rows"), unseats=any(_unseats(demand) for demand in group))
         if not rows:
             return self.plain(rng, group, slack_ns)
-        backdrop = self._backdrop(rng.stream("backdrop"), group)
+        unseats = any(_unseats(demand) for demand in group)
+        backdrop = self._backdrop(rng.stream("backdrop"), group, rows)
         count = len(group) + len(rows) + len(backdrop)
         hold_ns, gap_ns = self.pace.times(rng.stream("times"), slack_ns, faults=count)
         planned = list(free(rng.stream("planned"), group, kinds=self.faults, nodes=self.nodes, hold_ns=hold_ns))
@@ -151,12 +152,17 @@ class _Drafter(msgspec.Struct, frozen=True):
             backdrop[number] = msgspec.structs.replace(fault, hold_ns=hold_ns)
         return Step(faults=(*backdrop, *planned, *hits), gap_ns=gap_ns), self.pace.cost(hold_ns, gap_ns)
 
-    def _provocation(self, rng: Rng) -> list[Demand]:
-        """Mostly something that unseats the leader; else whatever is owed."""
+    def _unowed(self, rng: Rng) -> tuple[list[Row], list[Demand]]:
+        """Rows, and a base that suits them: mostly something that unseats the leader; before a heal mostly not."""
+        rows = self._chosen(rng.stream("rows"), unseats=True)
+        stream = rng.stream("base")
         unseating = [Demand(kind, "leader") for kind in sorted(self.faults) if kind in _UNSEATING]
-        if unseating and (not self.owed or rng.chance(4, 5)):
-            return [rng.choice(unseating)]
-        return [rng.choice(self.owed)]
+        others = [Demand(kind, "follower") for kind in sorted(self.faults) if kind in {"partition", "kill", "pause"}]
+        if rows and rows[0].event == "healed" and others and self.nodes >= 3 and stream.chance(2, 3):
+            return rows, [stream.choice(others)]
+        if unseating and (any(row.unseats for row in rows) or not self.owed or stream.chance(4, 5)):
+            return rows, [stream.choice(unseating)]
+        return rows, [stream.choice(self.owed)]
 
     def _chosen(self, rng: Rng, *, unseats: bool) -> list[Row]:
         """One row, two one time in three. Without a leader's fall only events that come anyway, at first."""
@@ -169,7 +175,7 @@ class _Drafter(msgspec.Struct, frozen=True):
         later = self.rows if unseats or first.event == "write-acked" else now
         return [first, draw_row(rng, later)]
 
-    def _backdrop(self, rng: Rng, group: Sequence[Demand]) -> list[PlannedFault]:
+    def _backdrop(self, rng: Rng, group: Sequence[Demand], rows: Sequence[Row]) -> list[PlannedFault]:
         """Something that goes on around everything else, every other time; mostly what makes everything slow.
 
         A slow link or disk holds open, for long enough to be hit, what otherwise is over in a moment.
@@ -180,6 +186,8 @@ class _Drafter(msgspec.Struct, frozen=True):
         if not kinds or not rng.chance(1, 2):
             return []
         kind = rng.choice([kind for kind in kinds for _ in range(_BACKDROPS[kind])])
+        if "disk" in kinds and any("powerloss" in row.deeds for row in rows) and rng.chance(1, 2):
+            kind = "disk"  # what is synced at once is not lost with the power
         knobs: dict[str, Any] = {}
         if kind == "partition":
             shapes = [one for one in _PARTIAL if self.nodes >= 4 or one not in {"majorities-ring", "chain", "hub"}]

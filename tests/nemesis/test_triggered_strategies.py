@@ -177,6 +177,8 @@ def test_every_row_whose_faults_and_events_are_there_is_drawn():
         "elected",
         "campaign-sent",
         "write-acked",
+        "appended",
+        "committed",
         "healed",
         "stepped-down",
         "pre-voting",
