@@ -122,6 +122,13 @@ def traced(event: ev.Traced) -> str:
             voted = data.get("voted_for")
             vote = f"its vote for {voted}" if voted else "no vote"
             return f"{node} has stored term {data.get('term', term)} and {vote}"
+        case "found":
+            return f"{node} found on its disk at its start: {_found(data, term)}"
+        case "answered":
+            return f"{node} answered in term {term}"
+        case "config" if isinstance(data.get("voters"), list | tuple):
+            members = names([str(voter) for voter in data["voters"]])
+            return f"{node} has the members {members} from entry {data.get('index')} on"
         case "log_append":
             entries = data.get("entries") or []
             return f"{node} appended {_entries(entries)}"
@@ -304,6 +311,15 @@ def _entries(entries: Sequence[Any]) -> str:
     if not indexes:
         return f"{len(entries)} entries"
     return f"entry {indexes[0]}" if len(indexes) == 1 else f"entries {indexes[0]}-{indexes[-1]}"
+
+
+def _found(data: Mapping[str, Any], term: int) -> str:
+    file = data.get("file")
+    if file != "read":
+        return "a file that cannot be read" if file == "unreadable" else "nothing"
+    if "voted_for" not in data:
+        return f"term {term}"
+    return f"term {term} and {'its vote for ' + str(data['voted_for']) if data['voted_for'] else 'no vote'}"
 
 
 def _text(data: Mapping[str, Any], key: str) -> str:

@@ -16,9 +16,11 @@ JSON = st.recursive(
 )
 NAMES = st.sampled_from(
     ["vote", "elected", "acked", "persisted", "log_append", "log_truncate", "commit", "campaign", "role_change",
-     "step_down", "vote_decision", "start", "prevote_started", "never heard of"]
+     "step_down", "vote_decision", "start", "prevote_started", "found", "answered", "config", "never heard of"]
 ) | st.text(max_size=10)  # fmt: skip
-KEYS = st.sampled_from(["term", "candidate", "voters", "index", "from", "to", "entries", "voted_for", "why", "other"])
+KEYS = st.sampled_from(
+    ["term", "candidate", "voters", "index", "from", "to", "entries", "voted_for", "why", "file", "other"]
+)
 
 
 @given(NAMES, st.dictionaries(KEYS, JSON, max_size=4))
@@ -85,3 +87,32 @@ def test_a_mark_is_drawn_where_its_effect_is_certain_and_a_poll_in_its_middle():
     assert words.moment(fault) == 4
     process = ev.NodeProcess(seq=0, t=9, span=Span(0, 8), node="n1", incarnation=1, phase="started", asked=True)
     assert words.moment(process) == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "text"),
+    [
+        ("found", {"file": "read", "voted_for": "n2"}, "n1 found on its disk at its start: term 3 and its vote for n2"),
+        ("found", {"file": "read", "voted_for": None}, "n1 found on its disk at its start: term 3 and no vote"),
+        ("found", {"file": "read"}, "n1 found on its disk at its start: term 3"),
+        ("found", {"file": "absent"}, "n1 found on its disk at its start: nothing"),
+        ("found", {"file": "unreadable"}, "n1 found on its disk at its start: a file that cannot be read"),
+        ("answered", {"to": "n2"}, "n1 answered in term 3"),
+        ("config", {"index": 7, "voters": ["n1", "n2"]}, "n1 has the members n1 and n2 from entry 7 on"),
+    ],
+)
+def test_what_a_shell_witnessed_is_said_in_words(name, data, text):
+    event = ev.Traced(
+        seq=0,
+        t=0,
+        span=Span(0, 1),
+        node="n1",
+        incarnation=1,
+        n=1,
+        name=name,
+        term=3,
+        role="",
+        source="shell",
+        data=data,
+    )
+    assert words.sentence(event) == text
