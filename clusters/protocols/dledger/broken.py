@@ -10,7 +10,7 @@ from typing import Literal
 
 from clusters.protocols.dledger import messages as m
 from clusters.protocols.dledger.rules import Rules
-from clusters.protocols.dledger.storage import TermState, Unreadable
+from clusters.protocols.dledger.storage import Replacement, TermState, Unreadable
 from clusters.protocols.dledger.tally import Campaign
 from harness.core.clock import Ns
 from harness.core.rng import Rng
@@ -42,15 +42,15 @@ class IgnoreFailedVoteWrite(Rules):
 class VoteNotSynced(Rules):
     """05."""
 
-    def term_file_ops(self) -> tuple[bool, bool, bool]:  # noqa: D102
-        return False, False, False
+    def replaces_term_file(self) -> Replacement:  # noqa: D102
+        return "unsynced"
 
 
 class DeleteThenRename(Rules):
     """06: DLedger itself does it."""
 
-    def term_file_ops(self) -> tuple[bool, bool, bool]:  # noqa: D102
-        return True, True, False
+    def replaces_term_file(self) -> Replacement:  # noqa: D102
+        return "delete_rename"
 
 
 class UnreadableMeansFresh(Rules):

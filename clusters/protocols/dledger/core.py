@@ -161,7 +161,7 @@ def _make_durable(n: Node, disk: DiskImage) -> None:
     ops: list[DiskOp] = list(n.log.take()) if n.log.waits() else []
     if n.log.sync and storage.LOG in disk and not ops:
         ops.append(Fsync(storage.LOG))
-    if n.knobs.persist_mode == "atomic" and storage.TERM in disk and n.rules.term_file_ops()[0]:
+    if n.knobs.persist_mode == "atomic" and storage.TERM in disk:
         ops.append(Fsync(storage.TERM))
     if ops:
         n.votes_in_flight += 1

@@ -290,8 +290,7 @@ class Node:
             self.durable = state
             return
         stored = self.rules.stored_state(state)
-        sync, delete_first, backup = self.rules.term_file_ops()
-        ops = term_ops(stored, old=self.term_file, sync=sync, delete_first=delete_first, backup=backup)
+        ops = term_ops(stored, self.rules.replaces_term_file(), old=self.term_file)
         self.term_file = term_bytes(stored)
         mark = len(self.out)
         token = self.start_batch(ops, state)

@@ -15,7 +15,7 @@ from typing import Literal
 from clusters.protocols.dledger import messages as m
 from clusters.protocols.dledger.knobs import DledgerKnobs
 from clusters.protocols.dledger.messages import Entry
-from clusters.protocols.dledger.storage import TermState, Unreadable, read_term
+from clusters.protocols.dledger.storage import Replacement, TermState, Unreadable, read_term
 from clusters.protocols.dledger.tally import Campaign, Round
 from harness.core.clock import Ns
 from harness.core.rng import Rng
@@ -280,10 +280,9 @@ class Rules:
         """Whether everything said after a change of term or vote waits for the disk."""
         return True
 
-    def term_file_ops(self) -> tuple[bool, bool, bool]:
-        """(sync, delete first, backup) of the replacement of the term file."""
-        upstream = self.knobs.persist_mode == "upstream"
-        return not upstream, upstream, upstream
+    def replaces_term_file(self) -> Replacement:
+        """How the term file is replaced."""
+        return "upstream" if self.knobs.persist_mode == "upstream" else "atomic"
 
     def on_persist_error(self, file: Literal["term", "log"]) -> Literal["halt", "ignore"]:
         """A node that cannot store what it is about to say stops; upstream logs the error and goes on."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from typing import Literal
 
 import msgspec
 
@@ -63,25 +64,25 @@ def read_term(content: bytes) -> TermState:
     return state
 
 
-def term_ops(
-    state: TermState, *, old: bytes | None = None, sync: bool = True, delete_first: bool = False, backup: bool = False
-) -> tuple[DiskOp, ...]:
-    """The batch that replaces the term file: atomic and durable by default.
+Replacement = Literal["atomic", "upstream", "unsynced", "delete_rename"]
+"""How the term file is replaced: temporary, sync, rename, sync · as DLedger 0.2.7 does it: temporary, copy of the old
+one to a backup that nobody reads, delete, rename, no sync · in place without a sync · synced, but deleted before the
+rename. Only the first survives every crash."""
 
-    ``backup`` with ``delete_first`` and without ``sync`` is how DLedger 0.2.7 does it; ``old`` goes into the backup,
-    which nobody ever reads.
-    """
-    ops: list[DiskOp] = [Write(TERM_TEMPORARY, term_bytes(state), offset=0, truncate=True)]
-    if sync:
-        ops.append(Fsync(TERM_TEMPORARY))
-    if backup and old is not None:
-        ops.append(Write(TERM_BACKUP, old, offset=0, truncate=True))
-    if delete_first:
-        ops.append(Unlink(TERM))
-    ops.append(Rename(TERM_TEMPORARY, TERM))
-    if sync:
-        ops.append(Fsync(TERM))
-    return tuple(ops)
+
+def term_ops(state: TermState, how: Replacement = "atomic", *, old: bytes | None = None) -> tuple[DiskOp, ...]:
+    """The batch that replaces the term file; ``old`` is what it holds, if it is there."""
+    content = term_bytes(state)
+    if how == "unsynced":
+        return (Write(TERM, content, offset=0, truncate=True),)
+    temporary = Write(TERM_TEMPORARY, content, offset=0, truncate=True)
+    rename = Rename(TERM_TEMPORARY, TERM)
+    if how == "atomic":
+        return (temporary, Fsync(TERM_TEMPORARY), rename, Fsync(TERM))
+    if how == "delete_rename":
+        return (temporary, Fsync(TERM_TEMPORARY), Unlink(TERM), rename, Fsync(TERM))
+    backup = () if old is None else (Write(TERM_BACKUP, old, offset=0, truncate=True),)
+    return (temporary, *backup, Unlink(TERM), rename)
 
 
 # --- log ----------------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ VARIANTS: Mapping[str, Variant] = {
         "goes on after the vote could not be written", broken.IgnoreFailedVoteWrite, _VOTE, _DURABLE, needs=_ATOMIC
     ),
     "05-vote-not-synced": _bug(
-        "replaces the term file without fsync", broken.VoteNotSynced, _VOTE, _DURABLE, needs=_ATOMIC
+        "writes the term file in place, without fsync", broken.VoteNotSynced, _VOTE, _DURABLE, needs=_ATOMIC
     ),
     "06-delete-then-rename": _bug(
         "deletes the term file before the new one takes its place",

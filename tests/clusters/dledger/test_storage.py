@@ -58,7 +58,7 @@ def test_a_cut_term_file_is_noticed(length):
 def test_the_term_file_is_replaced_atomically_and_durably_or_as_upstream_does_it():
     kinds = [type(op) for op in term_ops(TermState(1, "A"))]
     assert kinds == [Write, Fsync, Rename, Fsync]
-    upstream = term_ops(TermState(1, "A"), old=b"old", sync=False, delete_first=True, backup=True)
+    upstream = term_ops(TermState(1, "A"), "upstream", old=b"old")
     assert [(type(op), getattr(op, "path", "")) for op in upstream] == [
         (Write, "currterm.tmp"),
         (Write, "currterm.bak"),

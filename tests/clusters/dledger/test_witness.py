@@ -95,7 +95,7 @@ def test_an_acknowledgement_is_a_success_that_names_an_entry():
 def test_a_stored_state_needs_its_rename_and_its_sync():
     witness = DledgerWitness("A")
     assert told(witness.synced(term_ops(TermState(0, "B"))), "persisted") == [(1, {"voted_for": "B"})]
-    assert witness.synced(term_ops(TermState(1, "B"), sync=False)) == []
+    assert witness.synced(term_ops(TermState(1, "B"), "upstream")) == []
 
 
 @pytest.mark.parametrize(
