@@ -65,6 +65,19 @@ def owed_groups(
     return owed, _groups(rng.stream("groups"), owed, slots=slots, nodes=nodes)
 
 
+def fewest_groups(
+    rng: Rng, kinds: Mapping[str, Fault], *, slots: int, nodes: int
+) -> tuple[list[Demand], list[list[Demand]]]:
+    """As ``owed_groups``, but what no obligation asks for is left out, and as few groups as hold the rest."""
+    owed, groups = owed_groups(rng, kinds, slots=slots, nodes=nodes)
+    kept = [demand for group in groups for demand in group if demand.obligation]
+    for few in range(1, len(groups)):
+        packed = pack(kept, few, partial(fit, nodes=nodes))
+        if packed is not None:
+            return owed, rng.stream("fewest").shuffle(packed)
+    return owed, [kept for kept in ([d for d in group if d.obligation] for group in groups) if kept]
+
+
 def free(
     rng: Rng, group: Sequence[Demand] | None, *, kinds: Mapping[str, Fault], nodes: int, hold_ns: Ns
 ) -> tuple[PlannedFault, ...]:

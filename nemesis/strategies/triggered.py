@@ -27,7 +27,7 @@ from harness.core.schedule import OnEvent, PlannedFault, Schedule, Step
 from nemesis import selectors
 from nemesis.obligations import Demand
 from nemesis.strategies.pacing import STEPS_MAX, Pace, pace_of
-from nemesis.strategies.random import extra, free, owed_groups
+from nemesis.strategies.random import extra, fewest_groups, free
 from nemesis.strategies.rows import Row, draw_row, hit, offered, partner
 
 BASE = "base"
@@ -68,7 +68,8 @@ class TriggeredStrategy(msgspec.Struct, frozen=True, kw_only=True):
         if not faults:
             return Schedule(seed=rng.seed, strategy=self.name, steps=())
         pace = pace_of(time_limit_ns=time_limit_ns, interval_ns=interval_ns, promise=promise)
-        owed, groups = owed_groups(rng, faults, slots=pace.slots, nodes=nodes)
+        owed, groups = fewest_groups(rng, faults, slots=pace.slots, nodes=nodes)
+        met = {demand.obligation for group in groups for demand in group}
         draft = _Drafter(
             faults, nodes, promise, pace, offered_to(self, kinds=faults, nodes=nodes, promise=promise), owed
         )
@@ -77,17 +78,19 @@ class TriggeredStrategy(msgspec.Struct, frozen=True, kw_only=True):
         while budget_ns >= pace.least_ns and len(steps) < STEPS_MAX:
             number = len(steps)
             stream = rng.stream(f"step-{number}")
-            waiting = max(0, len(groups) - number - 1)
-            slack_ns = budget_ns - (waiting + 1) * pace.least_ns
-            group = groups[number] if number < len(groups) else None
+            group = groups[-1] if groups and number % 2 else None  # every other step shows what is owed
+            waiting_ns = (len(groups) - (group is not None)) * pace.least_ns
             triggered = bool(draft.rows) and rng.stream(f"share-{number}").chance(self.share_percent, 100)
             make = draft.triggered if triggered else draft.plain
-            step, spent_ns = make(stream, group, slack_ns)
-            if spent_ns > budget_ns - waiting * pace.least_ns:  # what is owed comes first
-                step, spent_ns = draft.plain(stream, group, slack_ns)
+            step, spent_ns = make(stream, group, budget_ns - waiting_ns - pace.least_ns)
+            if spent_ns > budget_ns - waiting_ns and groups:  # what is owed comes first
+                group = groups[-1]
+                waiting_ns = (len(groups) - 1) * pace.least_ns
+                step, spent_ns = draft.plain(stream, group, budget_ns - waiting_ns - pace.least_ns)
+            if group is not None:
+                groups.pop()
             steps.append(step)
             budget_ns -= spent_ns
-        met = {demand.obligation for group in groups[: len(steps)] for demand in group}
         return Schedule(
             seed=rng.seed,
             strategy=self.name,
