@@ -13,7 +13,7 @@ selectors and carrying anything out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -135,25 +135,28 @@ class _Drafter(msgspec.Struct, frozen=True):
             rows = self._chosen(rng.stream("rows"), unseats=any(_unseats(demand) for demand in group))
         if not rows:
             return self.plain(rng, group, slack_ns)
-        unseats = any(_unseats(demand) for demand in group)
-        backdrop = self._backdrop(rng.stream("backdrop"), group, rows)
+        deeds = {fault.kind for fault in self._faults(rng, group, rows, self.pace.interval_ns)}
+        backdrop = self._backdrop(rng.stream("backdrop"), group, deeds)
         count = len(group) + len(rows) + len(backdrop)
         hold_ns, gap_ns = self.pace.times(rng.stream("times"), slack_ns, faults=count)
+        faults = self._faults(rng, group, rows, hold_ns)
+        around = [msgspec.structs.replace(fault, hold_ns=hold_ns) for fault in backdrop]
+        return Step(faults=(*around, *faults), gap_ns=gap_ns), self.pace.cost(hold_ns, gap_ns)
+
+    def _faults(self, rng: Rng, group: Sequence[Demand], rows: Sequence[Row], hold_ns: Ns) -> list[PlannedFault]:
+        """The base and what it leads to, without a backdrop."""
         planned = list(free(rng.stream("planned"), group, kinds=self.faults, nodes=self.nodes, hold_ns=hold_ns))
         at = next((i for i, fault in enumerate(planned) if "leader" in fault.victims), 0)
-        if len(group) == 1 and unseats and "leader" not in planned[at].victims:
-            planned[at] = msgspec.structs.replace(planned[at], victims="leader")
-        planned[at] = msgspec.structs.replace(planned[at], name=BASE)
-        base = planned[at]
+        if len(group) == 1 and _unseats(group[0]):
+            planned[at] = msgspec.structs.replace(planned[at], victims=_with_leader(planned[at].victims))
+        base = planned[at] = msgspec.structs.replace(planned[at], name=BASE)
         returns = (
             base.hold_ns > 0 and len(group) == 1 and rows[0].event != "healed" and rng.stream("until").chance(1, 2)
         )
         hits = self._hits(rng.stream("hits"), rows, hold_ns, room=returns or self._room(planned))
         if returns:
             planned[at] = msgspec.structs.replace(base, until=_same_event(hits[0], within_ns=base.hold_ns))
-        for number, fault in enumerate(backdrop):
-            backdrop[number] = msgspec.structs.replace(fault, hold_ns=hold_ns)
-        return Step(faults=(*backdrop, *planned, *hits), gap_ns=gap_ns), self.pace.cost(hold_ns, gap_ns)
+        return [*planned, *hits]
 
     def _unowed(self, rng: Rng) -> tuple[list[Row], list[Demand]]:
         """Rows, and a base that suits them: mostly something that unseats the leader; before a heal mostly not."""
@@ -178,7 +181,7 @@ class _Drafter(msgspec.Struct, frozen=True):
         later = self.rows if unseats or first.event == "write-acked" else now
         return [first, draw_row(rng, later)]
 
-    def _backdrop(self, rng: Rng, group: Sequence[Demand], rows: Sequence[Row]) -> list[PlannedFault]:
+    def _backdrop(self, rng: Rng, group: Sequence[Demand], deeds: Collection[str]) -> list[PlannedFault]:
         """Something that goes on around everything else, every other time; mostly what makes everything slow.
 
         A slow link or disk holds open, for long enough to be hit, what otherwise is over in a moment.
@@ -186,11 +189,12 @@ class _Drafter(msgspec.Struct, frozen=True):
         kinds = [kind for kind in _BACKDROPS if kind in self.faults and not any(d.kind == kind for d in group)]
         if any(demand.kind == "partition" for demand in group) or self.nodes < 3:
             kinds = [kind for kind in kinds if kind != "partition"]
-        if not kinds or not rng.chance(1, 2):
+        unsynced = "disk" in kinds and "powerloss" in deeds  # what is synced at once is not lost with the power
+        if not kinds or not rng.chance(3 if unsynced else 2, 4):
             return []
         kind = rng.choice([kind for kind in kinds for _ in range(_BACKDROPS[kind])])
-        if "disk" in kinds and any("powerloss" in row.deeds for row in rows) and rng.chance(1, 2):
-            kind = "disk"  # what is synced at once is not lost with the power
+        if unsynced:
+            kind = "disk"
         knobs: dict[str, Any] = {}
         if kind == "partition":
             shapes = [one for one in _PARTIAL if self.nodes >= 4 or one not in {"majorities-ring", "chain", "hub"}]
@@ -240,6 +244,10 @@ class _Drafter(msgspec.Struct, frozen=True):
             if fault.kind in _HARD and fault.hold_ns
         )
         return out < minority(self.nodes)
+
+
+def _with_leader(victims: str) -> str:
+    return victims if "leader" in victims else "leader"
 
 
 def _unseats(demand: Demand) -> bool:
