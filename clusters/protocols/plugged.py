@@ -41,9 +41,27 @@ def plugged(name: str, base: type[R]) -> type[R] | None:
     return chosen
 
 
-def is_file(name: str) -> bool:
-    """Whether a variant's name points to a file."""
-    return _FORM.fullmatch(name) is not None
+def is_outside(name: str) -> bool:
+    """Whether a variant is in a file or behind an entry point, not in a protocol's own list."""
+    return _FORM.fullmatch(name) is not None or name in registry.names(GROUP)
+
+
+def shipped_file(name: str | None) -> tuple[bytes, str] | None:
+    """What a host needs to load this variant: the file's content and the class' name; None: nothing.
+
+    Raises ConfigError for a variant behind an entry point, whose package hosts do not have.
+    """
+    if name is None:
+        return None
+    found = _FORM.fullmatch(name)
+    if found is not None:
+        return Path(found["path"]).read_bytes(), found["name"]
+    if name in registry.names(GROUP):
+        raise ConfigError(
+            f"the variant {name!r} lies in a package that hosts do not have",
+            next_step="run it with --on sim, or give it as a file: --variant path/to/file.py:Class",
+        )
+    return None
 
 
 @functools.lru_cache(maxsize=32)

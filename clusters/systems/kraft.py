@@ -18,7 +18,7 @@ import msgspec
 
 from clusters.protocols.kraft.knobs import PROFILES, KraftKnobs, in_our_spelling
 from clusters.protocols.kraft.rules import LEADER
-from clusters.protocols.kraft.target import check_observers, check_variant
+from clusters.protocols.kraft.target import check_observers, rules_of
 from clusters.protocols.kraft.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
@@ -76,7 +76,7 @@ class KraftSystem(TargetSystem):
         """As of all targets; whether the observers are nodes is seen where the nodes are known."""
         words = super().knobs(settings, profile=profile, variant=None)
         if variant is not None:
-            check_variant(variant, self.typed(words, profile=profile or next(iter(self.profiles()))))
+            rules_of(variant, self.typed(words, profile=profile or next(iter(self.profiles()))))
         return words
 
     def words(self, settings: Mapping[str, str], typed: KraftKnobs, *, profile: str) -> dict[str, str]:

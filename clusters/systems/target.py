@@ -15,6 +15,7 @@ import msgspec
 from clusters.docker.labels import LIB, PYTHON
 from clusters.node.config import NodeConfig, load_target
 from clusters.node.journal import replay
+from clusters.protocols.plugged import is_outside, shipped_file
 from clusters.systems.examined import VariantRecord, planted_from
 from clusters.systems.operations import OPERATIONS
 from clusters.systems.records import STATUS_REQUEST, read_line, read_status
@@ -41,6 +42,7 @@ PEER_PORT = 7001
 CLIENT_PORT = 7002
 RUN_DIR = "/run/dethrone"
 CONFIG_PATH = f"{RUN_DIR}/node.json"
+VARIANT_PATH = f"{RUN_DIR}/variant.py"
 CLOCK_SOCKET = f"{RUN_DIR}/clock.sock"
 """Where the process tells its own clocks; whoever starts it names the same place in ``NodeStart``."""
 
@@ -127,7 +129,7 @@ class TargetSystem:
         target = self.target()
         typed = target.knobs(settings, profile=name)
         if variant is not None:
-            if variant not in target.variants():
+            if variant not in target.variants() and not is_outside(variant):
                 raise unknown_name(f"variant of {self.name}:", variant, target.variants())
             target.core(node="n1", members=("n1", "n2", "n3"), knobs=typed, variant=variant)  # it may need knobs
         return self.words(settings, typed, profile=name)
@@ -164,7 +166,12 @@ class TargetSystem:
             rpc_timeout_ms=max(1, self.rpc_timeout_ns(typed) // MS),
             clock_socket=CLOCK_SOCKET,
         )
-        return {CONFIG_PATH: msgspec.json.encode(config)}
+        shipped = shipped_file(node.variant)
+        if shipped is None:
+            return {CONFIG_PATH: msgspec.json.encode(config)}
+        content, name = shipped
+        config = msgspec.structs.replace(config, variant=f"{VARIANT_PATH}:{name}")
+        return {CONFIG_PATH: msgspec.json.encode(config), VARIANT_PATH: content}
 
     def command(self, node: NodeSpec) -> Command:
         """The image's own Python with the project's code."""

@@ -57,7 +57,8 @@ def tasks_for(
         plan, planted = system.exam(), system.planted()
         if own is not None:
             whole = cast("System", system)
-            whole.knobs({**plan.settings, **own.settings}, profile=profile, variant=own.name)  # refused now, if at all
+            words = {name: word for name, word in plan.settings.items() if not name.startswith("sim.")}
+            whole.knobs({**words, **own.settings}, profile=profile, variant=own.name)  # refused now, if at all
             planted = {own.name: own}
         known |= set(planted)
         for bug in planted.values():

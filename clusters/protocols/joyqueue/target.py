@@ -19,6 +19,7 @@ from clusters.protocols.joyqueue.messages import JoyQueueMessage
 from clusters.protocols.joyqueue.rules import Rules, members_of
 from clusters.protocols.joyqueue.variants import VARIANTS
 from clusters.protocols.joyqueue.witness import JoyQueueWitness
+from clusters.protocols.plugged import plugged
 from harness.core.errors import ConfigError
 from harness.core.machine import Core, Target, Witness
 
@@ -69,6 +70,9 @@ def _rules(name: str | None, knobs: Knobs) -> Rules:
         return Rules(knobs)
     variant = _ALL.get(name)
     if variant is None:
+        own = plugged(name, Rules)
+        if own is not None:
+            return own(knobs)
         close = difflib.get_close_matches(name, _ALL, n=1, cutoff=0.3)
         raise ConfigError(
             f"no variant {name!r} of joyqueue",

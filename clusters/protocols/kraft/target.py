@@ -19,6 +19,7 @@ from clusters.protocols.kraft.messages import KraftMessage
 from clusters.protocols.kraft.rules import Rules
 from clusters.protocols.kraft.variants import VARIANTS, Variant
 from clusters.protocols.kraft.witness import KraftWitness
+from clusters.protocols.plugged import plugged
 from harness.core.errors import ConfigError
 from harness.core.machine import Core, Target, Witness
 
@@ -45,7 +46,7 @@ class KraftTarget:
         if node not in members:
             raise ConfigError(f"{node} is not one of the members {', '.join(members)}")
         check_observers(knobs, members)
-        return KraftCore(node, members, knobs, _rules(variant, knobs))
+        return KraftCore(node, members, knobs, rules_of(variant, knobs))
 
     def witness(self, *, node: str, members: tuple[str, ...]) -> Witness:
         """A fresh witness for that node."""
@@ -89,8 +90,12 @@ def check_variant(name: str, knobs: KraftKnobs) -> Variant:
     return variant
 
 
-def _rules(name: str | None, knobs: KraftKnobs) -> Rules:
-    return Rules(knobs) if name is None else check_variant(name, knobs).rules(knobs)
+def rules_of(name: str | None, knobs: KraftKnobs) -> Rules:
+    """The rules of the honest build, of a variant, or of somebody's own class. Raises ConfigError."""
+    if name is None:
+        return Rules(knobs)
+    own = plugged(name, Rules) if name not in {**VARIANTS, **FLIPS} else None
+    return check_variant(name, knobs).rules(knobs) if own is None else own(knobs)
 
 
 TARGET: Target = KraftTarget()

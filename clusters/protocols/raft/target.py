@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from clusters.protocols.client_api import ClientReply, ClientRequest
+from clusters.protocols.plugged import plugged
 from clusters.protocols.raft.core import RaftCore
 from clusters.protocols.raft.flips import FLIPS
 from clusters.protocols.raft.knobs import RaftKnobs, read_knobs
@@ -63,6 +64,9 @@ def _rules(name: str | None, knobs: RaftKnobs) -> Rules:
         return Rules(knobs)
     variant = VARIANTS.get(name) or FLIPS.get(name)
     if variant is None:
+        own = plugged(name, Rules)
+        if own is not None:
+            return own(knobs)
         close = difflib.get_close_matches(name, (*VARIANTS, *FLIPS), n=1, cutoff=0.3)
         raise ConfigError(
             f"no variant {name!r} of raft",

@@ -1,0 +1,59 @@
+"""Every protocol target as real processes: each verdict is the one that its specification says."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.core.clock import SECOND
+from harness.engine.model import RunOptions, Silence
+from harness.engine.runner import run
+
+pytestmark = pytest.mark.docker
+
+SAFETY = {
+    "one-leader-per-term",
+    "one-vote-per-term",
+    "term-never-decreases",
+    "leader-has-majority",
+    "leader-completeness",
+    "log-matching",
+    "commit-never-regresses",
+    "acknowledged-survives",
+    "agreement",
+    "members-only",
+    "vote-is-durable",
+}
+
+
+def judged(tmp_path, system, **changes):
+    settings = {"nodes": 3, "seed": 1, "time_limit_ns": 30 * SECOND, "out": tmp_path / "run"}
+    result = run(RunOptions(system=system, **{**settings, **changes}), Silence())
+    assert result.trouble == ()
+    assert result.figures["elections"] >= 1 or system == "master-slave"
+    assert result.figures["faults"] >= 1
+    return result, {verdict.checker: verdict.outcome for verdict in result.judgement.verdicts}
+
+
+@pytest.mark.parametrize(
+    ("system", "settings"),
+    [
+        ("kraft", {}),
+        ("dledger", {"time_factor": "0.1"}),
+        ("joyqueue", {}),
+        ("paxos", {}),
+    ],
+)
+def test_a_sound_election_breaks_no_safety_property_as_real_processes(tmp_path, state, system, settings):
+    _, outcomes = judged(tmp_path, system, settings=settings)
+    assert not {name for name, outcome in outcomes.items() if outcome == "fail"} & SAFETY
+    assert sum(outcome == "pass" for name, outcome in outcomes.items() if name in SAFETY) >= 2
+
+
+def test_kafka_by_ephemeral_nodes_elects_one_leader_an_epoch_among_real_processes(tmp_path, state):
+    _, outcomes = judged(tmp_path, "zk-ephemeral", nodes=4, settings={"acks": "all"}, profile="controller")
+    assert outcomes["one-leader-per-term"] == "pass"
+
+
+def test_a_dead_master_is_not_replaced_and_never_passes(tmp_path, state):
+    result, _ = judged(tmp_path, "master-slave", faults=("kill",))
+    assert result.judgement.outcome != "pass"
