@@ -68,7 +68,7 @@ ROWS: tuple[Row, ...] = (
         deeds=("restart", "restart", "powerloss", "powerloss", "kill", "pause", "damage"),
         weight=4,
         partner="candidate",
-        partner_deeds=(ISOLATE, ISOLATE, "kill", "pause", "powerloss"),
+        partner_deeds=(ISOLATE, ISOLATE, ISOLATE, "kill", "pause"),
     ),
     Row(
         event="elected",

@@ -2,9 +2,9 @@
 
 A step is what ``random`` would do in it (a demand, mostly something that unseats the leader), sometimes before a
 backdrop that lets knowledge diverge (a partial partition, slow links, a bad disk), and on top one or two faults that
-wait for an event (``rows``).
-Half the time the first fault ends as the event comes, so that a node that knows nothing of it returns. Then, or where
-nodes are to spare, everybody whom the event names may be hit; else what is hit besides the first is not held.
+wait for an event (``rows``). Two times in three the first fault ends as the event comes, so that a node that knows
+nothing of it returns. Then, or where nodes are to spare, everybody whom the event names may be hit; else what is hit
+besides the first is not held.
 
 Promises: the same seed and arguments give the same schedule; obligations as with ``random``; what is in force together
 by kills and pauses takes no more than a minority out of action as long as events come in time. Leaves out resolving
@@ -151,7 +151,7 @@ class _Drafter(msgspec.Struct, frozen=True):
             planned[at] = msgspec.structs.replace(planned[at], victims=_with_leader(planned[at].victims))
         base = planned[at] = msgspec.structs.replace(planned[at], name=BASE)
         returns = (
-            base.hold_ns > 0 and len(group) == 1 and rows[0].event != "healed" and rng.stream("until").chance(1, 2)
+            base.hold_ns > 0 and len(group) == 1 and rows[0].event != "healed" and rng.stream("until").chance(2, 3)
         )
         hits = self._hits(rng.stream("hits"), rows, hold_ns, room=returns or self._room(planned))
         if returns:
@@ -226,7 +226,7 @@ class _Drafter(msgspec.Struct, frozen=True):
             )
             out.append(first)
             room = room and first.hold_ns == 0
-            if row.partner_deeds and room and stream.chance(1, 2):
+            if row.partner_deeds and room and stream.chance(2, 3):
                 name = f"hit-{number + 1}-too"
                 out.append(
                     partner(
