@@ -23,6 +23,7 @@ from clusters.systems.operations import READING
 from clusters.systems.target import ANY_NUMBER, CLIENT_PORT, TargetSystem, check_voters
 from clusters.systems.target_client import TargetClient
 from harness.core.clock import MS, SECOND, Ns
+from harness.core.planted import ExamPlan
 from harness.core.promise import NotPromised, Promise
 from harness.core.protocols import Client, NodeSpec, OpOutcome, Reading, RunDefaults
 
@@ -71,6 +72,11 @@ class MasterSlaveSystem(TargetSystem):
     def variant_table(self) -> Mapping[str, Variant]:
         """Its own planted bugs."""
         return VARIANTS
+
+    def exam(self) -> ExamPlan:
+        """What it loses by its specification is no alarm (MS-B2, B3, B4)."""
+        weak = ("acknowledged-survives", "log-matching", "commit-never-regresses", "leader-completeness")
+        return msgspec.structs.replace(super().exam(), weak=weak)
 
     def words(self, settings: Mapping[str, str], typed: MsKnobs, *, profile: str) -> dict[str, str]:
         """The target's own words."""

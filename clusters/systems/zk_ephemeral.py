@@ -13,11 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from clusters.protocols.zk_ephemeral.knobs import PROFILES, ZkKnobs, words_of
 from clusters.protocols.zk_ephemeral.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.errors import ConfigError
+from harness.core.planted import ExamPlan
 from harness.core.promise import NotPromised, Promise
 from harness.core.protocols import RunDefaults
 
@@ -73,6 +76,12 @@ class ZkEphemeralSystem(TargetSystem):
     def variant_table(self) -> Mapping[str, Variant]:
         """Its own planted bugs."""
         return VARIANTS
+
+    def exam(self) -> ExamPlan:
+        """With a controller and acks=all: the race loses acknowledged writes by its specification (ZK-B1, B2)."""
+        plan = super().exam()
+        settings = {**plan.settings, "acks": "all"}
+        return msgspec.structs.replace(plan, profile="controller", settings=settings, nodes=(4, 6))
 
     def words(self, settings: Mapping[str, str], typed: ZkKnobs, *, profile: str) -> dict[str, str]:
         """The target's own words."""

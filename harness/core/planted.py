@@ -50,6 +50,7 @@ class ExamPlan(msgspec.Struct, frozen=True, kw_only=True):
     time_limit_ns: Ns = 60 * SECOND
     settings: Mapping[str, str] = {}
     weak: tuple[str, ...] = ()
+    profile: str | None = None
 
 
 @runtime_checkable

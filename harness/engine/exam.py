@@ -91,7 +91,7 @@ def options_of(task: Task, seed: int, *, variant: str | None) -> RunOptions:
         workload=workload,
         faults=plan.faults,
         strategy=task.strategy,
-        profile=task.profile,
+        profile=task.profile if task.profile is not None else plan.profile,
         variant=variant,
         time_limit_ns=plan.time_limit_ns,
         nemesis_interval_ns=plan.intervals_ns[number % len(plan.intervals_ns)],
