@@ -462,9 +462,11 @@ class Processes:
                 selector.register(err_r, selectors.EVENT_READ)
                 while selector.get_map():
                     left = deadline - time.monotonic()
-                    # A command's own background children may hold the pipes; its end is enough.
-                    events = selector.select(min(left, 0.2) if left > 0 else 0)
-                    if not events and (left <= 0 or child.done.is_set()):
+                    # A command's own background children may hold the pipes; its end is enough, if it was seen before
+                    # this look at the pipes: what it wrote last may have come after an earlier one.
+                    ended = child.done.is_set()
+                    events = selector.select(0 if ended or left <= 0 else min(left, 0.2))
+                    if not events and (left <= 0 or ended):
                         break
                     for key, _ in events:
                         data = os.read(key.fd, 65536)

@@ -54,7 +54,7 @@ def test_it_elects_serves_and_shows_itself_across_a_kill_and_a_resignation(clust
     assert client.invoke("read", "k", target=third, timeout_ns=3 * SECOND).value == [1, 2]
     client.close()
     journal = Path(cluster.nodes[leader].log_dir) / "journal.jsonl"
-    assert sum(1 for _ in replay(journal, SYSTEM.target(), incarnation=1)) > 50
+    assert sum(1 for _ in replay(journal, SYSTEM.target(), incarnation=1)) > 10  # it led: fetches, at the least
     elected, votes = {}, {}
     for name, node in cluster.nodes.items():
         with open(SYSTEM.trace_path(node), "rb") as trace:  # noqa: PTH123 - a path of the adapter's
