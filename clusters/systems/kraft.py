@@ -59,8 +59,8 @@ class KraftSystem(TargetSystem):
         return RunDefaults(
             faults=("partition", "kill", "restart", "pause", "clock"),
             workload="log",
-            nemesis_interval_ns=5 * SECOND,
-            time_limit_ns=60 * SECOND,
+            nemesis_interval_ns=8 * SECOND,
+            time_limit_ns=90 * SECOND,
             settings={"time_factor": "0.25"},
         )
 

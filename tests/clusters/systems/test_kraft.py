@@ -46,10 +46,10 @@ def test_a_cut_off_leader_resigns_within_the_window_of_its_profile_or_never():
     assert promise({"check_quorum": "1.0"}, profile="kraft-3.6").owes("step-down-without-quorum")
 
 
-def test_the_bound_is_ten_seconds_and_scales():
-    assert promise().leader_bound_ns == promise().converge_ns == 10 * SECOND + 200 * MS
-    assert promise({"time_factor": "0.25"}).leader_bound_ns == 2_700 * MS
-    assert promise({"fetch_timeout_ms": "1000"}).leader_bound_ns == 9 * SECOND + 200 * MS
+def test_the_bound_is_six_rounds_and_scales():
+    assert promise().leader_bound_ns == promise().converge_ns == 19 * SECOND + 200 * MS
+    assert promise({"time_factor": "0.25"}).leader_bound_ns == 4_950 * MS
+    assert promise({"fetch_timeout_ms": "1000"}).leader_bound_ns == 18 * SECOND + 200 * MS
 
 
 def test_the_default_run_exercises_liveness():
