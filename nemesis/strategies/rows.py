@@ -57,7 +57,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     deeds: tuple[str, ...]
     unseats: bool = True
     weight: int = 2
-    partner: str = ""
+    partner: tuple[str, ...] = ()
     partner_deeds: tuple[str, ...] = ()
 
 
@@ -67,7 +67,7 @@ ROWS: tuple[Row, ...] = (
         victims=("voter",),
         deeds=("restart", "restart", "powerloss", "powerloss", "kill", "pause", "damage"),
         weight=4,
-        partner="candidate",
+        partner=("candidate",),
         partner_deeds=(ISOLATE, ISOLATE, ISOLATE, "kill", "pause"),
     ),
     Row(
@@ -75,7 +75,7 @@ ROWS: tuple[Row, ...] = (
         victims=("actor",),
         deeds=("kill", "powerloss", ISOLATE, ISOLATE, "pause", "restart", "link", "hold"),
         weight=3,
-        partner="voter",
+        partner=("voter", "voters"),
         partner_deeds=("restart", "powerloss", "kill"),
     ),
     Row(event="campaign-sent", victims=("actor",), deeds=("kill", "restart", "powerloss", "hold"), weight=2),
@@ -84,7 +84,7 @@ ROWS: tuple[Row, ...] = (
         victims=("actor", "actor", "peers"),
         deeds=("kill", "powerloss", ISOLATE, "restart", "pause"),
         unseats=False,
-        partner="peer",
+        partner=("peer",),
         partner_deeds=("restart", "powerloss"),
     ),
     Row(
@@ -99,7 +99,7 @@ ROWS: tuple[Row, ...] = (
         deeds=("kill", "powerloss", ISOLATE, "restart"),
         unseats=False,
         weight=1,
-        partner="peer",
+        partner=("peer",),
         partner_deeds=("restart", "powerloss"),
     ),
     Row(
@@ -201,7 +201,7 @@ def partner(
     room: bool,
 ) -> PlannedFault:
     """The fault that hits who else is in the event that ``first`` waits for, at the same moment."""
-    planned = msgspec.structs.replace(first, name=name, victims=row.partner, hold_ns=hold_ns)
+    planned = msgspec.structs.replace(first, name=name, victims=rng.choice(row.partner), hold_ns=hold_ns)
     return _done(planned, row.partner_deeds, rng, kinds=kinds, nodes=nodes, room=room)
 
 
@@ -216,7 +216,7 @@ def _done(
 ) -> PlannedFault:
     """``planned`` with one of the deeds, held or not; what else a kind needs is drawn by itself."""
     brief = [deed for deed in deeds if deed in AT_ONCE | BRIEF or deed in {ONE_LINK, "link", "hold"}]
-    if planned.victims == "peers":  # all at once, but not for long
+    if planned.victims in {"peers", "voters"}:  # all at once, but not for long
         passing = [deed for deed in brief if deed in AT_ONCE | BRIEF]
         if passing:
             brief, room = passing, False

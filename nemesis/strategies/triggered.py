@@ -38,7 +38,7 @@ HEAL_NS = 1 * SECOND
 
 _UNSEATING = ("partition", "kill", "stop", "pause", "restart", "powerloss")
 _HARD = ("partition", "kill", "stop", "pause", "powerloss", "damage", "wipe")
-_BACKDROPS: Mapping[str, int] = {"partition": 2, "link": 2, "hold": 1, "disk": 2}
+_BACKDROPS: Mapping[str, int] = {"partition": 1, "link": 3, "hold": 1, "disk": 3}
 _SLOW: Mapping[str, Mapping[str, str]] = {"link": {}, "disk": {"how": "slow"}}
 _SLOWNESS: Mapping[str, str] = {"link": "delay_ns", "disk": "latency_ns"}
 SLOW_NS: tuple[Ns, ...] = (5 * MS, 15 * MS, 40 * MS)
@@ -182,7 +182,7 @@ class _Drafter(msgspec.Struct, frozen=True):
         return [first, draw_row(rng, later)]
 
     def _backdrop(self, rng: Rng, group: Sequence[Demand], deeds: Collection[str]) -> list[PlannedFault]:
-        """Something that goes on around everything else, every other time; mostly what makes everything slow.
+        """Something that goes on around everything else; where it can be had, what makes everything slow.
 
         A slow link or disk holds open, for long enough to be hit, what otherwise is over in a moment.
         """
@@ -190,16 +190,16 @@ class _Drafter(msgspec.Struct, frozen=True):
         if any(demand.kind == "partition" for demand in group) or self.nodes < 3:
             kinds = [kind for kind in kinds if kind != "partition"]
         unsynced = "disk" in kinds and "powerloss" in deeds  # what is synced at once is not lost with the power
-        if not kinds or not rng.chance(3 if unsynced else 2, 4):
+        if not kinds or not rng.chance(3 if set(kinds) & set(_SLOW) else 1, 4):
             return []
         kind = rng.choice([kind for kind in kinds for _ in range(_BACKDROPS[kind])])
-        if unsynced:
+        if unsynced and rng.chance(1, 2):
             kind = "disk"
         knobs: dict[str, Any] = {}
         if kind == "partition":
             shapes = [one for one in _PARTIAL if self.nodes >= 4 or one not in {"majorities-ring", "chain", "hub"}]
             knobs = {"shape": rng.choice(shapes)}
-        elif kind in _SLOW and rng.chance(2, 3):
+        elif kind in _SLOW and rng.chance(4, 5):
             knobs = {"victims": "all", **_SLOW[kind], _SLOWNESS[kind]: rng.choice(SLOW_NS)}
         return [self.faults[kind].draw(rng.stream(kind), nodes=self.nodes, hold_ns=1, knobs=knobs)]
 
@@ -226,7 +226,7 @@ class _Drafter(msgspec.Struct, frozen=True):
             )
             out.append(first)
             room = room and first.hold_ns == 0
-            if row.partner_deeds and room and stream.chance(2, 3):
+            if row.partner_deeds and room and stream.chance(4, 5):
                 name = f"hit-{number + 1}-too"
                 out.append(
                     partner(
