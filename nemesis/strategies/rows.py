@@ -65,7 +65,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         event="vote-granted",
         victims=("voter",),
-        deeds=("restart", "restart", "powerloss", "powerloss", "kill", "pause", "damage"),
+        deeds=("restart", "restart", "restart", "powerloss", "powerloss", "powerloss", "kill", "pause", "damage"),
         weight=4,
         partner=("candidate",),
         partner_deeds=(ISOLATE, ISOLATE, ISOLATE, "kill", "pause"),

@@ -2,8 +2,8 @@
 
 A step is what ``random`` would do in it (a demand, mostly something that unseats the leader), sometimes before a
 backdrop that lets knowledge diverge (a partial partition, slow links, a bad disk), and on top one or two faults that
-wait for an event (``rows``). Two times in three the first fault ends as the event comes, so that a node that knows
-nothing of it returns. Then, or where nodes are to spare, everybody whom the event names may be hit; else what is hit
+wait for an event (``rows``). Mostly the first fault ends as the event comes, so that a node that knows nothing of
+it returns. Then, or where nodes are to spare, everybody whom the event names may be hit; else what is hit
 besides the first is not held.
 
 Promises: the same seed and arguments give the same schedule; obligations as with ``random``; what is in force together
@@ -150,10 +150,10 @@ class _Drafter(msgspec.Struct, frozen=True):
         if len(group) == 1 and _unseats(group[0]):
             planned[at] = msgspec.structs.replace(planned[at], victims=_with_leader(planned[at].victims))
         base = planned[at] = msgspec.structs.replace(planned[at], name=BASE)
-        returns = (
-            base.hold_ns > 0 and len(group) == 1 and rows[0].event != "healed" and rng.stream("until").chance(2, 3)
-        )
-        hits = self._hits(rng.stream("hits"), rows, hold_ns, room=returns or self._room(planned))
+        room = self._room(planned)
+        lasts = base.hold_ns > 0 and len(group) == 1 and rows[0].event != "healed"
+        returns = lasts and rng.stream("until").chance(3 if room else 5, 6)
+        hits = self._hits(rng.stream("hits"), rows, hold_ns, room=returns or room)
         if returns:
             planned[at] = msgspec.structs.replace(base, until=_same_event(hits[0], within_ns=base.hold_ns))
         return [*planned, *hits]
