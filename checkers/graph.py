@@ -28,7 +28,6 @@ from harness.core.plan import Plan
 from harness.core.promise import Promise, Tier
 
 UNKNOWN = "?"
-LOSS_MAX_PERCENT = 30
 CLIENT = "client"
 Aspect = tuple[str, ...]
 """("link", src, dst) · ("frozen", host) · ("sick", host) · ("clock", host) · ("process", host)."""
@@ -218,7 +217,7 @@ def _aspects(host: str, state: HostState, voters: tuple[str, ...], promise: Prom
             value = "cut"
         elif link is not None and (
             link.hold
-            or link.loss_percent > LOSS_MAX_PERCENT
+            or link.loss_percent > promise.loss_percent_max
             or link.delay_ns + link.jitter_ns + link.reorder_ns > promise.delay_max_ns
         ):
             value = "bad"

@@ -58,7 +58,8 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     ``split_vote_percent``: the largest chance that a term in which somebody stands ends without a winner because
     several stood at once, over links without added loss or delay. ``leader_bound_to_term``: two nodes naming different
     leaders for one term is a violation. ``delay_max_ns`` is D. ``drift_ppm_max``: by how much one clock may run faster
-    than another before leases are off; None: no bound is stated. ``quorum``: votes needed; None: ⌊n/2⌋ + 1.
+    than another before leases are off; None: no bound is stated. ``loss_percent_max``: a link that loses more messages
+    than this owes nothing. ``quorum``: votes needed; None: ⌊n/2⌋ + 1.
     """
 
     system: str
@@ -80,6 +81,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     pre_vote: bool = False
     drift_ppm_max: int | None = None
     delay_max_ns: Ns = 20_000_000
+    loss_percent_max: int = 30
     noise_max_ns: Ns = 50_000_000
     """A stall of a host longer than this makes liveness there unknown."""
     quorum: int | None = None

@@ -16,8 +16,8 @@ def line_of(tale):
     return timeline(tale.end(), promise(), plan(len(tale.nodes)))
 
 
-def tiers(tale, least_ms=100):
-    found = windows(tale.end(), promise(), plan(len(tale.nodes)))
+def tiers(tale, least_ms=100, **promised):
+    found = windows(tale.end(), promise(**promised), plan(len(tale.nodes)))
     return [(window.tier, window.members) for window in found if window.length >= least_ms * MS]
 
 
@@ -96,6 +96,13 @@ def test_lossy_slow_and_sick_members_belong_to_no_witness_set():
     tale = Tale(3).up().wait(500)
     tale.converge(replaced(tale, "n1", links=(LinkQuality(src="n2", loss_percent=20),))).wait(500)
     assert tiers(tale)[-1][0] == "T1"
+
+
+def test_a_promise_may_say_which_loss_a_link_may_have():
+    tale = Tale(3).up().wait(500)
+    tale.converge(replaced(tale, "n1", links=(LinkQuality(src="n2", loss_percent=20),))).wait(500)
+    assert [tier for tier, _ in tiers(tale)] == ["T1", "T1"]
+    assert [tier for tier, _ in tiers(tale, loss_percent_max=5)] == ["T1"]
 
 
 def test_a_change_of_a_clock_touches_the_window_and_cuts_nothing():

@@ -76,6 +76,7 @@ def test_bounds_cover_the_figures_of_the_specification_and_scale():
     assert tenth.leader_bound_ns < made.leader_bound_ns / 8
     assert tenth.delay_max_ns == made.delay_max_ns // 10
     assert promise({"K2": "leak"}).leader_bound_ns > made.leader_bound_ns
+    assert made.loss_percent_max < 20  # a pusher that lost something is behind its clients' patience
 
 
 def test_the_default_run_is_short_enough_for_a_minute():
