@@ -16,6 +16,7 @@ from harness.core.clock import Ns, Span
 from harness.core.events import Event, Invoke, Observed, Return
 from harness.core.history import History
 from harness.core.hoststate import ClusterState, HostState
+from harness.core.operations import ModelOptions, Operations
 from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise
 from harness.core.rng import Rng
@@ -543,3 +544,22 @@ class Incremental(Protocol):
 
     def watcher(self, promise: Promise, plan: Plan) -> Callable[[Observed | Any], bool]:
         """A function that is fed events in order and answers True once a finding is certain."""
+
+
+class Model(Protocol):
+    """What clients may see of one kind of object (a register, a set, a log): judges operations of any origin.
+
+    Pure, as a checker is. ``pass`` only if every operation could be judged; a search that gives up is ``unknown`` with
+    how far it came; certificates hold places (``harness.core.operations``).
+    """
+
+    name: str
+
+    def summary(self) -> str:
+        """One line for ``list models``: the operations that it knows."""
+
+    def functions(self) -> frozenset[str]:
+        """The names of the operations that it knows; any other is an error of the file."""
+
+    def judge(self, operations: Operations, options: ModelOptions) -> Verdict:
+        """The verdict on these operations."""

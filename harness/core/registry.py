@@ -19,6 +19,7 @@ BACKENDS = "dethrone.backends"
 FAULTS = "dethrone.faults"
 WORKLOADS = "dethrone.workloads"
 CHECKERS = "dethrone.checkers"
+MODELS = "dethrone.models"
 STRATEGIES = "dethrone.strategies"
 TRIGGERS = "dethrone.triggers"
 SCENARIOS = "dethrone.scenarios"
@@ -29,6 +30,7 @@ _KINDS = {
     FAULTS: "fault",
     WORKLOADS: "workload",
     CHECKERS: "checker",
+    MODELS: "model",
     STRATEGIES: "strategy",
     TRIGGERS: "trigger event",
     SCENARIOS: "collection of scenarios",

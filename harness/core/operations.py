@@ -1,0 +1,146 @@
+"""Client operations as such: what was asked, what came back, and in which order. Whoever recorded them.
+
+Two sources lead here: the ``Invoke`` and ``Return`` events of a run of ours, and the files of other tools
+(``harness.core.foreign``). Checkers of what clients saw judge nothing but this. Promises: rows stand in the order of
+their invocations; a ``place`` is a number in the one order of all invocations and returns, and the only thing that
+precedence is read from; an operation whose outcome is unknown has no return. Leaves out what the operations mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+from harness.core.clock import Ns
+from harness.core.events import Invoke, Return
+from harness.core.history import History
+
+NEVER = 2**62
+"""The place of a return that did not come: behind everything."""
+
+Status = Literal["ok", "fail", "info"]
+
+
+class Operation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """One operation of one client process.
+
+    ``value`` is what was asked with, ``result`` what an ``ok`` told. ``fail``: certainly no effect, ever; ``info``:
+    unknown, so ``returned`` is NEVER. ``invoked_ns``, ``returned_ns``: when, -1 where the source tells no times.
+    ``line``, ``return_line``: where it stands in the file that it came from, 0: not known.
+    """
+
+    process: int
+    f: str
+    value: Any
+    status: Status
+    result: Any = None
+    invoked: int
+    returned: int = NEVER
+    invoked_ns: Ns = -1
+    returned_ns: Ns = -1
+    line: int = 0
+    return_line: int = 0
+    group: str = ""
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Its invocation and, if it has one, its return: what a certificate names."""
+        return (self.invoked,) if self.returned >= NEVER else (self.invoked, self.returned)
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """Many operations. ``doubts``: why they may not be passed (cut off, more than the bound …), violation or not.
+
+    ``source`` names them in sentences; ``unit`` says what a place is there: the ``seq`` of an event of ours, or the
+    number of an event in a foreign file.
+    """
+
+    rows: Sequence[Operation]
+    doubts: tuple[str, ...] = ()
+    source: str = ""
+    unit: Literal["seq", "event"] = "event"
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """Counts of what was passed over while reading (nemesis events, keys …), for the evidence."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def having(self, keep: Callable[[Operation], bool]) -> Operations:
+        """Only the operations that ``keep`` accepts."""
+        rows = [row for row in self.rows if keep(row)]
+        return Operations(rows, self.doubts, self.source, self.unit, self.notes)
+
+
+class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How operations are to be read. ``initial``: the value of an object before the first write (None: unset, nil).
+
+    ``strict_cas``: a failed cas is an answer ("the value was another one"), not an operation that did not happen.
+    ``consistency``: what transactions are held against: ``strict-serializable``, ``strong-session-serializable``,
+    ``serializable``, ``read-committed`` or ``read-uncommitted``. ``stale_reads``: reads may be old.
+    ``drift_ppm_max``: by how much clocks may differ in rate, for leases. ``limit_ns``, ``memory_bytes_max``: what a
+    search may cost before it ends in ``unknown``.
+    """
+
+    initial: Any = None
+    strict_cas: bool = False
+    consistency: str = "strict-serializable"
+    stale_reads: bool = False
+    drift_ppm_max: int = 0
+    limit_ns: Ns = 60_000_000_000
+    memory_bytes_max: int = 4_000_000_000
+
+
+def of_history(history: History, functions: Iterable[str]) -> Operations:
+    """The operations of a run of ours whose ``f`` is one of these; places are ``seq``."""
+    wanted = frozenset(functions)
+    returns: dict[int, Return] = {}
+    for back in history.of(Return):
+        returns.setdefault(back.op, back)
+    rows = [_row(invoke, returns.get(invoke.op)) for invoke in history.of(Invoke) if invoke.f in wanted]
+    doubts = () if history.complete else (f"the history is not complete: {history.damage or 'it has no end record'}",)
+    return Operations(rows, doubts, unit="seq")
+
+
+def _row(invoke: Invoke, back: Return | None) -> Operation:
+    if back is None or back.seq < invoke.seq or back.status == "info":
+        return Operation(
+            process=invoke.process,
+            f=invoke.f,
+            value=invoke.value,
+            status="info",
+            invoked=invoke.seq,
+            invoked_ns=invoke.t,
+            group=invoke.group,
+        )
+    return Operation(
+        process=invoke.process,
+        f=invoke.f,
+        value=invoke.value,
+        status=back.status,
+        result=back.value,
+        invoked=invoke.seq,
+        returned=back.seq,
+        invoked_ns=invoke.t,
+        returned_ns=back.t,
+        group=invoke.group,
+    )
+
+
+def identity(value: Any) -> Any:
+    """A hashable stand-in: equal exactly if the values are equal in the source's own sense (1, 1.0 and true differ)."""
+    kind = type(value)
+    if kind is int or kind is str or value is None:
+        return value
+    if kind is bool or kind is float:
+        return (kind.__name__, value)
+    if kind is list or kind is tuple:
+        return ("[]", *map(identity, value))
+    if isinstance(value, Mapping):
+        return ("{}", frozenset((identity(key), identity(item)) for key, item in value.items()))
+    if isinstance(value, set | frozenset):
+        return ("#", frozenset(map(identity, value)))
+    return value
