@@ -38,7 +38,8 @@ def own_bug(variant: str | None, expect: tuple[str, ...], *, nodes_min: int) -> 
 @click.option("--variant", help="a bug of your own: path/to/file.py:Class, or an entry point of dethrone.variants")
 @click.option("--expect", multiple=True, metavar="CHECKER", help="with --variant: who must find it; again for more")
 @click.option("--nodes-min", default=3, show_default=True, type=click.IntRange(1, 31), help="with --variant")
-@click.option("--budget", default="60s", show_default=True, help="time of one core for each bug")
+@click.option("--on", "backend", default="sim", show_default=True, help="where the runs take place")
+@click.option("--budget", help="for each bug: time of one core in simulation [60s], of the wall elsewhere [180s]")
 @click.option("--strategy", default="triggered", show_default=True, help="how schedules are drawn")
 @click.option("--clean", default=0, show_default=True, type=click.IntRange(min=0), help="seeds without any bug")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="worker processes")
@@ -59,7 +60,8 @@ def exam(
     variant: str | None,
     expect: tuple[str, ...],
     nodes_min: int,
-    budget: str,
+    backend: str,
+    budget: str | None,
     strategy: str,
     clean: int,
     jobs: int,
@@ -69,14 +71,15 @@ def exam(
     quiet: bool,
     verbose: int,
 ) -> None:
-    """Run planted bugs in simulation and tell which were found, by whom, how soon. Exit 1 if one was not."""
+    """Run planted bugs and tell which were found, by whom, how soon. Exit 1 if one was not."""
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     code = examination.sit(
         screen,
         systems=systems,
         bugs=bugs,
         own=own_bug(variant, expect, nodes_min=nodes_min),
-        budget_ns=parse_duration(budget),
+        backend=backend,
+        budget_ns=parse_duration(budget or ("60s" if backend == "sim" else "180s")),
         strategy=strategy,
         clean=clean,
         jobs=jobs,

@@ -3,7 +3,8 @@
 A bug counts as found only when a checker named for it fails within the budget AND the same seed on the build without
 the bug passes that checker. Schedules are drawn: run number k of every bug of a system has the same settings, workload,
 cluster size and nemesis interval, and differs by nothing but the variant. Promises: a function of its arguments but
-for the budget, which is time of this process' core. Leaves out spreading the work over processes (``exam_jobs``).
+for the budget, which is time of this process' core, or of the wall where the runs are real. Leaves out spreading the
+work over processes (``exam_jobs``) and running on real hosts (``exam_live``).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     profile: str | None = None
     baseline: bool = False
     """The build without any bug: ``planted`` names nothing."""
+    backend: str = "sim"
 
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,8 +54,10 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one task.
 
     ``by``: the checker named for the bug that failed; "" : not found. ``seed``, ``run``: where. ``spent_ns``: of one
-    core, until found or given up. ``also``: all checkers that failed in that run. ``before``: how often others failed
-    in earlier runs (found by another checker). ``hits``, ``misses``: of the triggers. ``events``: in the certificate.
+    core (of the wall where runs are real), until found or given up; ``confirm_ns`` of it went into runs of the build
+    without the bug. ``base``: what the checker ``by`` says of that build. ``also``: all checkers that failed in that
+    run. ``before``: how often others failed in earlier runs (found by another checker). ``hits``, ``misses``: of the
+    triggers. ``events``: in the certificate.
     """
 
     system: str
@@ -73,7 +77,15 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     events: int = 0
     alarms: tuple[Alarm, ...] = ()
     trouble: str = ""
+    backend: str = "sim"
+    confirm_ns: Ns = 0
+    base: str = ""
     schema: int = SCHEMA
+
+    @property
+    def find_ns(self) -> Ns:
+        """How long it took to find it."""
+        return self.spent_ns - self.confirm_ns
 
 
 def options_of(task: Task, seed: int, *, variant: str | None) -> RunOptions:
@@ -85,7 +97,7 @@ def options_of(task: Task, seed: int, *, variant: str | None) -> RunOptions:
     workload, number = plan.workloads[number % len(plan.workloads)], number // len(plan.workloads)
     return RunOptions(
         system=task.system,
-        backend="sim",
+        backend=task.backend,
         nodes=nodes,
         seed=seed,
         workload=workload,
@@ -115,9 +127,9 @@ def examine(
     before: dict[str, int] = {}
     alarms: list[Alarm] = []
     runs = unknown = hits = misses = 0
-    simulated: Ns = 0
+    simulated = confirming = 0
 
-    def told(by: str = "", seed: int = -1, also: Sequence[str] = (), events: int = 0) -> Found:
+    def told(by: str = "", seed: int = -1, also: Sequence[str] = (), events: int = 0, base: str = "") -> Found:
         return Found(
             system=task.system,
             bug=bug.name,
@@ -135,10 +147,13 @@ def examine(
             misses=misses,
             events=events,
             alarms=tuple(alarms),
+            backend=task.backend,
+            confirm_ns=confirming,
+            base=base,
         )
 
     for seed in range(task.first_seed, task.first_seed + task.seeds):
-        if core_ns() - began > task.budget_ns:
+        if core_ns() - began - confirming > task.budget_ns:
             break
         done = carry_out(options_of(task, seed, variant=bug.name), named)
         runs += 1
@@ -149,7 +164,9 @@ def examine(
         caught = [name for name in bug.caught_by if name in done.failing()]
         if not caught:
             continue
+        asked = core_ns()
         base = carry_out(options_of(task, seed, variant=None), checkers)
+        confirming += core_ns() - asked
         wrong = base.failing() - set(task.plan.weak)
         alarms += _alarms(task, "clean", seed, base, wrong)
         caught = [name for name in caught if name not in base.failing()]
@@ -163,7 +180,8 @@ def examine(
                 for finding in verdict.findings
                 if finding.excused is None
             )
-            return told(caught[0], seed, also, events)
+            said = next(verdict.outcome for verdict in base.judgement.verdicts if verdict.checker == caught[0])
+            return told(caught[0], seed, also, events, said)
     return told()
 
 
@@ -199,6 +217,7 @@ def watch(
         simulated_ns=simulated,
         unknown=unknown,
         alarms=tuple(alarms),
+        backend=task.backend,
     )
 
 

@@ -23,9 +23,11 @@ from harness.core.errors import ConfigError, HarnessError
 from harness.core.planted import Examinable, Planted
 from harness.core.protocols import System
 from harness.engine.exam import Found, Task, examine, watch
+from harness.engine.exam_live import LiveRuns, fitting
 from harness.engine.judge import load_checkers
 
 ROWS = "exam.jsonl"
+SIM = "sim"
 WATCH_SEEDS = 250
 """Seeds of one row of a clean or harmless build: small enough to resume."""
 
@@ -39,8 +41,11 @@ def tasks_for(
     budget_ns: Ns,
     clean: int = 0,
     profile: str | None = None,
+    backend: str = SIM,
 ) -> list[Task]:
     """All tasks of an exam. ``clean``: seeds on the build without bugs and, together, on the harmless ones.
+
+    ``backend``: where the runs take place; the plan of each system is cut to what its hosts can do.
 
     ``own``: a bug that is in no list, to be found instead of those that are; it takes exactly one system.
 
@@ -55,6 +60,8 @@ def tasks_for(
         if not isinstance(system, Examinable) or not system.planted():
             raise ConfigError(f"{name} knows no planted bugs", next_step=f"known: {', '.join(examinable())}")
         plan, planted = system.exam(), system.planted()
+        if backend != SIM:
+            plan = fitting(plan, cast("System", system), backend)
         if own is not None:
             whole = cast("System", system)
             words = {name: word for name, word in plan.settings.items() if not name.startswith("sim.")}
@@ -64,7 +71,13 @@ def tasks_for(
         for bug in planted.values():
             if not bug.harmless and (not bugs or bug.name in bugs):
                 task = Task(
-                    system=name, plan=plan, strategy=strategy, planted=bug, budget_ns=budget_ns, profile=profile
+                    system=name,
+                    plan=plan,
+                    strategy=strategy,
+                    planted=bug,
+                    budget_ns=budget_ns,
+                    profile=profile,
+                    backend=backend,
                 )
                 out.append(task)
         if clean and not bugs:
@@ -83,6 +96,7 @@ def tasks_for(
                         seeds=min(WATCH_SEEDS, seeds - first),
                         profile=profile,
                         baseline=build is nobody,
+                        backend=backend,
                     )
                     for first in range(0, seeds, WATCH_SEEDS)
                 ]
@@ -105,9 +119,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     found: Found
 
     @property
-    def key(self) -> tuple[str, str, str, int]:
-        """System, build, strategy, first seed."""
-        return (self.found.system, self.found.bug, self.strategy, self.first_seed)
+    def key(self) -> tuple[str, str, str, str, int]:
+        """Backend, system, build, strategy, first seed."""
+        return (self.found.backend, self.found.system, self.found.bug, self.strategy, self.first_seed)
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -150,20 +164,26 @@ def run_exam(
         try:
             if jobs == 1:
                 for task in todo:
-                    keep(carry_out(task))
+                    keep(carry_out(task, out))
             else:
-                _spread(todo, jobs, keep)
+                _spread(todo, out, jobs, keep)
         except KeyboardInterrupt:
             interrupted = True
     return [rows[key] for key in wanted if key in rows], interrupted
 
 
-def carry_out(task: Task) -> Row:
-    """One task, here. What goes wrong with the harness is told in the row, never counted as found."""
+def carry_out(task: Task, out: Path) -> Row:
+    """One task, here. What goes wrong with the harness is told in the row, never counted as found.
+
+    ``out``: where runs on real hosts are kept.
+    """
     checkers = load_checkers()
     try:
         find = watch if task.baseline or task.planted.harmless else examine
-        found = find(task, checkers, core_ns=time.process_time_ns)
+        if task.backend == SIM:
+            found = find(task, checkers, core_ns=time.process_time_ns)
+        else:
+            found = find(task, checkers, core_ns=time.monotonic_ns, run=LiveRuns(out))
     except HarnessError as error:
         found = Found(
             system=task.system,
@@ -171,11 +191,12 @@ def carry_out(task: Task) -> Row:
             says=task.planted.says,
             caught_by=task.planted.caught_by,
             trouble=str(error),
+            backend=task.backend,
         )
     return Row(strategy=task.strategy, first_seed=task.first_seed, found=found)
 
 
-def _spread(todo: Sequence[Task], jobs: int, keep: Callable[[Row], None]) -> None:
+def _spread(todo: Sequence[Task], out: Path, jobs: int, keep: Callable[[Row], None]) -> None:
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(max_workers=jobs, mp_context=context)
     waiting: set[Future[Row]] = set()
@@ -183,7 +204,7 @@ def _spread(todo: Sequence[Task], jobs: int, keep: Callable[[Row], None]) -> Non
     try:
         while True:
             while len(waiting) < 2 * jobs and (task := next(queue, None)) is not None:
-                waiting.add(pool.submit(carry_out, task))
+                waiting.add(pool.submit(carry_out, task, out))
             if not waiting:
                 return
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -199,5 +220,5 @@ def _spread(todo: Sequence[Task], jobs: int, keep: Callable[[Row], None]) -> Non
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _key(task: Task) -> tuple[str, str, str, int]:
-    return (task.system, task.planted.name, task.strategy, task.first_seed)
+def _key(task: Task) -> tuple[str, str, str, str, int]:
+    return (task.backend, task.system, task.planted.name, task.strategy, task.first_seed)

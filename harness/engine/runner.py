@@ -45,8 +45,11 @@ def dry_run(options: RunOptions) -> Plan:
     return draft(options, seed=_seed(options)).plan
 
 
-def run(options: RunOptions, listener: Listener) -> RunResult:
-    """Carry out one run. Raises HarnessError only when there is no run directory to speak of yet."""
+def run(options: RunOptions, listener: Listener, *, checkers: Mapping[str, Checker] | None = None) -> RunResult:
+    """Carry out one run. Raises HarnessError only when there is no run directory to speak of yet.
+
+    ``checkers``: only these watch and judge; None: all that are installed.
+    """
     seed = _seed(options)
     drafted = draft(options, seed=seed)
     available = drafted.backend.available()
@@ -60,8 +63,8 @@ def run(options: RunOptions, listener: Listener) -> RunResult:
     listener.drawn(Drawn(plan=drafted.plan, run_dir=run_dir, versions=versions()))
     run_id = f"{drafted.plan.system}-{secrets.token_hex(4)}"
     if isinstance(drafted.backend, VirtualBackend):
-        return VirtualRun(options, drafted, run_dir, listener, run_id=run_id).carry_out()
-    return _Run(options, drafted, run_dir, listener, run_id=run_id).carry_out()
+        return VirtualRun(options, drafted, run_dir, listener, run_id=run_id, checkers=checkers).carry_out()
+    return _Run(options, drafted, run_dir, listener, run_id=run_id, checkers=checkers).carry_out()
 
 
 class _Run(Course):

@@ -18,17 +18,18 @@ from harness.engine.exam import Alarm, Found
 SCHEMA = 1
 
 
-def exam_object(rows: Sequence[Found], *, strategy: str, interrupted: bool) -> dict[str, Any]:
+def exam_object(rows: Sequence[Found], *, strategy: str, interrupted: bool, backend: str = "sim") -> dict[str, Any]:
     """JSON values; at least ``found``, ``total``, ``alarms``."""
     bugs = [row for row in rows if row.caught_by]
     watched = [row for row in rows if not row.caught_by]
-    times = sorted(row.spent_ns for row in bugs if row.by)
+    times = sorted(row.find_ns for row in bugs if row.by)
     clean_runs: dict[str, int] = defaultdict(int)
     for row in watched:
         clean_runs[row.system] += row.runs
     return {
         "schema": SCHEMA,
         "command": "exam",
+        "backend": backend,
         "strategy": strategy,
         "found": sum(bool(row.by) for row in bugs),
         "total": len(bugs),
@@ -46,7 +47,7 @@ def exam_object(rows: Sequence[Found], *, strategy: str, interrupted: bool) -> d
 def exam_table(rows: Sequence[Found]) -> Table:
     """The kill matrix, a line a bug."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("system", "bug", "found by", "seed", "runs", "core s", "simulated", "triggers", "also failed", "what"):
+    for name in ("system", "bug", "found by", "seed", "runs", "s", "of runs", "triggers", "also failed", "what"):
         table.add_column(name, overflow="fold")
     for row in rows:
         if not row.caught_by:
@@ -58,7 +59,7 @@ def exam_table(rows: Sequence[Found]) -> Table:
             row.by or (f"trouble: {row.trouble}" if row.trouble else f"NOT FOUND ({' or '.join(row.caught_by)})"),
             str(row.seed) if row.by else "",
             str(row.runs),
-            f"{row.spent_ns / SECOND:.1f}",
+            f"{row.find_ns / SECOND:.1f}",
             f"{row.simulated_ns // SECOND} s",
             f"{row.hits}/{row.hits + row.misses}",
             ", ".join(also),
@@ -69,9 +70,10 @@ def exam_table(rows: Sequence[Found]) -> Table:
 
 def exam_lines(value: dict[str, Any]) -> list[str]:
     """What it came to, in sentences."""
+    where = " of one core" if value["backend"] == "sim" else f" on {value['backend']}"
     lines = [f"found {value['found']} of {value['total']} planted bugs ({value['strategy']})"]
     if value["median_find_s"] is not None:
-        lines[0] += f"; median {value['median_find_s']} s of one core, 95 % within {value['p95_find_s']} s"
+        lines[0] += f"; median {value['median_find_s']} s{where}, 95 % within {value['p95_find_s']} s"
     runs = sum(value["clean_runs"].values())
     lines.append(f"alarms on clean and harmless builds: {len(value['alarms'])} in {runs} runs of their own")
     lines += [
@@ -91,8 +93,10 @@ def _row(row: Found) -> dict[str, Any]:
         "by": row.by or None,
         "seed": row.seed if row.by else None,
         "runs": row.runs,
-        "core_s": _seconds(row.spent_ns),
-        "simulated_s": _seconds(row.simulated_ns),
+        "find_s": _seconds(row.find_ns),
+        "confirm_s": _seconds(row.confirm_ns),
+        "runs_s": _seconds(row.simulated_ns),
+        "base": row.base or None,
         "also": list(row.also),
         "trigger_hits": row.hits,
         "trigger_misses": row.misses,

@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.core.clock import SECOND, Ns
 from harness.core.errors import ConfigError
 from harness.core.planted import Planted
-from harness.engine.exam_jobs import ROWS, Row, examinable, run_exam, tasks_for
+from harness.engine.exam_jobs import ROWS, SIM, Row, examinable, run_exam, tasks_for
 from harness.engine.model import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE, EXIT_VIOLATION
 from harness.report.exam_table import exam_lines, exam_object, exam_table
 from harness.report.terminal import Screen
@@ -24,6 +24,7 @@ def sit(
     systems: Sequence[str],
     bugs: Sequence[str],
     own: Planted | None = None,
+    backend: str = SIM,
     budget_ns: Ns,
     strategy: str,
     clean: int,
@@ -32,15 +33,24 @@ def sit(
     fresh: bool,
 ) -> int:
     """The exit code. ConfigError for unknown systems, bugs and strategies, before anything starts."""
-    tasks = tasks_for(systems or examinable(), bugs=bugs, own=own, strategy=strategy, budget_ns=budget_ns, clean=clean)
+    tasks = tasks_for(
+        systems or examinable(),
+        bugs=bugs,
+        own=own,
+        strategy=strategy,
+        budget_ns=budget_ns,
+        clean=clean,
+        backend=backend,
+    )
     if not tasks:
         raise ConfigError("there is nothing to examine", next_step="name another --system")
     if fresh:
         (out / ROWS).unlink(missing_ok=True)
-    screen.say(f"{len(tasks)} tasks, at most {budget_ns // SECOND} s of one core each, rows in {out / ROWS}")
+    measure = "of one core" if backend == SIM else f"on {backend}"
+    screen.say(f"{len(tasks)} tasks, at most {budget_ns // SECOND} s {measure} each, rows in {out / ROWS}")
     rows, interrupted = run_exam(tasks, out, jobs=jobs, on_row=lambda row, done, of: screen.say(_line(row, done, of)))
     found = [row.found for row in rows]
-    value = exam_object(found, strategy=strategy, interrupted=interrupted)
+    value = exam_object(found, strategy=strategy, interrupted=interrupted, backend=backend)
     screen.say("")
     screen.say(exam_table(found))
     screen.say("")
@@ -62,7 +72,7 @@ def _line(row: Row, done: int, of: int) -> str:
     elif not found.caught_by:
         told = f"{found.runs} seeds, {len(found.alarms)} alarms, {found.unknown} unknown"
     elif found.by:
-        told = f"found by {found.by}, seed {found.seed}"
+        told = f"found by {found.by}, seed {found.seed}, where the build without it says {found.base}"
     else:
         told = "NOT FOUND" + (f" ({', '.join(found.before)} failed)" if found.before else "")
-    return f"[{done}/{of}] {found.system} {found.bug}: {told} ({found.runs} runs, {found.spent_ns / SECOND:.1f} s)"
+    return f"[{done}/{of}] {found.system} {found.bug}: {told} ({found.runs} runs, {found.find_ns / SECOND:.1f} s)"

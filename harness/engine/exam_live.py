@@ -1,0 +1,137 @@
+"""The exam's runs on real hosts: the same drawn schedules, triggers from the tailed traces, every run kept.
+
+Promises: the plan is cut to what the hosts can suffer, and to nothing else; a run of the build without any bug that
+stands in the directory is not run again, whichever bug asks for it; harness trouble is never an answer: such a run is
+repeated once, then it is an error; a run of that build which host noise alone made ``unknown`` is repeated once. Leaves
+out what counts as found (``exam``).
+
+Files below the exam's directory: ``clean/<key>``, ``builds/<system>-<bug>-<seed>``; one that was cut short or troubled
+lies beside it under another name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.core import registry, store
+from harness.core.errors import ClusterError, ConfigError, HarnessError
+from harness.core.history import read_history
+from harness.core.plan import Plan
+from harness.core.planted import ExamPlan
+from harness.core.protocols import Backend, Capable, Checker, Fault, No, System
+from harness.core.schedule import RealisedSchedule
+from harness.engine.judge import judge
+from harness.engine.model import RunOptions, Silence
+from harness.engine.planning import USUAL_CAPABILITIES
+from harness.engine.rehearsal import Rehearsed
+
+TRIES = 2
+
+
+def fitting(plan: ExamPlan, system: System, backend: str) -> ExamPlan:
+    """The plan without faults that hosts of this backend cannot suffer, and without other backends' settings."""
+    hosts: Backend = registry.load(registry.BACKENDS, backend)
+    able = hosts.capabilities() if isinstance(hosts, Capable) else USUAL_CAPABILITIES
+    kinds = []
+    for kind in plan.faults:
+        fault: Fault = registry.load(registry.FAULTS, kind)
+        if fault.needs() <= able and not isinstance(system.fault_support(kind), No):
+            kinds.append(kind)
+    if not kinds:
+        raise ConfigError(f"no fault of {system.name}'s exam can happen on {backend!r}", next_step="use --on sim")
+    others = {name for name in registry.names(registry.BACKENDS) if name != backend}
+    settings = {name: word for name, word in plan.settings.items() if name.partition(".")[0] not in others}
+    return msgspec.structs.replace(plan, faults=tuple(kinds), settings=settings)
+
+
+class LiveRuns:
+    """Carries out one set of options on real hosts. One object a worker; ``out`` may be shared between workers."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+
+    def __call__(self, options: RunOptions, checkers: Mapping[str, Checker]) -> Rehearsed:
+        """Run, or read what was run. ClusterError for trouble twice in a row; KeyboardInterrupt for the user's."""
+        clean = options.variant is None
+        directory = self._out / (
+            f"clean/{_key(options)}" if clean else f"builds/{options.system}-{_word(options.variant)}-{options.seed}"
+        )
+        if clean and (found := _stored(directory, checkers)) is not None:
+            return found
+        # The failing build's run is over with the first certain finding; the honest one has to last.
+        options = msgspec.structs.replace(options, out=directory, stop_at_first_failure=not clean)
+        for number in range(TRIES):
+            done = self._once(options, checkers)
+            last = number + 1 == TRIES
+            if isinstance(done, Rehearsed) and (last or not (clean and done.judgement.host_noise)):
+                return done
+            if last:
+                raise ClusterError(
+                    f"the run with seed {options.seed} ended in trouble {TRIES} times: {done}",
+                    where=str(directory),
+                    next_step="run `dethrone doctor`; the exam goes on where it was",
+                )
+        raise AssertionError("TRIES is positive")
+
+    def _once(self, options: RunOptions, checkers: Mapping[str, Checker]) -> Rehearsed | str:
+        """What the run came to, or its trouble in words."""
+        from harness.engine.runner import run
+
+        directory = options.out
+        if directory is None:
+            raise ConfigError("a run of the exam needs a directory")
+        _set_aside(directory)
+        result = run(options, Silence(), checkers=checkers)
+        if result.interrupted:
+            raise KeyboardInterrupt
+        if result.trouble or result.plan is None or result.judgement is None:
+            return "; ".join(result.trouble) or "it was not judged"
+        found = _stored(directory, checkers)
+        return found if found is not None else "its files cannot be read"
+
+
+def _stored(directory: Path, checkers: Mapping[str, Checker]) -> Rehearsed | None:
+    """A run that ended well, judged by these checkers; None if there is none."""
+    try:
+        record = store.read_json(directory / store.RUN, dict[str, Any])
+        if record.get("trouble") or record.get("interrupted"):
+            return None
+        plan = store.read_json(directory / store.PLAN, Plan)
+        history = read_history(directory / store.HISTORY)
+        realised = store.read_json(directory / store.REALISED, RealisedSchedule)
+    except HarnessError:
+        return None
+    if history.end is None:
+        return None
+    return Rehearsed(
+        plan=plan,
+        history=history,
+        realised=realised,
+        judgement=judge(history, plan, checkers),
+        simulated_ns=history.end.t,
+    )
+
+
+def _set_aside(directory: Path) -> None:
+    """Keep what a run left that has to be repeated, once."""
+    if directory.exists():
+        old = directory.with_name(f"{directory.name}.set-aside")
+        shutil.rmtree(old, ignore_errors=True)
+        directory.rename(old)
+
+
+def _key(options: RunOptions) -> str:
+    """Runs of the honest build with the same options are the same run."""
+    content = msgspec.json.encode(options, enc_hook=str, order="deterministic")
+    return f"{options.system}-{options.seed}-{hashlib.blake2b(content, digest_size=5).hexdigest()}"
+
+
+def _word(variant: str | None) -> str:
+    """A variant as part of a file name: those of the user's own are paths."""
+    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in variant or "")
