@@ -156,14 +156,15 @@ class Offset:
     @property
     def bounds(self) -> tuple[Ns, Ns]:
         """Lower and upper bound; (0, 0) before the first exchange."""
-        if not self._samples:
+        samples = self._samples  # the reader's thread may replace the list meanwhile
+        if not samples:
             return 0, 0
-        newest = self._samples[-1][2]
-        wide = [(newest - at) * DRIFT_PPM // 1_000_000 for _, _, at in self._samples]
-        lo = max(sample[0] - slack for sample, slack in zip(self._samples, wide, strict=True))
-        hi = min(sample[1] + slack for sample, slack in zip(self._samples, wide, strict=True))
+        newest = samples[-1][2]
+        wide = [(newest - at) * DRIFT_PPM // 1_000_000 for _, _, at in samples]
+        lo = max(sample[0] - slack for sample, slack in zip(samples, wide, strict=True))
+        hi = min(sample[1] + slack for sample, slack in zip(samples, wide, strict=True))
         if lo > hi:  # the clock was stepped or the machine slept: only the newest exchange counts
-            lo, hi = self._samples[-1][:2]
+            lo, hi = samples[-1][:2]
         return (0, 0) if self._same and lo <= 0 <= hi else (lo, hi)
 
 

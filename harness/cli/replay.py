@@ -18,6 +18,13 @@ from harness.report import again, machine, rerun_node
 @click.option(
     "--as", "how", type=click.Choice(["times", "triggers"]), help="realised times, or planned selectors and events"
 )
+@click.option(
+    "--repeat",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 1000),
+    help="so many runs, and how many of them failed alike; in simulation each with the next seed",
+)
 @click.option("--node", help="re-execute this node's core from its journal instead, and check every step")
 @click.option("--incarnation", type=click.IntRange(min=1), help="with --node: which [default: the last]")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="the new run's directory")
@@ -28,6 +35,7 @@ def replay(
     run: Path,
     backend: str | None,
     how: Literal["times", "triggers"] | None,
+    repeat: int,
     node: str | None,
     incarnation: int | None,
     out: Path | None,
@@ -41,6 +49,8 @@ def replay(
         value = rerun_node.show(screen, run, node=node, incarnation=incarnation)
         screen.result(value)
         return
-    done = again.replay(screen, run, backend=backend, how=how, out=out)
-    screen.result(machine.run_object(done.result, done.files, report=done.report))
-    sys.exit(done.result.exit_code)
+    replayed = again.replay(screen, run, backend=backend, how=how, out=out, repeat=repeat)
+    done = replayed.done
+    value = machine.run_object(done.result, done.files, report=done.report)
+    screen.result({**value, "command": "replay", "reproduced": replayed.told()})
+    sys.exit(replayed.exit_code)

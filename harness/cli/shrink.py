@@ -8,32 +8,47 @@ from pathlib import Path
 import click
 
 from harness.cli import flags
+from harness.engine.replaying import read_stored
 from harness.report import again, machine
+
+TRIES, TRIES_REAL = 500, 40
 
 
 @click.command()
 @click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--on", "backend", help="where hosts come from [default: as the run was]")
+@click.option("--tries", type=click.IntRange(1), help="schedules that are tried at most [500; on real hosts 40]")
 @click.option(
-    "--tries", default=500, show_default=True, type=click.IntRange(1), help="schedules that are tried at most"
+    "--of", default=3, show_default=True, type=click.IntRange(1), help="real runs that a schedule gets at most"
 )
 @click.option(
-    "--of", default=3, show_default=True, type=click.IntRange(1), help="real runs a schedule gets to fail once"
+    "--need", default=1, show_default=True, type=click.IntRange(1), help="of which so many must fail for it to count"
 )
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="directory of the shrunk run")
 @flags.json_flag
 @flags.level_flags
 def shrink(
-    *, run: Path, backend: str | None, tries: int, of: int, out: Path | None, as_json: bool, quiet: bool, verbose: int
+    *,
+    run: Path,
+    backend: str | None,
+    tries: int | None,
+    of: int,
+    need: int,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
 ) -> None:
     """Shrink the schedule of the failing run RUN; exit 1 when the small one fails, too."""
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
-    outcome = again.shrink_run(screen, run, backend=backend, tries=tries, of=of, out=out)
+    if tries is None:
+        tries = TRIES if (backend or read_stored(run).options.backend) == again.SIM else TRIES_REAL
+    outcome = again.shrink_run(screen, run, backend=backend, tries=tries, need=need, of=of, out=out)
     schedule = outcome.shrunk.schedule
     screen.say("")
     screen.say(
         f"{outcome.steps_before} steps shrunk to {len(schedule.steps)} in {outcome.shrunk.tries} tries"
-        f"{' (they ran out)' if outcome.shrunk.exhausted else ''}; fails {outcome.rate[0]} of {outcome.rate[1]}",
+        f"{' (they ran out)' if outcome.shrunk.exhausted else ''}; fails {outcome.rate}",
         level=-1,
     )
     screen.say(again.scenario(schedule))
@@ -48,8 +63,8 @@ def shrink(
                 "faults": sum(len(step.faults) for step in schedule.steps),
                 "tries": outcome.shrunk.tries,
                 "exhausted": outcome.shrunk.exhausted,
-                "failed": outcome.rate[0],
-                "of": outcome.rate[1],
+                "failed": outcome.rate.failed,
+                "of": outcome.rate.of,
                 "schedule": schedule,
             },
         }

@@ -28,7 +28,7 @@ from harness.core.protocols import Backend, Capable, Checker, Fault, No, System
 from harness.core.schedule import RealisedSchedule
 from harness.engine.judge import judge
 from harness.engine.model import RunOptions, Silence
-from harness.engine.planning import USUAL_CAPABILITIES
+from harness.engine.planning import USUAL_CAPABILITIES, draft
 from harness.engine.rehearsal import Rehearsed
 
 TRIES = 2
@@ -127,8 +127,8 @@ def _set_aside(directory: Path) -> None:
 
 
 def _key(options: RunOptions) -> str:
-    """Runs of the honest build with the same options are the same run."""
-    content = msgspec.json.encode(options, enc_hook=str, order="deterministic")
+    """Runs of the honest build under the same plan are the same run, however its knobs were said."""
+    content = msgspec.json.encode(draft(options, seed=options.seed or 0).plan, order="deterministic")
     return f"{options.system}-{options.seed}-{hashlib.blake2b(content, digest_size=5).hexdigest()}"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from rich.table import Table
@@ -21,28 +22,79 @@ from harness.engine.judge import check_path, load_checkers
 from harness.engine.model import EXIT_PASS, EXIT_UNKNOWN, EXIT_VIOLATION, RunOptions
 from harness.engine.planning import draft
 from harness.engine.rehearsal import rehearse_draft, with_schedule
-from harness.engine.replaying import How, read_stored, schedule_of
+from harness.engine.replaying import How, Stored, read_stored, schedule_of
 from harness.engine.shrinking import Shrunk, shrink
+from harness.engine.trials import Rate, failing, fails_often, room_for, seed_of
 from harness.report.session import Done, run_and_report
 from harness.report.terminal import Screen
 
 SIM = "sim"
 
 
-def replay(screen: Screen, run_dir: Path, *, backend: str | None, how: How | None, out: Path | None) -> Done:
-    """The stored run once more, on that backend (None: its own)."""
+class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored run, run again. ``checkers``: those that failed in it; ``done``: the first run that failed one of them,
+    else the last; ``rate``: how many did."""
+
+    checkers: tuple[str, ...]
+    done: Done
+    rate: Rate
+
+    @property
+    def exit_code(self) -> int:
+        """The run's own; 1 if any run reproduced it."""
+        code = self.done.result.exit_code
+        return EXIT_VIOLATION if code == EXIT_PASS and self.rate.failed else code
+
+    def told(self) -> dict[str, Any]:
+        """For the JSON object."""
+        rate = self.rate
+        return {"checkers": list(self.checkers), "failed": rate.failed, "of": rate.of, "troubled": rate.troubled}
+
+
+def replay(
+    screen: Screen, run_dir: Path, *, backend: str | None, how: How | None, out: Path | None, repeat: int = 1
+) -> Replayed:
+    """The stored run once more, on that backend (None: its own); ``repeat`` times, to see how often it fails."""
     stored = read_stored(run_dir)
+    wanted = _failed(run_dir)
     target = backend or stored.options.backend
     chosen: How = how or "triggers"  # between worlds roles mean more than names, and events more than times
     schedule = schedule_of(stored, chosen)
+    options = _options(stored, target)
     screen.say(f"replaying {run_dir} as {chosen} on {target}: {len(schedule.steps)} steps")
-    options = msgspec.structs.replace(
-        stored.options, backend=target, out=out, settings=_settings(stored.options, target)
-    )
+    kept: Done | None = None
+    rate = Rate(0, 0)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, store.PLANNED)
         store.write_json(file, schedule)
-        return run_and_report(msgspec.structs.replace(options, schedule=file), screen)
+        for number in range(repeat):
+            place = out if out is None or repeat == 1 else out / str(number + 1)
+            again = msgspec.structs.replace(options, schedule=file, out=place, seed=seed_of(options, number))
+            done = run_and_report(again, screen)
+            hit = bool(failing(done.result) & set(wanted))
+            rate = Rate(rate.failed + hit, rate.of + 1, rate.troubled + (bool(done.result.trouble) and not hit))
+            if kept is None or rate.failed == 0 or (hit and rate.failed == 1):
+                kept = done
+            if wanted:
+                screen.say(f"reproduced    {rate}: {', '.join(wanted)}", level=-1)
+            if done.result.interrupted:
+                break
+    if kept is None:
+        raise ConfigError(f"{repeat} runs", next_step="give --repeat 1 or more")
+    return Replayed(checkers=wanted, done=kept, rate=rate)
+
+
+def _failed(run_dir: Path) -> tuple[str, ...]:
+    """The checkers that fail the stored run."""
+    judgement, _, _ = check_path(run_dir)
+    return tuple(sorted(v.checker for v in judgement.verdicts if v.outcome == "fail"))
+
+
+def _options(stored: Stored, backend: str) -> RunOptions:
+    """The stored run's options on that backend. A scenario's schedule is among what is stored."""
+    return msgspec.structs.replace(
+        stored.options, backend=backend, out=None, scenario=None, settings=_settings(stored.options, backend)
+    )
 
 
 def _settings(options: RunOptions, backend: str) -> dict[str, str]:
@@ -59,20 +111,28 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     shrunk: Shrunk
     steps_before: int
     done: Done
-    rate: tuple[int, int]
-    """How often the shrunk schedule failed, of how many runs."""
+    rate: Rate
+    """How often the shrunk schedule failed."""
 
 
-def shrink_run(screen: Screen, run_dir: Path, *, backend: str | None, tries: int, of: int, out: Path | None) -> Outcome:
-    """Shrink the stored run's schedule. ConfigError if the run did not fail, or does not fail again."""
+def shrink_run(
+    screen: Screen, run_dir: Path, *, backend: str | None, tries: int, need: int, of: int, out: Path | None
+) -> Outcome:
+    """Shrink the stored run's schedule. ConfigError if the run did not fail, or does not fail again.
+
+    ``need``, ``of``: how often a schedule must fail of how many real runs to count as failing.
+    """
+    if not 1 <= need <= of:
+        raise ConfigError(f"{need} of {of} runs must fail", next_step="choose --need between 1 and --of")
     stored = read_stored(run_dir)
-    judgement, _, _ = check_path(run_dir)
-    wanted = tuple(sorted(v.checker for v in judgement.verdicts if v.outcome == "fail"))
+    wanted = _failed(run_dir)
     if not wanted:
         raise ConfigError("this run did not fail, so there is nothing to shrink", where=str(run_dir))
     target = backend or stored.options.backend
-    options = msgspec.structs.replace(stored.options, backend=target, settings=_settings(stored.options, target))
-    fails = _simulated(options, wanted) if target == SIM else _real(screen, options, wanted, of=of)
+    options = _options(stored, target)
+    limit_ns = stored.plan.time_limit_ns
+    real = _Real(screen, options, wanted, need=need, of=of, limit_ns=limit_ns)
+    fails: Callable[[Schedule], bool] = _simulated(options, wanted) if target == SIM else real
     start = next((s for s in (stored.planned, schedule_of(stored, "times")) if fails(s)), None)
     if start is None:
         raise ConfigError(
@@ -82,7 +142,10 @@ def shrink_run(screen: Screen, run_dir: Path, *, backend: str | None, tries: int
         )
     screen.say(f"shrinking {len(start.steps)} steps that fail {', '.join(wanted)} on {target}, at most {tries} tries")
     shrunk = shrink(start, fails, tries_max=tries)
-    rate = (1, 1) if target == SIM else (sum(fails(shrunk.schedule) for _ in range(of)), of)
+    rate = Rate(1, 1)
+    if target != SIM:
+        rate = real.rate(shrunk.schedule)
+        options = real.options(shrunk.schedule)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, store.PLANNED)
         store.write_json(file, shrunk.schedule)
@@ -133,25 +196,36 @@ def _simulated(options: RunOptions, wanted: tuple[str, ...]) -> Callable[[Schedu
     return fails
 
 
-def _real(screen: Screen, options: RunOptions, wanted: tuple[str, ...], *, of: int) -> Callable[[Schedule], bool]:
-    """One failing run of ``of`` is enough; the first ends the asking."""
-    from harness.engine.model import Silence
-    from harness.engine.runner import run
+class _Real:
+    """Asks real runs whether a schedule fails."""
 
-    def fails(schedule: Schedule) -> bool:
-        with tempfile.TemporaryDirectory() as folder:
-            for number in range(of):
-                file = Path(folder, f"{number}.json")
-                store.write_json(file, schedule)
-                result = run(
-                    msgspec.structs.replace(options, schedule=file, out=Path(folder, f"run-{number}")), Silence()
-                )
-                judgement = result.judgement
-                failing = {v.checker for v in judgement.verdicts if v.outcome == "fail"} if judgement else set()
-                if failing & set(wanted):
-                    screen.say(f"  {len(schedule.steps)} steps: fails")
-                    return True
-        screen.say(f"  {len(schedule.steps)} steps: does not fail")
-        return False
+    def __init__(
+        self, screen: Screen, options: RunOptions, wanted: tuple[str, ...], *, need: int, of: int, limit_ns: int
+    ) -> None:
+        self._screen = screen
+        self._options = options
+        self._wanted = wanted
+        self._need = need
+        self._of = of
+        self._limit_ns = limit_ns
 
-    return fails
+    def __call__(self, schedule: Schedule) -> bool:
+        """At least ``need`` of ``of``; the asking ends when that is decided."""
+        verdict, rate = fails_often(self.options(schedule), schedule, self._wanted, need=self._need, of=self._of)
+        word = "fails" if verdict else "does not fail often enough" if rate.failed else "does not fail"
+        self._screen.say(f"  {_size(schedule)}: {word}, {rate}")
+        return verdict
+
+    def rate(self, schedule: Schedule) -> Rate:
+        """How often it fails of all ``of`` runs."""
+        _, rate = fails_often(self.options(schedule), schedule, self._wanted, need=self._of + 1, of=self._of)
+        return rate
+
+    def options(self, schedule: Schedule) -> RunOptions:
+        """A run that lasts as long as this schedule."""
+        return msgspec.structs.replace(self._options, time_limit_ns=room_for(schedule, at_most=self._limit_ns))
+
+
+def _size(schedule: Schedule) -> str:
+    faults = sum(len(step.faults) for step in schedule.steps)
+    return f"{len(schedule.steps)} steps, {faults} faults"

@@ -1,0 +1,114 @@
+"""One schedule, run several times: how often does it fail as it did? On real hosts that is a rate, not an answer.
+
+Promises: a run counts as reproducing only if a checker fails that was asked for; a run in harness trouble counts as
+none, and is told; real runs differ by chance alone, simulated ones by their seeds (the same seed gives the same run),
+the first of which is the stored run's. Leaves out where schedules come from.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import msgspec
+
+from harness.core import registry, store
+from harness.core.clock import SECOND, Ns
+from harness.core.schedule import OnEvent, Schedule, Step, When
+from harness.core.world import VirtualBackend
+from harness.engine.judge import load_checkers
+from harness.engine.model import RunOptions, RunResult, Silence
+from harness.engine.planning import WARMUP_NS
+from harness.engine.runner import run
+
+LIMIT_MIN_NS = 3 * SECOND
+"""Left to a schedule at least, however short it is."""
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """``failed`` of ``of`` runs failed as wanted; ``troubled`` of them had harness trouble and say nothing."""
+
+    failed: int
+    of: int
+    troubled: int = 0
+
+    def __str__(self) -> str:
+        """In words."""
+        return f"{self.failed} of {self.of}" + (f" ({self.troubled} in trouble)" if self.troubled else "")
+
+
+def failing(result: RunResult) -> frozenset[str]:
+    """The checkers that failed."""
+    judgement = result.judgement
+    return frozenset(v.checker for v in judgement.verdicts if v.outcome == "fail") if judgement else frozenset()
+
+
+def seed_of(options: RunOptions, number: int) -> int:
+    """The seed of the ``number``-th run of one schedule."""
+    virtual = isinstance(registry.load(registry.BACKENDS, options.backend), VirtualBackend)
+    return (options.seed or 0) + (number if virtual else 0)
+
+
+def fails_often(
+    options: RunOptions,
+    schedule: Schedule,
+    wanted: Collection[str],
+    *,
+    need: int,
+    of: int,
+    on_run: Callable[[Rate], None] | None = None,
+) -> tuple[bool, Rate]:
+    """Whether at least ``need`` of ``of`` runs fail one of ``wanted``; asks no more often than it has to.
+
+    Only those checkers judge, and a run ends with their first certain finding or with its schedule.
+    """
+    checkers = {name: checker for name, checker in load_checkers().items() if name in wanted}
+    rate = Rate(0, 0)
+    with tempfile.TemporaryDirectory(prefix="dethrone-trials-") as folder:
+        file = Path(folder, store.PLANNED)
+        store.write_json(file, schedule)
+        for number in range(of):
+            result = run(
+                msgspec.structs.replace(
+                    options,
+                    schedule=file,
+                    seed=seed_of(options, number),
+                    out=Path(folder, f"run-{number}"),
+                    stop_at_first_failure=True,
+                ),
+                Silence(),
+                checkers=checkers,
+            )
+            if result.interrupted:
+                raise KeyboardInterrupt
+            hit = bool(failing(result) & set(wanted))
+            rate = Rate(rate.failed + hit, rate.of + 1, rate.troubled + (bool(result.trouble) and not hit))
+            if on_run is not None:
+                on_run(rate)
+            if rate.failed >= need or rate.failed + of - rate.of < need:
+                break
+    return rate.failed >= need, rate
+
+
+def room_for(schedule: Schedule, *, at_most: Ns) -> Ns:
+    """A time limit for a run that is over when its schedule is: a short schedule need not last as long as a long one.
+
+    An estimate from its own times: what a run takes beyond it, it gets (twice this, then it is cut short).
+    """
+    return min(at_most, WARMUP_NS + max(LIMIT_MIN_NS, sum(_step_ns(step) for step in schedule.steps)))
+
+
+def _step_ns(step: Step) -> Ns:
+    """If every trigger comes as late as it may."""
+    begun: dict[str, Ns] = {}
+    last = 0
+    for fault in step.faults:
+        begins = begun.get(fault.needs_fault, 0) + fault.delay_ns + _awaited_ns(fault.when)
+        begun[fault.name] = begins
+        last = max(last, begins + fault.hold_ns)
+    return _awaited_ns(step.when) + last + step.gap_ns
+
+
+def _awaited_ns(when: When) -> Ns:
+    return when.within_ns if isinstance(when, OnEvent) else 0
