@@ -1,0 +1,95 @@
+"""What the engines answer: linearizable, a violation with its proof, or how far they came.
+
+Promises: a violation names operations that cannot be put in order by themselves, given the words of its sentence, and
+the data to draw them. Leaves out drawing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Elapsed = Callable[[], int]
+"""Nanoseconds since the judging began. Time is an argument: a pure caller may pass ``unhurried``."""
+
+
+def unhurried() -> int:
+    """No time passes: only the bound on memory holds."""
+    return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """Bounds of one decision, over all of its objects."""
+
+    time_ns: int = 60_000_000_000
+    memory_bytes: int = 1 << 30
+    """Estimated size of what the search keeps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """One operation, drawn from its call to its return. ``ret`` None: it never returned, or said "unknown"."""
+
+    op: int
+    label: str
+    call: int
+    ret: int | None
+    status: Literal["ok", "fail", "info"]
+    role: Literal["", "stuck", "first", "second", "between"] = ""
+    """``stuck``: has no place; ``first`` and ``second``: of the one and the other cluster; ``between``: their chain."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Zone:
+    """A stretch of positions during which one value certainly was, or must have been, the current one."""
+
+    label: str
+    lo: int
+    hi: int
+    forward: bool
+    """Forward: it holds all of the stretch. Backward: some moment of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Violation:
+    """Operations that no order explains. Positions are those of ``Ops``."""
+
+    rule: str
+    """Which rule is broken, as one word of the engine: ``overlap``, ``inside``, ``phantom``, ``stuck`` …"""
+    sentence: str
+    key: Any
+    ops: tuple[int, ...]
+    """Ids of the operations that prove it."""
+    bars: tuple[Bar, ...] = ()
+    zones: tuple[Zone, ...] = ()
+    stuck_at: int | None = None
+    """The position at which every order is stuck."""
+    states: tuple[str, ...] = ()
+    """What the object may have held there, as text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undecided:
+    """One object that was too much for the budget."""
+
+    key: Any
+    reason: str
+    returns_done: int
+    returns: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """``fail`` if there is a violation, else ``unknown`` if anything is undecided, else ``pass``."""
+
+    outcome: Literal["pass", "unknown", "fail"]
+    operations: int
+    objects: int
+    violations: tuple[Violation, ...] = ()
+    bad_objects: int = 0
+    """Objects with a violation; of each the first one is told, of the first few objects."""
+    undecided: tuple[Undecided, ...] = ()
+    engines: dict[str, int] = field(default_factory=dict)
+    """Engine → objects that it decided."""
