@@ -143,14 +143,14 @@ def read_rows(path: Path) -> list[Row]:
 def run_exam(
     tasks: Sequence[Task], out: Path, *, jobs: int, on_row: Callable[[Row, int, int], None]
 ) -> tuple[list[Row], bool]:
-    """Every task that has no row yet. All rows of these tasks, and whether the exam was interrupted.
+    """Every task without a row that tells something. All rows of these tasks, and whether the exam was interrupted.
 
     ``on_row`` is called in this process with each new row, how many are done, and how many there are.
     """
     out.mkdir(parents=True, exist_ok=True)
     path = out / ROWS
     wanted = {_key(task): task for task in tasks}
-    rows = {row.key: row for row in read_rows(path) if row.key in wanted}
+    rows = {row.key: row for row in read_rows(path) if row.key in wanted and not row.found.trouble}
     todo = [task for key, task in wanted.items() if key not in rows]
     interrupted = False
     with path.open("ab") as file:

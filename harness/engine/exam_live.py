@@ -11,9 +11,11 @@ lies beside it under another name.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +64,14 @@ class LiveRuns:
         directory = self._out / (
             f"clean/{_key(options)}" if clean else f"builds/{options.system}-{_word(options.variant)}-{options.seed}"
         )
-        if clean and (found := _stored(directory, checkers)) is not None:
-            return found
+        if not clean:
+            return self._until_it_tells(options, directory, checkers)
+        with _alone(directory):
+            found = _stored(directory, checkers)
+            return found if found is not None else self._until_it_tells(options, directory, checkers)
+
+    def _until_it_tells(self, options: RunOptions, directory: Path, checkers: Mapping[str, Checker]) -> Rehearsed:
+        clean = options.variant is None
         # The failing build's run is over with the first certain finding; the honest one has to last.
         options = msgspec.structs.replace(options, out=directory, stop_at_first_failure=not clean)
         for number in range(TRIES):
@@ -94,6 +102,15 @@ class LiveRuns:
             return "; ".join(result.trouble) or "it was not judged"
         found = _stored(directory, checkers)
         return found if found is not None else "its files cannot be read"
+
+
+@contextlib.contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """No other worker runs into this directory meanwhile: a second one waits for what the first finds."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with directory.with_name(f"{directory.name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _stored(directory: Path, checkers: Mapping[str, Checker]) -> Rehearsed | None:
