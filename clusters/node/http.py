@@ -220,6 +220,12 @@ class HttpPeers:
                 after = min(after, max(peer.retry_at, mono + MS))
         return after
 
+    @property
+    def waiting(self) -> bool:
+        """See ``Transport``."""
+        clients = (client for peer in self._peers.values() for client in peer.clients)
+        return any(client.up and client.out for client in clients) or any(served.out for served in self._served)
+
     def close(self) -> None:
         """Close every connection."""
         for peer in self._peers.values():

@@ -34,6 +34,7 @@ from clusters.node.transport import FAR, Transport
 from harness.core.clock import MS, US, Ns
 from harness.core.errors import ClusterError
 from harness.core.machine import (
+    SHUTDOWN,
     Await,
     CoreEvent,
     Disk,
@@ -41,6 +42,7 @@ from harness.core.machine import (
     DiskImage,
     Effect,
     Fired,
+    Graceful,
     Message,
     Note,
     Reply,
@@ -59,7 +61,10 @@ EXIT_CORE_CRASHED = 71
 EXIT_SHELL_FAILED = 72
 HELD_MAX = 50_000
 """Effects behind a hanging disk; beyond, messages of peers are dropped (they may be lost), counted."""
-STOP_LIMIT_S = 5.0
+STOP_LIMIT_S = 2.0
+"""How long a stop waits for the disk to finish what it has in hand."""
+GOODBYE_NS = 1000 * MS
+"""How long the last words of a graceful core may take to leave."""
 
 
 class CoreCrashed(Exception):  # noqa: N818 - names what happened; the cause is the core's own exception
@@ -81,6 +86,8 @@ class Node:
         self._awake_since = self._now.mono
         self._started_at = self._now.wall // MS
         self._stopping = ""
+        self._gone_at: Ns | None = None
+        """When the process ends, whatever has not left by then."""
         self._timers = Timers()
         self._barrier = Barrier()
         self._start_batches: set[int] = set()
@@ -174,7 +181,18 @@ class Node:
         self._carry_out(ready)
         self._show()
 
+    def _say_goodbye(self) -> None:
+        """Tell the core of the stop and let go on what it says, until that has left or time is up."""
+        self._look()
+        self._gone_at = self._now.mono + GOODBYE_NS
+        self._handle(Fired(SHUTDOWN))
+        self._show()
+        while (self._barrier.held or self._peers.waiting) and self._now.mono < self._gone_at:
+            self._turn()
+
     def _stop(self) -> int:
+        if isinstance(self._core, Graceful):
+            self._say_goodbye()
         finished = self._disk.stop(STOP_LIMIT_S)
         self._now = read_clocks()
         for done in self._disk.results:
@@ -227,9 +245,12 @@ class Node:
         self._show()
 
     def _sleep_ns(self, due: Ns) -> Ns | None:
-        if self._failures or self._disk.results or self._stopping:
+        if self._failures or self._disk.results or (self._stopping and self._gone_at is None):
             return 0
         sleep = self._timers.sleep_ns(self._now)
+        if self._gone_at is not None:
+            left = max(0, self._gone_at - self._now.mono)
+            sleep = left if sleep is None else min(sleep, left)
         if due != FAR:
             wait = max(0, due - self._now.mono)
             sleep = wait if sleep is None else min(sleep, wait)

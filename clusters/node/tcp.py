@@ -3,8 +3,8 @@
 The first frame of a connection is a hello with the sender's name; whoever is not a member is refused. Promises: a
 connect is given up after one RPC timeout and tried again within another; a flow that a fault cut is found dead by
 the kernel (TCP_USER_TIMEOUT), so it is dialled anew soon after the heal; queues are bounded, what they lose is
-counted; nothing that a peer sends can raise here. Messages may be lost, never torn. Leaves out acknowledgement and
-encryption.
+counted and told as failed; nothing that a peer sends can raise here. Messages may be lost, never torn. Leaves out
+acknowledgement and encryption.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class TcpPeers:
         link.queue.append((self._shell.mono(), body, data))
         link.queue_bytes += len(data)
         while len(link.queue) > QUEUE_FRAMES_MAX or link.queue_bytes > QUEUE_BYTES_MAX:
-            self._drop(link)
+            self._drop(link, "too much waits for this peer")
         if link.up:
             self._dirty.add(link)
 
@@ -173,6 +173,11 @@ class TcpPeers:
                 after.append(inbound.deadline)
         self._next = min(after, default=FAR)
         return self._next
+
+    @property
+    def waiting(self) -> bool:
+        """See ``Transport``."""
+        return any(link.up and (link.out or link.queue) for link in self._links.values())
 
     def close(self) -> None:
         """Close every connection."""
@@ -266,12 +271,14 @@ class TcpPeers:
 
     def _expire(self, link: _Link, mono: Ns) -> None:
         while link.queue and mono - link.queue[0][0] > self._stale_ns:
-            self._drop(link)
+            self._drop(link, "no connection")
 
-    def _drop(self, link: _Link) -> None:
-        _, _, data = link.queue.popleft()
+    def _drop(self, link: _Link, why: str) -> None:
+        """It never left, so it will certainly not be answered."""
+        _, body, data = link.queue.popleft()
         link.queue_bytes -= len(data)
         self._count["peer_dropped"] += 1
+        self._shell.failed(link.name, body, why)
 
     # --- incoming -------------------------------------------------------------------------------------------------
 

@@ -52,6 +52,10 @@ class Transport(Protocol):
     def tick(self, mono: Ns) -> Ns:
         """Deadlines; returns the next one, ``FAR`` if there is none."""
 
+    @property
+    def waiting(self) -> bool:
+        """Whether something waits to leave on a connection that is there."""
+
     def close(self) -> None:
         """Close everything."""
 

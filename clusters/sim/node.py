@@ -29,13 +29,16 @@ from clusters.sim.storing import SLOW_NS, Storing
 from harness.core.clock import MS, Clocks, Ns
 from harness.core.hoststate import Signal
 from harness.core.machine import (
+    SHUTDOWN,
     Await,
     Core,
     CoreEvent,
     Disk,
     Effect,
+    Fired,
     Glance,
     Glancing,
+    Graceful,
     Halt,
     Message,
     Note,
@@ -188,11 +191,20 @@ class SimNode(Storing):
         self.look_again()
 
     def _stop(self) -> None:
-        """SIGTERM: what the disk has in hand is finished, the core is not told."""
-        for batch in list(self._batches):
-            if self._carry_out_batch(batch) is None:
+        """SIGTERM: a graceful core is told, what it says at that leaves, what the disk has in hand is finished."""
+        core: Any = self._core
+        told = isinstance(core, Graceful) and self._look()
+        if told:
+            self._handle(Fired(SHUTDOWN))
+        while self.alive and self._batches:
+            batch = self._batches.popleft()
+            error = self._carry_out_batch(batch)
+            if error is None:
                 self._witnessed(self._witness.synced(batch.ops) if self._witness else ())
-        self._batches.clear()
+            if told:
+                self._carry_slowly(self._barrier.done(batch.token, error))
+        if not self.alive:
+            return
         self._shell("stopped", {"signal": "SIGTERM", "disk_finished": True})
         self.tell()
         self._die(EXIT_STOPPED)

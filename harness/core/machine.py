@@ -58,7 +58,10 @@ class DiskDone(msgspec.Struct, frozen=True, gc=False):
 
 
 class SendFailed(msgspec.Struct, frozen=True, gc=False):
-    """A message was certainly not answered (transport error or answer-less time-out). Only for transports that know."""
+    """A message was certainly not answered (transport error or answer-less time-out). Only for transports that know.
+
+    A one-way transport knows it only of messages that never left (given up before a connection was there).
+    """
 
     to: str
     body: Any
@@ -224,6 +227,20 @@ class Glancing(Protocol):
 
     def glance(self) -> Glance:
         """The same as ``status`` says of these."""
+
+
+SHUTDOWN = "shutdown"
+
+
+@runtime_checkable
+class Graceful(Protocol):
+    """A core that is told of a graceful stop (SIGTERM) by ``Fired(SHUTDOWN)``, a timer that it never sets itself.
+
+    What it says at that leaves, if disk and network take it in time; then the process ends. A frozen process, and one
+    that is killed, says nothing.
+    """
+
+    graceful: bool
 
 
 class Witnessed(msgspec.Struct, frozen=True, gc=False):

@@ -56,6 +56,7 @@ from clusters.protocols.kraft.voting import (
 )
 from harness.core.clock import Clocks
 from harness.core.machine import (
+    SHUTDOWN,
     Await,
     CoreEvent,
     CoreStatus,
@@ -73,9 +74,6 @@ from harness.core.machine import (
     Unlink,
 )
 from harness.core.rng import Rng
-
-SHUTDOWN = "shutdown"
-"""The timer that a shell may let ring before it ends the process gracefully; the core never sets it."""
 
 
 def on_shutdown(n: Node) -> None:
@@ -113,6 +111,7 @@ class KraftCore:
     """One node; its knobs say which of the members are observers."""
 
     __slots__ = ("node",)
+    graceful = True
 
     def __init__(self, node: str, members: tuple[str, ...], knobs: KraftKnobs, rules: Rules) -> None:
         self.node = Node(node, members, knobs, rules)

@@ -22,6 +22,7 @@ from clusters.protocols.zk_ephemeral.rules import Rules
 from clusters.protocols.zk_ephemeral.session import CALL, CONTACT, DISCONNECTED, PING, Session
 from harness.core.clock import MS, Clocks, Ns
 from harness.core.machine import (
+    SHUTDOWN,
     Await,
     CoreEvent,
     CoreStatus,
@@ -46,6 +47,8 @@ REGISTER = "register"
 
 class BrokerCore:
     """One broker. ``mono``, ``wall``, ``rng`` and ``out`` are those of the event being handled."""
+
+    graceful = True
 
     LEADER, FOLLOWER, CONTENDING = "LEADER", "FOLLOWER", "CONTENDING"
     NO_CONTACT, EXPIRED = "DISCONNECTED", "EXPIRED"
@@ -161,9 +164,8 @@ class BrokerCore:
         elif kind is Request:
             replica.on_request(self, event.id, event.body)  # type: ignore[union-attr, arg-type]
 
-    def shut_down(self, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+    def _shut_down(self) -> None:
         """A clean stop: the session is closed, so its ephemeral nodes go at once. The shell ends the process after."""
-        self.mono, self.wall, self.rng, self.out = now.mono, now.wall, rng, out
         replica.stop_leading(self, "shut down")
         replica.stop_following(self)
         self.session.close()
@@ -200,7 +202,9 @@ class BrokerCore:
             self.controller.on_metadata(src, body)
 
     def _fired(self, timer: str) -> None:
-        if timer == PING:
+        if timer == SHUTDOWN:
+            self._shut_down()
+        elif timer == PING:
             self.session.on_ping_timer()
         elif timer == CONTACT:
             self.session.on_contact_timer()

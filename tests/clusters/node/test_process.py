@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from node_cluster import Client, wait_for
-from toy_target import TARGET
+from toy_target import POLITE, TARGET
 
 from clusters.node.journal import replay
 
@@ -59,6 +59,38 @@ def test_peers_find_each_other_and_a_stopped_node_says_goodbye(clusters, target)
     assert n1.trace()[-1]["event"] == "stopped"
     assert [line["seq"] for line in n1.trace()] == list(range(1, len(n1.trace()) + 1))
     assert '"reason":"stopped"' in n1.journal_path.read_text().splitlines()[-1]
+
+
+def test_a_graceful_core_is_told_of_sigterm_and_what_it_stores_and_says_then_is_stored_and_heard(clusters):
+    cluster = clusters(2, target="toy_target:POLITE")
+    cluster.start()
+    meshed(cluster)
+    n1, n2 = cluster.nodes["n1"], cluster.nodes["n2"]
+    n1.signal(signal.SIGTERM)
+    assert n1.wait() == 0
+    events = [line["event"] for line in n1.trace()]
+    assert "goodbye" in events
+    assert events[-1] == "stopped"
+    assert (n1.data / "goodbye").read_bytes() == b"1"
+    journal = n2.journal_path
+    wait_for(lambda: '"n":-5000' in journal.read_text(), what="the farewell")
+    assert sum(1 for _ in replay(n1.journal_path, POLITE)) > 1
+
+
+def test_a_graceful_core_whose_last_words_cannot_leave_ends_all_the_same(clusters):
+    cluster = clusters(2, target="toy_target:POLITE")
+    cluster.start()
+    meshed(cluster)
+    n1, n2 = cluster.nodes["n1"], cluster.nodes["n2"]
+    n2.signal(signal.SIGSTOP)
+    n1.signal(signal.SIGTERM)
+    assert n1.wait() == 0
+
+
+def test_a_message_that_found_no_connection_is_told_as_failed(clusters):
+    cluster = clusters(2, target="toy_target:TARGET")
+    cluster.nodes["n1"].start()
+    wait_for(lambda: cluster.nodes["n1"].status()["extra"]["failures"] > 3, what="failures")
 
 
 @BOTH

@@ -10,6 +10,7 @@ import msgspec
 from harness.core.clock import MS, Clocks
 from harness.core.errors import ConfigError
 from harness.core.machine import (
+    SHUTDOWN,
     Await,
     CoreEvent,
     CoreStatus,
@@ -188,6 +189,22 @@ class ToyCore:
             out.append(Reply(event.id, Told()))
 
 
+class PoliteCore(ToyCore):
+    """Stores that it was told of its end, and then tells the others."""
+
+    graceful = True
+    farewell = Ping(-5000)
+
+    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+        if event != Fired(SHUTDOWN):
+            super().handle(event, now, rng, out)
+            return
+        self.token += 1
+        out.extend((Disk(self.token, (Write("goodbye", b"1"), Fsync("goodbye"))), Await(self.token)))
+        out.extend(Send(name, self.farewell) for name in self.others)
+        out.append(Note("goodbye", self.value, "TOY", {}))
+
+
 class ToyWitness:
     def __init__(self) -> None:
         self.pongs = 0
@@ -216,8 +233,9 @@ class ToyTarget:
     request_type = Echo | Store | Flood | Misbehave
     reply_type = Told
 
-    def __init__(self, transport: str) -> None:
+    def __init__(self, transport: str, kind: type[ToyCore] = ToyCore) -> None:
         self.transport = transport
+        self.kind = kind
 
     def knobs(self, settings: Mapping[str, str], *, profile: str | None = None) -> Any:
         if settings:
@@ -225,7 +243,7 @@ class ToyTarget:
         return None
 
     def core(self, *, node: str, members: tuple[str, ...], knobs: Any, variant: str | None) -> ToyCore:
-        return ToyCore(node=node, members=members, transport=self.transport)
+        return self.kind(node=node, members=members, transport=self.transport)
 
     def witness(self, *, node: str, members: tuple[str, ...]) -> ToyWitness:
         return ToyWitness()
@@ -235,3 +253,4 @@ class ToyTarget:
 
 
 TARGET = ToyTarget("tcp")
+POLITE = ToyTarget("tcp", PoliteCore)

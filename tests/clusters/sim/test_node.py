@@ -7,6 +7,7 @@ import pytest
 
 from harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble
 from harness.core.machine import (
+    SHUTDOWN,
     Await,
     Disk,
     DiskDone,
@@ -84,6 +85,30 @@ def test_a_graceful_stop_finishes_the_disk_and_ends_with_0():
     assert [news.data["code"] for news in world.news("exited")] == [0]
     assert "stopped" in [name for name, _ in world.lines("n1")]
     assert world.node("n1").disk.image() == {"f": b"late"}
+
+
+def test_a_graceful_core_is_told_of_a_stop_and_its_last_words_leave_when_the_disk_has_them():
+    told = []
+
+    def script(core, event, now, out):
+        if event == Fired(SHUTDOWN):
+            told.append(core.node)
+            out.extend([write(9, data=b"last"), Await(9), Send("n2", "farewell"), note("gone")])
+
+    world = ToyWorld(script, sync_us="30000", graceful=True)
+    world.converge(n1=state(down="SIGTERM"))
+    world.on(10 * MS)
+    assert told == ["n1"]
+    assert world.notes("n1") == ["gone"]
+    assert world.node("n1").disk.image() == {"f": b"last"}
+    assert "farewell" in [event.body for event in world.got("n2", Message)]
+    assert [news.data["code"] for news in world.news("exited")] == [0]
+
+
+def test_a_killed_core_is_told_nothing():
+    world = ToyWorld(doing(note("x")), graceful=True)
+    world.converge(n1=state(down="SIGKILL"))
+    assert world.got("n1", Fired) == []
 
 
 def test_a_halt_ends_the_process_with_70_and_nothing_behind_it_happens():

@@ -37,6 +37,10 @@ class ToyCore:
         return CoreStatus(role="FOLLOWER", term=1, leader=None, voted_for=None, log_end=LogEnd(), commit=0)
 
 
+class GracefulCore(ToyCore):
+    graceful = True
+
+
 class ToyWitness:
     def booted(self, disk):
         return []
@@ -55,16 +59,17 @@ class ToyTarget:
     name = "toy"
     message_type = request_type = reply_type = str
 
-    def __init__(self, script, transport):
+    def __init__(self, script, transport, core=ToyCore):
         self.script = script
         self.transport = transport
+        self.kind = core
         self.got = {}
 
     def knobs(self, settings, *, profile=None):
         return {}
 
     def core(self, *, node, members, knobs, variant):
-        return ToyCore(node, self.script, self.got.setdefault(node, []))
+        return self.kind(node, self.script, self.got.setdefault(node, []))
 
     def witness(self, *, node, members):
         return ToyWitness()
@@ -100,7 +105,7 @@ def quiet(core, event, now, out):
 class ToyWorld:
     """A simulated world of toy nodes, driven by hand. ``at(ns)``: play up to that moment."""
 
-    def __init__(self, script=quiet, *, nodes=3, seed=1, transport="tcp", start=True, **settings):
+    def __init__(self, script=quiet, *, nodes=3, seed=1, transport="tcp", start=True, graceful=False, **settings):
         from clusters.sim.world import SimWorld
 
         names = tuple(f"n{k}" for k in range(1, nodes + 1))
@@ -132,7 +137,7 @@ class ToyWorld:
             final_read_ns=SECOND,
             backend_settings=words,
         )
-        self.target = ToyTarget(script, transport)
+        self.target = ToyTarget(script, transport, GracefulCore if graceful else ToyCore)
         self.world = SimWorld(ToySystem(self.target), plan)
         self.names = names
         self.told = []

@@ -7,6 +7,7 @@ import pytest
 from clusters.protocols.client_api import Append, Ok, Unknown
 from clusters.protocols.zk_ephemeral import messages as m
 from clusters.protocols.zk_ephemeral.target import TARGET
+from harness.core.machine import SHUTDOWN, Fired
 from tests.clusters.zk_ephemeral.minisim import World
 
 NAMES = ("a", "b", "c", "zk")
@@ -65,7 +66,7 @@ def test_a_clean_stop_hands_over_within_a_few_round_trips():
     old = leader(world)
     box = world.boxes[old]
     out = []
-    box.core.shut_down(world.clocks(old), box.rng, out)
+    box.core.handle(Fired(SHUTDOWN), world.clocks(old), box.rng, out)
     world._carry_out(box, out)
     world.kill(old)
     assert world.run(100, until=world.with_role)
