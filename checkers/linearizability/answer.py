@@ -68,6 +68,8 @@ class Violation:
     """The position at which every order is stuck."""
     states: tuple[str, ...] = ()
     """What the object may have held there, as text."""
+    since: int | None = None
+    """The proof begins at this position, whatever the object held then; None: at the beginning."""
 
 
 @dataclass(frozen=True, kw_only=True)

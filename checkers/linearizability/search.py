@@ -36,11 +36,24 @@ CONFIG_BYTES = 260
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """Where to give up: ``elapsed`` is asked now and then; bytes are an estimate of what is kept."""
+    """Where to give up: ``elapsed`` is asked now and then; bytes are an estimate of what is kept; a step is one
+    configuration looked at, so a bound on steps alone does not depend on the machine."""
 
-    time_ns: int
-    memory_bytes: int
+    time_ns: int = 1 << 62
+    memory_bytes: int = 1 << 62
+    steps: int = 1 << 62
     elapsed: Elapsed = unhurried
+
+
+@dataclass(frozen=True, kw_only=True)
+class Since:
+    """A later beginning: at this position the object held any of these states.
+
+    Whatever is open there may have taken effect before, or not.
+    """
+
+    position: int
+    states: tuple[State, ...]
 
 
 Config = tuple[int, int, int]
@@ -77,7 +90,7 @@ Found = Fits | Stuck | GaveUp
 class _Table:
     """States and actions as small integers, transitions computed once."""
 
-    def __init__(self, model: Model, start: State) -> None:
+    def __init__(self, model: Model) -> None:
         self._model = model
         self.states: list[State] = []
         self._state_codes: dict[State, int] = {}
@@ -86,9 +99,9 @@ class _Table:
         self.traits: list[Trait] = []
         self.next: list[dict[int, int]] = []
         """By state: action → state after it, -1 where it is not possible."""
-        self.start = self._state(start)
 
-    def _state(self, state: State) -> int:
+    def state(self, state: State) -> int:
+        """The code of a state."""
         code = self._state_codes.get(state)
         if code is None:
             code = self._state_codes[state] = len(self.states)
@@ -110,7 +123,7 @@ class _Table:
         known = self.next[state].get(action)
         if known is None:
             after = self._model.step(self.states[state], self.actions[action])
-            known = self.next[state][action] = -1 if after is None else self._state(after)
+            known = self.next[state][action] = -1 if after is None else self.state(after)
         return known
 
 
@@ -160,13 +173,20 @@ class _OutOfBudget(Exception):  # noqa: N818 - a way out of nested loops, not an
     """Ends a try; carries the reason."""
 
 
-def search(ops: Ops, model: Model, bounds: Bounds, *, start: State | None = None) -> Found:
-    """Whether the operations of one object fit an order that the model accepts, from ``start`` on."""
-    table = _Table(model, model.start(ops.values) if start is None else start)
+def search(ops: Ops, model: Model, bounds: Bounds, *, since: Since | None = None) -> Found:
+    """Whether the operations of one object fit an order that the model accepts; ``since``: from a later moment on."""
+    table = _Table(model)
     course = _course(ops, model, table)
+    states = (model.start(ops.values),) if since is None else since.states
+    spanning = 0
+    if since is not None:
+        for row, slot in enumerate(course.slot):
+            if slot >= 0 and ops.call[row] < since.position and course.ret[row] != OPEN:
+                spanning |= 1 << slot
+    frontier = [(table.state(state), spanning, 0) for state in states]
     found: Found = Fits()
     for width in WIDTHS:
-        found, exact = _Try(table, course, width, bounds).run()
+        found, exact = _Try(table, course, width, bounds).run(frontier)
         if exact or not isinstance(found, Stuck):
             break
     return found
@@ -182,7 +202,7 @@ class _Try:
         self.bounds = bounds
         self.dropped = False
         self.countdown = LOOK_EVERY
-        self.kept = 1
+        self.steps = 0
         # What is open now:
         self.movers: list[tuple[int, int, int]] = []
         """(return, bit, action) of owed operations that may change the state, the first to return first."""
@@ -193,10 +213,9 @@ class _Try:
         self.total = 0
         """Bits of the owed operations that are always possible."""
 
-    def run(self) -> tuple[Found, bool]:
-        """What was found, and whether that is exact."""
+    def run(self, frontier: list[Config]) -> tuple[Found, bool]:
+        """What was found from these configurations on, and whether that is exact."""
         table, course = self.table, self.course
-        frontier: list[Config] = [(table.start, 0, 0)]
         actions, slots, ends, traits = course.action, course.slot, course.ret, table.traits
         done_returns = 0
         step = table.step
@@ -348,6 +367,9 @@ class _Try:
 
     def _look(self, configs: int, used: int) -> None:
         self.countdown = LOOK_EVERY
+        self.steps += LOOK_EVERY
+        if self.steps > self.bounds.steps:
+            raise _OutOfBudget("out of steps")
         if self.bounds.elapsed() > self.bounds.time_ns:
             raise _OutOfBudget("out of time")
         size = configs * (CONFIG_BYTES + used.bit_length() // 4) + len(self.table.states) * 400

@@ -1,0 +1,169 @@
+"""The door: columns of operations and a model in, an answer out. Chooses the engine for each object.
+
+Registers go to the zones first, queues and growing sets to their own engines; what those cannot judge, and every other
+model, goes to the search, object by object, until the budget is gone. Promises: ``pass`` only if every object has an
+order, ``fail`` only with a proof. Leaves out where operations come from.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import cast
+
+import numpy as np
+
+from checkers.linearizability import grow_sets, minimal, queues, tell, zones
+from checkers.linearizability.answer import Answer, Budget, Elapsed, Undecided, Violation, unhurried
+from checkers.linearizability.search import Bounds, Found, GaveUp, Since, Stuck, search
+from checkers.models.base import Model
+from checkers.models.fifo_queue import FifoQueue
+from checkers.models.mutex import FREE, HELD, Mutex
+from checkers.models.ops import Codes, F, Ints, Ops
+from checkers.models.register import Register
+from checkers.models.sets import SetModel
+from harness.core.errors import HistoryError
+
+VIOLATIONS_MAX = 20
+"""Objects whose violation is told."""
+
+
+def decide(ops: Ops, model: Model, *, budget: Budget | None = None, elapsed: Elapsed = unhurried) -> Answer:
+    """Whether every object of these operations has an order that the model accepts.
+
+    HistoryError: an operation that the model does not have.
+    """
+    _understood(ops, model)
+    budget = budget or Budget()
+    work = _Work(model, Bounds(time_ns=budget.time_ns, memory_bytes=budget.memory_bytes, elapsed=elapsed))
+    groups = model.groups(ops)
+    if isinstance(model, Register):
+        work.registers(ops, model)
+    else:
+        for rows in _split(groups):
+            work.one(ops.take(rows))
+    objects = len(np.unique(groups))
+    bad = work.bad
+    return Answer(
+        outcome="fail" if bad else "unknown" if work.undecided else "pass",
+        operations=len(ops),
+        objects=objects,
+        violations=tuple(work.violations),
+        bad_objects=bad,
+        undecided=tuple(work.undecided),
+        engines=dict(work.engines),
+    )
+
+
+def _understood(ops: Ops, model: Model) -> None:
+    known = np.isin(ops.f, sorted(model.functions))
+    for at in np.flatnonzero(~known)[:1].tolist():
+        names = ", ".join(f.name.lower() for f in sorted(model.functions))
+        raise HistoryError(
+            f"operation {int(ops.id[at])} is {F(int(ops.f[at])).name.lower()}, which a {model.name} does not have",
+            cause=f"a {model.name} has {names}",
+            next_step="name the model that these clients used",
+        )
+
+
+def _split(groups: Codes) -> Iterator[Ints]:
+    """Rows of each group, in their order."""
+    if not len(groups):
+        return
+    order = np.argsort(groups, kind="stable")
+    borders = np.flatnonzero(np.diff(groups[order])) + 1
+    yield from np.split(order, borders)
+
+
+class _Work:
+    """What was found so far."""
+
+    def __init__(self, model: Model, bounds: Bounds) -> None:
+        self.model = model
+        self.bounds = bounds
+        self.violations: list[Violation] = []
+        self.bad = 0
+        self.undecided: list[Undecided] = []
+        self.engines: Counter[str] = Counter()
+
+    def registers(self, ops: Ops, model: Register) -> None:
+        """All keys at once, then the ones left over one by one."""
+        initial = cast("int", model.start(ops.values))
+        found = zones.judge(ops, initial=initial, strict=model.strict_cas, clashes_max=VIOLATIONS_MAX)
+        self.bad += len(found.bad)
+        self.engines["zones"] += len(np.unique(ops.key)) - len(found.undecided)
+        for clash in found.clashes.values():
+            self.violations.append(tell.register_clash(ops, model, clash))
+        for key in found.undecided.tolist():
+            self._searched(ops.take(ops.key == key))
+
+    def one(self, ops: Ops) -> None:
+        """One object of any other model."""
+        if isinstance(self.model, FifoQueue):
+            queue = queues.judge(ops)
+            if queue is not None:
+                self.engines["queues"] += 1
+                if isinstance(queue, queues.Broken):
+                    self._bad(tell.queue_broken(ops, queue))
+                return
+        if isinstance(self.model, SetModel):
+            grown = grow_sets.judge(ops)
+            if grown is not None:
+                self.engines["grow-sets"] += 1
+                if isinstance(grown, grow_sets.Broken):
+                    self._bad(tell.set_broken(ops, grown))
+                return
+        self._searched(ops)
+
+    def _bad(self, violation: Violation) -> None:
+        self.bad += 1
+        if len(self.violations) < VIOLATIONS_MAX:
+            self.violations.append(violation)
+
+    def _searched(self, ops: Ops) -> None:
+        key = tell.key_word(ops)
+        if self.bounds.elapsed() > self.bounds.time_ns:
+            self.undecided.append(Undecided(key=key, reason="out of time", returns_done=0, returns=len(ops)))
+            return
+        found = search(ops, self.model, self.bounds)
+        if isinstance(found, GaveUp):
+            self.undecided.append(
+                Undecided(key=key, reason=found.reason, returns_done=found.returns_done, returns=found.returns)
+            )
+            return
+        self.engines["search"] += 1
+        if isinstance(found, Stuck):
+            self.bad += 1
+            if len(self.violations) < VIOLATIONS_MAX:
+                self.violations.append(self._stuck(ops, found))
+
+    def _stuck(self, ops: Ops, stuck: Stuck) -> Violation:
+        """A small proof, as far as the model lets anything be left out."""
+        model = self.model
+        end = int(ops.ret[stuck.row])
+        cut = minimal.until(ops, end + 1)
+        since: Since | None = None
+        states = _states(cut, model)
+        if states:
+            cut, since = minimal.window(ops, model, stuck.row, states)
+        cascade = minimal.register_cascade(cut, model) if isinstance(model, Register) else minimal.answers_only(cut)
+        bounds = minimal.test_bounds()
+
+        def still(rest: Ops) -> bool:
+            return isinstance(search(rest, model, bounds, since=since), Stuck)
+
+        small = minimal.fewest(cut, still, cascade) if len(cut) <= minimal.PROOF_MAX else cut
+        again: Found = search(small, model, bounds, since=since)
+        if not isinstance(again, Stuck):
+            small, again = cut, Stuck(int(np.flatnonzero(cut.ret == end)[0]), stuck.states, stuck.returns_done)
+        return tell.stuck(small, model, again, since=since, came=stuck.returns_done)
+
+
+def _states(ops: Ops, model: Model) -> tuple[object, ...]:
+    """All that an object of this model can hold, where they are few."""
+    if isinstance(model, Mutex):
+        return (FREE, HELD)
+    if isinstance(model, Register):
+        wrote = np.where(ops.f == F.CAS, ops.b, ops.a)[(ops.f == F.WRITE) | (ops.f == F.CAS)]
+        return tuple(np.unique(np.append(wrote, cast("int", model.start(ops.values)))).tolist())
+    return ()

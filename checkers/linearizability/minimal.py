@@ -1,0 +1,138 @@
+"""Small proofs: from operations that have no order to as few of them as possible that have none.
+
+Only such operations are left out as cannot have made the trouble, so what remains proves it by itself:
+
+* an answer (a read, a failed cas) may always be left out;
+* of a register, a write or cas may be left out together with everything that saw its value;
+* the time before a position may be left out if no order exists whatever the object held then, and whatever of the
+  operations open there had taken effect.
+
+Promises: leaving out any single one of what remains, by these rules, would leave no contradiction (unless the cap on
+tests was reached). Leaves out finding the contradiction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from checkers.linearizability.search import Bounds, Since, Stuck, search
+from checkers.models.base import Model
+from checkers.models.ops import FAIL, OK, OPEN, Bools, F, Ints, Ops
+from checkers.models.register import Register
+
+TESTS_MAX = 400
+WINDOW_MAX = 512
+"""Returns before the stuck one that a window may reach back."""
+TEST_STEPS = 20_000
+PROOF_MAX = 2_000
+"""Operations above which a proof by search is shown as it is, cut at the return where it got stuck."""
+
+Still = Callable[[Ops], bool]
+"""Whether these operations alone have no order; False if that is too much to say."""
+
+
+def fewest(ops: Ops, still: Still, cascade: Callable[[Ops], Ops], *, tests: int = TESTS_MAX) -> Ops:
+    """Leave out ever smaller pieces as long as what remains has no order.
+
+    ``cascade`` takes out what may not stay without what was left out.
+    """
+    size = max(1, len(ops) // 2)
+    while True:
+        at, shrunk = 0, False
+        while at < len(ops) and tests > 0:
+            keep = np.ones(len(ops), dtype=np.bool_)
+            keep[at : at + size] = False
+            rest = cascade(ops.take(keep)) if keep.any() else None
+            tests -= 1
+            if rest is not None and len(rest) and still(rest):
+                ops, shrunk = rest, True
+            else:
+                at += size
+        if tests <= 0 or (size == 1 and not shrunk):
+            return ops
+        size = max(1, size // 2)
+
+
+def register_cascade(everything: Ops, model: Register) -> Callable[[Ops], Ops]:
+    """Take out what saw a value of which a writer is missing; a failed cas that tells something needs them all."""
+    writers = _tally(everything)
+    changes = sum(writers.values())
+
+    def cascade(ops: Ops) -> Ops:
+        while True:
+            left = _tally(ops)
+            lacking = {value for value, count in writers.items() if left.get(value, 0) != count}
+            seen = np.where((ops.f == F.READ) | (ops.f == F.CAS), ops.a, -1)
+            keep = ~np.isin(seen, sorted(lacking)) if lacking else np.ones(len(ops), dtype=np.bool_)
+            if model.strict_cas and sum(left.values()) != changes:
+                keep &= ~((ops.f == F.CAS) & (ops.status == FAIL))
+            if keep.all():
+                return ops
+            ops = ops.take(keep)
+
+    return cascade
+
+
+def _tally(ops: Ops) -> dict[int, int]:
+    """Value → operations that may have written it."""
+    wrote = np.where(ops.f == F.CAS, ops.b, ops.a)[_changes(ops)]
+    values, counts = np.unique(wrote, return_counts=True)
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def _changes(ops: Ops) -> Ints:
+    changes = (ops.status != FAIL) & ((ops.f == F.WRITE) | ((ops.f == F.CAS) & (ops.a != ops.b)))
+    return np.flatnonzero(changes)
+
+
+def until(ops: Ops, position: int) -> Ops:
+    """What was called before a position; what had not returned by then is not owed, but is known to end as it did."""
+    early = ops.take(ops.call < position)
+    pending = early.ret > position
+    early = replace(early, ret=np.where(pending, OPEN, early.ret))
+    return early.take(~(pending & ((early.status == FAIL) | (early.f == F.READ))))
+
+
+def window(ops: Ops, model: Model, stuck: int, states: tuple[object, ...]) -> tuple[Ops, Since | None]:
+    """The shortest stretch before the return of row ``stuck`` that has no order whatever came before, if there is one.
+
+    ``ops`` are cut at that return; ``states`` are all that the object can hold.
+    """
+    end = int(ops.ret[stuck])
+    cut = until(ops, end + 1)
+    returns = np.sort(cut.ret[cut.ret < OPEN])
+    back = 2
+    while back <= min(WINDOW_MAX, len(returns) - 1):
+        position = int(returns[-back - 1])
+        since = Since(position=position, states=states)
+        rest = cut.take(cut.ret > position)
+        if isinstance(search(rest, model, test_bounds(), since=since), Stuck):
+            return rest, since
+        back *= 2
+    return cut, None
+
+
+def test_bounds() -> Bounds:
+    """Steps are what bounds a test: no clock is looked at, so that the same history gives the same proof."""
+    return Bounds(steps=TEST_STEPS)
+
+
+def answers_only(ops: Ops) -> Callable[[Ops], Ops]:
+    """For models of which only answers may be left out: what remains must have every other operation."""
+    kept = int(np.count_nonzero(~_answers(ops)))
+
+    def cascade(rest: Ops) -> Ops:
+        whole = int(np.count_nonzero(~_answers(rest))) == kept
+        return rest if whole else rest.take(np.zeros(len(rest), dtype=np.bool_))
+
+    return cascade
+
+
+def _answers(ops: Ops) -> Bools:
+    answers: Bools = (ops.status == OK) & (
+        (ops.f == F.READ) | (ops.f == F.CONTAINS) | ((ops.f == F.DEQUEUE) & (ops.a == 0))
+    )
+    return answers
