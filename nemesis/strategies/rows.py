@@ -1,8 +1,9 @@
 """What the triggered strategies draw: on which events whom to hit, and how. General rows, none written for one bug.
 
-    after a vote is granted                        restart, cut power of, kill or pause the voter
+    after a vote is granted                        restart, cut power of, kill or pause the voter; cut the candidate off
     after becoming leader, before the first append kill, isolate, pause … the leader
-    after a campaign is sent                       kill or restart the candidate
+    after a campaign is sent                       kill or restart the candidate; cut it off until the next one stands
+    while a vote is asked for or promised          kill, restart or cut power of who is about to store something
     after a write is acknowledged                  kill, isolate, restart … who acknowledged it; or all others at once
     after an append, after a commit                kill, isolate, restart … whose it is
     on heal                                        break somewhere else
@@ -26,6 +27,7 @@ from harness.core.promise import Promise
 from harness.core.protocols import Fault
 from harness.core.rng import Rng
 from harness.core.schedule import OnEvent, PlannedFault
+from nemesis.strategies.durations import soon, within_patience
 from nemesis.triggers import READS
 
 AT_ONCE = frozenset({"restart"})
@@ -40,8 +42,14 @@ MANY = frozenset({"write-acked", "appended", "committed"})
 ISOLATE = "isolate"
 """A partition that leaves its victim alone."""
 
+CUTTING = ("isolate", "isolate", "isolate", "one-way-in", "one-way-out")
+"""Shapes that are drawn for it: alone, deaf or mute."""
+
 ONE_LINK = "one-link"
 """A partition of one link only, both ways."""
+
+NEXT = ("campaign-sent", "vote-granted", "elected")
+"""What others do next about an election: an end for a fault that hit one of them."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +57,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     ``unseats``: the event comes only if the leader was hit before. ``weight``: how often it is drawn. ``partner``: who
     else is in the event, and may be hit at once by one of ``partner_deeds``: what one of two was told is then known to
-    neither.
+    neither. ``at_once``: mostly without any delay; else while what the event set off is under way. ``until``: events of
+    others of which one may end the fault.
     """
 
     event: str
@@ -59,6 +68,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     weight: int = 2
     partner: tuple[str, ...] = ()
     partner_deeds: tuple[str, ...] = ()
+    at_once: bool = True
+    until: tuple[str, ...] = ()
 
 
 ROWS: tuple[Row, ...] = (
@@ -80,6 +91,27 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(event="campaign-sent", victims=("actor",), deeds=("kill", "restart", "powerloss", "hold"), weight=2),
     Row(
+        event="campaign-sent",
+        victims=("actor",),
+        deeds=(ISOLATE, ISOLATE, "pause", "restart"),
+        at_once=False,
+        until=NEXT,
+    ),
+    Row(event="vote-granted", victims=("candidate",), deeds=(ISOLATE, ISOLATE, "pause", "restart"), until=NEXT),
+    Row(
+        event="campaign-sent",
+        victims=("peer", "peers"),
+        deeds=("kill", "restart", "powerloss"),
+        at_once=False,
+    ),
+    Row(
+        event="pre-vote-granted",
+        victims=("candidate", "voter"),
+        deeds=("kill", "restart", "powerloss", ISOLATE),
+        weight=1,
+        at_once=False,
+    ),
+    Row(
         event="write-acked",
         victims=("actor", "actor", "peers"),
         deeds=("kill", "powerloss", ISOLATE, "restart", "pause"),
@@ -96,7 +128,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         event="committed",
         victims=("actor",),
-        deeds=("kill", "powerloss", ISOLATE, "restart"),
+        deeds=("kill", "powerloss", ISOLATE, "restart", "pause"),
         unseats=False,
         weight=1,
         partner=("peer",),
@@ -136,6 +168,7 @@ def offered(
     seen = {
         "write-acked": bool(set(operations) - READS),
         "pre-voting": traced and promise.pre_vote,
+        "pre-vote-granted": traced and promise.pre_vote,
         "configuration-appended": traced and "reconfigure" in operations,
         "elected": True,
         "healed": True,
@@ -182,11 +215,18 @@ def hit(
         where={"fault": after} if row.event == "healed" else {},
         after=after,
     )
-    delay_ns = 0 if rng.chance(3, 4) else rng.between(0, promise.election_timeout_ns)
+    if row.at_once:
+        delay_ns = 0 if rng.chance(2, 3) else within_patience(rng, promise)
+    else:
+        delay_ns = 0 if rng.chance(1, 6) else soon(rng, promise)
     planned = PlannedFault(
         name=name, kind="", victims=rng.choice(row.victims), delay_ns=delay_ns, hold_ns=hold_ns, when=when
     )
-    return _done(planned, row.deeds, rng, kinds=kinds, nodes=nodes, room=room)
+    done = _done(planned, row.deeds, rng, kinds=kinds, nodes=nodes, room=room)
+    if row.until and done.hold_ns and done.until is None and rng.chance(3, 4):
+        ends = OnEvent(event=rng.choice(row.until), by=f"spared-by:{name}", within_ns=done.hold_ns)
+        done = msgspec.structs.replace(done, until=ends)
+    return done
 
 
 def partner(
@@ -228,7 +268,7 @@ def _done(
     hold_ns = 0 if ends_at_once else planned.hold_ns
     until = None
     if deed == ISOLATE:
-        params: Mapping[str, Any] = {"shape": "isolate"}
+        params: Mapping[str, Any] = {"shape": rng.choice(CUTTING)}
     elif deed == ONE_LINK:
         params = {"links": [["actor", "peer"], ["peer", "actor"]]}
     else:

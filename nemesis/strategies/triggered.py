@@ -1,10 +1,12 @@
 """The strategy ``triggered``: faults on what the nodes do, in steps that meet every coverage obligation they can.
 
-A step is what ``random`` would do in it (a demand, mostly something that unseats the leader), sometimes before a
-backdrop that lets knowledge diverge (a partial partition, slow links, a bad disk), and on top one or two faults that
-wait for an event (``rows``). Mostly the first fault ends as the event comes, so that a node that knows nothing of
-it returns. Then, or where nodes are to spare, everybody whom the event names may be hit; else what is hit
-besides the first is not held.
+Most steps begin with what ``random`` would do (a demand, mostly something that unseats the leader) or with something
+that leaves half of it working (``openings``), sometimes before a backdrop that lets knowledge diverge (a partial
+partition, slow or lossy links, a bad disk), and have on top one or two faults that wait for an event (``rows``), and
+sometimes company: what comes upon those who were hit or spared a moment later. Mostly the first fault ends as the event
+comes, so that a node that knows nothing of it returns. Then, or where nodes are to spare, everybody whom the event
+names may be hit; else what is hit besides the first is not held. Other steps are a series of faults (``series``). What
+the promise does not bear, and does not heal, comes in the last step.
 
 Promises: the same seed and arguments give the same schedule; obligations as with ``random``; what is in force together
 by kills and pauses takes no more than a minority out of action as long as events come in time. Leaves out resolving
@@ -26,9 +28,12 @@ from harness.core.rng import Rng
 from harness.core.schedule import OnEvent, PlannedFault, Schedule, Step
 from nemesis import selectors
 from nemesis.obligations import Demand
+from nemesis.strategies.lasting import last_fault, lasting, outright
+from nemesis.strategies.openings import company, opening, weighted
 from nemesis.strategies.pacing import STEPS_MAX, Pace, pace_of
 from nemesis.strategies.random import extra, fewest_groups, free
 from nemesis.strategies.rows import Row, draw_row, hit, offered, partner
+from nemesis.strategies.series import Series
 
 BASE = "base"
 """The name of the fault after which triggers are armed."""
@@ -43,6 +48,10 @@ _SLOW: Mapping[str, Mapping[str, str]] = {"link": {}, "disk": {"how": "slow"}}
 _SLOWNESS: Mapping[str, str] = {"link": "delay_ns", "disk": "latency_ns"}
 SLOW_NS: tuple[Ns, ...] = (5 * MS, 15 * MS, 40 * MS)
 """What is longer than it takes to notice an event and act, and short of an election timeout."""
+LOSS_PERCENT = (10, 20, 30)
+"""Of every link's messages: what any protocol should bear, as far as its promise says so."""
+FORMS: Mapping[str, int] = {"rows": 6, "relay": 2, "flutter": 1}
+"""What a step is that shows nothing owed, by weight."""
 _PARTIAL = ("one-link", "one-way-in", "one-way-out", "bridge", "majorities-ring", "chain", "hub")
 
 
@@ -68,13 +77,16 @@ class TriggeredStrategy(msgspec.Struct, frozen=True, kw_only=True):
         if not faults:
             return Schedule(seed=rng.seed, strategy=self.name, steps=())
         pace = pace_of(time_limit_ns=time_limit_ns, interval_ns=interval_ns, promise=promise)
-        owed, groups = fewest_groups(rng, faults, slots=pace.slots, nodes=nodes)
+        faults, final = outright(faults, promise), lasting(faults, promise) if pace.slots > 1 else {}
+        if not faults:
+            faults, final = final, {}
+        owed, groups = fewest_groups(rng, faults, slots=pace.slots - bool(final), nodes=nodes)
         met = {demand.obligation for group in groups for demand in group}
         draft = _Drafter(
             faults, nodes, promise, pace, offered_to(self, kinds=faults, nodes=nodes, promise=promise), owed
         )
         steps: list[Step] = []
-        budget_ns = pace.budget_ns
+        budget_ns = pace.budget_ns - (pace.least_ns if final else 0)
         while budget_ns >= pace.least_ns and len(steps) < STEPS_MAX:
             number = len(steps)
             stream = rng.stream(f"step-{number}")
@@ -91,6 +103,8 @@ class TriggeredStrategy(msgspec.Struct, frozen=True, kw_only=True):
                 groups.pop()
             steps.append(step)
             budget_ns -= spent_ns
+        if final:
+            steps.append(draft.last(rng.stream("last"), final))
         return Schedule(
             seed=rng.seed,
             strategy=self.name,
@@ -129,29 +143,70 @@ class _Drafter(msgspec.Struct, frozen=True):
 
     def triggered(self, rng: Rng, group: Sequence[Demand] | None, slack_ns: Ns) -> tuple[Step, Ns]:
         """A step with triggers; and what it takes off the budget, if its events come soon."""
+        half: PlannedFault | None = None
         if group is None:
+            form = weighted(rng.stream("form"), FORMS, FORMS)
+            if form != "rows" and (made := self._series(rng.stream("series"), form, slack_ns)) is not None:
+                return made
             rows, group = self._unowed(rng)
+            if rng.stream("half").chance(2, 5):
+                half = opening(rng.stream("opening"), kinds=self.faults, nodes=self.nodes, hold_ns=1)
         else:
             rows = self._chosen(rng.stream("rows"), unseats=any(_unseats(demand) for demand in group))
         if not rows:
             return self.plain(rng, group, slack_ns)
-        deeds = {fault.kind for fault in self._faults(rng, group, rows, self.pace.interval_ns)}
-        backdrop = self._backdrop(rng.stream("backdrop"), group, deeds)
-        count = len(group) + len(rows) + len(backdrop)
+        drafted = self._faults(rng, group, rows, self.pace.interval_ns, half)
+        backdrop = self._backdrop(rng.stream("backdrop"), group, half, {fault.kind for fault in drafted})
+        beside = self._company(rng, drafted, self.pace.interval_ns) if rng.stream("beside").chance(1, 3) else []
+        count = (len(group) if half is None else 1) + len(rows) + len(backdrop) + len(beside)
         hold_ns, gap_ns = self.pace.times(rng.stream("times"), slack_ns, faults=count)
-        faults = self._faults(rng, group, rows, hold_ns)
+        faults = self._faults(rng, group, rows, hold_ns, half)
         around = [msgspec.structs.replace(fault, hold_ns=hold_ns) for fault in backdrop]
-        return Step(faults=(*around, *faults), gap_ns=gap_ns), self.pace.cost(hold_ns, gap_ns)
+        beside = self._company(rng, faults, hold_ns) if beside else []
+        return Step(faults=(*around, *faults, *beside), gap_ns=gap_ns), self.pace.cost(hold_ns, gap_ns)
 
-    def _faults(self, rng: Rng, group: Sequence[Demand], rows: Sequence[Row], hold_ns: Ns) -> list[PlannedFault]:
-        """The base and what it leads to, without a backdrop."""
-        planned = list(free(rng.stream("planned"), group, kinds=self.faults, nodes=self.nodes, hold_ns=hold_ns))
+    def _company(self, rng: Rng, faults: Sequence[PlannedFault], hold_ns: Ns) -> list[PlannedFault]:
+        """What comes upon those whom the base hit or spared, if anything can."""
+        base = next(fault for fault in faults if fault.name == BASE)
+        stream = rng.stream("company")
+        more = company(stream, base, kinds=self.faults, nodes=self.nodes, hold_ns=hold_ns, promise=self.promise)
+        return [] if more is None else [more]
+
+    def last(self, rng: Rng, final: Mapping[str, Fault]) -> Step:
+        """One fault from which its victim does not recover."""
+        hold_ns, gap_ns = self.pace.times(rng.stream("times"), 0)
+        return Step(
+            faults=(last_fault(rng, final, nodes=self.nodes, hold_ns=hold_ns, promise=self.promise),), gap_ns=gap_ns
+        )
+
+    def _series(self, rng: Rng, form: str | None, slack_ns: Ns) -> tuple[Step, Ns] | None:
+        """A step that is one series of faults; None where there cannot be one."""
+        series = Series(
+            kinds=self.faults, nodes=self.nodes, promise=self.promise, events={row.event for row in self.rows}
+        )
+        draw = series.relay if form == "relay" else series.flutter
+        drafted = draw(rng.stream("faults"), hold_ns=self.pace.interval_ns, name=BASE)
+        if not drafted:
+            return None
+        count = len(drafted) if form == "relay" else 2
+        hold_ns, gap_ns = self.pace.times(rng.stream("times"), slack_ns, faults=count)
+        faults = draw(rng.stream("faults"), hold_ns=hold_ns, name=BASE)
+        return Step(faults=tuple(faults), gap_ns=gap_ns), self.pace.cost(hold_ns, gap_ns)
+
+    def _faults(
+        self, rng: Rng, group: Sequence[Demand], rows: Sequence[Row], hold_ns: Ns, half: PlannedFault | None
+    ) -> list[PlannedFault]:
+        """The base and what it leads to, without a backdrop. ``half``: a base instead of what the group demands."""
+        if half is not None:
+            planned = [msgspec.structs.replace(half, hold_ns=hold_ns)]
+        else:
+            planned = list(free(rng.stream("planned"), group, kinds=self.faults, nodes=self.nodes, hold_ns=hold_ns))
         at = next((i for i, fault in enumerate(planned) if "leader" in fault.victims), 0)
-        if len(group) == 1 and _unseats(group[0]):
+        if half is None and len(group) == 1 and _unseats(group[0]):
             planned[at] = msgspec.structs.replace(planned[at], victims=_with_leader(planned[at].victims))
         base = planned[at] = msgspec.structs.replace(planned[at], name=BASE)
         room = self._room(planned)
-        lasts = base.hold_ns > 0 and len(group) == 1 and rows[0].event != "healed"
+        lasts = base.hold_ns > 0 and len(planned) == 1 and rows[0].event != "healed"
         returns = lasts and rng.stream("until").chance(3 if room else 5, 6)
         hits = self._hits(rng.stream("hits"), rows, hold_ns, room=returns or room)
         if returns:
@@ -181,13 +236,16 @@ class _Drafter(msgspec.Struct, frozen=True):
         later = self.rows if unseats or first.event == "write-acked" else now
         return [first, draw_row(rng, later)]
 
-    def _backdrop(self, rng: Rng, group: Sequence[Demand], deeds: Collection[str]) -> list[PlannedFault]:
+    def _backdrop(
+        self, rng: Rng, group: Sequence[Demand], half: PlannedFault | None, deeds: Collection[str]
+    ) -> list[PlannedFault]:
         """Something that goes on around everything else; where it can be had, what makes everything slow.
 
         A slow link or disk holds open, for long enough to be hit, what otherwise is over in a moment.
         """
-        kinds = [kind for kind in _BACKDROPS if kind in self.faults and not any(d.kind == kind for d in group)]
-        if any(demand.kind == "partition" for demand in group) or self.nodes < 3:
+        begun = {demand.kind for demand in group} if half is None else {half.kind}
+        kinds = [kind for kind in _BACKDROPS if kind in self.faults and kind not in begun]
+        if "partition" in begun or self.nodes < 3:
             kinds = [kind for kind in kinds if kind != "partition"]
         unsynced = "disk" in kinds and "powerloss" in deeds  # what is synced at once is not lost with the power
         if not kinds or not rng.chance(3 if set(kinds) & set(_SLOW) else 1, 4):
@@ -199,6 +257,9 @@ class _Drafter(msgspec.Struct, frozen=True):
         if kind == "partition":
             shapes = [one for one in _PARTIAL if self.nodes >= 4 or one not in {"majorities-ring", "chain", "hub"}]
             knobs = {"shape": rng.choice(shapes)}
+        elif kind == "link" and self.promise.loss_percent_max and rng.chance(1, 3):
+            bearable = [loss for loss in LOSS_PERCENT if loss <= self.promise.loss_percent_max]
+            knobs = {"victims": "all", "loss_percent": rng.choice(bearable or (self.promise.loss_percent_max,))}
         elif kind in _SLOW and rng.chance(4, 5):
             knobs = {"victims": "all", **_SLOW[kind], _SLOWNESS[kind]: rng.choice(SLOW_NS)}
         return [self.faults[kind].draw(rng.stream(kind), nodes=self.nodes, hold_ns=1, knobs=knobs)]
@@ -212,6 +273,8 @@ class _Drafter(msgspec.Struct, frozen=True):
             stream = rng.stream(f"hit-{number}")
             after = out[-1].name if follows else BASE
             held_ns = rng.between(hold_ns // 3, hold_ns * 2 // 3)
+            if not self.pace.hasty and rng.chance(1, 2):
+                held_ns = hold_ns  # long enough to tell whether what is left gets over it
             first = hit(
                 row,
                 stream,

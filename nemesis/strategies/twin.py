@@ -1,9 +1,10 @@
 """The strategy ``random-twin``: what ``triggered`` draws from the same seed, each trigger replaced by a uniform time.
 
 It is what ``triggered`` is measured against: the same steps, the same faults in the same number, the same holds and
-gaps. A fault that waited for an event begins at a time drawn uniformly from the time it would have waited; one that an
-event would have ended lasts a time drawn so. A selector that speaks of the event becomes the plain one that comes
-nearest: the node that was just elected or acknowledged a write is the leader, anybody else is drawn by chance.
+gaps. A fault that waited for an event begins at a time drawn uniformly from the time it would have waited, one that
+waited for another fault at a time drawn uniformly from the longest hold of its step; one that an event would have ended
+lasts a time drawn so. A selector that speaks of the event becomes the plain one that comes nearest: the node that was
+just elected or acknowledged a write is the leader, anybody else is drawn by chance.
 
 Promises: pure; the twin of a schedule without triggers is that schedule. Leaves out drawing the schedule.
 """
@@ -35,25 +36,25 @@ def twin(schedule: Schedule, rng: Rng) -> Schedule:
 
 
 def _step(step: Step, rng: Rng) -> Step:
-    if not step.triggers:
+    if not step.triggers and all(isinstance(fault.when, StepBegin) for fault in step.faults):
         return step
     first_ns = rng.stream("step").between(0, step.when.within_ns) if isinstance(step.when, OnEvent) else 0
     event = step.when.event if isinstance(step.when, OnEvent) else ""
+    longest_ns = max(fault.hold_ns for fault in step.faults)
     faults = tuple(
-        _fault(fault, rng.stream(f"fault-{number}"), first_ns=first_ns, event=event)
+        _fault(fault, rng.stream(f"fault-{number}"), first_ns=first_ns, event=event, longest_ns=longest_ns)
         for number, fault in enumerate(step.faults)
     )
     return msgspec.structs.replace(step, faults=faults, when=StepBegin())
 
 
-def _fault(fault: PlannedFault, rng: Rng, *, first_ns: Ns, event: str) -> PlannedFault:
-    when: StepBegin | AfterFault = StepBegin()
+def _fault(fault: PlannedFault, rng: Rng, *, first_ns: Ns, event: str, longest_ns: Ns) -> PlannedFault:
     delay_ns = first_ns + fault.delay_ns
     if isinstance(fault.when, OnEvent):
         event = fault.when.event
         delay_ns = first_ns + rng.between(0, fault.when.within_ns)
     elif isinstance(fault.when, AfterFault):
-        when, delay_ns = fault.when, fault.delay_ns
+        delay_ns = first_ns + rng.between(0, longest_ns)
     hold_ns = fault.hold_ns
     if fault.until is not None:
         hold_ns = rng.between(0, min(hold_ns, fault.until.within_ns))
@@ -64,7 +65,7 @@ def _fault(fault: PlannedFault, rng: Rng, *, first_ns: Ns, event: str) -> Planne
     return msgspec.structs.replace(
         fault,
         victims=_plain(fault.victims, event),
-        when=when,
+        when=StepBegin(),
         delay_ns=delay_ns,
         hold_ns=hold_ns,
         params=params,

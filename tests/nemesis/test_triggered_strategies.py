@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 
 import msgspec
@@ -18,10 +19,13 @@ from harness.core.hoststate import healthy_cluster
 from harness.core.protocols import Occurrence
 from harness.core.quorum import minority
 from harness.core.rng import Rng
-from harness.core.schedule import AfterFault, OnEvent, Schedule
+from harness.core.schedule import AfterFault, OnEvent, Schedule, Step
 from nemesis.strategies import mixed, triggered, twin
 from nemesis.strategies import random as plain
+from nemesis.strategies.durations import log_between
+from nemesis.strategies.openings import company
 from nemesis.strategies.pacing import WARMUP_NS
+from nemesis.strategies.series import Series
 from nemesis.triggers import BUILT_IN
 
 SIMULATED = {name: registry.load(registry.FAULTS, name) for name in ("powerloss", "link", "hold", "disk", "damage")}
@@ -89,7 +93,8 @@ def test_every_schedule_is_valid_and_meets_its_obligations(seed, strategy, kinds
         for fault, victims, state, why in carried_out(step, view, seed):
             if not why and not isinstance(fault.when, OnEvent):
                 met |= shown(fault, victims, state, leader, nodes)
-            assert not why or isinstance(fault.when, OnEvent) or strategy == "random-twin" or "nobody" in why, why
+            waits = isinstance(fault.when, OnEvent | AfterFault)
+            assert not why or waits or strategy == "random-twin" or "nobody" in why, why
     assert set(schedule.obligations) <= met or strategy == "random-twin"
     assert set(schedule.obligations) <= set().union(*(OWED[kind] for kind in kinds))
 
@@ -109,6 +114,7 @@ def test_the_interval_governs_how_many_faults_a_minute_has():
         assert 55 / interval * 0.75 <= sum(counts) / len(counts) <= 55 / interval * 1.5
 
 
+@settings(deadline=None)
 @given(seeds)
 def test_a_step_in_haste_lasts_no_longer_than_its_faults_ask_for(seed):
     schedule = draw(seed)
@@ -132,6 +138,7 @@ def test_a_schedule_survives_json(strategy):
     assert msgspec.json.decode(msgspec.json.encode(schedule), type=Schedule) == schedule
 
 
+@settings(deadline=None)
 @given(seeds, st.sampled_from([3, 5]))
 def test_the_twin_has_the_same_faults_and_no_trigger(seed, nodes):
     drawn, other = draw(seed, nodes=nodes), draw(seed, strategy="random-twin", nodes=nodes)
@@ -139,7 +146,7 @@ def test_the_twin_has_the_same_faults_and_no_trigger(seed, nodes):
     assert [step.gap_ns for step in other.steps] == [step.gap_ns for step in drawn.steps]
     assert not list(other.triggers)
     for mine, theirs in zip(faults_of(other), faults_of(drawn), strict=True):
-        if not theirs.triggers:
+        if not theirs.triggers and not isinstance(theirs.when, AfterFault):
             assert mine == theirs
         if isinstance(theirs.when, OnEvent):
             assert 0 <= mine.delay_ns <= theirs.when.within_ns
@@ -163,11 +170,15 @@ def test_the_twin_of_a_schedule_without_triggers_is_that_schedule():
     assert twin.twin(schedule, Rng(1)).steps == schedule.steps
 
 
-def test_nearly_every_step_of_triggered_has_a_trigger_and_about_half_of_mixed():
+def has_to_wait(step):
+    return bool(step.triggers) or any(isinstance(fault.when, AfterFault) for fault in step.faults)
+
+
+def test_nearly_every_step_of_triggered_waits_for_something_and_about_half_of_mixed():
     steps = [step for seed in range(30) for step in draw(seed).steps]
-    assert sum(bool(step.triggers) for step in steps) > len(steps) * 0.9  # the last may have no room
+    assert sum(has_to_wait(step) for step in steps) > len(steps) * 0.9  # the last may have no room
     some = [step for seed in range(60) for step in draw(seed, strategy="mixed").steps]
-    assert 0.4 < sum(bool(step.triggers) for step in some) / len(some) < 0.6
+    assert 0.4 < sum(has_to_wait(step) for step in some) / len(some) < 0.6
 
 
 def test_every_row_whose_faults_and_events_are_there_is_drawn():
@@ -182,6 +193,8 @@ def test_every_row_whose_faults_and_events_are_there_is_drawn():
         "healed",
         "stepped-down",
         "pre-voting",
+        "pre-vote-granted",
+        "fault-begun",
     }
 
 
@@ -196,10 +209,10 @@ def test_changes_of_the_configuration_trigger_where_the_workload_makes_them():
 def test_a_system_without_traces_gets_only_triggers_that_polls_and_clients_show():
     blind = triggered.STRATEGY.informed(observable=frozenset({"observed", "ops"}), operations=frozenset({"put"}))
     events = {trigger.event for seed in range(40) for trigger in draw(seed, strategy=blind).triggers}
-    assert events == {"elected", "write-acked", "healed"}
+    assert events == {"elected", "write-acked", "healed", "fault-begun"}
     idle = triggered.STRATEGY.informed(observable=frozenset({"observed"}), operations=frozenset())
     events = {trigger.event for seed in range(40) for trigger in draw(seed, strategy=idle).triggers}
-    assert events == {"elected", "healed"}
+    assert events == {"elected", "healed", "fault-begun"}
 
 
 @settings(deadline=None)
@@ -208,10 +221,12 @@ def test_what_is_held_down_together_is_no_more_than_a_minority(seed, nodes, data
     leader = data.draw(st.sampled_from(nodes_of(nodes)))
     for step in draw(seed, nodes=nodes).steps:
         held = [fault for fault in step.faults if fault.hold_ns and fault.kind in {"kill", "pause"}]
-        if any(fault.until is not None for fault in held) or any(
+        if any(fault.until is not None for fault in step.faults) or any(
             trigger.event == "healed" for trigger in step.triggers
         ):
             continue  # the first ends as the second begins
+        if len({fault.kind for fault in step.faults}) == 1 and isinstance(step.faults[-1].when, AfterFault):
+            continue  # one after another
         done = carried_out(step, view_of(nodes, leader=leader), seed)
         out = {node for fault, victims, _, _ in done if fault in held for node in victims}
         assert len(out) <= max(1, minority(nodes))
@@ -236,3 +251,72 @@ def test_a_time_limit_shorter_than_one_fault_is_told():
     with pytest.raises(ConfigError, match="shorter than one fault"):
         draw(1, limit=5)
     assert draw(1, limit=WARMUP_NS // SECOND + 3).steps
+
+
+def test_a_flutter_is_the_same_brief_fault_again_and_again_each_after_the_one_before():
+    series = Series(kinds=FAULTS, nodes=3, promise=PRE_VOTING, events={"elected"})
+    for seed in range(200):
+        faults = series.flutter(Rng(seed), hold_ns=4 * SECOND, name="base")
+        assert len({fault.kind for fault in faults}) == 1
+        assert faults[0].name == "base"
+        for before, fault in itertools.pairwise(faults):
+            assert fault.delay_ns >= before.delay_ns + before.hold_ns + PRE_VOTING.heartbeat_ns
+            assert fault.hold_ns <= 2 * PRE_VOTING.election_timeout_ns
+        Step(faults=tuple(faults), gap_ns=0)
+
+
+def test_in_a_relay_whoever_was_hit_returns_as_the_next_one_falls():
+    series = Series(kinds=FAULTS, nodes=3, promise=PRE_VOTING, events={"elected", "committed", "write-acked"})
+    for seed in range(200):
+        faults = series.relay(Rng(seed), hold_ns=4 * SECOND, name="base")
+        assert 3 <= len(faults) <= 5
+        lasting = [fault for fault in faults if fault.hold_ns]
+        assert lasting[-1] is faults[-1]
+        assert faults[-1].until is None
+        for fault in lasting[:-1]:
+            following = faults[-1] if len(lasting) == 2 else faults[faults.index(fault) + 1]
+            assert fault.until is not None
+            assert fault.until.where == {"fault": following.name}
+        Step(faults=tuple(faults), gap_ns=0)
+
+
+def test_a_system_whose_leaders_cannot_be_seen_has_no_relay():
+    assert Series(kinds=FAULTS, nodes=3, promise=PROMISE, events=set()).relay(Rng(1), hold_ns=SECOND, name="x") == []
+
+
+def test_what_does_not_heal_and_is_not_borne_comes_last_and_hits_the_file_that_the_promise_names():
+    bears = msgspec.structs.replace(PRE_VOTING, tolerates={"kill": None, "damage:vote": None})
+    kinds = {"kill": FAULTS["kill"], "damage": SIMULATED["damage"]}
+    for seed in range(40):
+        schedule = triggered.STRATEGY.draw(
+            Rng(seed), faults=kinds, nodes=3, time_limit_ns=60 * SECOND, interval_ns=2 * SECOND, promise=bears
+        )
+        damages = [n for n, step in enumerate(schedule.steps) for fault in step.faults if fault.kind == "damage"]
+        assert damages == [len(schedule.steps) - 1]
+        assert schedule.steps[-1].faults[0].params["path"] == "vote"
+
+
+@given(seeds, st.integers(1, 10**6), st.integers(0, 10**10))
+def test_a_time_by_order_of_magnitude_stays_in_its_range(seed, lo, more):
+    assert lo <= log_between(Rng(seed), lo, lo + more) <= lo + more
+
+
+def test_each_doubling_is_about_as_likely():
+    draws = [log_between(Rng(seed), 1, 1023).bit_length() for seed in range(5000)]
+    assert all(400 <= draws.count(length) <= 600 for length in range(1, 11))
+
+
+def test_what_comes_upon_a_node_in_trouble_waits_for_that_trouble_and_ends_within_the_step():
+    base = msgspec.structs.replace(faults_of(draw(1))[0], name="base", kind="partition", victims="leader")
+    kinds = {**FAULTS, **SIMULATED}
+    drawn = [
+        company(Rng(seed), base, kinds=kinds, nodes=3, hold_ns=3 * SECOND, promise=PRE_VOTING) for seed in range(200)
+    ]
+    assert {fault.kind for fault in drawn} == {"clock", "disk", "pause", "link"}
+    assert all(
+        fault.when == AfterFault(fault="base") and fault.delay_ns + fault.hold_ns <= 3 * SECOND for fault in drawn
+    )
+    gone = msgspec.structs.replace(base, kind="kill")
+    assert {
+        company(Rng(seed), gone, kinds=kinds, nodes=3, hold_ns=SECOND, promise=PRE_VOTING).kind for seed in range(40)
+    } == {"clock"}

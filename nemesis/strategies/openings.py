@@ -1,0 +1,103 @@
+"""What a step may begin with besides a clean cut or kill: partial partitions, deaf and mute nodes, bad disks and links.
+
+Most faults in the field are of this kind: something still works, so that nobody is sure to notice. And what may come
+upon whoever was hit, or was spared, a moment later: a stepped clock, a pause, a slow disk.
+
+Promises: pure; only kinds that are asked for; nobody is taken out of action who was not already. Leaves out when the
+step ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+
+from harness.core.clock import Ns
+from harness.core.promise import Promise
+from harness.core.protocols import Fault
+from harness.core.quorum import minority
+from harness.core.rng import Rng
+from harness.core.schedule import AfterFault, PlannedFault
+from nemesis import selectors
+from nemesis.faults.partition import SHAPES
+from nemesis.strategies.durations import MOMENT_NS, around, log_between
+
+KINDS: Mapping[str, int] = {"partition": 6, "disk": 2, "link": 2}
+"""Kinds that leave something working, by weight."""
+
+PARTIAL: Mapping[str, int] = {
+    "one-way-in": 4,
+    "one-link": 3,
+    "one-way-out": 2,
+    "bridge": 2,
+    "one-link-out": 1,
+    "one-link-in": 1,
+    "chain": 1,
+    "hub": 1,
+    "majorities-ring": 1,
+}
+"""Shapes that are no complete partition, by weight."""
+
+COMPANY: Mapping[str, int] = {"clock": 6, "disk": 2, "pause": 2, "link": 1}
+"""What may come upon a node in trouble, by weight."""
+
+GONE = frozenset({"kill", "stop", "powerloss", "damage", "wipe", "restart"})
+"""Kinds whose victims have no process that anything else could happen to."""
+
+
+def weighted(rng: Rng, weights: Mapping[str, int], among: Collection[str]) -> str | None:
+    """One of ``among``, by weight, in the order of the weights; None: there is none."""
+    names = [name for name, weight in weights.items() if name in among for _ in range(weight)]
+    return rng.choice(names) if names else None
+
+
+def partial_shapes(nodes: int) -> list[str]:
+    """Those that so many nodes allow, and that are not the whole of a partition there."""
+    return [name for name in PARTIAL if nodes >= max(3, SHAPES[name].nodes_min)]
+
+
+def opening(rng: Rng, *, kinds: Mapping[str, Fault], nodes: int, hold_ns: Ns) -> PlannedFault | None:
+    """Something that leaves something working, of the leader's mostly; None where no such kind is asked for."""
+    able = [kind for kind in KINDS if kind in kinds and (kind != "partition" or partial_shapes(nodes))]
+    kind = weighted(rng, KINDS, able)
+    if kind is None:
+        return None
+    knobs: dict[str, Any] = {"victims": "leader"} if rng.chance(3, 4) else {}
+    if kind == "partition":
+        name = weighted(rng, PARTIAL, partial_shapes(nodes))
+        if name is None or "leader" not in SHAPES[name].draws:
+            knobs = {}
+        knobs["shape"] = name
+    return kinds[kind].draw(rng.stream(kind), nodes=nodes, hold_ns=hold_ns, knobs=knobs)
+
+
+def company(
+    rng: Rng, base: PlannedFault, *, kinds: Mapping[str, Fault], nodes: int, hold_ns: Ns, promise: Promise
+) -> PlannedFault | None:
+    """What comes upon those whom ``base``, a named fault, hit or spared, within the time that makes a difference."""
+    gone = base.kind in GONE
+    able = [kind for kind in COMPANY if kind in kinds and kind != base.kind and not (gone and kind != "clock")]
+    few = selectors.size(selectors.parse(base.victims), nodes) <= minority(nodes)
+    if not (few and base.kind == "partition"):  # else somebody more would be out of action
+        able = [kind for kind in able if kind != "pause"]
+    kind = weighted(rng, COMPANY, able)
+    if kind is None:
+        return None
+    hit, spared = f"hit-by:{base.name}", f"spared-by:{base.name}"
+    everybody = selectors.size(selectors.parse(base.victims), nodes) >= nodes
+    if everybody or kind != "clock":
+        victims = hit
+    elif gone:
+        victims = rng.choice((spared, "all"))
+    else:
+        victims = rng.choice((hit, spared, "all"))
+    if gone and everybody:
+        return None
+    delay_ns = min(log_between(rng, MOMENT_NS, max(MOMENT_NS, 2 * promise.election_timeout_ns)), hold_ns // 2)
+    held_ns = hold_ns - delay_ns
+    if kind == "pause" or rng.chance(1, 4):
+        held_ns = min(held_ns, around(rng, promise))
+    drawn = kinds[kind].draw(rng.stream(kind), nodes=nodes, hold_ns=held_ns, knobs={"victims": victims})
+    return msgspec.structs.replace(drawn, when=AfterFault(fault=base.name), delay_ns=delay_ns)

@@ -1,0 +1,163 @@
+"""Several leaders lost one after another, and the same fault again and again: steps in which the order is what matters.
+
+    flutter   the same brief fault a few times in a row, each about as long as something that the protocol waits for
+    relay     each new leader is hit as it is elected, commits or acknowledges; whoever was hit before returns as the
+              next one falls. Or somebody is away all the time while leaders come and go, and returns as the last falls
+
+Promises: pure; but for moments one node at most is out of action in a relay besides bystanders, of whom there are no
+more than a minority, and with bystanders leaders are hit only briefly until these return; only kinds that are asked
+for. Leaves out what comes before and after.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.core.clock import Ns
+from harness.core.promise import Promise
+from harness.core.protocols import Fault
+from harness.core.quorum import minority
+from harness.core.rng import Rng
+from harness.core.schedule import AfterFault, OnEvent, PlannedFault, StepBegin, When
+from nemesis.strategies.durations import around, log_between, within_patience
+from nemesis.strategies.openings import weighted
+from nemesis.strategies.rows import ISOLATE, MANY, kind_of
+
+FLUTTERING: Mapping[str, int] = {"pause": 4, "partition": 2, "kill": 2, "restart": 1}
+"""What happens again and again, by weight."""
+
+TAKING: Mapping[str, int] = {ISOLATE: 4, "kill": 2, "pause": 1, "powerloss": 1}
+"""What takes a leader out of a relay, by weight: words of ``rows``."""
+
+BRIEFLY: Mapping[str, int] = {"restart": 2, "kill": 1, "powerloss": 1}
+"""What a leader is hit by while somebody else is away, by weight: it is started again at once."""
+
+LEADING: Mapping[str, int] = {"elected": 4, "committed": 2, "write-acked": 1}
+"""What a leader does at which it is hit, by weight."""
+
+
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """What all series of one schedule share. ``events``: of which triggers can be told."""
+
+    kinds: Mapping[str, Fault]
+    nodes: int
+    promise: Promise
+    events: Collection[str]
+
+    def flutter(self, rng: Rng, *, hold_ns: Ns, name: str) -> list[PlannedFault]:
+        """Brief faults of one kind, in a row, all begun within ``hold_ns``; empty where no kind fits.
+
+        Each hits whoever leads then, or all of them the first victim, of the fault called ``name``.
+        """
+        kind = weighted(rng, FLUTTERING, self.kinds)
+        if kind is None or self.nodes < 2:
+            return []
+        same, first = rng.chance(1, 3), "leader" if self.nodes < 3 or rng.chance(3, 4) else "follower"
+        out: list[PlannedFault] = []
+        at: Ns = 0
+        for number in range(rng.between(3, 6)):
+            held_ns = 0 if kind == "restart" else around(rng, self.promise)
+            if out and at + held_ns > hold_ns:
+                break
+            out.append(
+                self._fault(
+                    rng.stream(f"flutter-{number}"),
+                    ISOLATE if kind == "partition" else kind,
+                    f"hit-by:{name}" if same and out else first,
+                    name="" if out else name,
+                    when=AfterFault(fault=name) if out else StepBegin(),
+                    delay_ns=at,
+                    hold_ns=held_ns,
+                )
+            )
+            gap_ns = log_between(rng, max(1, self.promise.heartbeat_ns), max(1, 4 * self.promise.election_timeout_ns))
+            at += held_ns + gap_ns
+        return out
+
+    def relay(self, rng: Rng, *, hold_ns: Ns, name: str) -> list[PlannedFault]:
+        """A first fault called ``name``, and two to four more that wait for what the leaders after it do.
+
+        Empty where the kinds, the nodes or what can be seen do not suffice.
+        """
+        takes = [deed for deed in TAKING if kind_of(deed) in self.kinds]
+        brief = [deed for deed in BRIEFLY if deed in self.kinds]
+        if self.nodes < 3 or not takes or "elected" not in self.events:
+            return []
+        names = [name, *(f"{name}-{number}" for number in range(1, rng.between(3, 5)))]
+        if brief and rng.chance(1, 2):
+            return self._with_bystander(rng, names, takes, brief, hold_ns)
+        when: When = StepBegin()
+        if rng.chance(1, 2):
+            when = self._leading(rng, [event for event in LEADING if event in MANY], "", hold_ns)
+        out = [self._taken(rng.stream(name), takes, "leader", name, when, until=names[1], hold_ns=hold_ns)]
+        for before, own, following in zip(names[:-1], names[1:], [*names[2:], ""], strict=True):
+            when = self._leading(rng, LEADING, before, hold_ns)
+            out.append(self._taken(rng.stream(own), takes, "actor", own, when, until=following, hold_ns=hold_ns))
+        return out
+
+    def _with_bystander(
+        self, rng: Rng, names: Sequence[str], takes: Sequence[str], brief: Sequence[str], hold_ns: Ns
+    ) -> list[PlannedFault]:
+        """Somebody is away while leaders are restarted, and returns as the last one falls, for good."""
+        away = "minority" if minority(self.nodes) > 1 and rng.chance(1, 2) else "follower"
+        out = [self._taken(rng.stream("away"), takes, away, names[0], StepBegin(), until=names[-1], hold_ns=hold_ns)]
+        for before, own in itertools.pairwise(names[:-1]):
+            first = before == names[0]  # nobody is elected before somebody falls
+            when: When = AfterFault(fault=before)
+            if not first:
+                when = OnEvent(event="elected", after=before, within_ns=max(1, hold_ns))
+            out.append(
+                self._fault(
+                    rng.stream(own),
+                    weighted(rng, BRIEFLY, brief) or brief[0],
+                    "leader" if first else "actor",
+                    name=own,
+                    when=when,
+                    delay_ns=within_patience(rng, self.promise) if first or rng.chance(1, 2) else 0,
+                    hold_ns=0,
+                )
+            )
+        when = self._leading(rng, LEADING, names[-2], hold_ns)
+        out.append(self._taken(rng.stream("last"), takes, "actor", names[-1], when, until="", hold_ns=hold_ns))
+        return out
+
+    def _leading(self, rng: Rng, events: Collection[str], after: str, hold_ns: Ns) -> When:
+        """One of these events, as far as they can be seen: mostly the next one."""
+        event = weighted(rng, LEADING, [event for event in events if event in self.events])
+        if event is None:
+            return StepBegin()
+        count = rng.between(1, 10) if event in MANY and rng.chance(1, 2) else 1
+        return OnEvent(event=event, after=after, count=count, within_ns=max(1, hold_ns))
+
+    def _taken(
+        self, rng: Rng, takes: Sequence[str], victims: str, name: str, when: When, *, until: str, hold_ns: Ns
+    ) -> PlannedFault:
+        """Somebody is taken out, until the fault called ``until`` is in force (if one is named)."""
+        planned = self._fault(
+            rng,
+            weighted(rng, TAKING, takes) or takes[0],
+            victims,
+            name=name,
+            when=when,
+            delay_ns=within_patience(rng, self.promise) if isinstance(when, OnEvent) and rng.chance(1, 5) else 0,
+            hold_ns=hold_ns,
+        )
+        if not until:
+            return planned
+        ends = OnEvent(event="fault-begun", where={"fault": until}, within_ns=max(1, hold_ns))
+        return msgspec.structs.replace(planned, until=ends)
+
+    def _fault(
+        self, rng: Rng, deed: str, victims: str, *, name: str, when: When, delay_ns: Ns, hold_ns: Ns
+    ) -> PlannedFault:
+        """A fault by a word of ``rows``; what else its kind needs is drawn by itself."""
+        kind = kind_of(deed)
+        knobs: dict[str, Any] = {"victims": victims}
+        if deed == ISOLATE:
+            knobs["shape"] = "isolate"
+        drawn = self.kinds[kind].draw(rng, nodes=self.nodes, hold_ns=hold_ns, knobs=knobs)
+        return msgspec.structs.replace(drawn, victims=victims, name=name, when=when, delay_ns=delay_ns, hold_ns=hold_ns)
