@@ -9,7 +9,7 @@ precedence is read from; an operation whose outcome is unknown has no return. Le
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import msgspec
@@ -28,7 +28,8 @@ class Operation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One operation of one client process.
 
     ``value`` is what was asked with, ``result`` what an ``ok`` told. ``fail``: certainly no effect, ever; ``info``:
-    unknown, so ``returned`` is NEVER. ``invoked_ns``, ``returned_ns``: when, -1 where the source tells no times.
+    unknown, so ``returned`` is NEVER. ``key``: the object that it is about, where the source has several; it is not in
+    ``value`` then. ``invoked_ns``, ``returned_ns``: when, -1 where the source tells no times.
     ``line``, ``return_line``: where it stands in the file that it came from, 0: not known.
     """
 
@@ -43,6 +44,7 @@ class Operation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     returned_ns: Ns = -1
     line: int = 0
     return_line: int = 0
+    key: Any = None
     group: str = ""
 
     @property
@@ -69,10 +71,9 @@ class Operations:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def having(self, keep: Callable[[Operation], bool]) -> Operations:
-        """Only the operations that ``keep`` accepts."""
-        rows = [row for row in self.rows if keep(row)]
-        return Operations(rows, self.doubts, self.source, self.unit, self.notes)
+    def each(self, change: Callable[[Operation], Operation]) -> Operations:
+        """The same with every operation as ``change`` makes it."""
+        return replace(self, rows=[change(row) for row in self.rows])
 
 
 class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +96,7 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def of_history(history: History, functions: Iterable[str]) -> Operations:
-    """The operations of a run of ours whose ``f`` is one of these; places are ``seq``."""
+    """The operations of a run of ours whose ``f`` is one of these; places are ``seq``, keys stay in the values."""
     wanted = frozenset(functions)
     returns: dict[int, Return] = {}
     for back in history.of(Return):

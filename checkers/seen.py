@@ -1,0 +1,177 @@
+"""Judging what clients saw: one way for runs of ours and for the histories of other tools.
+
+A checker here says which anomalies it finds in operations; this module makes verdicts of them. Promises: an anomaly of
+a run is excused as every finding is (``checkers.base``); operations that come with doubts, or that show nothing, are
+``unknown`` and never ``pass``; of many anomalies the first of each class come first. Leaves out every property itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from checkers.base import FINDINGS_MAX, Base, finding
+from harness.core.history import History
+from harness.core.operations import ModelOptions, Operation, Operations, of_history
+from harness.core.plan import Plan
+from harness.core.promise import Channel, Promise
+from harness.core.verdict import Finding, Verdict
+
+PLACES_MAX = 8
+"""Events that a certificate names at most."""
+
+
+class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that must not be: its class, one sentence, the operations that prove it, and more for drawings."""
+
+    kind: str
+    sentence: str
+    proof: tuple[Operation, ...]
+    data: Mapping[str, Any] = {}
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Places of the proving operations."""
+        return tuple(sorted({place for op in self.proof for place in op.places}))[:PLACES_MAX]
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What a checker found. ``judged``: how often the property was tested; ``nothing``: what to say if that is 0.
+
+    ``tolerated``: anomalies that are not held against anybody; counted by class in the metrics.
+    """
+
+    anomalies: Sequence[Anomaly]
+    judged: int
+    nothing: str
+    evidence: Mapping[str, Any]
+    doubts: Sequence[str] = ()
+    tolerated: Sequence[Anomaly] = ()
+    metrics: Mapping[str, Any] = {}
+
+
+class SeenChecker(Base):
+    """A checker of operations: a ``Model`` for histories of others, a ``Checker`` for runs."""
+
+    kind: Literal["safety", "liveness", "coverage", "metric"] = "safety"
+    needs: frozenset[Channel] = frozenset({"ops"})
+    about = ""
+
+    def summary(self) -> str:
+        """One line: the operations that it knows."""
+        return self.about
+
+    def functions(self) -> frozenset[str]:
+        """The names of the operations that it knows."""
+        raise NotImplementedError
+
+    def see(self, operations: Operations, options: ModelOptions) -> Seen:
+        """The anomalies in these operations."""
+        raise NotImplementedError
+
+    def options(self, promise: Promise) -> ModelOptions:
+        """How operations of a run are to be read under this promise."""
+        return ModelOptions(stale_reads=not promise.linearizable_reads, drift_ppm_max=promise.drift_ppm_max or 0)
+
+    def keyed(self, op: Operation) -> Operation:
+        """An operation of a run of ours with its object apart: a write names it as [key, v], a read as its value."""
+        if op.f in ("read", "poll"):
+            return msgspec.structs.replace(op, key=op.value, value=None)
+        if isinstance(op.value, list | tuple) and len(op.value) == 2:
+            return msgspec.structs.replace(op, key=op.value[0], value=op.value[1])
+        return op
+
+    def judge(self, operations: Operations, options: ModelOptions) -> Verdict:
+        """The verdict on a history of others."""
+        seen = self.see(operations, options)
+        findings = tuple(_foreign(one) for one in by_turns(seen.anomalies)[:FINDINGS_MAX])
+        doubts = list(dict.fromkeys([*operations.doubts, *seen.doubts]))
+        outcome: Literal["pass", "unknown", "fail"] = "pass"
+        reason = ""
+        if findings:
+            outcome, reason = "fail", findings[0].sentence
+        elif doubts:
+            outcome, reason = "unknown", "; ".join(doubts)
+        elif not seen.judged:
+            outcome, reason = "unknown", f"not exercised: {seen.nothing}"
+        evidence = {**seen.evidence, **operations.notes, "judged": seen.judged}
+        if findings:
+            evidence["findings"] = len(seen.anomalies)
+        return Verdict(
+            checker=self.name,
+            version=self.version,
+            kind=self.kind,
+            outcome=outcome,
+            reason=reason,
+            findings=findings,
+            evidence=evidence,
+            metrics=_metrics(seen),
+        )
+
+    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+        """The verdict on a run."""
+        if (na := self.not_owed(promise) or self.not_observable(plan, "ops")) is not None:
+            return na
+        operations = of_history(history, self.functions()).each(self.keyed)
+        if not operations.rows and history.complete:
+            return self.na(f"not exercised: the workload {plan.workload.name} does none of these operations")
+        seen = self.see(operations, self.options(promise))
+        findings = [
+            finding(history, promise, one.sentence, one.places, data={"anomaly": one.kind, **one.data})
+            for one in by_turns(seen.anomalies)
+        ]
+        return self.conclude(
+            history,
+            findings=findings,
+            judged=seen.judged,
+            nothing=seen.nothing,
+            evidence=seen.evidence,
+            metrics=_metrics(seen),
+            doubts=seen.doubts,
+        )
+
+
+def _foreign(one: Anomaly) -> Finding:
+    return Finding(sentence=one.sentence, certificate=one.places, data={"anomaly": one.kind, **one.data})
+
+
+def by_turns(anomalies: Sequence[Anomaly]) -> list[Anomaly]:
+    """The first of each class, then the second of each, and so on: a report shows only so many."""
+    count: dict[str, int] = {}
+    ranked: list[tuple[int, int, Anomaly]] = []
+    for at, one in enumerate(anomalies):
+        count[one.kind] = count.get(one.kind, 0) + 1
+        ranked.append((count[one.kind], at, one))
+    return [one for _, _, one in sorted(ranked, key=lambda row: row[:2])]
+
+
+def _metrics(seen: Seen) -> dict[str, Any]:
+    found, tolerated = (Counter(one.kind for one in some) for some in (seen.anomalies, seen.tolerated))
+    out = dict(seen.metrics)
+    if found:
+        out["anomalies"] = dict(sorted(found.items()))
+    if tolerated:
+        out["tolerated"] = dict(sorted(tolerated.items()))
+    return out
+
+
+def of_key(key: Any) -> str:
+    """How a sentence names the object; nothing where there is only one."""
+    return "" if key is None else f" of {told(key)}"
+
+
+def place(op: Operation) -> str:
+    """How a sentence names an operation's place in a foreign file; nothing where only places are known."""
+    return f" (line {op.line})" if op.line else ""
+
+
+def told(value: Any, most: int = 8) -> str:
+    """A value as sentences show it; of a long list its end."""
+    if isinstance(value, list | tuple) and len(value) > most:
+        return f"[… {' '.join(map(told, value[-most:]))}]"
+    if isinstance(value, list | tuple):
+        return f"[{' '.join(map(told, value))}]"
+    return value if isinstance(value, str) else repr(value)
