@@ -26,6 +26,7 @@ from harness.core.machine import Target
 from harness.core.planted import ExamPlan, Planted
 from harness.core.promise import Promise
 from harness.core.protocols import (
+    CLOCK_SOCKET,
     Available,
     Client,
     Command,
@@ -43,8 +44,6 @@ CLIENT_PORT = 7002
 RUN_DIR = "/run/dethrone"
 CONFIG_PATH = f"{RUN_DIR}/node.json"
 VARIANT_PATH = f"{RUN_DIR}/variant.py"
-CLOCK_SOCKET = f"{RUN_DIR}/clock.sock"
-"""Where the process tells its own clocks; whoever starts it names the same place in ``NodeStart``."""
 
 ANY_NUMBER: Mapping[str, int | None] = dict.fromkeys(
     ("partition", "kill", "stop", "restart", "pause", "clock", "powerloss", "disk", "link", "hold", "drift")

@@ -238,6 +238,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     detail: Mapping[str, Any] = {}
 
 
+CLOCK_SOCKET = "/run/dethrone/clock.sock"
+"""Where a node process on a host tells its own clocks, if it does."""
+
+
 class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent needs to start, restart and tail a node by itself.
 

@@ -12,6 +12,7 @@ import queue
 import secrets
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -22,7 +23,7 @@ from harness.core.errors import HarnessError, HistoryError, Interrupted, Missing
 from harness.core.history import HistoryWriter
 from harness.core.ledger import Ledger, state_dir
 from harness.core.plan import Plan
-from harness.core.protocols import Checker, DeploySpec, Host, No, NodeSpec, NodeStart, System
+from harness.core.protocols import CLOCK_SOCKET, Checker, DeploySpec, Host, No, NodeSpec, NodeStart, System
 from harness.core.world import VirtualBackend
 from harness.engine import world as w
 from harness.engine.artifacts import collect, log_tail
@@ -35,7 +36,6 @@ from harness.engine.virtual import VirtualRun
 
 DATA_DIR = "/var/lib/dethrone/data"
 LOG_DIR = "/var/log/dethrone"
-CLOCK_SOCKET = "/run/dethrone/clock.sock"
 DEAD_MAN_NS = 30 * SECOND
 LIVE_EVERY_NS = 400 * MS
 
@@ -139,6 +139,8 @@ class _Run(Course):
         finally:
             world.close()
             self.directed(director)
+            if not self.options.keep_cluster:
+                stop_nodes(hosts)
             self.listener.progress("collecting logs")
             self.trouble += collect(system, hosts, nodes, self.run_dir)
             self._add_log_tails()
@@ -255,6 +257,17 @@ def prepare_host(system: System, host: Host, node: NodeSpec) -> None:
         faketime=not isinstance(system.fault_support("clock"), No),
     )
     host.prepare(start, node.members, dead_man_ns=DEAD_MAN_NS)
+
+
+def stop_nodes(hosts: Mapping[str, Host]) -> None:
+    """Let every node end by itself, so that its logs and journal are whole. Whoever does not goes with its host."""
+
+    def stop(host: Host) -> None:
+        with contextlib.suppress(HarnessError):
+            host.stop_node()
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        list(pool.map(stop, hosts.values()))
 
 
 def _seed(options: RunOptions) -> int:

@@ -1,7 +1,11 @@
-"""Agents in network namespaces: n1 … n5 at 198.18.77.11 …, the test itself (``client``) at 198.18.77.1."""
+"""Agents in network namespaces: n1 … n5 at NET.11 …, the test itself (``client``) at NET.1.
+
+NET is a /24 of this process' own, so that two test runs at once do not meet.
+"""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import shutil
@@ -23,7 +27,30 @@ ROOT = Path(__file__).resolve().parents[3]
 AGENT = ROOT / "clusters" / "agent" / "agent.py"
 PYTHON = os.environ.get("DETHRONE_AGENT_PYTHON", sys.executable)
 """The interpreter of agents and relays: any Python from 3.9 on."""
-NET = "198.18.77"
+
+
+def claim_net() -> tuple[socket.socket, str]:
+    """A /24 of the range reserved for benchmarks that nothing here routes to, and the socket that claims it.
+
+    An abstract socket's name belongs to one process at a time and goes with it.
+    """
+    routes = Path("/proc/net/route").read_text().split("\n")[1:]
+    taken = {int(line.split()[1], 16).to_bytes(4, "little")[:3] for line in routes if line}
+    for third in range(64, 192):
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0dethrone-tests-198.19.{third}")
+        except OSError:
+            claim.close()
+            continue
+        if bytes((198, 19, third)) not in taken:
+            return claim, f"198.19.{third}"
+        claim.close()
+    raise RuntimeError("198.19.64.0 to 198.19.191.0 are all taken")
+
+
+_CLAIM, NET = claim_net()
+atexit.register(_CLAIM.close)
 CLIENT = f"{NET}.1"
 
 NODE = r"""
