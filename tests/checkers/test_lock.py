@@ -18,7 +18,7 @@ KEYS = ("process", "f", "value", "result", "invoked", "returned", "status")
 
 
 def op(f, process, invoked, returned, *rest, value=None):
-    result, status = (*rest, None, "ok")[:2] if len(rest) != 1 else (rest[0], "ok")
+    result, status = (*rest, *(None, "ok")[len(rest) :])
     returned = None if status == "info" else returned
     return dict(zip(KEYS, (process, f, value, result, invoked, returned, status), strict=True))
 
