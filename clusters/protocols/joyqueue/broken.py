@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Literal
 
 from clusters.protocols.joyqueue.knobs import Knobs
-from clusters.protocols.joyqueue.rules import ClockName, Position, Round, Rules
-from clusters.protocols.joyqueue.storage import Stored, Unreadable
+from clusters.protocols.joyqueue.rules import ClockName, Position, Round, Rules, WriteReason
+from clusters.protocols.joyqueue.storage import Replacement, Stored, Unreadable
 from harness.core.clock import Ns
 from harness.core.rng import Rng
 
@@ -27,7 +27,7 @@ class VoteNotWritten(Rules):
 class AnswerBeforePersist(Rules):
     """02. redis 533d0e0."""
 
-    def waits_for_disk(self, why: Literal["campaign", "grant", "other"]) -> bool:  # noqa: ARG002, D102
+    def waits_for_disk(self, why: WriteReason) -> bool:  # noqa: ARG002, D102
         return False
 
 
@@ -39,16 +39,16 @@ class IgnoreFailedVoteWrite(Rules):
 
 
 class VoteNotSynced(Rules):
-    """05. jgroups 4c6961f, DLedger."""
+    """05. jgroups 4c6961f, DLedger. Over the file: behind a rename, a checksum would tell what was not synced."""
 
-    def syncs(self, file: Literal["metadata", "log"]) -> bool:  # noqa: D102
-        return file != "metadata"
+    def replaces(self, why: WriteReason) -> Replacement:  # noqa: D102
+        return super().replaces(why) if why == "first" else "in_place"
 
 
 class DeleteThenRename(Rules):
     """06. DLedger; ZK-4269."""
 
-    def replaces(self) -> Literal["rename", "delete_rename"]:  # noqa: D102
+    def replaces(self, why: WriteReason) -> Replacement:  # noqa: ARG002, D102
         return "delete_rename"
 
 
@@ -224,8 +224,8 @@ class AcksAfterLocalAppend(Rules):
 class AcksBeforeSync(Rules):
     """46. NATS 2.12, ZK-3911."""
 
-    def syncs(self, file: Literal["metadata", "log"]) -> bool:  # noqa: D102
-        return file != "log"
+    def syncs_log(self) -> bool:  # noqa: D102
+        return False
 
 
 class ReadsBeforeOwnTerm(Rules):

@@ -232,14 +232,14 @@ def _start(group: Group, disk: DiskImage) -> None:
     """
     path = f"{group.name}/{METADATA}"
     ops: list[DiskOp] = list(group.log.take_ops())
-    if group.log.path in disk and group.rules.syncs("log"):
+    if group.log.path in disk and group.rules.syncs_log():
         ops.append(Fsync(group.log.path))
     if ops:
         token = group.node.start_batch(group, tuple(ops), group.log.right)
         group.node.out.append(Await(token))
     if path not in disk:
-        group.persist("other")
-    elif group.rules.syncs("metadata"):
+        group.persist("first")
+    else:
         stored = Stored(group.term, group.voted_for)
         token = group.node.start_batch(group, (Fsync(path),), stored)
         group.writing += 1

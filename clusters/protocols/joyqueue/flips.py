@@ -7,10 +7,9 @@ Promises: one class a flip, one overridden rule; the number is the claim's (`cla
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 from clusters.protocols.joyqueue.knobs import Knobs
-from clusters.protocols.joyqueue.rules import Position, Round, Rules
+from clusters.protocols.joyqueue.rules import Position, Round, Rules, WriteReason
 from clusters.protocols.joyqueue.variants import Variant
 from harness.core.clock import Ns
 from harness.core.rng import Rng
@@ -90,7 +89,7 @@ class _CampaignsInTheSameTerm(Rules):
 
 
 class _AsksBeforeTheDisk(Rules):
-    def waits_for_disk(self, why: Literal["campaign", "grant", "other"]) -> bool:
+    def waits_for_disk(self, why: WriteReason) -> bool:
         return why != "campaign"
 
 

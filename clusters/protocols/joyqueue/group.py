@@ -11,13 +11,13 @@ Source: specification of JoyQueue's ``RaftLeaderElection``, §2, 5.2, 5.9 and 5.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from clusters.protocols.client_api import ClientReply, Failed, Get, Unknown
 from clusters.protocols.joyqueue.log import Log
 from clusters.protocols.joyqueue.messages import JoyQueueMessage
 from clusters.protocols.joyqueue.node import FAR, Node
-from clusters.protocols.joyqueue.rules import members_of
+from clusters.protocols.joyqueue.rules import WriteReason, members_of
 from clusters.protocols.joyqueue.storage import LOG, Metadata, Stored, metadata_ops
 from clusters.protocols.raft.machine import Machine
 from harness.core.clock import Ns
@@ -120,7 +120,7 @@ class Group:
         """Pre-vote rounds since the start."""
         self.campaigned_term = -1
 
-        self.log = Log(f"{name}/{LOG}", sync=self.rules.syncs("log"))
+        self.log = Log(f"{name}/{LOG}", sync=self.rules.syncs_log())
         self.machine = Machine()
         self.commit = 0
         self.applied = 0
@@ -284,7 +284,7 @@ class Group:
         """(last log term, last log position)."""
         return self.log.last_term, self.log.right
 
-    def persist(self, why: Literal["campaign", "grant", "other"]) -> None:
+    def persist(self, why: WriteReason) -> None:
         """Write the metadata (``updateElectionMetadata``): everything said from here on waits for it."""
         stored = Stored(self.term, self.voted_for)
         written = self.rules.persisted(stored)
@@ -296,12 +296,7 @@ class Group:
             voted_for=written.voted_for,
             current_term=written.term,
         )
-        ops = metadata_ops(
-            self.name,
-            metadata,
-            sync=self.rules.syncs("metadata"),
-            delete_first=self.rules.replaces() == "delete_rename",
-        )
+        ops = metadata_ops(self.name, metadata, self.rules.replaces(why))
         token = self.node.start_batch(self, ops, stored)
         self.writing += 1
         if self.rules.waits_for_disk(why):

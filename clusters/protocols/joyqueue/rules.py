@@ -14,12 +14,14 @@ from collections.abc import Collection
 from typing import Literal
 
 from clusters.protocols.joyqueue.knobs import Knobs, SendKind
-from clusters.protocols.joyqueue.storage import Stored, Unreadable, read_metadata
+from clusters.protocols.joyqueue.storage import Replacement, Stored, Unreadable, read_metadata
 from harness.core.clock import Ns
 from harness.core.rng import Rng
 
 ClockName = Literal["mono", "wall"]
 Round = Literal["prevote", "vote"]
+WriteReason = Literal["first", "campaign", "grant", "other"]
+"""Why the metadata is written: there was no file; the own vote; a vote for another; anything else."""
 Position = tuple[int, int]
 """(term of the last entry, right end): compared in this order."""
 
@@ -214,7 +216,7 @@ class Rules:
         """What is written of the term and the vote."""
         return stored
 
-    def waits_for_disk(self, why: Literal["campaign", "grant", "other"]) -> bool:
+    def waits_for_disk(self, why: WriteReason) -> bool:
         """Whether everything after a write of metadata waits for it."""
         del why
         return True
@@ -223,13 +225,13 @@ class Rules:
         """What becomes of a node that could not write its metadata (knob)."""
         return self.knobs.persist_errors
 
-    def syncs(self, file: Literal["metadata", "log"]) -> bool:
-        """Whether writes of that file are made durable."""
-        del file
+    def syncs_log(self) -> bool:
+        """Whether what is written of the log is made durable."""
         return True
 
-    def replaces(self) -> Literal["rename", "delete_rename"]:
-        """How the metadata file is replaced: in one step."""
+    def replaces(self, why: WriteReason) -> Replacement:
+        """How the metadata file is replaced: in one step, by a file that is synced before."""
+        del why
         return "rename"
 
     def load(self, content: bytes | Literal["unreadable"] | None, *, node: str) -> Stored:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from typing import Literal
 
 import msgspec
 
@@ -95,20 +96,20 @@ def read_metadata(content: bytes) -> Metadata:
         raise Unreadable(f"metadata file: {error}") from error
 
 
-def metadata_ops(
-    group: str, metadata: Metadata, *, sync: bool = True, delete_first: bool = False
-) -> tuple[DiskOp, ...]:
-    """The batch that replaces the metadata file. The two switches are mistakes of known systems, off when honest."""
+Replacement = Literal["rename", "delete_rename", "in_place"]
+"""How the metadata file is replaced: a synced temporary renamed over it · the same, but it is deleted before · written
+over, without a sync. Only the first survives every crash."""
+
+
+def metadata_ops(group: str, metadata: Metadata, how: Replacement = "rename") -> tuple[DiskOp, ...]:
+    """The batch that replaces the metadata file."""
     path, scratch = f"{group}/{METADATA}", f"{group}/{TEMPORARY}"
-    ops: list[DiskOp] = [Write(scratch, metadata_bytes(metadata), offset=0, truncate=True)]
-    if sync:
-        ops.append(Fsync(scratch))
-    if delete_first:
-        ops.append(Unlink(path))
-    ops.append(Rename(scratch, path))
-    if sync:
-        ops.append(Fsync(path))
-    return tuple(ops)
+    content = metadata_bytes(metadata)
+    if how == "in_place":
+        return (Write(path, content, offset=0, truncate=True),)
+    deletion = (Unlink(path),) if how == "delete_rename" else ()
+    write = Write(scratch, content, offset=0, truncate=True)
+    return (write, Fsync(scratch), *deletion, Rename(scratch, path), Fsync(path))
 
 
 # --- log --------------------------------------------------------------------------------------------------------

@@ -51,24 +51,28 @@ def _bug(says: str, rules: Callable[[Knobs], Rules], *caught_by: str, **more: An
 _VOTE, _LEADER, _TERM = "one-vote-per-term", "one-leader-per-term", "term-never-decreases"
 _MAJORITY, _OWED, _LIVELOCK = "leader-has-majority", "leader-when-owed", "no-livelock"
 _COMPLETE, _COMMIT, _ACKED = "leader-completeness", "commit-never-regresses", "acknowledged-survives"
+_DURABLE = "vote-is-durable"
 
 _LATE = {"fix_missing_return": "true", "sync_flag_reset": "true", "task_delay_max_ms": "4000"}
 """The mended build with late send tasks: safe, and campaigns of one term overlap often."""
 
 VARIANTS: Mapping[str, Variant] = {
-    "01-vote-not-written": _bug("writes the term but not the vote", broken.VoteNotWritten, _VOTE, _LEADER),
+    "01-vote-not-written": _bug("writes the term but not the vote", broken.VoteNotWritten, _VOTE, _LEADER, _DURABLE),
     "02-answer-before-persist": _bug(
         "answers a vote request before the vote is on disk", broken.AnswerBeforePersist, _VOTE, advised=_LATE
     ),
     "04-ignore-failed-vote-write": _bug(
-        "goes on after its metadata could not be written", broken.IgnoreFailedVoteWrite, _VOTE, advised=_LATE
+        "goes on after its metadata could not be written", broken.IgnoreFailedVoteWrite, _VOTE, _DURABLE, advised=_LATE
     ),
-    "05-vote-not-synced": _bug("replaces the metadata file without fsync", broken.VoteNotSynced, _VOTE),
+    "05-vote-not-synced": _bug(
+        "writes votes over the metadata file, without fsync", broken.VoteNotSynced, _VOTE, _DURABLE
+    ),
     "06-delete-then-rename": _bug(
         "deletes the metadata file before the new one takes its place",
         broken.DeleteThenRename,
         _VOTE,
         _TERM,
+        _DURABLE,
         advised=_LATE,
     ),
     "07-unreadable-means-fresh": _bug(
@@ -76,6 +80,7 @@ VARIANTS: Mapping[str, Variant] = {
         broken.UnreadableMeansFresh,
         _VOTE,
         _TERM,
+        _DURABLE,
         advised=_LATE,
     ),
     "10-resumes-leadership": _bug("goes on leading its term after a restart", broken.ResumesLeadership, "log-matching"),

@@ -58,8 +58,8 @@ def test_no_flipped_byte_of_the_metadata_is_believed(at, flip):
 def test_the_metadata_is_replaced_in_one_step_between_two_syncs():
     kinds = [type(op) for op in metadata_ops(TOPIC, metadata_of("A", "A", 1, None))]
     assert kinds == [Write, Fsync, Rename, Fsync]
-    assert Unlink in [type(op) for op in metadata_ops(TOPIC, metadata_of("A", "A", 1, None), delete_first=True)]
-    assert [type(op) for op in metadata_ops(TOPIC, metadata_of("A", "A", 1, None), sync=False)] == [Write, Rename]
+    assert Unlink in [type(op) for op in metadata_ops(TOPIC, metadata_of("A", "A", 1, None), "delete_rename")]
+    assert [type(op) for op in metadata_ops(TOPIC, metadata_of("A", "A", 1, None), "in_place")] == [Write]
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.text(max_size=6)), max_size=8), st.data())

@@ -109,7 +109,7 @@ def test_a_vote_is_persisted_by_its_last_fsync_and_not_before():
     ops = metadata_ops(TOPIC, metadata_of("A", "ABC", 4, "B"))
     assert told(witness.synced(ops[:3]), "persisted") == []
     assert told(witness.synced(ops), "persisted") == [(4, {"voted_for": "B"})]
-    unsynced = metadata_ops(TOPIC, metadata_of("A", "ABC", 5, "B"), sync=False)
+    unsynced = metadata_ops(TOPIC, metadata_of("A", "ABC", 5, "B"), "in_place")
     assert told(witness.synced(unsynced), "persisted") == []
 
 
