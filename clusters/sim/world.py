@@ -230,20 +230,21 @@ class SimWorld:
         if before.clock != want.clock:
             node.set_clock()
         detail: dict[str, Any] = {}
+        why = ""
         if want.down is not None:
             if node.running and node.alive and not node.frozen and want.down != "SIGTERM" and self._kills_inside():
                 node.kill_within(want.down)
                 self._line.at(self._line.now + self._kill(), self._ended_at_last, (order, node, before), node.life)
                 return
             node.kill(want.down)
-            self._damage(node, before, want, detail)
+            why = self._damage(node, before, want, detail)
         elif not node.running and self._wanted[node.name]:
             node.start()
         if node.running and want.frozen:
             node.freeze()
         elif node.frozen:
             node.thaw()
-        self._reached(order, node, detail)
+        self._reached(order, node, detail, why)
 
     def _kills_inside(self) -> bool:
         return self._rng.stream(f"kill-{self._line.order()}").chance(*KILL_INSIDE)
@@ -257,22 +258,26 @@ class SimWorld:
             node.kill(want.down or "SIGKILL")
         else:
             detail["within_a_step"] = True
-        self._damage(node, before, want, detail)
-        self._reached(order, node, detail)
+        self._reached(order, node, detail, self._damage(node, before, want, detail))
 
-    def _damage(self, node: SimNode, before: HostState, want: HostState, detail: dict[str, Any]) -> None:
-        """Damage is done once, as soon as the process is down."""
+    def _damage(self, node: SimNode, before: HostState, want: HostState, detail: dict[str, Any]) -> str:
+        """Damage is done once, as soon as the process is down. Answers why it was not done, else ""."""
         trouble = want.disk
-        if trouble is not None and trouble.kind in DAMAGES and (before.disk != trouble or before.down is None):
-            detail["damaged"] = node.damage(trouble) or trouble.kind
+        if trouble is None or trouble.kind not in DAMAGES or (before.disk == trouble and before.down is not None):
+            return ""
+        damaged = node.damage(trouble)
+        if damaged is None and trouble.kind != "wiped":
+            return f"no file {trouble.path!r} to damage" if trouble.path else "no file to damage"
+        detail["damaged"] = damaged or trouble.kind
+        return ""
 
-    def _reached(self, order: _Order, node: SimNode, detail: dict[str, Any]) -> None:
+    def _reached(self, order: _Order, node: SimNode, detail: dict[str, Any], why: str = "") -> None:
         want = order.action.wants[node.name]
         now = self._line.now
         if want.clock is not None:
             detail["skew_ns"] = node.clock.wall(now) - EPOCH_NS - now
         order.evidence[node.name] = Evidence(
-            host=node.name, span=Span(order.begin, now), state=want, confirmed=True, detail=detail
+            host=node.name, span=Span(order.begin, now), state=want, confirmed=not why, why=why, detail=detail
         )
         order.missing -= 1
         if not order.missing:

@@ -24,6 +24,13 @@ def parse_duration(text: str) -> Ns:
     return int(Decimal(match[1]) * _UNITS[match[2]])
 
 
+def parse_offset(text: str) -> Ns:
+    """``text`` in ns, below 0 with a ``-`` before it. Raises ConfigError as ``parse_duration`` does."""
+    words = text.strip()
+    sign = -1 if words.startswith("-") else 1
+    return sign * parse_duration(words[1:] if words[:1] in {"-", "+"} else words)
+
+
 def parse_factor(text: str) -> Decimal:
     """A positive decimal factor, exactly. Raises ConfigError."""
     try:

@@ -28,9 +28,12 @@ from typing import Any
 
 import msgspec
 
-from harness.core.duration import parse_duration
+from harness.core.duration import parse_duration, parse_offset
 from harness.core.errors import ConfigError
 from harness.core.schedule import Schedule
+
+SIGNED = frozenset({"offset"})
+"""Parameters of faults that are times and may be below 0."""
 
 _PLURAL = {"step": "steps", "fault": "faults"}
 
@@ -96,6 +99,10 @@ def _fault(raw: Any) -> dict[str, Any]:
         params = _table(out["params"], "params")
         words = [key for key, value in params.items() if isinstance(value, str) and _is_duration(value)]
         out["params"] = durations(params, *words)
+        for name in SIGNED & params.keys():
+            if isinstance(params[name], str):
+                out["params"].pop(name, None)
+                out["params"][f"{name}_ns"] = parse_offset(params[name])
     return out
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core import registry, store
-from harness.core.duration import parse_duration, parse_factor, show_duration
+from harness.core.duration import parse_duration, parse_factor, parse_offset, show_duration
 from harness.core.errors import ConfigError, HarnessError
 from harness.core.quorum import is_quorum, minority, quorum
 from harness.core.rng import Rng
@@ -25,6 +25,17 @@ def test_a_duration_is_a_number_and_a_unit(text, ns):
 def test_anything_else_is_no_duration(text):
     with pytest.raises(ConfigError):
         parse_duration(text)
+
+
+@pytest.mark.parametrize(("text", "ns"), [("-60s", -60 * 10**9), ("+2s", 2 * 10**9), ("1h", 3600 * 10**9)])
+def test_an_offset_is_a_duration_that_may_be_below_0(text, ns):
+    assert parse_offset(text) == ns
+
+
+@pytest.mark.parametrize("text", ["", "-", "--1s", "-60", "+-1s"])
+def test_anything_else_is_no_offset(text):
+    with pytest.raises(ConfigError):
+        parse_offset(text)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "x", "inf", "nan"])

@@ -143,6 +143,17 @@ def test_a_written_schedule_means_what_it_says(tmp_path):
     assert clock.when == AfterFault(fault="cut")
 
 
+def test_a_written_clock_may_go_back_and_an_unclear_offset_is_told(tmp_path):
+    fault = '[[step]]\n[[step.fault]]\nkind = "clock"\nvictims = "leader"\nparams = {{ offset = "{}" }}'
+    path = tmp_path / "s.toml"
+    path.write_text(fault.format("-60s"))
+    (step,) = read_schedule(path).steps
+    assert step.faults[0].params == {"offset_ns": -60 * SECOND}
+    path.write_text(fault.format("-60"))
+    with pytest.raises(ConfigError, match="not a duration"):
+        read_schedule(path)
+
+
 def test_the_examples_of_the_documentation_are_valid():
     text = (Path(__file__).parents[2] / "docs" / "schedules.md").read_text()
     written, scenario = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)

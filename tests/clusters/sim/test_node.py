@@ -280,6 +280,19 @@ def test_a_disk_is_damaged_once_while_its_process_is_down(kind, expected):
     assert world.node("n1")._core.disk == image
 
 
+@pytest.mark.parametrize("path", ["nowhere", ""])
+def test_damage_that_finds_no_file_is_not_confirmed_but_the_process_is_down(path):
+    world = ToyWorld(doing(write(1)))
+    if path:
+        world.poke("n1", "x").on(10 * MS)
+    down = state(down="SIGKILL", disk=DiskTrouble(kind="flipped", path=path))
+    evidence = world.converge(n1=down).evidence["n1"]
+    assert not evidence.confirmed
+    assert "to damage" in evidence.why
+    assert world.news("exited")
+    assert world.converge(n1=HEALTHY).evidence["n1"].confirmed
+
+
 # --- freezing ---------------------------------------------------------------------------------------------------
 
 
