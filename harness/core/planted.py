@@ -38,15 +38,17 @@ class ExamPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How a system is examined: one set-up for all its bugs. Run number k takes the k-th of each tuple, in turn.
 
     ``intervals_ns``: nemesis intervals; one below the promise's bound tests safety, one above it liveness. ``faults``:
-    those that the simulator cannot do, or that are not installed, are an error. ``settings``: knobs for every run, over
-    the system's defaults and under those of a bug. ``weak``: checkers that the honest build itself fails by its
-    specification under these settings: their failure is no alarm, and they find nothing.
+    those that the simulator cannot do, or that are not installed, are an error. ``rates_per_s``: operations of all
+    clients; None: the workload's own rate. ``settings``: knobs for every run, over the system's defaults and under
+    those of a bug. ``weak``: checkers that the honest build itself fails by its specification under these settings:
+    their failure is no alarm, and they find nothing.
     """
 
     workloads: tuple[str, ...]
     faults: tuple[str, ...]
     intervals_ns: tuple[Ns, ...]
     nodes: tuple[int, ...] = (3, 5)
+    rates_per_s: tuple[int | None, ...] = (None,)
     time_limit_ns: Ns = 60 * SECOND
     settings: Mapping[str, str] = {}
     weak: tuple[str, ...] = ()

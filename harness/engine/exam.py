@@ -95,6 +95,7 @@ def options_of(task: Task, seed: int, *, variant: str | None) -> RunOptions:
     number = seed
     nodes, number = sizes[number % len(sizes)], number // len(sizes)
     workload, number = plan.workloads[number % len(plan.workloads)], number // len(plan.workloads)
+    interval_ns, number = plan.intervals_ns[number % len(plan.intervals_ns)], number // len(plan.intervals_ns)
     return RunOptions(
         system=task.system,
         backend=task.backend,
@@ -106,7 +107,8 @@ def options_of(task: Task, seed: int, *, variant: str | None) -> RunOptions:
         profile=task.profile if task.profile is not None else plan.profile,
         variant=variant,
         time_limit_ns=plan.time_limit_ns,
-        nemesis_interval_ns=plan.intervals_ns[number % len(plan.intervals_ns)],
+        nemesis_interval_ns=interval_ns,
+        rate_per_s=plan.rates_per_s[number % len(plan.rates_per_s)],
         settings={**plan.settings, **task.planted.settings},
         stop_at_first_failure=False,
     )

@@ -123,6 +123,15 @@ def test_run_number_k_differs_from_bug_to_bug_by_the_variant_only():
     assert len(sizes) == 8
 
 
+def test_every_rate_is_met_with_every_interval():
+    plan = ExamPlan(workloads=("log",), faults=("kill",), intervals_ns=(SECOND, 2 * SECOND), rates_per_s=(None, 2))
+    drawn = [
+        options_of(Task(system="raft", plan=plan, strategy="triggered", planted=BUG), seed, variant=None)
+        for seed in range(2 * 2 * 2)
+    ]
+    assert len({(one.nodes, one.nemesis_interval_ns, one.rate_per_s) for one in drawn}) == len(drawn)
+
+
 def test_clean_builds_are_watched_by_every_checker_and_known_weaknesses_are_no_alarm():
     world = World({}, clean={1: ("log-matching",), 2: ("one-vote-per-term",)})
     plan = ExamPlan(workloads=("log",), faults=("kill",), intervals_ns=(SECOND,), weak=("log-matching",))
