@@ -143,7 +143,10 @@ class Clients:
         number = node.next_request()
         self._open[node.name, life, number] = (op, attempt)
         request = op.request
-        node.when_open(lambda: node.serve(number, request))
+        if node.open and not node.frozen:
+            node.serve(number, request)
+        else:
+            node.when_open(lambda: node.serve(number, request))
 
     def _answer(self, waits: tuple[_Op, int], reply: Any) -> None:
         op, attempt = waits

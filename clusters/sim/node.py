@@ -239,6 +239,7 @@ class SimNode(Storing):
         self.frozen = False
         stopped = self._line.now - self._frozen_at
         self._wake = FAR
+        self._stepped = True
         self.look_again()
         if self.alive and stopped > SLOW_NS:
             self._shell("stall", {"ms": stopped // MS, "where": "sleep"})
@@ -261,12 +262,7 @@ class SimNode(Storing):
         self._slow = self._dying is not None or self.calls.used
         self._barred = self._slow or self._barrier.held > 0
         self.busy = not (
-            self.alive
-            and not self.frozen
-            and self._dying is None
-            and self.clock.plain
-            and not self._walls
-            and not self.calls.used
+            self.alive and not self.frozen and self._dying is None and self.clock.plain and not self.calls.used
         )
 
     # --- what arrives ---------------------------------------------------------------------------------------------
@@ -276,10 +272,10 @@ class SimNode(Storing):
         if link.closed:
             self._network.missed(link, body)
             return
-        if self.busy:
+        now = self._line.now
+        if self.busy or (self._walls and (now >= self._wake or self._stepped)):
             self._arrive_slowly(link, body)
             return
-        now = self._line.now
         src = link.name
         hears = self._hears
         if hears is None or type(body) in hears:
@@ -481,26 +477,28 @@ class SimNode(Storing):
             self._die(-9, power=signal == "POWER")
             return
         life = self.life
+        carry = self._carry_one
         for effect in effects:
-            self._carry_one(effect)
+            carry(effect)
             if life != self.life:
                 return
 
-    def _carry_one(self, effect: Effect) -> None:
-        if isinstance(effect, Send):
+    def _carry_one(self, effect: Any) -> None:
+        kind = type(effect)
+        if kind is Send:
             if self.calls.used:
                 self._send_call(effect)
                 return
             link = self.links.get(effect.to)
             if link is not None:
                 self._network.send(link, effect.body)
-        elif isinstance(effect, Note):
+        elif kind is Note:
             self._note(effect)
-        elif isinstance(effect, SetTimer):
+        elif kind is SetTimer:
             self._set_timer(effect)
-        elif isinstance(effect, Reply):
+        elif kind is Reply:
             self._ears.answered(self, effect.id, effect.body)
-        elif isinstance(effect, Disk):
+        elif kind is Disk:
             self._batches.append(effect)
             if len(self._batches) == 1:
                 self._begin_batch()

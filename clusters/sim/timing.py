@@ -32,6 +32,7 @@ class Timed(Teller):
         "_out",
         "_rng",
         "_step",
+        "_stepped",
         "_wake",
         "_wall",
         "_walls",
@@ -65,6 +66,9 @@ class Timed(Teller):
         self._walls = 0
         self._order = 0
         self._wake: Ns = FAR
+        """No timer is due before, unless ``_stepped``."""
+        self._stepped = False
+        """A clock was set, or time passed unseen: a timer may be due although nobody was woken for it."""
         self._out: list[Effect] = []
         self._step: Callable[[CoreEvent, Clocks, Rng, list[Effect]], None] = _no_core
         self._rng = Rng(0)
@@ -98,6 +102,7 @@ class Timed(Teller):
             return
         self._wake = FAR
         if self._walls:  # nobody wakes a process when its wall clock is stepped: it looks now and then
+            self._stepped = True
             look = now + self.chance.below(WALL_LOOK_NS)
             self._arm(min([look, *(self.clock.mono_due(at) for at, _, wall in self._armed.values() if not wall)]))
         else:
@@ -110,7 +115,6 @@ class Timed(Teller):
             old = armed.get(name)
             if old is not None and old[2]:
                 self._walls -= 1
-                self.look_again()
         if at is None:
             armed.pop(name, None)
             return
@@ -118,7 +122,6 @@ class Timed(Teller):
         if effect.clock == "wall":
             armed[name] = (at, order, True)
             self._walls += 1
-            self.busy = True
             when = self._wall_due(at)
         else:
             armed[name] = (at, order, False)
@@ -141,7 +144,7 @@ class Timed(Teller):
             return
         self._wake = FAR
         armed = self._armed
-        if len(armed) == 1 and not self.busy:  # nothing to choose from: by far the most frequent case
+        if len(armed) == 1 and not self.busy and not self._walls:  # nothing to choose from: the most frequent case
             name, entry = armed.popitem()
             now = self._line.now
             if entry[0] > now + self._mono:
@@ -170,6 +173,7 @@ class Timed(Teller):
         if not armed or self.frozen:
             return
         clock = self.clock
+        self._stepped = False
         if clock.plain and not self._walls:
             when = min([entry[0] for entry in armed.values()]) - self._mono
         else:
@@ -202,11 +206,12 @@ class Timed(Teller):
                     best, found = rank, name
         if found is not None and armed.pop(found)[2]:
             self._walls -= 1
-            self.look_again()
         return found
 
     def _look(self) -> bool:
         """Timers that are due come first; whether the node still lives then."""
+        if self._line.now < self._wake and not self._stepped:
+            return self.alive
         life = self.life
         self._fire_due()
         return life == self.life and self.alive

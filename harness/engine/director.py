@@ -122,19 +122,21 @@ class Director:
 
     def wake_at(self, now: Ns) -> Ns:
         """When to call ``step`` at the latest."""
-        moments = [now + (self.rest_ns if self._rests(now) else self.tick_ns)]
-        ops = self._pump.wake_at(now)
-        if ops is not None:
-            moments.append(ops)
+        soonest = now + (self.rest_ns if self._rests(now) else self.tick_ns)
         if self.phase == "faults":
-            nemesis = self._nemesis.wake_at()
-            if nemesis is not None:
-                moments.append(nemesis)
+            due = self._nemesis.wake_at()
         elif self.phase == "warmup":
-            moments.append(self._since + WARMUP_NS)
+            due = self._since + WARMUP_NS
         elif self.phase == "quiet":
-            moments.append(self._since + self._quiet_ns())
-        return max(now, min(moments))
+            due = self._since + self._quiet_ns()
+        else:
+            due = None
+        if due is not None and due < soonest:
+            soonest = due
+        ops = self._pump.wake_at(now)
+        if ops is not None and ops < soonest:
+            soonest = ops
+        return soonest if soonest > now else now  # noqa: FURB136 - asked at every step
 
     def _rests(self, now: Ns) -> bool:
         """Whether nothing but the clock can move this run on."""
@@ -145,7 +147,7 @@ class Director:
     @property
     def attentive(self) -> bool:
         """Whether a trigger is armed: then nothing that is seen may wait for the next step."""
-        return bool(self._nemesis.hears)
+        return bool(self._triggers.hears)
 
     def realised(self) -> RealisedSchedule:
         """The schedule as it really was, so far."""
@@ -251,26 +253,35 @@ class Director:
 
     def _told(self, now: Ns, told: w.Traces) -> None:
         """What a node did, from a world in which no log file lies in between."""
-        self.counts["traced"] += len(told.lines)
-        for line in told.lines:
+        lines = told.lines
+        self.counts["traced"] += len(lines)
+        node, incarnation, span = told.node, told.incarnation, told.span
+        heard = bool(self._watchers) or Traced in self._triggers.hears  # else nobody looks at them before they are told
+        seq, events = self._seq, self._events
+        for line in lines:
             if line.name == "elected":
-                self._elections.add((line.group, line.term, told.node))
-            self._append(
-                Traced(
-                    seq=self._seq,
-                    t=now,
-                    group=line.group,
-                    span=told.span,
-                    node=told.node,
-                    incarnation=told.incarnation,
-                    n=line.n,
-                    name=line.name,
-                    term=line.term,
-                    role=line.role,
-                    source=line.source,
-                    data=line.data,
-                )
+                self._elections.add((line.group, line.term, node))
+            event = Traced(
+                seq=seq,
+                t=now,
+                group=line.group,
+                span=span,
+                node=node,
+                incarnation=incarnation,
+                n=line.n,
+                name=line.name,
+                term=line.term,
+                role=line.role,
+                source=line.source,
+                data=line.data,
             )
+            if heard:
+                self._append(event)
+                seq = self._seq
+            else:
+                events.append(event)
+                seq += 1
+        self._seq = seq
 
     def _process(
         self, now: Ns, news: HostNews, phase: Literal["started", "exited"], *, asked: bool, code: int | None
@@ -541,6 +552,8 @@ class Director:
         self._actions.append(action)
 
     def _expire_converge(self, now: Ns) -> None:
+        if not self._converging:
+            return
         for token, (_, action, since) in list(self._converging.items()):
             if now - since > CONVERGE_BOUND_NS:
                 self._add(Trouble, now, kind="converge", message=f"no answer within {show_duration(CONVERGE_BOUND_NS)}")

@@ -127,6 +127,9 @@ class NemesisDriver:
         self._cancelled = False
         self._touched = True
         """Something came in since the last ``step``."""
+        self._wake: Ns | None = None
+        self._wake_known = False
+        """``_wake`` holds: nothing has changed since it was worked out."""
         self.not_healed: str | None = None
         """Why a heal finally failed; the run must end then."""
 
@@ -161,18 +164,19 @@ class NemesisDriver:
             return True
         if self._touched or self._phase == "health":
             return False
-        due = self.wake_at()
+        due = self._wake if self._wake_known else self.wake_at()
         return due is not None and now < due
 
     def start(self, now: Ns) -> None:
         """The fault phase begins."""
-        self._touched = True
+        self._touch()
         self._phase = "gap"
         self._gap_until = now
 
     def cancel(self) -> None:
         """Begin nothing more; end what is in force now, then finish."""
-        self._cancelled = self._touched = True
+        self._cancelled = True
+        self._touch()
         self._pending.clear()
         self._dormant.clear()
         self._triggers.clear()
@@ -189,6 +193,7 @@ class NemesisDriver:
             out.append(Settled(active.realised, "end", outcome, span, "the run ended", {}))
         self._active.clear()
         self._phase = "done"
+        self._wake_known = False
         return out
 
     def realised(self) -> RealisedSchedule:
@@ -197,6 +202,12 @@ class NemesisDriver:
 
     def wake_at(self) -> Ns | None:
         """The next moment at which ``step`` has something to do by time alone."""
+        if not self._wake_known:
+            self._wake = self._next_moment()
+            self._wake_known = True
+        return self._wake
+
+    def _next_moment(self) -> Ns | None:
         if self._waiting is not None or self._phase == "done":
             return None
         if self._phase == "gap":
@@ -214,7 +225,7 @@ class NemesisDriver:
         """What passed by this moment, and the convergence to carry out now, if any."""
         notes: list[StepMark | Settled] = []
         self._view = view
-        self._touched = False
+        self._touched = self._wake_known = False
         for _ in range(10 * (len(self._nodes) + len(self._schedule.steps) + 10)):
             if self._waiting is not None or self._phase == "done":
                 return notes, None
@@ -229,7 +240,7 @@ class NemesisDriver:
             raise ValueError("no convergence is under way")
         phase, active, after = self._waiting
         self._waiting = None
-        self._touched = True
+        self._touch()
         concerned = changed(self._state, after)
         missing = [host for host in concerned if host not in evidence]
         failed = [
@@ -248,7 +259,7 @@ class NemesisDriver:
             return msgspec.structs.replace(view(), hit=dict(self._hit))
 
         for hit in self._triggers.feed(event, now, seen):
-            self._touched = True
+            self._touch()
             purpose, number = hit.key
             if purpose == "step":
                 self._step_hit = hit
@@ -262,6 +273,11 @@ class NemesisDriver:
                 if active.realised.fault == number:
                     active.ended_by = hit
                     active.end_due = min(now, active.end_due or now)
+
+    def _touch(self) -> None:
+        """Something came in: look again, and work out anew when there is something to do."""
+        self._touched = True
+        self._wake_known = False
 
     # --- one transition ---------------------------------------------------------------------------------------
 

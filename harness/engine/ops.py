@@ -25,11 +25,15 @@ class OpPump:
         self._done: set[int] = set()
         self._generator: Generator | None = None
         self._turn = 0
+        self._soonest: Ns | None = None
+        """When the first idle process is awake; None: none is idle, or ``_changed``."""
+        self._changed = True
         self.next_op = first_op
 
     def use(self, generator: Generator | None, *, unpaced: bool = False) -> None:
         """From now on ask this generator (None: pause). ``unpaced``: no rate limit."""
         self._generator = generator
+        self._changed = True
         self._done.clear()
         self._asleep_until = [0] * self._processes
         if unpaced:
@@ -50,6 +54,7 @@ class OpPump:
         out: list[tuple[int, int, int, OpPlan]] = []
         if self._generator is None:
             return out
+        self._changed = True
         for offset in range(self._processes):
             thread = (self._turn + offset) % self._processes
             if now < self._next_at:
@@ -75,6 +80,7 @@ class OpPump:
     def returned(self, result: Return) -> None:
         """An operation ended."""
         thread, plan = self._running.pop(result.op)
+        self._changed = True
         self._busy.discard(thread)
         if self._generator is not None:
             self._generator.returned(self._number[thread], plan, result)
@@ -85,9 +91,11 @@ class OpPump:
         """When ``due`` may have something again without any return; None: not before one."""
         if self._generator is None:
             return None
-        idle = [
-            self._asleep_until[thread]
-            for thread in range(self._processes)
-            if thread not in self._busy and thread not in self._done
-        ]
-        return max(self._next_at, min(idle), now) if idle else None
+        if self._changed:
+            self._changed = False
+            out = self._busy | self._done
+            self._soonest = min(
+                [until for thread, until in enumerate(self._asleep_until) if thread not in out], default=None
+            )
+        soonest = self._soonest
+        return None if soonest is None else max(self._next_at, soonest, now)

@@ -11,19 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from harness.core.clock import SECOND, Ns
-from harness.core.errors import ClusterError, ConfigError
+from harness.core.clock import Ns
+from harness.core.errors import ConfigError
 from harness.core.events import AnyEvent, End
 from harness.core.history import History
 from harness.core.plan import Plan
 from harness.core.protocols import Checker
 from harness.core.schedule import RealisedSchedule, Schedule
-from harness.core.world import VirtualBackend
 from harness.engine.director import Director
+from harness.engine.garbage import no_garbage
 from harness.engine.judge import judge
+from harness.engine.loop import play, world_of
 from harness.engine.model import Judgement, RunOptions
 from harness.engine.planning import Draft, draft
-from harness.engine.virtual import ENDLESS, REST_NS, TICK_NS, no_garbage
 
 
 class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,41 +60,18 @@ def rehearse_draft(
     plans: list[Plan] = [drafted.plan]
     director = Director(drafted, watchers=watchers)
     director.on_warm = plans.append
-    events, now = _play(drafted, director)
-    events.append(
-        End(seq=len(events), t=now, count=len(events), digest="", reason=director.end_reason),
-    )
-    history = History(events)
-    plan = plans[-1]
-    return Rehearsed(
-        plan=plan,
-        history=history,
-        realised=director.realised(),
-        judgement=judge(history, plan, checkers),
-        simulated_ns=now,
-    )
-
-
-def _play(drafted: Draft, director: Director) -> tuple[list[AnyEvent], Ns]:
-    backend = drafted.backend
-    if not isinstance(backend, VirtualBackend):
-        raise ConfigError(f"the backend {backend.name!r} makes no worlds", next_step="use --on sim")
-    world = backend.world(drafted.system, drafted.plan)
-    director.tick_ns, director.rest_ns = TICK_NS, REST_NS
-    limit: Ns = ENDLESS * (drafted.plan.time_limit_ns + 30 * SECOND) + 600 * SECOND
-    step, wait, submit, wake_at = director.step, world.wait, world.submit, director.wake_at
-    out: list[AnyEvent] = []
+    world = world_of(drafted)
+    events: list[AnyEvent] = []
     with no_garbage():
-        events, actions = director.open(world.now())
-        while True:
-            out += events
-            for action in actions:
-                submit(action)
-            if director.done:
-                return out, world.now()
-            world.eager = director.attentive
-            happenings = wait(wake_at(world.now()))
-            now = world.now()
-            if now > limit:
-                raise ClusterError("the simulated run does not end", next_step="this is a bug of dethrone: report it")
-            events, actions = step(now, happenings)
+        play(director, world, events.extend)
+        now = world.now()
+        events.append(End(seq=len(events), t=now, count=len(events), digest="", reason=director.end_reason))
+        history = History(events)
+        plan = plans[-1]
+        return Rehearsed(
+            plan=plan,
+            history=history,
+            realised=director.realised(),
+            judgement=judge(history, plan, checkers),
+            simulated_ns=now,
+        )

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from functools import lru_cache
 
 import msgspec
 
@@ -119,6 +120,7 @@ class Recovered(msgspec.Struct, frozen=True):
     torn: bool
 
 
+@lru_cache(maxsize=256)  # every node of one simulation, and its witness, ask for the same ones
 def digest(command: bytes) -> str:
     """The payload hash that names a record's content in traces and witnesses."""
     return hashlib.blake2b(command, digest_size=8).hexdigest()

@@ -65,13 +65,13 @@ class Machine:
 
     def apply(self, index: int, command: Command, now: Ns) -> Any:
         """Carry out one committed command: its answer's value, or a `Refusal`."""
+        if type(command) is Append:  # most of them are
+            held = self.values.setdefault(command.key, [])
+            if not isinstance(held, list):
+                return Refusal("not a list")
+            held.append(command.value)
+            return index
         match command:
-            case Append(key, value):
-                held = self.values.setdefault(key, [])
-                if not isinstance(held, list):
-                    return Refusal("not a list")
-                held.append(value)
-                return index
             case Put(key, value):
                 self.values[key] = list(value) if isinstance(value, list) else value
                 return None

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
+from functools import lru_cache
 
 import msgspec
 
@@ -79,7 +80,7 @@ def vote_ops(state: HardState, *, sync: bool = True, delete_first: bool = False)
         ops.append(Fsync(VOTE_TEMPORARY))
     if delete_first:
         ops.append(Unlink(VOTE))
-    ops.append(Rename(VOTE_TEMPORARY, VOTE))
+    ops.append(Rename(VOTE_TEMPORARY, VOTE, sync=sync))
     if sync:
         ops.append(Fsync(VOTE))
     return tuple(ops)
@@ -91,6 +92,7 @@ _encode_command = msgspec.json.Encoder().encode
 _command_decoder = msgspec.json.Decoder(Command)
 
 
+@lru_cache(maxsize=256)  # every node of one simulation, and its witness, ask for the same ones
 def digest(command: bytes) -> str:
     """The payload hash that names an entry's content in traces and witnesses."""
     return hashlib.blake2b(command, digest_size=8).hexdigest()
