@@ -1,4 +1,4 @@
-"""``dethrone check DIR|FILE…``: judge stored histories again, without a cluster."""
+"""``dethrone check DIR|FILE…``: judge stored histories again, without a cluster; also those of other tools."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from harness.report import machine, recheck, write
 @flags.level_flags
 @click.option("--fail-on", type=click.Choice(["unknown", "violation"]), default="unknown", show_default=True)
 @click.option("--update", is_flag=True, help="store the new verdict and redraw the report in each directory")
+@flags.foreign_flags
 def check(
     *,
     paths: tuple[Path, ...],
@@ -28,9 +29,17 @@ def check(
     verbose: int,
     fail_on: Any,
     update: bool,
+    foreign: flags.Foreign | None,
 ) -> None:
-    """Judge run directories, or history files alone, again: the same code as a run's last step."""
+    """Judge run directories, or history files alone, again: the same code as a run's last step.
+
+    With --format, files are histories of other tools, judged by --model (docs/histories.md).
+    """
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
+    if foreign is not None:
+        if update or github or junit_xml is not None:
+            raise click.UsageError("--update, --github and --junit-xml are for runs, not for files with --format")
+        sys.exit(_foreign(paths, foreign, screen, fail_on))
     rows = []
     for path in paths:
         if len(paths) > 1:
@@ -46,3 +55,21 @@ def check(
     value = machine.check_object([row.as_object() for row in rows])
     screen.result(value)
     sys.exit(value["exit_code"])
+
+
+def _foreign(paths: tuple[Path, ...], asked: flags.Foreign, screen: Any, fail_on: Any) -> int:
+    """Judge histories of other tools; the exit code."""
+    from harness.report import foreign
+
+    rows = []
+    for path in paths:
+        if len(paths) > 1:
+            screen.say(f"\n== {path}", level=-1)
+        row = foreign.check(
+            path, form=asked.form, model=asked.model, options=asked.options, most=asked.most, fail_on=fail_on
+        )
+        foreign.show(row, screen)
+        rows.append(row)
+    value = machine.check_object([row.as_object() for row in rows])
+    screen.result(value)
+    return int(value["exit_code"])

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
 from harness.cli import settings
+from harness.core.duration import parse_duration
+from harness.core.foreign.pairing import OPERATIONS_MAX
+from harness.core.operations import ModelOptions
 from harness.report.terminal import Screen, complain
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -85,3 +90,88 @@ def print_annotations(lines: Any, *, as_json: bool) -> None:
     """GitHub's runner reads both streams; stdout belongs to the JSON object where one was asked for."""
     for line in lines:
         click.echo(line, err=as_json)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreign:
+    """How to judge a history of another tool."""
+
+    form: str
+    model: str
+    options: ModelOptions
+    most: int
+
+
+_FOREIGN = (
+    click.option("--format", "form", metavar="FORMAT", help="history of another tool: jepsen-edn, jepsen-log or jsonl"),
+    click.option("--model", metavar="MODEL", help="what it is judged by: register, cas-register, set, list-append …"),
+    click.option("--initial", metavar="VALUE", help="the value before the first write (JSON, or a word); default nil"),
+    click.option("--strict-cas", is_flag=True, help="a failed cas says that the value was another one"),
+    click.option("--consistency", metavar="LEVEL", help="of list-append; default strict-serializable"),
+    click.option("--stale-reads", is_flag=True, help="of set and log: reads may be old"),
+    click.option("--drift-ppm", type=click.IntRange(0, 1_000_000), metavar="N", help="of lock: how far clocks differ"),
+    click.option("--limit", "limit", metavar="TIME", help="what a search may take before it says unknown; default 60s"),
+    click.option("--memory", "memory_mb", type=click.IntRange(1), metavar="MB", help="and its memory; default 1000"),
+    click.option("--ops-max", type=click.IntRange(1), metavar="N", help="operations read of one file; default 4000000"),
+)
+
+
+def foreign_flags(verb: F) -> F:
+    """Flags for histories of other tools; the verb gets ``foreign``, None where none was given."""
+
+    @functools.wraps(verb)
+    def wrapped(*args: Any, **values: Any) -> Any:
+        mine = {name: values.pop(name) for name in _FOREIGN_NAMES}
+        return verb(*args, foreign=_foreign(mine), **values)
+
+    out: Any = wrapped
+    for option in reversed(_FOREIGN):
+        out = option(out)
+    return out  # type: ignore[no-any-return]
+
+
+_FOREIGN_NAMES = (
+    "form",
+    "model",
+    "initial",
+    "strict_cas",
+    "consistency",
+    "stale_reads",
+    "drift_ppm",
+    "limit",
+    "memory_mb",
+    "ops_max",
+)
+
+
+def _foreign(given: Mapping[str, Any]) -> Foreign | None:
+    form, model = given["form"], given["model"]
+    said = [name for name, value in given.items() if value not in (None, False)]
+    if not said:
+        return None
+    if form is None or model is None:
+        missing = "--format" if form is None else "--model"
+        raise click.UsageError(f"a history of another tool needs --format and --model; {missing} is missing")
+    options: dict[str, Any] = {"strict_cas": given["strict_cas"], "stale_reads": given["stale_reads"]}
+    if given["initial"] is not None:
+        options["initial"] = _value(given["initial"])
+    if given["consistency"] is not None:
+        options["consistency"] = given["consistency"]
+    if given["drift_ppm"] is not None:
+        options["drift_ppm_max"] = given["drift_ppm"]
+    if given["limit"] is not None:
+        options["limit_ns"] = parse_duration(given["limit"])
+    if given["memory_mb"] is not None:
+        options["memory_bytes_max"] = given["memory_mb"] * 1_000_000
+    most = given["ops_max"] or OPERATIONS_MAX
+    return Foreign(form=form, model=model, options=ModelOptions(**options), most=most)
+
+
+def _value(text: str) -> Any:
+    """A value as JSON; what is none is a word (``nil`` is none at all)."""
+    if text == "nil":
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text

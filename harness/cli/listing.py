@@ -14,7 +14,7 @@ from harness.report import catalogue
 @click.option("--system", help="only the variants, scenarios or claims of this system")
 @flags.json_flag
 def listing(*, what: str, system: str | None, as_json: bool) -> None:
-    """List systems, variants, scenarios, faults, triggers, strategies, workloads, checkers, backends or claims."""
+    """List what there is: systems, faults, workloads, checkers, models and so on."""
     screen = flags.screen(as_json=as_json)
     headers, rows = catalogue.KINDS[what](system)
     screen.table(headers, rows)

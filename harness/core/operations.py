@@ -83,7 +83,7 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
     ``consistency``: what transactions are held against: ``strict-serializable``, ``strong-session-serializable``,
     ``serializable``, ``read-committed`` or ``read-uncommitted``. ``stale_reads``: reads may be old.
     ``drift_ppm_max``: by how much clocks may differ in rate, for leases. ``limit_ns``, ``memory_bytes_max``: what a
-    search may cost before it ends in ``unknown``.
+    search may cost before it ends in ``unknown``; ``elapsed`` tells the ns since it began (None: no time passes).
     """
 
     initial: Any = None
@@ -92,7 +92,8 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
     stale_reads: bool = False
     drift_ppm_max: int = 0
     limit_ns: Ns = 60_000_000_000
-    memory_bytes_max: int = 4_000_000_000
+    memory_bytes_max: int = 1_000_000_000
+    elapsed: Callable[[], Ns] | None = None
 
 
 def of_history(history: History, functions: Iterable[str]) -> Operations:

@@ -72,6 +72,15 @@ def checkers(_: str | None = None) -> Table:
     return ("checker", "kind", "needs", "what it proves", "from"), _rows(registry.CHECKERS, 3, describe)
 
 
+def models(_: str | None = None) -> Table:
+    """Name and operations of what histories of other tools are judged by."""
+
+    def describe(name: str, model: Any) -> list[tuple[str, ...]]:
+        return [(name, model.summary())]
+
+    return ("model", "operations", "from"), _rows(registry.MODELS, 1, describe)
+
+
 def workloads(_: str | None = None) -> Table:
     """Name, operations it needs, its default rate."""
 
@@ -145,10 +154,19 @@ def first_line(thing: Any) -> str:
     return " ".join(text.split("\n\n")[0].split())
 
 
+def matrix(system: str | None = None) -> Table:
+    """The verdict matrix as it is declared: what is said of each invariant, and what shows it."""
+    from harness.report.matrix_table import declared
+
+    headers, rows = declared()
+    return headers, [row for row in rows if system in (None, row[0])]
+
+
 KINDS: dict[str, Callable[[str | None], Table]] = {
     "systems": systems,
     "faults": faults,
     "checkers": checkers,
+    "models": models,
     "workloads": workloads,
     "backends": backends,
     "variants": variants,
@@ -156,4 +174,5 @@ KINDS: dict[str, Callable[[str | None], Table]] = {
     "triggers": triggers,
     "scenarios": scenarios,
     "claims": claims,
+    "matrix": matrix,
 }

@@ -1,0 +1,173 @@
+"""The models of ``linearizable`` for histories of others: operations in, the engines' answer as a verdict.
+
+    register, cas-register, kv, multi-register, mutex, fifo-queue, set
+
+Sets to which elements are only added are judged by the checker ``set``, which knows more names for what is wrong.
+Promises: what the engines could not decide is ``unknown``, with how far they came; a violation names the lines of the
+operations that cannot be put in order. Leaves out the engines (``checkers.linearizability``) and what operations do
+(``checkers.models``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from checkers.linearizability.answer import Answer, Budget, Undecided, Violation, unhurried
+from checkers.linearizability.decide import decide
+from checkers.models import model as make
+from checkers.models.ops import NAMES, F, Row, encode
+from checkers.seen import Anomaly, Seen, SeenChecker
+from checkers.set_reads import SetReads
+from harness.core.errors import HistoryError
+from harness.core.operations import ModelOptions, Operation, Operations
+from harness.core.verdict import Verdict
+
+PROOF_MAX = 4
+"""Operations of a violation whose places stand in the certificate; all of them are in the data."""
+
+_NUMBERED = re.compile(r"operation (\d+)")
+_ABOUT: Mapping[str, str] = {
+    "register": "read, write (get, put): one value a key",
+    "cas-register": "read, write, cas [expected, new]",
+    "kv": "read, write, cas over many keys (the field key, or independent tuples)",
+    "multi-register": "txn with [r k nil] and [w k v]: several registers at one moment",
+    "mutex": "acquire, release",
+    "fifo-queue": "enqueue v, dequeue",
+    "set": "add, remove, contains, read: linearizable, or what was lost, stale, diverged, phantom, duplicate",
+}
+
+
+class LinearModel(SeenChecker):
+    """See the module; one object a model."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.about = _ABOUT[name]
+        self._functions = make(name).functions
+
+    def functions(self) -> frozenset[str]:
+        """The operations of the model, by all their names."""
+        return frozenset(name for name, f in NAMES.items() if f in self._functions)
+
+    def judge(self, operations: Operations, options: ModelOptions) -> Verdict:
+        """The verdict on a history of others."""
+        if self.name == "set" and all(NAMES[row.f] in (F.ADD, F.READ) for row in operations.rows):
+            plain = operations.each(lambda row: msgspec.structs.replace(row, f=NAMES[row.f].name.lower()))
+            return SetReads().judge(plain, options)
+        return super().judge(operations, options)
+
+    def see(self, operations: Operations, options: ModelOptions) -> Seen:
+        """What the engines find."""
+        model = make(self.name, initial=options.initial, strict_cas=options.strict_cas)
+        try:
+            ops = encode(map(_row, operations.rows), sets=self.name == "set")
+            answer = decide(
+                ops,
+                model,
+                budget=Budget(time_ns=options.limit_ns, memory_bytes=options.memory_bytes_max),
+                elapsed=options.elapsed or unhurried,
+            )
+        except HistoryError as error:
+            raise _at_line(error, operations) from error
+        return Seen(
+            anomalies=[_anomaly(one, operations) for one in answer.violations],
+            judged=answer.operations,
+            nothing="there is no operation",
+            evidence=_evidence(answer),
+            doubts=[_undecided(one) for one in answer.undecided[:3]],
+            metrics={"engines": answer.engines},
+        )
+
+
+def _evidence(answer: Answer) -> dict[str, Any]:
+    out: dict[str, Any] = {"operations": answer.operations, "objects": answer.objects}
+    if answer.bad_objects:
+        out["bad_objects"] = answer.bad_objects
+    if answer.undecided:
+        out["undecided_objects"] = len(answer.undecided)
+    return out
+
+
+def _row(op: Operation) -> Row:
+    """The operation as the engines take it: times are places already."""
+    value, result = op.value, op.result
+    if op.f == "txn":
+        value, result = _steps(value), _steps(result)
+    known = op.status != "info"
+    return Row(
+        f=op.f,
+        process=op.process,
+        key=op.key,
+        value=value,
+        output=result,
+        call=op.invoked,
+        ret=op.returned if known else None,
+        status=op.status,
+    )
+
+
+def _steps(value: Any) -> Any:
+    """The steps of a transaction with plain words for what they do (EDN has keywords)."""
+    if not isinstance(value, list | tuple):
+        return value
+    return [
+        [step[0].removeprefix(":"), *step[1:]]
+        if isinstance(step, list | tuple) and step and isinstance(step[0], str)
+        else step
+        for step in value
+    ]
+
+
+def _at_line(error: HistoryError, operations: Operations) -> HistoryError:
+    """The same with the line of the operation that it is about."""
+    found = _NUMBERED.search(error.what)
+    number = int(found[1]) if found else -1
+    if not 0 <= number < len(operations.rows):
+        return error
+    line = operations.rows[number].line
+    return HistoryError(
+        error.what.replace(f"operation {number}", "an operation", 1),
+        where=f"{operations.source}, line {line}",
+        cause=error.cause,
+        next_step=error.next_step,
+    )
+
+
+def _anomaly(violation: Violation, operations: Operations) -> Anomaly:
+    proof = [operations.rows[number] for number in violation.ops]
+    return Anomaly(
+        kind=violation.rule,
+        sentence=violation.sentence,
+        proof=tuple(proof[:PROOF_MAX]),
+        data={
+            "key": violation.key,
+            "lines": [op.line for op in proof],
+            "bars": [_plain(bar) for bar in violation.bars],
+            "zones": [_plain(zone) for zone in violation.zones],
+            "stuck_at": violation.stuck_at,
+            "states": list(violation.states),
+        },
+    )
+
+
+def _plain(shape: Any) -> dict[str, Any]:
+    built: dict[str, Any] = msgspec.to_builtins(shape)
+    return built
+
+
+def _undecided(one: Undecided) -> str:
+    key = "" if one.key is None else f" (key {one.key!r})"
+    return f"{one.reason}: {one.returns_done} of {one.returns} returns were explained{key}"
+
+
+REGISTER = LinearModel("register")
+CAS_REGISTER = LinearModel("cas-register")
+KV = LinearModel("kv")
+MULTI_REGISTER = LinearModel("multi-register")
+MUTEX = LinearModel("mutex")
+FIFO_QUEUE = LinearModel("fifo-queue")
+SET = LinearModel("set")

@@ -1,0 +1,156 @@
+"""The verdict on a history of another tool, for people and for programs.
+
+Promises: certificates are spelled out as operations with their lines. Leaves out judging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from rich.text import Text
+
+from harness.core.errors import ConfigError, HarnessError
+from harness.core.operations import ModelOptions, Operation, Operations
+from harness.core.verdict import Finding
+from harness.engine.foreign import ForeignCheck, check_file
+from harness.engine.model import EXIT_TROUBLE, exit_code
+from harness.report import machine, screens
+from harness.report.terminal import Screen, complain
+
+FINDINGS_MAX = 3
+"""Findings that a terminal shows in full."""
+
+VALUE_MAX = 100
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """One file's answer. ``error``: why there is none."""
+
+    path: Path
+    form: str
+    model: str
+    code: int
+    found: ForeignCheck | None = None
+    error: HarnessError | None = None
+
+    def as_object(self) -> dict[str, Any]:
+        """This file's part of the JSON object."""
+        out = machine.judged(self.found.judgement if self.found else None, None)
+        if self.found is not None:
+            lines = _by_place(self.found)
+            for verdict in self.found.judgement.verdicts:
+                told = out["checkers"][verdict.checker]["findings"]
+                for one, row in zip(verdict.findings, told, strict=True):
+                    row["events"] = [operation(lines[place]) for place in _firsts(one, lines)]
+                    row["data"] = dict(one.data)
+        trouble = [] if self.error is None else [str(self.error)]
+        return {
+            **out,
+            "trouble": trouble,
+            "exit_code": self.code,
+            "path": str(self.path),
+            "format": self.form,
+            "model": self.model,
+            "operations": len(self.found.operations) if self.found else 0,
+        }
+
+
+def check(
+    path: Path,
+    *,
+    form: str,
+    model: str,
+    options: ModelOptions,
+    most: int,
+    fail_on: Literal["unknown", "violation"],
+) -> Checked:
+    """Judge one file; what is wrong with it is its own trouble and hides no other file."""
+    try:
+        found = check_file(path, form=form, model=model, options=options, most=most)
+    except ConfigError:
+        raise
+    except HarnessError as error:
+        return Checked(path=path, form=form, model=model, code=EXIT_TROUBLE, error=error)
+    code = exit_code(outcome=found.judgement.outcome, trouble=False, interrupted=False, fail_on=fail_on)
+    return Checked(path=path, form=form, model=model, code=code, found=found)
+
+
+def show(row: Checked, screen: Screen) -> None:
+    """The answer for people: verdict first, then the proof, operation by operation."""
+    if row.error is not None:
+        complain(row.error)
+        return
+    if row.found is None:
+        return
+    screen.say(screens.headline(row.found.judgement), level=-1)
+    lines = _by_place(row.found)
+    for verdict in row.found.judgement.verdicts:
+        for one in verdict.findings[:FINDINGS_MAX]:
+            screen.say(Text.assemble((f"\n{row.model}: ", "bold red"), one.sentence), level=-1)
+            for place in _firsts(one, lines):
+                op = lines[place]
+                screen.say(f"  line {op.line:>6}  process {op.process:<4} {words(op)}", level=-1)
+        hidden = len(verdict.findings) - FINDINGS_MAX
+        if hidden > 0:
+            screen.say(f"\n({hidden} more findings with --json)", level=-1)
+        screen.say("")
+        screen.say(screens.verdict_table([verdict]))
+
+
+def _firsts(one: Finding, lines: Mapping[int, Operation]) -> Sequence[int]:
+    """Of each operation of a certificate one place: that of its invocation, if it is there."""
+    known: dict[int, int] = {}
+    for place in one.certificate:
+        if place in lines:
+            known.setdefault(lines[place].invoked, place)
+    return sorted(known.values())
+
+
+def _by_place(found: ForeignCheck) -> dict[int, Operation]:
+    """The operations that certificates name, by the places of their invocations and returns."""
+    wanted = {place for verdict in found.judgement.verdicts for one in verdict.findings for place in one.certificate}
+    return named(found.operations, wanted)
+
+
+def named(operations: Operations, wanted: set[int]) -> dict[int, Operation]:
+    """The operations at these places."""
+    out: dict[int, Operation] = {}
+    if not wanted:
+        return out
+    for op in operations.rows:
+        for place in op.places:
+            if place in wanted:
+                out[place] = op
+    return out
+
+
+def operation(op: Operation) -> dict[str, Any]:
+    """One operation for programs."""
+    return {
+        "line": op.line,
+        "return_line": op.return_line or None,
+        "process": op.process,
+        "f": op.f,
+        "key": op.key,
+        "status": op.status,
+        "text": words(op),
+    }
+
+
+def words(op: Operation) -> str:
+    """One operation in a line."""
+    key = "" if op.key is None else f" {_short(op.key)}:"
+    asked = "" if op.value is None else f" {_short(op.value)}"
+    if op.status == "info":
+        return f"{op.f}{key}{asked} → unknown"
+    told = "" if op.result in (None, op.value) and op.f not in ("read", "get", "dequeue") else f" {_short(op.result)}"
+    back = f" (line {op.return_line})" if op.return_line else ""
+    return f"{op.f}{key}{asked} → {op.status}{told}{back}"
+
+
+def _short(value: Any) -> str:
+    text = "nil" if value is None else value if isinstance(value, str) else repr(value)
+    return text if len(text) <= VALUE_MAX else text[:VALUE_MAX] + "…"
