@@ -23,7 +23,7 @@ from harness.core.errors import ConfigError, HarnessError
 from harness.core.planted import Examinable, Planted
 from harness.core.protocols import System
 from harness.engine.exam import Found, Task, examine, watch
-from harness.engine.exam_live import LiveRuns, fitting
+from harness.engine.exam_live import LiveRuns, fitting, telling
 from harness.engine.judge import load_checkers
 
 ROWS = "exam.jsonl"
@@ -72,7 +72,7 @@ def tasks_for(
             if not bug.harmless and (not bugs or bug.name in bugs):
                 task = Task(
                     system=name,
-                    plan=plan,
+                    plan=plan if backend == SIM else telling(plan, bug, load_checkers()),
                     strategy=strategy,
                     planted=bug,
                     budget_ns=budget_ns,

@@ -1,6 +1,8 @@
 """The exam's runs on real hosts: the same drawn schedules, triggers from the tailed traces, every run kept.
 
-Promises: the plan is cut to what the hosts can suffer, and to nothing else; a run of the build without any bug that
+A budget of the wall is worth a few runs only, so each must be able to show the bug: the plan is cut to what the hosts
+can suffer, to the workloads under which most of the checkers named for the bug can judge, and to the pace at which they
+do. Promises: faults and their times are drawn as in simulation; a run of the build without any bug that
 stands in the directory is not run again, whichever bug asks for it; harness trouble is never an answer: such a run is
 repeated once, then it is an error; a run of that build which host noise alone made ``unknown`` is repeated once. Leaves
 out what counts as found (``exam``).
@@ -25,8 +27,8 @@ from harness.core import registry, store
 from harness.core.errors import ClusterError, ConfigError, HarnessError
 from harness.core.history import read_history
 from harness.core.plan import Plan
-from harness.core.planted import ExamPlan
-from harness.core.protocols import Backend, Capable, Checker, Fault, No, System
+from harness.core.planted import ExamPlan, Planted
+from harness.core.protocols import Backend, Capable, Checker, Fault, No, System, Workload
 from harness.core.schedule import RealisedSchedule
 from harness.engine.judge import judge
 from harness.engine.model import RunOptions, Silence
@@ -34,6 +36,8 @@ from harness.engine.planning import USUAL_CAPABILITIES, draft
 from harness.engine.rehearsal import Rehearsed
 
 TRIES = 2
+JUDGES: Mapping[str, str] = {"lease-exclusion": "acquire", "members-only": "reconfigure", "agreement": "propose"}
+"""Checker → the operation without which it has nothing to judge."""
 
 
 def fitting(plan: ExamPlan, system: System, backend: str) -> ExamPlan:
@@ -50,6 +54,31 @@ def fitting(plan: ExamPlan, system: System, backend: str) -> ExamPlan:
     others = {name for name in registry.names(registry.BACKENDS) if name != backend}
     settings = {name: word for name, word in plan.settings.items() if name.partition(".")[0] not in others}
     return msgspec.structs.replace(plan, faults=tuple(kinds), settings=settings)
+
+
+def telling(plan: ExamPlan, bug: Planted, checkers: Mapping[str, Checker]) -> ExamPlan:
+    """The plan without runs that can hardly show this bug.
+
+    Left out are workloads under which fewer of its checkers can judge than under others, and paces of the other kind:
+    haste is for safety, room for liveness.
+    """
+    if bug.harmless:
+        return plan
+
+    def judging(name: str) -> int:
+        workload: Workload = registry.load(registry.WORKLOADS, name)
+        return sum(JUDGES.get(checker) in {None, *workload.needs()} for checker in bug.caught_by)
+
+    most = max(judging(name) for name in plan.workloads)
+    kinds = {checkers[name].kind for name in bug.caught_by if name in checkers}
+    intervals = plan.intervals_ns
+    if kinds == {"safety"}:
+        intervals = (min(intervals),)
+    elif kinds == {"liveness"}:
+        intervals = (max(intervals),)
+    return msgspec.structs.replace(
+        plan, workloads=tuple(name for name in plan.workloads if judging(name) == most), intervals_ns=intervals
+    )
 
 
 class LiveRuns:
