@@ -4,7 +4,8 @@
     after becoming leader, before the first append kill, isolate, pause … the leader
     after a campaign is sent                       kill or restart the candidate; cut it off until the next one stands
     while a vote is asked for or promised          kill, restart or cut power of who is about to store something
-    after a write is acknowledged                  kill, isolate, restart … who acknowledged it; or all others at once
+    after a write is acknowledged                  kill, isolate, restart … who acknowledged it; or all others at once;
+                                                   or everybody, as when a rack loses power
     after an append, after a commit                kill, isolate, restart … whose it is
     on heal                                        break somewhere else
     on step-down                                   restart who stepped down
@@ -102,18 +103,18 @@ ROWS: tuple[Row, ...] = (
         event="campaign-sent",
         victims=("peer", "peers"),
         deeds=("kill", "restart", "powerloss"),
+        weight=4,
         at_once=False,
     ),
     Row(
         event="pre-vote-granted",
         victims=("candidate", "voter"),
         deeds=("kill", "restart", "powerloss", ISOLATE),
-        weight=1,
         at_once=False,
     ),
     Row(
         event="write-acked",
-        victims=("actor", "actor", "peers"),
+        victims=("actor", "actor", "peers", "all"),
         deeds=("kill", "powerloss", ISOLATE, "restart", "pause"),
         unseats=False,
         partner=("peer",),
@@ -256,7 +257,7 @@ def _done(
 ) -> PlannedFault:
     """``planned`` with one of the deeds, held or not; what else a kind needs is drawn by itself."""
     brief = [deed for deed in deeds if deed in AT_ONCE | BRIEF or deed in {ONE_LINK, "link", "hold"}]
-    if planned.victims in {"peers", "voters"}:  # all at once, but not for long
+    if planned.victims in {"peers", "voters", "all"}:  # all at once, but not for long
         passing = [deed for deed in brief if deed in AT_ONCE | BRIEF]
         if passing:
             brief, room = passing, False
