@@ -23,6 +23,7 @@ from harness.cli.check import check
 from harness.cli.demo import demo
 from harness.cli.doctor import doctor
 from harness.cli.exam import exam
+from harness.cli.export import export
 from harness.cli.heal import heal
 from harness.cli.listing import listing
 from harness.cli.replay import replay
@@ -104,7 +105,7 @@ def main(*, debug: bool) -> None:
     shadow.refuse()
 
 
-for verb in (run, check, replay, shrink, campaign, report, listing, exam, doctor, heal, demo):
+for verb in (run, check, replay, shrink, campaign, report, export, listing, exam, doctor, heal, demo):
     main.add_command(verb)
 
 

@@ -102,6 +102,10 @@ def test_any_text_is_read_or_refused_with_its_line(text):
         assert "line" in error.where  # noqa: PT017 - either outcome is right
 
 
+def test_a_character_that_was_escaped_in_two_halves_is_one():
+    assert [value for value, _ in forms(['"\\ud83d\\ude00"'], "h")] == ["\U0001f600"]
+
+
 def test_edn_that_histories_do_not_need_is_understood_as_well():
     text = '#inst "2020" \\a \\newline 1.5M 2N #foo.Bar{:a 1} ^{:doc "x"} [sym] (1 2) "\\u0041\\n"'
     assert [value for value, _ in forms([text], "h")] == ["2020", "a", "\n", 1.5, 2, {":a": 1}, ("sym",), (1, 2), "A\n"]

@@ -44,6 +44,7 @@ _NUMBER = re.compile(r"[+-]?\d+N?")
 _DECIMAL = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?M?")
 _ESCAPES = {"t": "\t", "r": "\r", "n": "\n", "\\": "\\", '"': '"', "b": "\b", "f": "\f"}
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _CHARS = {"newline": "\n", "space": " ", "tab": "\t", "return": "\r", "formfeed": "\f", "backspace": "\b"}
 _CLOSING = {"(": ")", "[": "]", "{": "}", "#{": "}"}
 _WORDS: Mapping[str, Any] = {"nil": None, "true": True, "false": False}
@@ -244,7 +245,10 @@ class EdnReader:
                 raise self.fault(f"unknown escape \\{word} in a string", self._line)
             return known
 
-        return _ESCAPE.sub(escape, inner)
+        out = _ESCAPE.sub(escape, inner)
+        if _SURROGATE.search(out):  # a character beyond the first plane, escaped as its two halves
+            return out.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return out
 
 
 def _plain(word: str, reader: EdnReader) -> Any:

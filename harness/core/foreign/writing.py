@@ -1,0 +1,119 @@
+"""Client operations of a run of ours as other tools read them: Jepsen's EDN, and Porcupine's operations as JSON.
+
+Promises: the order of events is kept exactly (for Porcupine, the place of an event is its time); what never came back
+is told as unknown; reading the EDN back gives the same operations. Leaves out everything that clients did not do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from harness.core.events import Invoke, Return
+from harness.core.history import History
+
+Lines = Callable[[History], Iterator[str]]
+
+
+def jepsen_edn(history: History) -> Iterator[str]:
+    """One op map a line, for Knossos, Elle and Jepsen's own checkers."""
+    index = 0
+    asked: dict[int, Invoke] = {}
+    last_ns = 0
+    for event in history:
+        if type(event) is Invoke:
+            asked[event.op] = event
+            yield _op(event, "invoke", event.value, index=index, at_ns=event.t, node=event.target)
+        elif type(event) is Return and event.op in asked:
+            invoke = asked.pop(event.op)
+            # Jepsen repeats what was asked where nothing came back
+            value = event.value if event.status == "ok" and event.value is not None else invoke.value
+            if event.status == "ok" and event.value is None and invoke.f in _ASKS:
+                value = None
+            yield _op(invoke, event.status, value, index=index, at_ns=event.t, error=event.error, node=event.node)
+        else:
+            continue
+        index += 1
+        last_ns = event.t
+    for invoke in asked.values():
+        yield _op(invoke, "info", invoke.value, index=index, at_ns=last_ns, error="never returned")
+        index += 1
+
+
+_ASKS = frozenset({"read", "get", "learn", "holder", "poll", "dequeue"})
+"""Operations that ask: an empty answer is an answer."""
+
+
+def _op(invoke: Invoke, kind: str, value: Any, *, index: int, at_ns: int, **more: str | None) -> str:
+    shown = _transaction(value) if invoke.f == "txn" else edn(value)
+    rest = "".join(f", :{name} {edn(word)}" for name, word in more.items() if word is not None)
+    return (
+        f"{{:index {index}, :time {at_ns}, :type :{kind}, :process {invoke.process}, :f :{invoke.f},"
+        f" :value {shown}{rest}}}"
+    )
+
+
+def _transaction(value: Any) -> str:
+    """Steps with keywords for what they do, as Elle reads them."""
+    if not isinstance(value, list | tuple):
+        return edn(value)
+    steps = []
+    for step in value:
+        if isinstance(step, list | tuple) and len(step) == 3 and isinstance(step[0], str):
+            steps.append(f"[:{step[0]} {edn(step[1])} {edn(step[2])}]")
+        else:
+            steps.append(edn(step))
+    return f"[{' '.join(steps)}]"
+
+
+def edn(value: Any) -> str:
+    """A JSON value as EDN. Words are strings, keys of maps too."""
+    if value is None:
+        return "nil"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{' '.join(map(edn, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{edn(key)} {edn(item)}' for key, item in value.items())}}}"
+    return json.dumps(str(value), ensure_ascii=False)
+
+
+def porcupine_json(history: History) -> Iterator[str]:
+    """One JSON array of ``porcupine.Operation``, an element a line.
+
+    ``Input`` is {f, value}, ``Output`` {status, value}. ``Call`` and ``Return`` are places, the times in ns are in
+    ``Metadata``; what is unknown returns behind everything.
+    """
+    returns: dict[int, Return] = {}
+    for back in history.of(Return):
+        returns.setdefault(back.op, back)
+    rows = history.of(Invoke)
+    yield "["
+    for number, invoke in enumerate(rows):
+        answer: Return | None = returns.get(invoke.op)
+        known = answer is not None and answer.status != "info"
+        row = {
+            "ClientId": invoke.process,
+            "Input": {"f": invoke.f, "value": invoke.value},
+            "Call": invoke.seq,
+            "Output": {
+                "status": answer.status if answer is not None else "info",
+                "value": answer.value if answer is not None and known else None,
+            },
+            "Return": answer.seq if answer is not None and known else len(history),
+            "Metadata": {"call_ns": invoke.t, "return_ns": answer.t if answer is not None else None},
+        }
+        yield msgspec.json.encode(row).decode() + ("," if number + 1 < len(rows) else "")
+    yield "]"
+
+
+WRITERS: dict[str, Lines] = {"jepsen-edn": jepsen_edn, "porcupine-json": porcupine_json}
+"""Format → what writes it."""

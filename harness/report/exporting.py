@@ -1,0 +1,42 @@
+"""The client operations of a stored run, for other tools.
+
+Promises: a damaged history is exported as far as it goes, and that is said; a file is written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from harness.core import store
+from harness.core.errors import HarnessError, HistoryError
+from harness.core.events import Invoke
+from harness.core.foreign.writing import WRITERS
+from harness.core.history import History, read_history
+from harness.report.terminal import complain, output
+
+
+def export(path: Path, form: str, out: Path | None) -> int:
+    """Write the operations of a run directory or history file; how many there were."""
+    file = path / store.HISTORY if path.is_dir() else path
+    if not file.is_file():
+        raise HistoryError("there is no history here", where=str(file), next_step="name a run directory")
+    history = read_history(file)
+    if history.damage is not None:
+        complain(f"note: the history is damaged, and exported as far as it goes: {history.damage}")
+    if out is None:
+        for line in WRITERS[form](history):
+            output(line)
+    else:
+        _write(history, form, out)
+    return len(history.of(Invoke))
+
+
+def _write(history: History, form: str, out: Path) -> None:
+    part = out.with_name(out.name + ".part")
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            file.writelines(line + "\n" for line in WRITERS[form](history))
+        os.replace(part, out)  # noqa: PTH105 - atomic, and it says so
+    except OSError as error:
+        raise HarnessError(f"cannot write the export: {error.strerror}", where=str(out)) from error

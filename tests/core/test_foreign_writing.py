@@ -1,0 +1,110 @@
+"""Our histories for other tools: what is written can be read back, and nothing is lost or invented."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core.events import Begin, Invoke, Mark, Return
+from harness.core.foreign.reading import read_pieces
+from harness.core.foreign.writing import jepsen_edn, porcupine_json
+from harness.core.history import History
+from harness.core.operations import NEVER, identity, of_history
+
+values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5).filter(lambda word: word[:1] != ":")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(alphabet="abc", max_size=3), inner, max_size=2),
+    max_leaves=6,
+)
+
+
+@st.composite
+def histories(draw):
+    """A few processes that do one thing at a time, and give their number up after an unknown end."""
+    events = [Begin(seq=0, t=0, schema=1, system="toy", nodes=("n1",), seed=1)]
+    busy, fresh, op = {}, draw(st.integers(1, 3)), 0
+    idle = list(range(fresh))
+    for _ in range(draw(st.integers(0, 14))):
+        seq = len(events)
+        if busy and draw(st.booleans()):
+            process = draw(st.sampled_from(sorted(busy)))
+            f, number = busy.pop(process)
+            status = draw(st.sampled_from(["ok", "fail", "info"]))
+            value = draw(values) if status == "ok" and f == "read" else None
+            events.append(Return(seq=seq, t=seq, op=number, status=status, value=value, error="why", node="n1"))
+            if status == "info":
+                fresh += 1
+                process = fresh
+            idle.append(process)
+        elif idle:
+            process = idle.pop()
+            f = draw(st.sampled_from(["read", "write"]))
+            events.append(Invoke(seq=seq, t=seq, op=op, process=process, f=f, value=draw(values), target="n1"))
+            busy[process] = (f, op)
+            op += 1
+        else:
+            events.append(Mark(seq=seq, t=seq, name="faults"))
+    return History(events)
+
+
+def shape(row, rank):
+    result = identity(row.result) if row.status == "ok" and row.f == "read" else None
+    value = identity(row.value)
+    return (row.process, row.f, value, row.status, result, rank[row.invoked], rank.get(row.returned, NEVER))
+
+
+def ranks(rows):
+    return {place: at for at, place in enumerate(sorted(place for row in rows for place in row.places))}
+
+
+@given(histories())
+def test_what_is_written_for_jepsen_reads_back_the_same(history):
+    ours = of_history(history, ["read", "write"])
+    lines = [line + "\n" for line in jepsen_edn(history)]
+    if not ours.rows:
+        assert lines == []
+        return
+    theirs = read_pieces([line.encode() for line in lines], "jepsen-edn", ["read", "write"])
+    mine, other = ranks(ours.rows), ranks(theirs.rows)
+    if any(row.key is not None for row in theirs.rows):
+        return  # every read happened to be asked with [key nil]
+    assert [shape(row, mine) for row in ours.rows] == [shape(row, other) for row in theirs.rows]
+
+
+def story():
+    return History(
+        [
+            Begin(seq=0, t=0, schema=1, system="toy", nodes=("n1",), seed=1),
+            Invoke(seq=1, t=5, op=0, process=0, f="append", value=["k", 1], target="n1"),
+            Invoke(seq=2, t=6, op=1, process=1, f="read", value="k", target="n1"),
+            Return(seq=3, t=7, op=0, status="ok", value={"index": 4}),
+            Return(seq=4, t=8, op=1, status="info", error='timed "out"'),
+            Invoke(seq=5, t=9, op=2, process=2, f="txn", value=[["append", "x", 1], ["r", "x", None]], target="n1"),
+        ]
+    )
+
+
+def test_the_words_that_jepsen_reads():
+    assert list(jepsen_edn(story())) == [
+        '{:index 0, :time 5, :type :invoke, :process 0, :f :append, :value ["k" 1], :node "n1"}',
+        '{:index 1, :time 6, :type :invoke, :process 1, :f :read, :value "k", :node "n1"}',
+        '{:index 2, :time 7, :type :ok, :process 0, :f :append, :value {"index" 4}}',
+        '{:index 3, :time 8, :type :info, :process 1, :f :read, :value "k", :error "timed \\"out\\""}',
+        '{:index 4, :time 9, :type :invoke, :process 2, :f :txn, :value [[:append "x" 1] [:r "x" nil]], :node "n1"}',
+        '{:index 5, :time 9, :type :info, :process 2, :f :txn, :value [[:append "x" 1] [:r "x" nil]], :error "never returned"}',  # noqa: E501 - as it is
+    ]
+
+
+def test_the_operations_that_porcupine_reads():
+    rows = json.loads("\n".join(porcupine_json(story())))
+    assert [(row["ClientId"], row["Call"], row["Return"]) for row in rows] == [(0, 1, 3), (1, 2, 6), (2, 5, 6)]
+    assert rows[0]["Input"] == {"f": "append", "value": ["k", 1]}
+    assert rows[0]["Output"] == {"status": "ok", "value": {"index": 4}}
+    assert rows[1]["Output"] == {"status": "info", "value": None}
+    assert rows[0]["Metadata"] == {"call_ns": 5, "return_ns": 7}
+
+
+def test_a_history_without_operations_is_an_empty_array():
+    assert json.loads("\n".join(porcupine_json(History(story().events[:1])))) == []
