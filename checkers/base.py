@@ -133,7 +133,7 @@ class Excuses:
         crowd: dict[str, tuple[Ns, str]] = {}
         for event in sorted(history.of(FaultEvent), key=lambda item: (item.span.lo, item.seq)):
             if in_force(event):
-                if event.kind not in promise.tolerates:
+                if promise.bears(event.kind, event.params) is None:
                     self._foreign.append(
                         (event.span.lo, f"{event.kind} on {', '.join(event.victims)} is not among the tolerated faults")
                     )
@@ -141,7 +141,7 @@ class Excuses:
                 active[event.kind][event.fault] = frozenset(event.victims)
             elif event.phase == "end" and event.outcome == "healed":
                 active[event.kind].pop(event.fault, None)
-            most = promise.tolerates.get(event.kind)
+            most = promise.tolerates.get(promise.bears(event.kind, event.params) or "")
             hit = frozenset[str]().union(*active[event.kind].values())
             if most is not None and len(hit) > most:
                 why = f"{event.kind} on {len(hit)} nodes at once ({', '.join(sorted(hit))}); tolerated: {most}"
@@ -221,11 +221,12 @@ class FaultWatch:
     def feed(self, event: FaultEvent) -> None:
         """Take one fault event into account."""
         if in_force(event):
-            if event.kind not in self._promise.tolerates:
+            key = self._promise.bears(event.kind, event.params)
+            if key is None:
                 self.excused = True
                 return
             self._active[event.kind][event.fault] = frozenset(event.victims)
-            most = self._promise.tolerates[event.kind]
+            most = self._promise.tolerates[key]
             hit = frozenset[str]().union(*self._active[event.kind].values())
             self.excused = self.excused or (most is not None and len(hit) > most)
         elif event.phase == "end" and event.outcome == "healed":

@@ -5,7 +5,8 @@ that a quorum recognises. A window fails if
 
 * no progress was made for longer than the bound, and enough voters were polled closely enough to be sure that no leader
   was recognised in that time; or
-* a leader was recognised all that time, yet every write that clients sent to it failed or never came back.
+* a leader was recognised all that time, yet every write that clients sent to it, and waited for long enough, failed
+  or did not come back within it.
 
 Unknown, never fail: noise of a host of the window that leaves no quiet stretch as long as the bound; too few polls.
 Windows shorter than B are reported and pass nothing; recovery times are censored where the window ends first. Left out:
@@ -193,16 +194,12 @@ class _Judge:
         since, until = inside[0].t, inside[-1].t
         if until - since <= bound or self._noise.within(window.members, since, until):
             return
-        tried = [
-            write
-            for write in self._writes
-            if write.target == leader and since <= write.invoked and (write.returned < 0 or write.returned <= until)
-        ]
-        tried = [write for write in tried if write.invoked < until]
-        spread = tried[-1].invoked - tried[0].invoked if tried else 0
-        if len(tried) < ATTEMPTS_MIN or len({write.process for write in tried}) < 2 or spread <= bound // 2:
+        tried = [write for write in self._writes if write.target == leader and since <= write.invoked < until]
+        if any(write.ok and write.returned <= until for write in tried):
             return
-        if any(write.ok for write in tried):
+        ends = [min(until, write.returned) if write.returned >= 0 else until for write in tried]
+        waited = max(ends) - tried[0].invoked if tried else 0  # whether as many short attempts or as few long ones
+        if len(tried) < ATTEMPTS_MIN or len({write.process for write in tried}) < 2 or waited <= bound // 2:
             return
         self._add(
             window,

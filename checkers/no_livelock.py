@@ -10,6 +10,11 @@ Judged in windows (``checkers.windows``) of the tiers T1 and T2, in which nothin
   won because several stood are no more than ``split_vote_percent`` explains. A finding needs a chance below one in a
   million that an honest system shows as many (binomial), so a few splits in a few terms are never one.
 
+And anywhere, since it takes nothing but one lost answer to be asked again:
+
+* *asked again*: a voter that gave its vote of a term to a candidate does not, in the same life, refuse that candidate
+  the vote of that term because it was given away. Else every lost answer costs a vote, and the candidate its term.
+
 Unknown, never fail: rounds while a host of the window stalled. Terms in which one stalled are not counted. Left out:
 rounds that ended because a link lost messages (they count as rounds), tiers T3 to T5, and how long it took: that is
 `leader-when-owed`.
@@ -69,7 +74,7 @@ class NoLivelock(Base):
             judge = _Judge(history, promise, group, noise)
             for window in fair:
                 judge.window(window)
-            findings += [*judge.findings, *judge.split_votes()]
+            findings += [*judge.findings, *judge.split_votes(), *refused_again(history, promise, group)]
             doubts += judge.doubts
             worst = max(worst, judge.worst)
             stood += judge.terms.stood
@@ -178,6 +183,33 @@ class _Judge:
                 data={"split": len(split), "stood": stood, "terms": [votes[0].term for votes in split[-50:]]},
             )
         ]
+
+
+def refused_again(history: History, promise: Promise, group: str) -> Iterator[Finding]:
+    """The first of each node: a candidate that was given a vote and, asking again, was told that it is gone."""
+    for (of, node), events in traces(history).items():
+        if of != group:
+            continue
+        given: dict[tuple[int, int, str], Traced] = {}
+        for event in events:
+            if event.source != "shell" or event.name not in ("vote", "refused"):
+                continue
+            candidate = str(event.data.get("candidate") or "")
+            key = (event.incarnation, event.term, candidate)
+            if event.name == "vote":
+                given.setdefault(key, event)
+            elif event.data.get("why") == "voted" and key in given:
+                yield Finding(
+                    sentence=(
+                        f"{node} voted for {candidate} in term {event.term}{in_group(group)}, and when that one asked"
+                        " again, for want of an answer, refused it because of that very vote."
+                    ),
+                    certificate=(given[key].seq, event.seq),
+                    nodes=tuple(sorted({node, candidate})),
+                    term=event.term,
+                    excused=excuses(history, promise).liveness(given[key].span.lo, event.span.hi),
+                )
+                break
 
 
 def steps(node: str, events: Iterable[Traced]) -> Iterator[tuple[Traced, bool]]:

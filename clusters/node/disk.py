@@ -131,6 +131,8 @@ class DirectoryWriter:
         self._path(op.dst).parent.mkdir(parents=True, exist_ok=True)
         self._path(op.src).replace(self._path(op.dst))
         self._durable -= {op.src, op.dst}
+        if not op.sync:
+            return
         self._fsync_directories(op.dst)
         self._durable.add(op.dst)
         if PurePosixPath(op.src).parent != PurePosixPath(op.dst).parent:

@@ -2,13 +2,14 @@
 
 Promises: a synced write survives everything but damage; a write that was not synced survives a kill of the process and
 is gone after a loss of power; a rename is atomic and durable with its directory, as the real shell does it; an
-unsynced file behind a durable name is as long as its synced content. Costs nothing per synced byte: each file keeps
-what its unsynced writes replaced. Leaves out time and who is to blame.
+unsynced file behind a durable name is as long as its synced content. A rename whose directory is not synced is undone
+by a loss of power, until some other sync of that directory takes it along with its content, as a journal does. Costs
+nothing per synced byte: each file keeps what its unsynced writes replaced. Leaves out time and who is to blame.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from harness.core.machine import DiskOp, Fsync, Rename, Unlink, Unreadable, Write
 from harness.core.rng import Rng
@@ -32,12 +33,14 @@ class _Undo:
 
 
 class _File:
-    __slots__ = ("data", "readable", "undo")
+    __slots__ = ("data", "readable", "taken", "undo")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.undo: list[_Undo] = []
         self.readable = True
+        self.taken = False
+        """It got its name by a rename whose directory was not synced: the next sync of that takes its content along."""
 
     def write(self, at: int, new: bytes, *, truncate: bool) -> None:
         data, end = self.data, at + len(new)
@@ -79,19 +82,23 @@ class SimDisk:
         """What a process finds at its start."""
         return {path: bytes(file.data) if file.readable else "unreadable" for path, file in sorted(self._names.items())}
 
-    def carry_out(self, op: DiskOp) -> None:
+    def carry_out(self, op: Any) -> None:
         """One operation."""
-        if isinstance(op, Write):
+        kind = type(op)
+        if kind is Write:
             file = self._open(op.path)
             file.write(len(file.data) if op.offset is None else op.offset, op.data, truncate=op.truncate)
-        elif isinstance(op, Fsync):
+        elif kind is Fsync:
             file = self._open(op.path)
             file.undo.clear()
             if self._durable.get(op.path) is not file:
                 self._sync_directories(op.path)
-        elif isinstance(op, Rename):
+        elif kind is Rename:
             file = self._names.pop(op.src)
             self._names[op.dst] = file
+            file.taken = not op.sync
+            if not op.sync:
+                return
             self._sync_directories(op.dst)
             if _parent(op.src) != _parent(op.dst):
                 self._sync_directories(op.src)
@@ -165,6 +172,9 @@ class SimDisk:
             for name, file in self._names.items():
                 if _parent(name) == directory:
                     self._durable[name] = file
+                    if file.taken:
+                        file.undo.clear()
+                        file.taken = False
             if not directory:
                 return
             directory = _parent(directory)

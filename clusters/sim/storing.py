@@ -26,6 +26,9 @@ from harness.core.world import Traces
 SLOW_NS = 100 * MS
 """A batch that syncs longer, and a stall that lasts longer, is traced."""
 
+SLICE_NS = 20 * MS
+"""How soon a batch that a slow disk delays goes on once the disk is well again."""
+
 
 class Storing(Timed):
     """The side of a node that has a disk. A subclass carries effects out."""
@@ -84,9 +87,23 @@ class Storing(Timed):
             else:
                 took += self._write()
         trouble = self.state.disk
-        if trouble is not None and trouble.kind == "slow":
-            took += syncs * trouble.latency_ns
+        if trouble is not None and trouble.kind == "slow" and syncs:
+            now = self._line.now
+            self._line.at(now + took, self._batch_hangs, self.life, (now, now + took + syncs * trouble.latency_ns))
+            return
         self._line.at(self._line.now + took, self._batch_done, self.life, took if syncs else 0)
+
+    def _batch_hangs(self, life: int, times: tuple[Ns, Ns]) -> None:
+        """A slow disk works on a batch, from the first to the second time; sooner if it is slow no more."""
+        if life != self.life:
+            return
+        began, due = times
+        now = self._line.now
+        trouble = self.state.disk
+        if now >= due or trouble is None or trouble.kind != "slow":
+            self._batch_done(life, now - began)
+        else:
+            self._line.at(min(due, now + SLICE_NS), self._batch_hangs, life, times)
 
     def _batch_done(self, life: int, took: Ns) -> None:
         if life != self.life:

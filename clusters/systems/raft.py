@@ -44,6 +44,10 @@ without jitter, or with the same jitter everywhere, splits more than half."""
 DELAY_NS = 20 * MS
 NOISE_NS = 50 * MS
 
+DAMAGED_VOTE: Mapping[str, int | None] = {"damage:vote": None}
+"""The vote file is checksummed, and a node that cannot read it stays down: that costs a node, never a second vote.
+Damage of the log is not borne: what is cut off between two records cannot be told from what was never written."""
+
 _SOURCE = "Raft paper (2014); thesis 6.2, 6.4, 9.6; bounds in election timeouts from simulation of the profile"
 
 
@@ -75,12 +79,16 @@ class RaftSystem(TargetSystem):
         return VARIANTS
 
     def exam(self) -> ExamPlan:
-        """Logs, leases and changes of members, in turn."""
+        """Logs, leases, nothing at all and changes of members, in turn, with faults in haste and with room between.
+
+        Under load whoever is cut off is soon behind, and cannot win; while nobody writes it can.
+        """
         plan = super().exam()
         return msgspec.structs.replace(
             plan,
-            workloads=("log", "lease", "membership"),
-            faults=(*plan.faults, "restart"),
+            workloads=("log", "lease", "election", "membership"),
+            faults=(*plan.faults, "restart", "damage"),
+            intervals_ns=(1 * SECOND, plan.intervals_ns[-1]),
             settings={**plan.settings, "membership": "single_server"},
         )
 
@@ -128,7 +136,7 @@ class RaftSystem(TargetSystem):
             split_vote_percent=_split_votes(typed, voters),
             tiers=_tiers(typed),
             exempt=_exempt(typed),
-            tolerates=ANY_NUMBER,
+            tolerates={**ANY_NUMBER, **DAMAGED_VOTE},
             leader_bound_to_term=True,
             linearizable_reads=typed.reads != "local",
             pre_vote=typed.pre_vote,

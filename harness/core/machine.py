@@ -92,11 +92,12 @@ class Fsync(msgspec.Struct, frozen=True, gc=False):
     path: str
 
 
-class Rename(msgspec.Struct, frozen=True, gc=False):
-    """Atomically replace ``dst`` by ``src``."""
+class Rename(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Atomically replace ``dst`` by ``src``. ``sync``: its directory is synced, so that it survives a power loss."""
 
     src: str
     dst: str
+    sync: bool = True
 
 
 class Unlink(msgspec.Struct, frozen=True, gc=False):

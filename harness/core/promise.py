@@ -7,7 +7,7 @@ adapter computes it. Leaves out any judgement.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -53,7 +53,8 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     ``exempt``: property → why it is ``n/a``. ``tiers``: when a leader is owed. ``leader_bound_ns`` is B (a window
     shorter than B is not exercised), ``later_gap_ns`` is B′. ``step_down_ns``: a leader cut from the majority stops
     claiming within it. ``converge_ns``: from the last heal to convergence. ``tolerates``: fault kind → most victims at
-    once (None: any number); a kind that is missing takes everything it touches out of the promise (``excused``).
+    once (None: any number); a kind that is missing takes everything it touches out of the promise (``excused``). Of
+    kinds that concern a file, ``kind:path`` is borne for that file alone.
     ``rounds_max``: how often in a row a node may seek to lead in vain among voters that all hear each other.
     ``split_vote_percent``: the largest chance that a term in which somebody stands ends without a winner because
     several stood at once, over links without added loss or delay. ``leader_bound_to_term``: two nodes naming different
@@ -85,6 +86,13 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     noise_max_ns: Ns = 50_000_000
     """A stall of a host longer than this makes liveness there unknown."""
     quorum: int | None = None
+
+    def bears(self, kind: str, params: Mapping[str, Any]) -> str | None:
+        """The key of ``tolerates`` under which such a fault is borne; None: it is not."""
+        if kind in self.tolerates:
+            return kind
+        key = f"{kind}:{params.get('path', '')}"
+        return key if key in self.tolerates else None
 
     def owes(self, name: str) -> bool:
         """Whether the property is owed at all."""

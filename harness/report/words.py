@@ -126,6 +126,8 @@ def traced(event: ev.Traced) -> str:
             return f"{node} found on its disk at its start: {_found(data, term)}"
         case "answered":
             return f"{node} answered in term {term}"
+        case "refused":
+            return f"{node} refused {_text(data, 'candidate')} its vote in term {term}: it was given already"
         case "config" if isinstance(data.get("voters"), list | tuple):
             members = names([str(voter) for voter in data["voters"]])
             return f"{node} has the members {members} from entry {data.get('index')} on"

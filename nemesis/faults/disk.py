@@ -20,8 +20,11 @@ from nemesis.faults.downfall import worse
 from nemesis.parameters import integer
 
 HOW = ("full", "eio", "slow")
-LATENCIES_NS: tuple[Ns, ...] = (5 * MS, 50 * MS, 200 * MS, SECOND)
-"""What is drawn: unnoticed, as long as a heartbeat, as an election, as a hanging disk."""
+HANG_NS: Ns = 60 * SECOND
+"""A sync that does not come back while the fault lasts."""
+
+LATENCIES_NS: tuple[Ns, ...] = (5 * MS, 50 * MS, 200 * MS, SECOND, HANG_NS)
+"""What is drawn: unnoticed, as long as a heartbeat, as an election, as many of them, for ever."""
 
 
 def _trouble(params: Mapping[str, Any]) -> DiskTrouble:

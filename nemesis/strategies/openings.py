@@ -21,10 +21,11 @@ from harness.core.quorum import minority
 from harness.core.rng import Rng
 from harness.core.schedule import AfterFault, PlannedFault
 from nemesis import selectors
+from nemesis.faults.disk import HANG_NS
 from nemesis.faults.partition import SHAPES
 from nemesis.strategies.durations import MOMENT_NS, around, log_between
 
-KINDS: Mapping[str, int] = {"partition": 6, "disk": 2, "link": 2}
+KINDS: Mapping[str, int] = {"partition": 5, "disk": 3, "link": 2}
 """Kinds that leave something working, by weight."""
 
 PARTIAL: Mapping[str, int] = {
@@ -58,18 +59,20 @@ def partial_shapes(nodes: int) -> list[str]:
     return [name for name in PARTIAL if nodes >= max(3, SHAPES[name].nodes_min)]
 
 
-def opening(rng: Rng, *, kinds: Mapping[str, Fault], nodes: int, hold_ns: Ns) -> PlannedFault | None:
+def opening(rng: Rng, *, kinds: Mapping[str, Fault], nodes: int, hold_ns: Ns, promise: Promise) -> PlannedFault | None:
     """Something that leaves something working, of the leader's mostly; None where no such kind is asked for."""
     able = [kind for kind in KINDS if kind in kinds and (kind != "partition" or partial_shapes(nodes))]
     kind = weighted(rng, KINDS, able)
     if kind is None:
         return None
-    knobs: dict[str, Any] = {"victims": "leader"} if rng.chance(3, 4) else {}
+    knobs: dict[str, Any] = {"victims": "leader"} if rng.chance(2, 3) else {}
     if kind == "partition":
         name = weighted(rng, PARTIAL, partial_shapes(nodes))
         if name is None or "leader" not in SHAPES[name].draws:
             knobs = {}
         knobs["shape"] = name
+    if kind == "disk" and rng.chance(3, 4):  # what goes on but does not get on is noticed last
+        knobs |= {"how": "slow", "latency_ns": HANG_NS if rng.chance(1, 2) else around(rng, promise)}
     return kinds[kind].draw(rng.stream(kind), nodes=nodes, hold_ns=hold_ns, knobs=knobs)
 
 

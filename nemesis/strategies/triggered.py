@@ -29,7 +29,7 @@ from harness.core.schedule import OnEvent, PlannedFault, Schedule, Step
 from nemesis import selectors
 from nemesis.obligations import Demand
 from nemesis.strategies.lasting import last_fault, lasting, outright
-from nemesis.strategies.openings import company, opening, weighted
+from nemesis.strategies.openings import PARTIAL, company, opening, partial_shapes, weighted
 from nemesis.strategies.pacing import STEPS_MAX, Pace, pace_of
 from nemesis.strategies.random import extra, fewest_groups, free
 from nemesis.strategies.rows import Row, draw_row, hit, offered, partner
@@ -43,7 +43,7 @@ HEAL_NS = 1 * SECOND
 
 _UNSEATING = ("partition", "kill", "stop", "pause", "restart", "powerloss")
 _HARD = ("partition", "kill", "stop", "pause", "powerloss", "damage", "wipe")
-_BACKDROPS: Mapping[str, int] = {"partition": 1, "link": 3, "hold": 1, "disk": 3}
+_BACKDROPS: Mapping[str, int] = {"partition": 3, "link": 3, "hold": 1, "disk": 3}
 _SLOW: Mapping[str, Mapping[str, str]] = {"link": {}, "disk": {"how": "slow"}}
 _SLOWNESS: Mapping[str, str] = {"link": "delay_ns", "disk": "latency_ns"}
 SLOW_NS: tuple[Ns, ...] = (5 * MS, 15 * MS, 40 * MS)
@@ -52,7 +52,6 @@ LOSS_PERCENT = (10, 20, 30)
 """Of every link's messages: what any protocol should bear, as far as its promise says so."""
 FORMS: Mapping[str, int] = {"rows": 6, "relay": 2, "flutter": 1}
 """What a step is that shows nothing owed, by weight."""
-_PARTIAL = ("one-link", "one-way-in", "one-way-out", "bridge", "majorities-ring", "chain", "hub")
 
 
 class TriggeredStrategy(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,8 +148,12 @@ class _Drafter(msgspec.Struct, frozen=True):
             if form != "rows" and (made := self._series(rng.stream("series"), form, slack_ns)) is not None:
                 return made
             rows, group = self._unowed(rng)
-            if rng.stream("half").chance(2, 5):
-                half = opening(rng.stream("opening"), kinds=self.faults, nodes=self.nodes, hold_ns=1)
+            if rng.stream("half").chance(2 if self.pace.hasty else 4, 5):
+                half = opening(
+                    rng.stream("opening"), kinds=self.faults, nodes=self.nodes, hold_ns=1, promise=self.promise
+                )
+            if half is not None and "leader" not in half.victims:
+                rows = self._chosen(rng.stream("rows"), unseats=False)
         else:
             rows = self._chosen(rng.stream("rows"), unseats=any(_unseats(demand) for demand in group))
         if not rows:
@@ -248,15 +251,15 @@ class _Drafter(msgspec.Struct, frozen=True):
         if "partition" in begun or self.nodes < 3:
             kinds = [kind for kind in kinds if kind != "partition"]
         unsynced = "disk" in kinds and "powerloss" in deeds  # what is synced at once is not lost with the power
-        if not kinds or not rng.chance(3 if set(kinds) & set(_SLOW) else 1, 4):
+        often = 3 if set(kinds) & set(_SLOW) else 1
+        if not kinds or not rng.chance(often if half is None else 1, 4):  # half a failure shows best by itself
             return []
         kind = rng.choice([kind for kind in kinds for _ in range(_BACKDROPS[kind])])
         if unsynced and rng.chance(1, 2):
             kind = "disk"
         knobs: dict[str, Any] = {}
         if kind == "partition":
-            shapes = [one for one in _PARTIAL if self.nodes >= 4 or one not in {"majorities-ring", "chain", "hub"}]
-            knobs = {"shape": rng.choice(shapes)}
+            knobs = {"shape": weighted(rng, PARTIAL, partial_shapes(self.nodes))}
         elif kind == "link" and self.promise.loss_percent_max and rng.chance(1, 3):
             bearable = [loss for loss in LOSS_PERCENT if loss <= self.promise.loss_percent_max]
             knobs = {"victims": "all", "loss_percent": rng.choice(bearable or (self.promise.loss_percent_max,))}

@@ -382,6 +382,22 @@ def a_leader_that_serves_nobody(t):
     t.polls(500, 1, "n1")
 
 
+@story("leader-when-owed", "fail", "none of 3 writes sent to it succeeded")
+def a_leader_that_keeps_its_clients_waiting(t):
+    t.up().polls(100, 1, "n1")
+    for process in range(3):
+        t.invoke("append", ["k", process], "n1", process=process)
+    t.polls(3000, 1, "n1")
+
+
+@story("leader-when-owed", "pass")
+def writes_that_came_too_late_to_tell_anything(t):
+    t.up().polls(3000, 1, "n1")
+    for process in range(3):
+        t.invoke("append", ["k", process], "n1", process=process)
+    t.polls(500, 1, "n1")
+
+
 # --- step-down-without-quorum -----------------------------------------------------------------------------------
 
 
@@ -795,6 +811,18 @@ def votes_are_split_in_every_term(t):
 @story("no-livelock", "pass")
 def votes_are_split_now_and_then(t):
     _split(t.up(), range(1, 29, 2), won=range(5, 29)).wait(2000)
+
+
+@story("no-livelock", "fail", "n2 voted for n1 in term 2, and when that one asked again")
+def whoever_asks_again_is_refused_what_it_was_given(t):
+    t.up().vote("n2", 2, "n1").traced("n2", "refused", 2, candidate="n1", why="voted").wait(2500)
+
+
+@story("no-livelock", "pass")
+def another_candidate_another_term_and_another_life_are_refused(t):
+    t.up().vote("n2", 2, "n1").traced("n2", "refused", 2, candidate="n3", why="voted")
+    t.traced("n2", "refused", 3, candidate="n1", why="voted").restarted("n2")
+    t.traced("n2", "refused", 2, candidate="n1", why="voted").wait(2500)
 
 
 # --- coverage ---------------------------------------------------------------------------------------------------

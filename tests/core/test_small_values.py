@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from harness.core import registry, store
 from harness.core.duration import parse_duration, parse_factor, parse_offset, show_duration
 from harness.core.errors import ConfigError, HarnessError
+from harness.core.promise import Promise
 from harness.core.quorum import is_quorum, minority, quorum
 from harness.core.rng import Rng
 from harness.core.verdict import Verdict, merge
@@ -79,6 +80,18 @@ def test_draws_are_uniform_enough():
 def test_a_quorum_is_more_than_half(n, q):
     assert quorum(n) == q
     assert minority(n) == n - q
+
+
+def test_a_promise_bears_a_kind_wherever_it_strikes_or_one_file_of_it():
+    made = Promise(
+        system="t", profile="t", source="t", election_timeout_ns=1, heartbeat_ns=1, leader_bound_ns=1, later_gap_ns=1,
+        tolerates={"kill": 1, "damage:vote": None},
+    )  # fmt: skip
+    assert made.bears("kill", {}) == "kill"
+    assert made.bears("damage", {"path": "vote", "how": "flipped"}) == "damage:vote"
+    assert made.bears("damage", {"path": "log"}) is None
+    assert made.bears("damage", {}) is None
+    assert made.bears("wipe", {}) is None
 
 
 def test_votes_of_strangers_do_not_count():

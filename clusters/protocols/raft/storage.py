@@ -80,7 +80,7 @@ def vote_ops(state: HardState, *, sync: bool = True, delete_first: bool = False)
         ops.append(Fsync(VOTE_TEMPORARY))
     if delete_first:
         ops.append(Unlink(VOTE))
-    ops.append(Rename(VOTE_TEMPORARY, VOTE))
+    ops.append(Rename(VOTE_TEMPORARY, VOTE, sync=sync))
     if sync:
         ops.append(Fsync(VOTE))
     return tuple(ops)

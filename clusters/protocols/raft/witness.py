@@ -2,7 +2,8 @@
 
 Promises: it sees what was really sent, received and carried out, so no planted bug can hide; steady heartbeats cost
 a few comparisons and say nothing new. ``found`` is the vote file as a new incarnation finds it; ``answered`` is told
-once a term, where no vote, acknowledgement or election of that term told it already; ``config`` is an entry of the log
+once a term, where no vote, acknowledgement or election of that term told it already; ``refused`` is a vote that was not
+given because this node voted in that term already; ``config`` is an entry of the log
 that names the members, as it stands on disk. ``elected`` is the first AppendEntries of a term that names this node as
 leader; its voters are those whose granted answers of that term arrived, plus the node itself if it stood (it sent a
 request or, where it is the only voter, wrote its own name). ``persisted`` needs the rename AND its fsync. Leaves out a
@@ -60,6 +61,7 @@ class RaftWitness:
         "_grants",
         "_led",
         "_node",
+        "_refused",
         "_renamed",
         "_stood",
         "_temporary",
@@ -74,6 +76,7 @@ class RaftWitness:
         """What a process loses when it ends."""
         self._grants: dict[int, set[str]] = {}
         self._voted: set[tuple[int, str]] = set()
+        self._refused: set[tuple[int, str]] = set()
         self._stood = -1
         self._led = -1
         self._acked = (-1, -1)
@@ -124,7 +127,7 @@ class RaftWitness:
         elif kind is AppendEntries:
             return self._sent_append(body)
         elif kind is VoteReply:
-            return self._vote(body.term, to) if body.vote_granted else self._answer(body.term, to)
+            return self._vote(body.term, to) if body.vote_granted else self._refusal(body, to)
         elif kind is RequestVote and body.candidate_id == self._node:
             self._stood = max(self._stood, body.term)
             return self._vote(body.term, self._node)
@@ -138,6 +141,14 @@ class RaftWitness:
             return []
         self._answered = term
         return [Witnessed("answered", term, {"to": to})]
+
+    def _refusal(self, body: VoteReply, to: str) -> list[Witnessed]:
+        """Refused because the vote of this term is gone: told once a candidate and term."""
+        out = self._answer(body.term, to)
+        if body.reason == "voted" and (body.term, to) not in self._refused:
+            self._refused.add((body.term, to))
+            out.append(Witnessed("refused", body.term, {"candidate": to, "why": "voted"}))
+        return out
 
     def _sent_append(self, body: AppendEntries) -> list[Witnessed]:
         if body.term == self._led and body.leader_commit <= self._commit:

@@ -98,6 +98,12 @@ def test_directories_are_synced_when_their_entries_are_new(tmp_path, monkeypatch
     synced.clear()
     writer.carry_out(Disk(3, (Rename("d/a", "b"), Fsync("b"))))
     assert synced == [root, f"{root}/d", root, f"{root}/b"]
+    synced.clear()
+    writer.carry_out(Disk(4, (Write("c", b"2"), Rename("c", "b", sync=False))))
+    assert synced == []
+    assert (tmp_path / "b").read_bytes() == b"2"
+    writer.carry_out(Disk(5, (Fsync("b"),)))
+    assert synced == [f"{root}/b", root]
 
 
 def test_an_unreadable_file_is_the_word_unreadable(tmp_path):

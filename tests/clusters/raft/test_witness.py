@@ -160,3 +160,13 @@ def test_a_write_is_witnessed_on_every_disk():
     for box in world.boxes.values():
         assert any(event.name == "log_append" for event in box.witnessed)
     assert Append("k", 1) in [entry.command for entry in world.boxes["A"].node.log.entries]
+
+
+def test_a_vote_that_was_given_away_is_refused_once_a_candidate_and_term_and_other_refusals_are_not():
+    witness = RaftWitness("A")
+    refusal = VoteReply(3, vote_granted=False, reason="voted")
+    assert told(witness.sent("C", refusal), "refused") == [(3, {"candidate": "C", "why": "voted"})]
+    assert told(witness.sent("C", refusal), "refused") == []
+    assert told(witness.sent("B", refusal), "refused") == [(3, {"candidate": "B", "why": "voted"})]
+    for reason in ("lower_term", "sticky", "log"):
+        assert told(witness.sent("D", VoteReply(3, vote_granted=False, reason=reason)), "refused") == []

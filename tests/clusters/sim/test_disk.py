@@ -91,6 +91,23 @@ def test_a_rename_without_a_sync_before_it_leaves_an_empty_file_after_a_loss_of_
     assert disk.image() == {"vote": b""}
 
 
+def test_a_rename_whose_directory_was_not_synced_is_undone_by_a_loss_of_power():
+    disk = SimDisk()
+    for op in (Write("vote", b"old"), Fsync("vote"), Write("t", b"new"), Rename("t", "vote", sync=False)):
+        disk.carry_out(op)
+    assert disk.image() == {"vote": b"new"}
+    disk.lose_power()
+    assert disk.image() == {"vote": b"old"}
+
+
+def test_a_later_sync_of_the_directory_takes_an_unsynced_rename_along_with_its_content():
+    disk = SimDisk()
+    for op in (Write("t", b"new"), Rename("t", "vote", sync=False), Write("log", b"1"), Fsync("log")):
+        disk.carry_out(op)
+    disk.lose_power()
+    assert disk.image() == {"log": b"1", "vote": b"new"}
+
+
 def test_an_unlink_that_was_not_synced_is_undone_by_a_loss_of_power():
     disk = SimDisk()
     for op in (Write("vote", b"1"), Fsync("vote"), Unlink("vote")):

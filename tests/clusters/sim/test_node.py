@@ -189,6 +189,27 @@ def test_a_slow_disk_takes_its_time_and_says_so():
     assert ("fsync_slow", {"ms": 200, "token": 1}) in world.lines("n1")
 
 
+def test_a_hanging_disk_goes_on_as_soon_as_it_is_well_again():
+    world = ToyWorld(doing(write(1)))
+    world.converge(n1=state(disk=DiskTrouble(kind="slow", latency_ns=60_000 * MS)))
+    world.poke("n1", "x").on(3000 * MS)
+    assert world.got("n1", DiskDone) == []
+    world.converge(n1=state())
+    world.on(30 * MS)
+    assert world.got("n1", DiskDone) == [DiskDone(1)]
+
+
+def test_a_process_killed_while_its_disk_hangs_is_told_nothing():
+    world = ToyWorld(doing(write(1)))
+    world.converge(n1=state(disk=DiskTrouble(kind="slow", latency_ns=60_000 * MS)))
+    world.poke("n1", "x").on(100 * MS)
+    world.converge(n1=state(down="SIGKILL", disk=DiskTrouble(kind="slow", latency_ns=60_000 * MS)))
+    world.on(30 * MS)
+    world.converge(n1=state())
+    world.on(500 * MS)
+    assert world.got("n1", DiskDone) == []
+
+
 def test_a_message_is_witnessed_when_it_leaves_and_before_it_is_handled():
     def script(core, event, now, out):
         if type(event) is Request:

@@ -35,6 +35,7 @@ def test_the_gate_promises_everything_on_all_tiers_it_can_keep():
     assert made.leader_bound_to_term
     assert {"partition", "kill", "stop", "restart", "pause", "clock", "powerloss"} <= set(made.tolerates)
     assert not {"wipe", "damage"} & set(made.tolerates)
+    assert made.bears("damage", {"path": "vote"}) is not None
     assert made.drift_ppm_max == 100_000
     assert not any(made.tolerates.values())
 
