@@ -12,7 +12,7 @@ from harness.core import registry
 from harness.core.duration import parse_duration
 from harness.core.errors import ConfigError
 from harness.core.planted import Planted
-from harness.report import examination
+from harness.report import examination, matrix_table
 
 
 def own_bug(variant: str | None, expect: tuple[str, ...], *, nodes_min: int) -> Planted | None:
@@ -42,6 +42,8 @@ def own_bug(variant: str | None, expect: tuple[str, ...], *, nodes_min: int) -> 
 @click.option("--budget", help="for each bug: time of one core in simulation [60s], of the wall elsewhere [180s]")
 @click.option("--strategy", default="triggered", show_default=True, help="how schedules are drawn")
 @click.option("--clean", default=0, show_default=True, type=click.IntRange(min=0), help="seeds without any bug")
+@click.option("--matrix", is_flag=True, help="instead: what holds and what is broken by design, invariant by invariant")
+@click.option("--seeds", default=20, show_default=True, type=click.IntRange(1), help="with --matrix: drawn schedules")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="worker processes")
 @click.option(
     "--out",
@@ -64,6 +66,8 @@ def exam(
     budget: str | None,
     strategy: str,
     clean: int,
+    matrix: bool,
+    seeds: int,
     jobs: int,
     out: Path,
     fresh: bool,
@@ -73,6 +77,10 @@ def exam(
 ) -> None:
     """Run planted bugs and tell which were found, by whom, how soon. Exit 1 if one was not."""
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
+    if matrix:
+        if bugs or variant or backend != "sim" or clean:
+            raise ConfigError("--matrix takes --system, --seeds, --jobs and --out only", next_step="leave the rest out")
+        sys.exit(matrix_table.run(screen, systems=systems, seeds=seeds, jobs=jobs, out=out, fresh=fresh))
     code = examination.sit(
         screen,
         systems=systems,

@@ -1,7 +1,7 @@
 """Known sequences as data, a TOML file each: the weaknesses that the protocols' descriptions name.
 
-A file's name is the scenario's. Promises: every file of this folder is read, or is an error that names it. Leaves out
-what they mean (``harness.core.scenario``).
+A file's name is the scenario's; below ``matrix`` a file is a column of the verdict matrix. Promises: every file of this
+folder is read, or is an error that names it. Leaves out what they mean (``harness.core.scenario``, ``.matrix``).
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.resources import files
 
+from harness.core.matrix import Column, parse_column
 from harness.core.scenario import Scenario, parse_scenario
 from harness.core.schedule_text import parse_table
 
 
 class PackagedScenarios:
-    """See ``harness.core.scenario.Scenarios``."""
+    """See ``harness.core.scenario.Scenarios`` and ``harness.core.matrix.Columns``."""
 
     def __init__(self, package: str) -> None:
         self._package = package
@@ -26,6 +27,17 @@ class PackagedScenarios:
         for file in found:
             table = parse_table(file.read_bytes(), toml=True, where=file.name)
             out.append(parse_scenario(table, name=file.name.removesuffix(".toml"), where=file.name))
+        return out
+
+    def columns(self) -> Sequence[Column]:
+        """The columns of the verdict matrix in the folder ``matrix``, by name; none where there is no such folder."""
+        folder = files(self._package) / "matrix"
+        if not folder.is_dir():
+            return []
+        out = []
+        for file in sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=str):
+            table = parse_table(file.read_bytes(), toml=True, where=file.name)
+            out.append(parse_column(table, name=file.name.removesuffix(".toml"), where=f"matrix/{file.name}"))
         return out
 
 
