@@ -8,7 +8,7 @@ the first of which is the stored run's. Leaves out where schedules come from.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -57,11 +57,12 @@ def fails_often(
     *,
     need: int,
     of: int,
-    on_run: Callable[[Rate], None] | None = None,
+    all_of_them: bool = False,
 ) -> tuple[bool, Rate]:
     """Whether at least ``need`` of ``of`` runs fail one of ``wanted``; asks no more often than it has to.
 
-    Only those checkers judge, and a run ends with their first certain finding or with its schedule.
+    ``all_of_them``: runs that cannot change the answer are run, too, for the rate. Only those checkers judge, and a run
+    ends with their first certain finding.
     """
     checkers = {name: checker for name, checker in load_checkers().items() if name in wanted}
     rate = Rate(0, 0)
@@ -84,9 +85,8 @@ def fails_often(
                 raise KeyboardInterrupt
             hit = bool(failing(result) & set(wanted))
             rate = Rate(rate.failed + hit, rate.of + 1, rate.troubled + (bool(result.trouble) and not hit))
-            if on_run is not None:
-                on_run(rate)
-            if rate.failed >= need or rate.failed + of - rate.of < need:
+            decided = rate.failed >= need or rate.failed + of - rate.of < need
+            if decided and not all_of_them:
                 break
     return rate.failed >= need, rate
 

@@ -218,7 +218,7 @@ class _Real:
 
     def rate(self, schedule: Schedule) -> Rate:
         """How often it fails of all ``of`` runs."""
-        _, rate = fails_often(self.options(schedule), schedule, self._wanted, need=self._of + 1, of=self._of)
+        _, rate = fails_often(self.options(schedule), schedule, self._wanted, need=1, of=self._of, all_of_them=True)
         return rate
 
     def options(self, schedule: Schedule) -> RunOptions:
