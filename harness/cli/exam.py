@@ -44,6 +44,8 @@ def own_bug(variant: str | None, expect: tuple[str, ...], *, nodes_min: int) -> 
 @click.option("--clean", default=0, show_default=True, type=click.IntRange(min=0), help="seeds without any bug")
 @click.option("--matrix", is_flag=True, help="instead: what holds and what is broken by design, invariant by invariant")
 @click.option("--seeds", default=20, show_default=True, type=click.IntRange(1), help="with --matrix: drawn schedules")
+@click.option("--compare", metavar="STRATEGY", help="each bug under this one, too: which finds it sooner (sim only)")
+@click.option("--sittings", default=1, show_default=True, type=click.IntRange(1, 99), help="with --compare")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="worker processes")
 @click.option(
     "--out",
@@ -68,6 +70,8 @@ def exam(
     clean: int,
     matrix: bool,
     seeds: int,
+    compare: str | None,
+    sittings: int,
     jobs: int,
     out: Path,
     fresh: bool,
@@ -81,13 +85,31 @@ def exam(
         if bugs or variant or backend != "sim" or clean:
             raise ConfigError("--matrix takes --system, --seeds, --jobs and --out only", next_step="leave the rest out")
         sys.exit(matrix_table.run(screen, systems=systems, seeds=seeds, jobs=jobs, out=out, fresh=fresh))
+    budget_ns = parse_duration(budget or ("60s" if backend == "sim" else "180s"))
+    if compare is not None:
+        if backend != "sim" or variant is not None or clean:
+            raise ConfigError("--compare takes the bugs of the lists, in simulation", next_step="leave the rest out")
+        for name in (strategy, compare):
+            registry.load(registry.STRATEGIES, name)
+        code = examination.compare(
+            screen,
+            systems=systems,
+            bugs=bugs,
+            budget_ns=budget_ns,
+            strategies=(strategy, compare),
+            sittings=sittings,
+            jobs=jobs,
+            out=out,
+            fresh=fresh,
+        )
+        sys.exit(code)
     code = examination.sit(
         screen,
         systems=systems,
         bugs=bugs,
         own=own_bug(variant, expect, nodes_min=nodes_min),
         backend=backend,
-        budget_ns=parse_duration(budget or ("60s" if backend == "sim" else "180s")),
+        budget_ns=budget_ns,
         strategy=strategy,
         clean=clean,
         jobs=jobs,

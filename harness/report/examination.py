@@ -9,13 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from harness.core.clock import SECOND, Ns
 from harness.core.errors import ConfigError
 from harness.core.planted import Planted
 from harness.engine.exam_jobs import ROWS, SIM, Row, examinable, run_exam, tasks_for
 from harness.engine.model import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE, EXIT_VIOLATION
+from harness.report.exam_compare import compare_lines, compare_object, compare_table, compared
 from harness.report.exam_table import exam_lines, exam_object, exam_table
 from harness.report.terminal import Screen
+
+SITTING_SEEDS = 24_000
+"""From the first seed of one sitting to that of the next: a multiple of all that a plan takes in turn."""
 
 
 def sit(
@@ -62,6 +68,49 @@ def sit(
     if value["trouble"]:
         code = EXIT_TROUBLE
     screen.result({**value, "exit_code": code})
+    return code
+
+
+def compare(
+    screen: Screen,
+    *,
+    systems: Sequence[str],
+    bugs: Sequence[str],
+    budget_ns: Ns,
+    strategies: tuple[str, str],
+    sittings: int,
+    jobs: int,
+    out: Path,
+    fresh: bool,
+) -> int:
+    """Each bug under both strategies, ``sittings`` times from different first seeds. The exit code: 0, or 130, or 3."""
+    if strategies[0] == strategies[1]:
+        raise ConfigError("there is nothing to compare", next_step="name another strategy after --compare")
+    tasks = [
+        msgspec.structs.replace(task, first_seed=number * SITTING_SEEDS)
+        for number in range(sittings)
+        for strategy in strategies
+        for task in tasks_for(systems or examinable(), bugs=bugs, strategy=strategy, budget_ns=budget_ns)
+    ]
+    if fresh:
+        (out / ROWS).unlink(missing_ok=True)
+    screen.say(f"{len(tasks)} tasks, at most {budget_ns // SECOND} s of one core each, rows in {out / ROWS}")
+
+    def say(row: Row, done: int, of: int) -> None:
+        screen.say(f"{_line(row, done, of)} {row.strategy}")
+
+    rows, interrupted = run_exam(tasks, out, jobs=jobs, on_row=say)
+    one, other = strategies
+    lines = compared(rows, one=one, other=other, budget_ns=budget_ns)
+    value = compare_object(lines, one=one, other=other, budget_ns=budget_ns)
+    screen.say("")
+    screen.say(compare_table(lines, one=one, other=other, budget_ns=budget_ns))
+    screen.say("")
+    for line in compare_lines(value):
+        screen.say(line, level=-1)
+    trouble = any(row.found.trouble for row in rows)
+    code = EXIT_TROUBLE if trouble else EXIT_INTERRUPTED if interrupted else EXIT_PASS
+    screen.result({**value, "interrupted": interrupted, "exit_code": code})
     return code
 
 
