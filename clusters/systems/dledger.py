@@ -4,7 +4,9 @@ H is the heartbeat period. The safety properties stay promised whatever a knob b
 ``ledger_end_term``, ``commit_own_term_only``, ``push_checks_leader`` and ``fsync`` fail. The known weaknesses of the
 election among the other properties are not promised: a lagging node with a higher term never comes back (DL-B1), one
 with an equal log deposes a healthy leader (DL-B2), an immediate vote after a raised term finds no leader (DL-B7). With
-the wall clock, clock steps are not tolerated (DL-B5): what they touch is excused. Reads are local to the leader.
+the wall clock, clock steps are not tolerated (DL-B5): what they touch is excused. A damaged term file is tolerated
+where its node then stays down (``persist_mode=atomic``), a damaged log never: it is cut silently. Reads are local to
+the leader.
 
 Source of the promise: the rules of DLedger 0.2.7, and simulation of this target: a dead leader is replaced within 6.9 s
 (connections refused) or 11.2 s (black-holed), behind a half-open link within 12.6 s; a leader that is cut off steps
@@ -15,10 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from clusters.protocols.dledger.knobs import DledgerKnobs, given, profile_words
+from clusters.protocols.dledger.storage import TERM
 from clusters.protocols.dledger.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
+from harness.core.planted import ExamPlan
 from harness.core.promise import NotPromised, Promise
 from harness.core.protocols import RunDefaults
 
@@ -40,6 +46,10 @@ commit, yet hardly a write is acknowledged."""
 
 CALL_LIMIT_NS = 500 * MS
 NOISE_NS = 50 * MS
+
+EXAM_TIME_FACTOR = "0.05"
+EXAM_INTERVALS_NS = (1 * SECOND, 3 * SECOND)
+EXAM_SELDOM_PER_S = 3
 
 _SOURCE = "DLedger 0.2.7 (leader elector, entry pusher); bounds from simulation of the election rules"
 
@@ -72,6 +82,21 @@ class DledgerSystem(TargetSystem):
         """DLedger's planted bugs."""
         return VARIANTS
 
+    def exam(self) -> ExamPlan:
+        """Clusters of an even size, too. At a twentieth of the timers: a fault of a second outlasts an election.
+
+        With few operations, a leader may have none of its own term for a while.
+        """
+        plan = super().exam()
+        return msgspec.structs.replace(
+            plan,
+            nodes=(3, 5, 4),
+            faults=(*plan.faults, "restart", "damage"),
+            intervals_ns=EXAM_INTERVALS_NS,
+            rates_per_s=(None, EXAM_SELDOM_PER_S),
+            settings={**plan.settings, "time_factor": EXAM_TIME_FACTOR},
+        )
+
     def words(self, settings: Mapping[str, str], typed: DledgerKnobs, *, profile: str) -> dict[str, str]:
         """Switches as true and false, times in ms as given."""
         own = given(settings)
@@ -102,6 +127,8 @@ class DledgerSystem(TargetSystem):
         tolerates = dict(ANY_NUMBER)
         if typed.clock == "wall":
             del tolerates["clock"]
+        if typed.persist_mode == "atomic":
+            tolerates[f"damage:{TERM}"] = None
         mended = typed.leader_checks_max_term_first
         return Promise(
             system=self.name,

@@ -63,14 +63,6 @@ class UnreadableMeansFresh(Rules):
             return TermState()
 
 
-class ForgetsOwnVote(Rules):
-    """11."""
-
-    def load_state(self, content: bytes | str | None, *, node: str) -> TermState:  # noqa: D102
-        state = super().load_state(content, node=node)
-        return TermState(state.term, None) if state.voted_for == node else state
-
-
 class WritesTermBefore(Rules):
     """Any restart goes back by one term."""
 

@@ -8,7 +8,7 @@ from clusters.protocols.dledger.flips import FLIPS
 from clusters.protocols.dledger.knobs import read_knobs
 from clusters.protocols.dledger.messages import Entry, Noop
 from clusters.protocols.dledger.rules import Rules
-from clusters.protocols.dledger.storage import TermState, term_bytes
+from clusters.protocols.dledger.storage import TermState
 from clusters.protocols.dledger.tally import Campaign
 from clusters.protocols.dledger.target import TARGET
 from clusters.protocols.dledger.variants import VARIANTS
@@ -52,7 +52,6 @@ VECTORS = {
     "06-delete-then-rename": lambda r: r.replaces_term_file(),
     "07-unreadable-means-fresh": load("unreadable"),
     "10-pushes-unwritten-tail": lambda r: r.push_end(stored=3, in_memory=5),
-    "11-forgets-own-vote": load(term_bytes(TermState(3, "A"))),
     "12-grant-without-log-check": lambda r: (r.older_ledger_term(1, 2), r.shorter_ledger(1, 2)),
     "14-last-log-term-is-current": lambda r: r.ledger_end_term(2, 5),
     "16-counts-other-campaigns": lambda r: r.of_this_campaign(1, 2),
@@ -187,22 +186,6 @@ def test_10_a_tail_that_was_pushed_before_it_was_written_gets_another_content():
         world.request(leader, Append("k", "y"))
         world.run(1000)
         assert world.logs_match() == matches
-
-
-@pytest.mark.parametrize(("variant", "votes"), [("11-forgets-own-vote", 2), (None, 1)])
-def test_11_a_restarted_candidate_votes_for_another_before_it_campaigns_again(variant, votes):
-    world = World("ABC", dead="ABC", variant=variant)
-    for name in "AB":
-        world.prepare(name, term=4)
-        world.start(name)
-    world.isolate("A")
-    world.run(2500, until=lambda: world.boxes["A"].disk.shown.get("currterm", b"").find(b"voteLeader=A") > 0)
-    world.run(100)  # its request is gone, its vote is on disk
-    world.restart("A")
-    world.heal()
-    world._arrive(world.boxes["A"], Message("B", vote_request("B", term=4)))
-    world.run(20)
-    assert bool([text for text in world.problems if "INV-2: A" in text]) == (votes == 2)
 
 
 def test_14_a_node_that_takes_its_term_for_its_last_entrys_leads_without_committed_entries():
