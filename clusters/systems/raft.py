@@ -83,14 +83,14 @@ class RaftSystem(TargetSystem):
         return VARIANTS
 
     def exam(self) -> ExamPlan:
-        """Logs, leases and changes of members, in turn, often and seldom, faults in haste and with room between them."""
+        """Logs, leases and changes of members in turn, often and seldom, faults in haste and with room between them."""
         plan = super().exam()
         return msgspec.structs.replace(
             plan,
             workloads=("log", "lease", "membership"),
             rates_per_s=(None, EXAM_SELDOM_PER_S),
             faults=(*plan.faults, "restart", "damage"),
-            intervals_ns=(1 * SECOND, plan.intervals_ns[-1]),
+            intervals_ns=(1 * SECOND, plan.intervals_ns[-1] * 9 // 10),
             settings={**plan.settings, "membership": "single_server"},
         )
 

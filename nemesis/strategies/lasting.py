@@ -1,7 +1,7 @@
 """Faults that the promise does not bear, and that do not heal: a disk that was wiped or damaged.
 
 What comes after one of them is excused, or has a node less; so it comes last. Of damage, what is drawn is damage to a
-file of which the promise says that it is borne (``tolerates = {"damage:vote": …}``), if it says so of any.
+file of which the promise says that it is borne (``tolerates = {"damage:vote": …}``, or ``{"damage:log:flipped": …}``), if it says so of any.
 
 Promises: pure. Leaves out faults that end by themselves, however bad.
 """
@@ -36,5 +36,7 @@ def last_fault(rng: Rng, kinds: Mapping[str, Fault], *, nodes: int, hold_ns: Ns,
     borne = sorted(key.partition(":")[2] for key in promise.tolerates if key.startswith(f"{kind}:"))
     knobs = {"victims": rng.choice(("leader", "random"))}
     if borne:
-        knobs["path"] = rng.choice(borne)
+        knobs["path"], _, how = rng.choice(borne).partition(":")
+        if how:
+            knobs["how"] = how
     return kinds[kind].draw(rng.stream(kind), nodes=nodes, hold_ns=hold_ns, knobs=knobs)

@@ -41,6 +41,9 @@ PARTIAL: Mapping[str, int] = {
 }
 """Shapes that are no complete partition, by weight."""
 
+FALLING: Mapping[str, int] = {"kill": 2, "partition": 2, "pause": 1, "powerloss": 1}
+"""What takes the leader out while somebody else is half broken, by weight."""
+
 COMPANY: Mapping[str, int] = {"clock": 6, "disk": 2, "pause": 2, "link": 1}
 """What may come upon a node in trouble, by weight."""
 
@@ -65,15 +68,34 @@ def opening(rng: Rng, *, kinds: Mapping[str, Fault], nodes: int, hold_ns: Ns, pr
     kind = weighted(rng, KINDS, able)
     if kind is None:
         return None
-    knobs: dict[str, Any] = {"victims": "leader"} if rng.chance(2, 3) else {}
+    victims = "leader" if rng.chance(3, 5) else "follower"
+    knobs: dict[str, Any] = {"victims": victims}
     if kind == "partition":
         name = weighted(rng, PARTIAL, partial_shapes(nodes))
-        if name is None or "leader" not in SHAPES[name].draws:
+        if name is None or victims not in SHAPES[name].draws:
             knobs = {}
         knobs["shape"] = name
     if kind == "disk" and rng.chance(3, 4):  # what goes on but does not get on is noticed last
         knobs |= {"how": "slow", "latency_ns": HANG_NS if rng.chance(1, 2) else around(rng, promise)}
     return kinds[kind].draw(rng.stream(kind), nodes=nodes, hold_ns=hold_ns, knobs=knobs)
+
+
+def fall(
+    rng: Rng, base: PlannedFault, *, kinds: Mapping[str, Fault], nodes: int, hold_ns: Ns, promise: Promise
+) -> PlannedFault | None:
+    """The leader is lost while ``base``, a named fault of others, is in force; None where nothing can take it out."""
+    kind = weighted(rng, FALLING, kinds)
+    if kind is None:
+        return None
+    longest_ns = max(promise.heartbeat_ns, 1) * 8
+    delay_ns = min(log_between(rng, max(1, promise.heartbeat_ns // 2), longest_ns), hold_ns // 4)
+    knobs: dict[str, Any] = {"victims": "leader"}
+    if kind == "partition":
+        knobs["shape"] = "isolate"
+    drawn = kinds[kind].draw(rng.stream(kind), nodes=nodes, hold_ns=hold_ns, knobs=knobs)
+    return msgspec.structs.replace(
+        drawn, when=AfterFault(fault=base.name), delay_ns=delay_ns, hold_ns=hold_ns - delay_ns
+    )
 
 
 def company(

@@ -29,7 +29,7 @@ from harness.core.schedule import OnEvent, PlannedFault, Schedule, Step
 from nemesis import selectors
 from nemesis.obligations import Demand
 from nemesis.strategies.lasting import last_fault, lasting, outright
-from nemesis.strategies.openings import PARTIAL, company, opening, partial_shapes, weighted
+from nemesis.strategies.openings import PARTIAL, company, fall, opening, partial_shapes, weighted
 from nemesis.strategies.pacing import STEPS_MAX, Pace, pace_of
 from nemesis.strategies.random import extra, fewest_groups, free
 from nemesis.strategies.rows import Row, draw_row, hit, offered, partner
@@ -154,6 +154,8 @@ class _Drafter(msgspec.Struct, frozen=True):
                 )
             if half is not None and "leader" not in half.victims:
                 rows = self._chosen(rng.stream("rows"), unseats=False)
+                if self._room([half]) and rng.stream("fall").chance(1, 2):
+                    return self._fallen(rng, half, slack_ns)
         else:
             rows = self._chosen(rng.stream("rows"), unseats=any(_unseats(demand) for demand in group))
         if not rows:
@@ -174,6 +176,15 @@ class _Drafter(msgspec.Struct, frozen=True):
         stream = rng.stream("company")
         more = company(stream, base, kinds=self.faults, nodes=self.nodes, hold_ns=hold_ns, promise=self.promise)
         return [] if more is None else [more]
+
+    def _fallen(self, rng: Rng, half: PlannedFault, slack_ns: Ns) -> tuple[Step, Ns]:
+        """The leader falls while somebody else is half broken."""
+        hold_ns, gap_ns = self.pace.times(rng.stream("times"), slack_ns, faults=2)
+        base = msgspec.structs.replace(half, name=BASE, hold_ns=hold_ns)
+        lost = fall(
+            rng.stream("lost"), base, kinds=self.faults, nodes=self.nodes, hold_ns=hold_ns, promise=self.promise
+        )
+        return Step(faults=(base,) if lost is None else (base, lost), gap_ns=gap_ns), self.pace.cost(hold_ns, gap_ns)
 
     def last(self, rng: Rng, final: Mapping[str, Fault]) -> Step:
         """One fault from which its victim does not recover."""

@@ -23,7 +23,7 @@ from harness.core.schedule import AfterFault, OnEvent, Schedule, Step
 from nemesis.strategies import mixed, triggered, twin
 from nemesis.strategies import random as plain
 from nemesis.strategies.durations import log_between
-from nemesis.strategies.openings import company
+from nemesis.strategies.openings import company, fall, opening
 from nemesis.strategies.pacing import WARMUP_NS
 from nemesis.strategies.series import Series
 from nemesis.triggers import BUILT_IN
@@ -320,3 +320,26 @@ def test_what_comes_upon_a_node_in_trouble_waits_for_that_trouble_and_ends_withi
     assert {
         company(Rng(seed), gone, kinds=kinds, nodes=3, hold_ns=SECOND, promise=PRE_VOTING).kind for seed in range(40)
     } == {"clock"}
+
+
+def test_the_leader_falls_after_somebody_else_is_half_broken_and_stays_out_to_the_end():
+    base = msgspec.structs.replace(faults_of(draw(1))[0], name="base")
+    for seed in range(100):
+        lost = fall(Rng(seed), base, kinds={**FAULTS, **SIMULATED}, nodes=5, hold_ns=4 * SECOND, promise=PRE_VOTING)
+        assert lost.victims == "leader"
+        assert lost.when == AfterFault(fault="base")
+        assert lost.delay_ns + lost.hold_ns == 4 * SECOND
+        assert lost.hold_ns >= 3 * SECOND
+    assert fall(Rng(1), base, kinds={"clock": FAULTS["clock"]}, nodes=5, hold_ns=SECOND, promise=PRE_VOTING) is None
+
+
+def test_openings_leave_something_working_and_fit_the_cluster():
+    kinds = {**FAULTS, **SIMULATED}
+    for nodes in (3, 4, 5):
+        drawn = [opening(Rng(s), kinds=kinds, nodes=nodes, hold_ns=SECOND, promise=PRE_VOTING) for s in range(200)]
+        for fault in drawn:
+            kinds[fault.kind].check(fault, nodes=nodes)
+            assert fault.params.get("shape") not in {"isolate", "halves"}
+        assert {fault.kind for fault in drawn} == {"partition", "disk", "link"}
+        assert {"leader", "follower"} <= {fault.victims for fault in drawn}
+    assert opening(Rng(1), kinds={"kill": FAULTS["kill"]}, nodes=3, hold_ns=1, promise=PRE_VOTING) is None
