@@ -5,6 +5,9 @@ safety is owed by everybody: they are what makes ``joyqueue-starved`` fail. With
 Not promised are what the original does not have: a leader that steps down without a quorum (JQ-B5), and a leader that
 pre-votes protect (JQ-B4).
 
+Damaged metadata are tolerated: a node that cannot read them stays down. A damaged log is not: what is cut off its end
+cannot be told from what was never written.
+
 T is ``election_timeout_ms``; an election timer runs for T to 2 T. Reads go through the log by default, so they are as
 linearizable as leaders are single.
 
@@ -20,6 +23,7 @@ import msgspec
 
 from clusters.protocols.joyqueue.knobs import PROFILES, Knobs, parse, words
 from clusters.protocols.joyqueue.rules import members_of
+from clusters.protocols.joyqueue.storage import METADATA, group_names
 from clusters.protocols.joyqueue.variants import VARIANTS, Variant
 from clusters.systems.records import read_statuses
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
@@ -41,6 +45,13 @@ ROUNDS_MAX = 10
 
 SPLIT_WINDOW_NS = 30 * MS
 """From one node's expiry until its vote request keeps another from expiring: three messages and a write."""
+
+EXAM_TIME_FACTOR = "0.05"
+EXAM_INTERVALS_NS = (1300 * MS, 5 * SECOND)
+EXAM_SELDOM_PER_S = 3
+
+DELAYS = 50
+"""How many one-way delays fit into the longest election timeout: an election takes ten, with its writes."""
 
 _SOURCE = "specification of JoyQueue's RaftLeaderElection, §6; B is four of its longest election timeouts"
 
@@ -80,9 +91,20 @@ class JoyQueueSystem(TargetSystem):
         )
 
     def exam(self) -> ExamPlan:
-        """Clusters of an even size, too, and clocks besides the default run's faults."""
+        """Clusters of an even size, too, and clocks besides the default run's faults.
+
+        At a twentieth of the timers: a fault that is held for seconds outlasts B, and one of a second an election. With
+        few operations, a leader may have none of its own term for a while.
+        """
         plan = super().exam()
-        return msgspec.structs.replace(plan, nodes=(3, 5, 4), faults=(*plan.faults, "clock"))
+        return msgspec.structs.replace(
+            plan,
+            nodes=(3, 5, 4),
+            faults=(*plan.faults, "clock", "damage"),
+            intervals_ns=EXAM_INTERVALS_NS,
+            rates_per_s=(None, EXAM_SELDOM_PER_S),
+            settings={**plan.settings, "time_factor": EXAM_TIME_FACTOR},
+        )
 
     def words(self, settings: Mapping[str, str], typed: Knobs, *, profile: str) -> dict[str, str]:
         """The target's own words."""
@@ -126,10 +148,11 @@ class JoyQueueSystem(TargetSystem):
             split_vote_percent=_split_votes(typed, voters),
             tiers=("T1", "T2"),
             exempt=_EXEMPT,
-            tolerates=ANY_NUMBER,
+            tolerates={**ANY_NUMBER, **{f"damage:{name}/{METADATA}": None for name in group_names(typed.groups)}},
             leader_bound_to_term=True,
             linearizable_reads=typed.reads == "log",
             pre_vote=True,
+            delay_max_ns=max(MS, longest // DELAYS),
         )
 
 

@@ -62,7 +62,7 @@ VARIANTS: Mapping[str, Variant] = {
         "answers a vote request before the vote is on disk", broken.AnswerBeforePersist, _VOTE, advised=_LATE
     ),
     "04-ignore-failed-vote-write": _bug(
-        "goes on after its metadata could not be written", broken.IgnoreFailedVoteWrite, _VOTE, _DURABLE, advised=_LATE
+        "goes on after its metadata could not be written", broken.IgnoreFailedVoteWrite, _VOTE, _DURABLE
     ),
     "05-vote-not-synced": _bug(
         "writes votes over the metadata file, without fsync", broken.VoteNotSynced, _VOTE, _DURABLE
@@ -73,7 +73,6 @@ VARIANTS: Mapping[str, Variant] = {
         _VOTE,
         _TERM,
         _DURABLE,
-        advised=_LATE,
     ),
     "07-unreadable-means-fresh": _bug(
         "takes an unreadable metadata file for a node that never voted",
@@ -81,7 +80,6 @@ VARIANTS: Mapping[str, Variant] = {
         _VOTE,
         _TERM,
         _DURABLE,
-        advised=_LATE,
     ),
     "10-resumes-leadership": _bug("goes on leading its term after a restart", broken.ResumesLeadership, "log-matching"),
     "11-forgets-own-vote": _bug(
@@ -93,7 +91,7 @@ VARIANTS: Mapping[str, Variant] = {
     ),
     "12-grant-without-log-check": _bug("votes for candidates with an older log", broken.NoLogCheck, _COMPLETE, _ACKED),
     "14-last-log-term-is-current": _bug(
-        "gives its current term as the term of its last entry", broken.LastLogTermIsCurrent, _COMPLETE
+        "gives its current term as the term of its last entry", broken.LastLogTermIsCurrent, _COMPLETE, _ACKED
     ),
     "16-counts-older-term": _bug(
         "counts answers to requests of an earlier term",
@@ -113,7 +111,7 @@ VARIANTS: Mapping[str, Variant] = {
         "is elected by a majority of those who answered", broken.MajorityOfResponders, _MAJORITY, _LEADER, nodes_min=5
     ),
     "22-half-is-enough": _bug(
-        "takes half of an even number for a majority", broken.HalfIsEnough, _LEADER, nodes_min=4, advised=_LATE
+        "takes half of an even number for a majority", broken.HalfIsEnough, _LEADER, _MAJORITY, nodes_min=4
     ),
     "23-non-members-vote": _bug(
         "asks and counts learners",
@@ -135,8 +133,8 @@ VARIANTS: Mapping[str, Variant] = {
     "31-any-request-resets-timer": _bug(
         "waits anew after every vote request, granted or not", broken.AnyRequestResetsTimer, _OWED, _LIVELOCK
     ),
-    "33-no-jitter": _bug("always waits the shortest election timeout", broken.NoJitter, _LIVELOCK),
-    "34-same-seed": _bug("draws its timeouts from one seed on all nodes", broken.SameSeedEverywhere, _LIVELOCK),
+    "33-no-jitter": _bug("always waits the shortest election timeout", broken.NoJitter, _LIVELOCK, _OWED),
+    "34-same-seed": _bug("draws its timeouts from one seed on all nodes", broken.SameSeedEverywhere, _LIVELOCK, _OWED),
     "37-pre-vote-terms-compared": _bug(
         "drops pre-votes of a lower term and leaves askers of a lower term without an answer",
         broken.PreVoteTermsCompared,
