@@ -320,14 +320,50 @@ def read_lines(path: Path) -> Iterator[Line]:
     raise HistoryError(f"line {torn[0]} is damaged: {torn[1]}", where=str(path), cause="not a torn end")
 
 
+AS_IT_RAN = "as it ran"
+
+
 def replay(
-    path: Path, target: Target, *, incarnation: int | None = None
+    path: Path, target: Target, *, incarnation: int | None = None, variant: str | None = AS_IT_RAN
 ) -> Iterator[tuple[Booted | CoreEvent, list[Effect]]]:
     """Re-execute one incarnation (None: the last in the file) and yield each event with the effects it gives.
 
-    The first pair is ``Booted``. Raises HistoryError if a step gives other effects or draws than it did live, or if the
-    file holds no such incarnation.
+    ``variant``: where the one that ran is found here, if not under the name it had on its host. The first pair is
+    ``Booted``. Raises HistoryError if a step gives other effects or draws than it did live, or if the file holds no
+    such incarnation.
     """
+    run: _Replay | None = None
+    for line in _section(path, incarnation):
+        if isinstance(line, Head):
+            run = _Replay(line, target, variant, where=str(path))
+        elif run is not None and not isinstance(line, End):
+            yield run.execute(line)
+
+
+def contrast(
+    path: Path, target: Target, *, incarnation: int | None = None, variant: str | None = AS_IT_RAN
+) -> tuple[int, Booted | CoreEvent, list[Effect], list[Effect]] | None:
+    """The first step at which the build without any variant does otherwise on the same inputs and draws.
+
+    Its number (0: the boot), its event, what was done live, what that build does. None: it does the same to the end.
+    Raises as ``replay`` does.
+    """
+    ran: _Replay | None = None
+    honest: _Replay | None = None
+    for number, line in enumerate(_section(path, incarnation), start=-1):
+        if isinstance(line, Head):
+            ran = _Replay(line, target, variant, where=str(path))
+            honest = _Replay(line, target, None, where=str(path))
+        elif ran is not None and honest is not None and not isinstance(line, End):
+            event, did = ran.execute(line)
+            would, same = honest.attempt(line)
+            if not same:
+                return number, event, did, would
+    return None
+
+
+def _section(path: Path, incarnation: int | None) -> Iterator[Line]:
+    """The lines of one incarnation."""
     heads = [line.incarnation for line in read_lines(path) if isinstance(line, Head)]
     wanted = heads[-1] if heads and incarnation is None else incarnation
     if wanted not in heads:
@@ -335,23 +371,21 @@ def replay(
     # The last section of that number: a harness that forgot to count must not get two runs for one.
     section = len(heads) - 1 - heads[::-1].index(wanted)
     seen = -1
-    run: _Replay | None = None
     for line in read_lines(path):
-        if isinstance(line, Head):
-            seen += 1
-            run = _Replay(line, target, where=str(path)) if seen == section else None
-        elif run is not None and not isinstance(line, End):
-            yield run.execute(line)
+        seen += isinstance(line, Head)
+        if seen == section:
+            yield line
 
 
 class _Replay:
     """One incarnation being re-executed."""
 
-    def __init__(self, head: Head, target: Target, *, where: str) -> None:
+    def __init__(self, head: Head, target: Target, variant: str | None, *, where: str) -> None:
         if head.version != VERSION:
             raise HistoryError(f"journal version {head.version}; this reads {VERSION}", where=where)
         knobs = target.knobs(head.knobs, profile=head.profile)
-        self._core: Core = target.core(node=head.node, members=head.members, knobs=knobs, variant=head.variant)
+        build = head.variant if variant == AS_IT_RAN else variant
+        self._core: Core = target.core(node=head.node, members=head.members, knobs=knobs, variant=build)
         self._rng = RecordedRng(Rng(head.seed).stream(head.stream).seed)
         self._disk: DiskImage = {**head.disk, **dict.fromkeys(head.unreadable, "unreadable")}
         self._events = _Events(target)
@@ -360,7 +394,28 @@ class _Replay:
         self._number = 0
 
     def execute(self, line: BootStep | Step) -> tuple[Booted | CoreEvent, list[Effect]]:
+        """One step, which must be what it was."""
+        event, out = self._step(line)
+        if self._rng.left or self._digest(out) != line.d:
+            raise HistoryError(
+                f"step {self._number} ({type(event).__name__}) gives other effects than it gave live",
+                where=self._where,
+                cause="another version of the core, or a core that is not deterministic",
+            )
+        self._number += 1
+        return event, out
+
+    def attempt(self, line: BootStep | Step) -> tuple[list[Effect], bool]:
+        """One step, and whether it was what it was. One that fails, or wants more draws, was not."""
         out: list[Effect] = []
+        try:
+            self._step(line, out)
+        except Exception:  # noqa: BLE001 - another build on this one's inputs may do anything
+            return out, False
+        return out, not self._rng.left and self._digest(out) == line.d
+
+    def _step(self, line: BootStep | Step, into: list[Effect] | None = None) -> tuple[Booted | CoreEvent, list[Effect]]:
+        out: list[Effect] = [] if into is None else into
         now = Clocks(line.m, line.w)
         self._rng.load(line.r)
         event: Booted | CoreEvent
@@ -370,11 +425,4 @@ class _Replay:
         else:
             event = self._events(line)
             self._core.handle(event, now, self._rng, out)
-        if self._rng.left or self._digest(out) != line.d:
-            raise HistoryError(
-                f"step {self._number} ({type(event).__name__}) gives other effects than it gave live",
-                where=self._where,
-                cause="another version of the core, or a core that is not deterministic",
-            )
-        self._number += 1
         return event, out

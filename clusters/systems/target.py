@@ -14,7 +14,7 @@ import msgspec
 
 from clusters.docker.labels import LIB, PYTHON
 from clusters.node.config import NodeConfig, load_target
-from clusters.node.journal import replay
+from clusters.node.journal import contrast, replay
 from clusters.protocols.plugged import is_outside, shipped_file
 from clusters.systems.examined import VariantRecord, planted_from
 from clusters.systems.operations import OPERATIONS
@@ -30,6 +30,7 @@ from harness.core.protocols import (
     Available,
     Client,
     Command,
+    Contrast,
     NodeSpec,
     Reading,
     RunDefaults,
@@ -217,10 +218,20 @@ class TargetSystem:
         del kind
         return Yes()
 
-    def rerun(self, journal: Path, *, incarnation: int | None) -> Iterator[tuple[str, tuple[str, ...]]]:
+    def rerun(
+        self, journal: Path, *, incarnation: int | None, variant: str | None
+    ) -> Iterator[tuple[str, tuple[str, ...]]]:
         """See ``harness.core.protocols.Rerunnable``."""
-        for event, effects in replay(journal, self.target(), incarnation=incarnation):
+        for event, effects in replay(journal, self.target(), incarnation=incarnation, variant=variant):
             yield type(event).__name__, tuple(type(effect).__name__ for effect in effects)
+
+    def contrast(self, journal: Path, *, incarnation: int | None, variant: str | None) -> Contrast | None:
+        """See ``harness.core.protocols.Rerunnable``."""
+        found = contrast(journal, self.target(), incarnation=incarnation, variant=variant)
+        if found is None:
+            return None
+        step, event, did, would = found
+        return Contrast(step=step, event=repr(event), did=tuple(map(repr, did)), would=tuple(map(repr, would)))
 
     def target_name(self) -> str:
         """The protocol target that the node process loads."""

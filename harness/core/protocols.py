@@ -190,12 +190,29 @@ class Electorate(Protocol):
         """
 
 
+class Contrast(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of a node that two builds take differently: its event, what ``did`` happen, what the other ``would``."""
+
+    step: int
+    event: str
+    did: tuple[str, ...]
+    would: tuple[str, ...]
+
+
 @runtime_checkable
 class Rerunnable(Protocol):
     """A system whose nodes journal their inputs, so that one of them can be re-executed from its journal."""
 
-    def rerun(self, journal: Path, *, incarnation: int | None) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Each step's event and effects, by their names. HistoryError for a step that differs from what it was live."""
+    def rerun(
+        self, journal: Path, *, incarnation: int | None, variant: str | None
+    ) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Each step's event and effects, by their names. HistoryError for a step that differs from what it was live.
+
+        ``variant``: of the run, as its plan names it.
+        """
+
+    def contrast(self, journal: Path, *, incarnation: int | None, variant: str | None) -> Contrast | None:
+        """Where the build without the variant first does otherwise; None: nowhere. Raises as ``rerun`` does."""
 
 
 class RunDefaults(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,5 +1,7 @@
 """One node of a stored run, re-executed from its journal: the same core, the same inputs, every effect compared.
 
+Of a planted bug it also shows the first step at which the build without it does otherwise on the same inputs.
+
 Promises: a step that gives other effects than it gave live is an error that names the step. Leaves out the other nodes.
 """
 
@@ -39,7 +41,8 @@ def show(screen: Screen, run_dir: Path, *, node: str, incarnation: int | None) -
         )
     events: Counter[str] = Counter()
     effects: Counter[str] = Counter()
-    for event, gave in system.rerun(path, incarnation=incarnation):
+    variant = stored.plan.variant
+    for event, gave in system.rerun(path, incarnation=incarnation, variant=variant):
         events[event] += 1
         effects.update(gave)
     steps = sum(events.values())
@@ -47,6 +50,13 @@ def show(screen: Screen, run_dir: Path, *, node: str, incarnation: int | None) -
     for name, count in events.most_common():
         screen.say(f"  {count:>8} {name}")
     screen.say(f"  {sum(effects.values()):>8} effects: {', '.join(f'{name} {n}' for name, n in effects.most_common())}")
+    differs = system.contrast(path, incarnation=incarnation, variant=variant) if variant else None
+    if differs is not None:
+        screen.say(f"step {differs.step} is the first that differs without {variant}: {differs.event}", level=-1)
+        _show_effects(screen, "did", differs.did)
+        _show_effects(screen, "would", differs.would)
+    elif variant:
+        screen.say(f"without {variant} it would have done the same, step by step", level=-1)
     return {
         "schema": 1,
         "command": "replay",
@@ -54,4 +64,10 @@ def show(screen: Screen, run_dir: Path, *, node: str, incarnation: int | None) -
         "steps": steps,
         "events": dict(events),
         "effects": dict(effects),
+        "differs": differs,
     }
+
+
+def _show_effects(screen: Screen, word: str, effects: tuple[str, ...]) -> None:
+    for effect in effects or ("nothing",):
+        screen.say(f"  {word:<6} {effect}", level=-1)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from toy_target import TARGET, Echo, Ping, Pong, Store
+from toy_target import TARGET, Echo, Ping, Pong, Store, ToyCore, ToyTarget
 
 from clusters.node.journal import (
     VERSION,
@@ -11,12 +11,13 @@ from clusters.node.journal import (
     Head,
     Journal,
     RecordingRng,
+    contrast,
     read_lines,
     replay,
     stream_name,
 )
 from harness.core.clock import Clocks
-from harness.core.errors import HistoryError
+from harness.core.errors import ConfigError, HistoryError
 from harness.core.machine import DiskDone, Fired, Message, Note, Request, Send, SendFailed
 from harness.core.rng import Rng
 
@@ -33,7 +34,29 @@ EVENTS = [
 ]
 
 
-def write(path, *, incarnation=1, seed=3, bytes_max=1 << 20, close="stopped", events=EVENTS):
+class LoudCore(ToyCore):
+    """Says what it was asked to store."""
+
+    def handle(self, event, now, rng, out):
+        super().handle(event, now, rng, out)
+        if isinstance(event, Request) and isinstance(event.body, Store):
+            out.append(Note("loud", event.body.value, "TOY", {}))
+
+
+class Loud(ToyTarget):
+    """A target with one planted bug, which is known here under two names."""
+
+    def core(self, *, node, members, knobs, variant):
+        kind = LoudCore if variant in {"loud", "here/loud.py:Loud"} else ToyCore
+        if variant == "/on/the/host.py:Loud":
+            raise ConfigError("there is no such file here")
+        return kind(node=node, members=members, transport=self.transport)
+
+
+LOUD = Loud("tcp")
+
+
+def write(path, *, incarnation=1, seed=3, bytes_max=1 << 20, close="stopped", events=EVENTS, variant=None):
     stream = stream_name("n1", incarnation)
     head = Head(
         version=VERSION,
@@ -43,7 +66,7 @@ def write(path, *, incarnation=1, seed=3, bytes_max=1 << 20, close="stopped", ev
         members=("n1", "n2"),
         knobs={},
         profile=None,
-        variant=None,
+        variant=variant,
         seed=seed,
         stream=stream,
         disk={"value": b"7"},
@@ -51,7 +74,7 @@ def write(path, *, incarnation=1, seed=3, bytes_max=1 << 20, close="stopped", ev
     )
     journal = Journal(str(path), head, bytes_max=bytes_max)
     rng = RecordingRng(Rng(seed).stream(stream).seed)
-    core = TARGET.core(node="n1", members=("n1", "n2"), knobs=None, variant=None)
+    core = LOUD.core(node="n1", members=("n1", "n2"), knobs=None, variant="loud" if variant else None)
     lived = []
     out = []
     core.boot({"value": b"7", "other": "unreadable"}, Clocks(1, 2), rng, out)
@@ -104,6 +127,25 @@ def test_another_behaviour_is_found_at_its_step(tmp_path):
     path.write_bytes(changed)
     with pytest.raises(HistoryError, match="step 2"):
         list(replay(path, TARGET))
+
+
+def test_the_first_step_of_a_planted_bug_is_shown_beside_what_the_build_without_it_does(tmp_path):
+    write(tmp_path / "j", variant="loud")
+    assert len(list(replay(tmp_path / "j", LOUD))) == len(EVENTS) + 1
+    step, event, did, would = contrast(tmp_path / "j", LOUD)
+    assert (step, event) == (5, Request(2, Store(5)))
+    assert [effect for effect in did if effect not in would] == [Note("loud", 5, "TOY", {})]
+
+
+def test_a_build_that_never_did_otherwise_shows_no_step(tmp_path):
+    write(tmp_path / "j", variant="loud", events=[event for event in EVENTS if type(event) is not Request])
+    assert contrast(tmp_path / "j", LOUD) is None
+
+
+def test_a_variant_that_has_another_place_here_is_told(tmp_path):
+    write(tmp_path / "j", variant="/on/the/host.py:Loud")
+    assert len(list(replay(tmp_path / "j", LOUD, variant="here/loud.py:Loud"))) == len(EVENTS) + 1
+    assert contrast(tmp_path / "j", LOUD, variant="here/loud.py:Loud")[0] == 5
 
 
 def test_damage_in_the_middle_is_an_error_not_an_end(tmp_path):
