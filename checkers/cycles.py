@@ -10,6 +10,7 @@ Source: Kahn, "Topological sorting of large networks", 1962; Tarjan, "Depth-firs
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -82,21 +83,23 @@ def _peeled(src: Ints, dst: Ints, nodes: int, left: NDArray[np.bool_]) -> NDArra
     return result
 
 
-def ranks(edges: Edges, nodes: int) -> Ints | None:
-    """A number for each node that rises along every edge; None if there is a cycle."""
+def ranks(edges: Edges, nodes: int, when: Ints) -> Ints | None:
+    """A number for each node that rises along every edge, as near to the order of ``when`` as may be; None: a cycle."""
     starts, targets = _rows(edges.src, edges.dst, nodes)
     degree = np.bincount(edges.dst, minlength=nodes).tolist()
-    queue = deque(node for node in range(nodes) if not degree[node])
+    times = when.tolist()
+    queue = [(times[node], node) for node in range(nodes) if not degree[node]]
+    heapq.heapify(queue)
     rank = np.full(nodes, -1, dtype=np.int64)
     count = 0
     while queue:
-        node = queue.popleft()
+        _, node = heapq.heappop(queue)
         rank[node] = count
         count += 1
         for target in targets[starts[node] : starts[node + 1]]:
             degree[target] -= 1
             if not degree[target]:
-                queue.append(target)
+                heapq.heappush(queue, (times[target], target))
     return rank if count == nodes else None
 
 
@@ -181,10 +184,12 @@ class Budget:
 class Wanted:
     """Which cycles are looked for: one given edge, and back by others.
 
-    ``also``: kinds of which those others hold at least one each. ``free``: kinds that add no length.
+    ``also``: kinds of which those others hold at least one each. ``free``: kinds that add no length. ``rank``: rises
+    along all those others, so a way back never goes above the rank of where it leads.
     """
 
     also: tuple[int, ...] = ()
+    rank: Sequence[int] | None = None
     free: frozenset[int] = frozenset()
 
 
@@ -220,6 +225,8 @@ def _closed(ways: Mapping[int, list[Step]], first: Step, wanted: Wanted, budget:
     """The shortest way back from the end of ``first`` to its beginning that has a step of each kind of ``also``."""
     flag = {kind: 1 << at for at, kind in enumerate(wanted.also)}
     full = (1 << len(wanted.also)) - 1
+    rank = wanted.rank
+    top = 0 if rank is None else rank[first.src]
     start = (first.dst, 0)
     came: dict[tuple[int, int], tuple[tuple[int, int], Step] | None] = {start: None}
     cost = {start: 0}
@@ -238,6 +245,8 @@ def _closed(ways: Mapping[int, list[Step]], first: Step, wanted: Wanted, budget:
         if budget.spent:
             return None
         for step in here:
+            if rank is not None and rank[step.dst] > top:
+                continue
             following = (step.dst, flags | flag.get(step.kind, 0))
             free = step.kind in wanted.free
             price = cost[state] + (not free)

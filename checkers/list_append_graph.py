@@ -20,9 +20,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from checkers.cycles import Budget, Edges, Step, Wanted, components, core, edges_of, joined, ranks, shortest
+from checkers.cycles import Budget, Edges, Ints, Step, Wanted, components, core, edges_of, joined, ranks, shortest
 from checkers.list_append_observed import List, Observed, Txn
 from harness.core.operations import NEVER
 
@@ -40,8 +41,7 @@ UNSEEN_MAX = 10_000
 """Pairs of a reader and an unseen append of one list; beyond it only the first ones count, and that is said."""
 
 
-@dataclass(frozen=True, slots=True)
-class Because:
+class Because(msgspec.Struct, frozen=True, gc=False):
     """Why there is an edge: which list, which value, and what was seen. None: the order alone."""
 
     name: Any
@@ -62,6 +62,12 @@ class Graph:
     why: list[Because]
     left_out: int = 0
     """Pairs that UNSEEN_MAX left out."""
+
+    @property
+    def when(self) -> Ints:
+        """For each node about when it was: an order to try first."""
+        asked = np.array([2 * txn.op.invoked for txn in self.txns], dtype=np.int64)
+        return np.concatenate([asked, asked - 1, [2 * NEVER - 1]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,20 +250,25 @@ def cycles(graph: Graph) -> Found:
     exhausted = False
     for search in _searches():
         budget = Budget(EDGES_MAX)
-        for steps in _search(edges, graph.nodes, search, budget):
-            cycle = _named(graph, steps)
-            members = frozenset(link.before.number for link in cycle.links)
+        for steps in _search(edges, graph.when, search, budget, list(told)):
+            members = frozenset(step.src for step in steps if step.src < len(graph.txns))
             # a stronger statement about some of the same transactions says more
             if not any(known <= members for known in told):
-                told[members] = cycle
+                told[members] = _named(graph, steps)
         exhausted = exhausted or budget.spent
     if not told:
         told[frozenset()] = _named(graph, _any(edges, graph.nodes))
     return Found(list(told.values()), exhausted)
 
 
-def _search(edges: Edges, nodes: int, search: _Search, budget: Budget) -> Iterator[list[Step]]:
-    """Cycles of that kind, from every component of the edges that it may use."""
+def _search(
+    edges: Edges, when: Ints, search: _Search, budget: Budget, told_so_far: Sequence[frozenset[int]]
+) -> Iterator[list[Step]]:
+    """Cycles of that kind, from every component of the edges that it may use.
+
+    With several ``rw`` only where nothing stronger is told of the component: no level forbids just one of them.
+    """
+    nodes = len(when)
     allowed = sorted(search.then | {search.first})
     mine = edges.where(np.isin(edges.kind, allowed))
     found = components(mine, nodes)
@@ -265,19 +276,23 @@ def _search(edges: Edges, nodes: int, search: _Search, budget: Budget) -> Iterat
         return
     component = np.full(nodes, -1, dtype=np.int64)
     for number, members in enumerate(found):
+        if RW in search.also and any(cycle.issubset(members) for cycle in told_so_far):
+            continue
         component[members] = number
     number_of = component[mine.src]
     mine = mine.where((number_of >= 0) & (number_of == component[mine.dst]))
     others = mine.where(np.isin(mine.kind, sorted(search.then)))
     firsts = mine.where(mine.kind == search.first)
+    rank: Any = None
     if search.first not in search.then and len(firsts):
-        rank = ranks(others, nodes)
+        rank = ranks(others, nodes, when)
         if rank is not None:
             firsts = firsts.where(rank[firsts.dst] <= rank[firsts.src])
     by_component = defaultdict(list)
     for at, number in enumerate(component[firsts.src].tolist()):
         by_component[number].append(at)
-    wanted = Wanted(also=search.also, free=frozenset({RETURNED, LATER}))
+    known = None if rank is None else rank.tolist()
+    wanted = Wanted(also=search.also, free=frozenset({RETURNED, LATER}), rank=known)
     told = 0
     for number, places in by_component.items():
         rows = np.array(places, dtype=np.int64)

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from harness.core.operations import Operation, Operations, identity
 
 APPEND = frozenset({"append", ":append"})
@@ -23,8 +25,7 @@ READ = frozenset({"r", ":r", "read", ":read"})
 DOUBTS_MAX = 5
 
 
-@dataclass(slots=True)
-class Micro:
+class Micro(msgspec.Struct, gc=False):
     """One step of a transaction. ``seen`` is what a read told, None where that is unknown."""
 
     append: bool
@@ -33,8 +34,7 @@ class Micro:
     seen: Sequence[Any] | None = None
 
 
-@dataclass(slots=True)
-class Txn:
+class Txn(msgspec.Struct, gc=False):
     """One transaction; ``number`` counts all of them in the order in which they were asked."""
 
     number: int
@@ -47,8 +47,7 @@ class Txn:
         return self.op.status == "ok"
 
 
-@dataclass(slots=True)
-class Write:
+class Write(msgspec.Struct, gc=False):
     """Who appended a value, as which of its appends to that list (from 0), and whether it was the last of them."""
 
     txn: Txn
@@ -56,8 +55,7 @@ class Write:
     last: bool
 
 
-@dataclass(slots=True)
-class Look:
+class Look(msgspec.Struct, gc=False):
     """One read of a list. ``fresh``: the transaction had not appended to it before; ``updates``: it did so later."""
 
     txn: Txn
@@ -185,7 +183,7 @@ def _enter(lists: dict[Any, List], txn: Txn) -> None:
             for look in mine.pop(key, ()):
                 look.updates = True
         elif micro.seen is not None:
-            look = Look(txn, _identities(micro.seen), fresh=key not in last, updates=False)
+            look = Look(txn, _identities(micro.seen), key not in last, updates=False)
             one.looks.append(look)
             if look.fresh:
                 mine.setdefault(key, []).append(look)
@@ -194,7 +192,7 @@ def _enter(lists: dict[Any, List], txn: Txn) -> None:
 def _identities(values: Sequence[Any]) -> list[Any]:
     """As ``identity`` one by one, quickly where all are integers or words."""
     if {int, str}.issuperset(map(type, values)):
-        return list(values)
+        return values if type(values) is list else list(values)
     return [identity(value) for value in values]
 
 
