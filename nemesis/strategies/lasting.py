@@ -1,7 +1,8 @@
 """Faults that the promise does not bear, and that do not heal: a disk that was wiped or damaged.
 
 What comes after one of them is excused, or has a node less; so it comes last. Of damage, what is drawn is damage to a
-file of which the promise says that it is borne (``tolerates = {"damage:vote": …}``, or ``{"damage:log:flipped": …}``), if it says so of any.
+file, and in a way, of which the promise says that it is borne (``tolerates = {"damage:vote": …}``, or
+``{"damage:log:flipped": …}``), if it says so of any.
 
 Promises: pure. Leaves out faults that end by themselves, however bad.
 """

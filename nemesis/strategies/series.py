@@ -30,14 +30,14 @@ from nemesis.strategies.rows import ISOLATE, MANY, kind_of
 FLUTTERING: Mapping[str, int] = {"pause": 4, "partition": 2, "kill": 2, "restart": 1}
 """What happens again and again, by weight."""
 
-TAKING: Mapping[str, int] = {ISOLATE: 4, "kill": 2, "pause": 1, "powerloss": 1}
+TAKING: Mapping[str, int] = {ISOLATE: 5, "kill": 2, "pause": 2, "powerloss": 1}
 """What takes a leader out of a relay, by weight: words of ``rows``."""
 
 BRIEFLY: Mapping[str, int] = {"restart": 2, "kill": 1, "powerloss": 1}
 """What a leader is hit by while somebody else is away, by weight: it is started again at once."""
 
-LEADING: Mapping[str, int] = {"elected": 4, "committed": 2, "write-acked": 1}
-"""What a leader does at which it is hit, by weight."""
+LEADING: Mapping[str, int] = {"elected": 4, "committed": 4, "write-acked": 1}
+"""What a leader does at which it is hit, by weight: before it has sent anything on, or when just enough have it."""
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,10 +88,10 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
         if self.nodes < 3 or not takes or "elected" not in self.events:
             return []
         names = [name, *(f"{name}-{number}" for number in range(1, rng.between(3, 5)))]
-        if brief and rng.chance(1, 2):
+        if brief and rng.chance(1, 3):
             return self._with_bystander(rng, names, takes, brief, hold_ns)
         when: When = StepBegin()
-        if rng.chance(1, 2):
+        if rng.chance(1, 4):
             when = self._leading(rng, [event for event in LEADING if event in MANY], "", hold_ns)
         out = [self._taken(rng.stream(name), takes, "leader", name, when, until=names[1], hold_ns=hold_ns)]
         for before, own, following in zip(names[:-1], names[1:], [*names[2:], ""], strict=True):
@@ -130,7 +130,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
         event = weighted(rng, LEADING, [event for event in events if event in self.events])
         if event is None:
             return StepBegin()
-        count = rng.between(1, 10) if event in MANY and rng.chance(1, 2) else 1
+        count = rng.between(2, 10) if event in MANY and rng.chance(1, 5) else 1
         return OnEvent(event=event, after=after, count=count, within_ns=max(1, hold_ns))
 
     def _taken(
@@ -143,7 +143,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
             victims,
             name=name,
             when=when,
-            delay_ns=within_patience(rng, self.promise) if isinstance(when, OnEvent) and rng.chance(1, 5) else 0,
+            delay_ns=within_patience(rng, self.promise) if isinstance(when, OnEvent) and rng.chance(1, 8) else 0,
             hold_ns=hold_ns,
         )
         if not until:
