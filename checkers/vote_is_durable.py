@@ -6,6 +6,8 @@ Judged at each ``found``: what a new incarnation found stored, read by the shell
   its state is stored;
 * the vote of that very term, if one was given, is for the candidate to whom it was given (where votes are told: what
   some protocols call the vote is also set when a leader is heard);
+* where votes are numbers of an instance (Paxos), not terms: the number promised there is at least every one that the
+  node promised, and what it accepted has at least the number of what it told last (`durable_numbers`);
 * a file that cannot be read holds nothing: then this incarnation must stay silent (halt). Votes, acknowledgements and
   answers of it are findings; that it ended is no finding here (`coverage` shows it).
 
@@ -20,6 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from checkers.base import Base, finding
+from checkers.durable_numbers import Numbers
 from checkers.facts import in_group, traces
 from harness.core.events import NodeProcess, Traced
 from harness.core.history import History
@@ -93,6 +96,7 @@ def _audit(
 ) -> tuple[int, int, list[Finding]]:
     """(disks compared, disks that could not be read, findings: at most one a node)."""
     said = _Node()
+    numbers = Numbers()
     audits = damaged = 0
     findings: list[Finding] = []
     blind: Traced | None = None
@@ -101,7 +105,15 @@ def _audit(
     for event in events:
         if event.source != "shell":
             continue
-        if event.name == "found":
+        if event.name == "found" and "instances" in event.data:
+            audits += numbers.said
+            damaged += numbers.said and event.data.get("file") == "unreadable"
+            if not findings:
+                findings += numbers.compare(history, promise, event)
+        elif event.name in Numbers.NAMES:
+            if not findings:
+                findings += numbers.hear(history, promise, event)
+        elif event.name == "found":
             blind = None
             if said.said is None:
                 continue

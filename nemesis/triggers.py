@@ -1,13 +1,13 @@
 """Triggers: what a fault can wait for, as pure functions from events of the history to occurrences.
 
     elected                  a node leads a term; candidate, voter: who voted for it besides itself
-    vote-granted             a node gave its vote to another; voter = actor, candidate
+    vote-granted             a node gave its vote (in Paxos: a promise) to another; voter = actor, candidate
     campaign-sent            a node asks for votes; candidate = actor
     pre-voting               a node asks for pre-votes; candidate = actor
     pre-vote-granted         a node granted a pre-vote; voter = actor, candidate
     stepped-down             a leader leads no more
     write-acked              a client was told that its write is done; actor: who told it
-    appended, committed      a node's log grew; what a node tells others to be committed grew
+    appended, committed      a node's log grew (in Paxos: it accepted); what a node tells others to be committed grew
     persisted                a node's term and vote are on disk
     configuration-appended   a node uses a new configuration
     term-reached             a node is in a term; needs ``where = {term = N}`` or ``{term_min = N}``
@@ -188,7 +188,9 @@ def _vote_granted(event: Traced, _: Invoke | None) -> Occurrence | None:
     candidate = _granted(event)
     if candidate is None:
         return None
-    return _seen(event, "vote-granted", (event.term, candidate), voter=event.node, candidate=candidate)
+    number = event.data.get("id") if event.name == "promised" else None
+    key = (event.term, candidate, number)
+    return _seen(event, "vote-granted", key, voter=event.node, candidate=candidate)
 
 
 def _campaign(event: Traced, _: Invoke | None) -> Occurrence | None:
@@ -233,6 +235,13 @@ def _write_acked(event: Return, asked: Invoke | None) -> Occurrence | None:
 def _each(name: str) -> Reader:
     """Every line is one occurrence."""
     return lambda event, _: _seen(event, name, (event.n,))
+
+
+def _appended(event: Traced, _: Invoke | None) -> Occurrence | None:
+    """Every line; an acceptance is told by both sources."""
+    if event.name == "accepted" and event.source != "shell":
+        return None
+    return _seen(event, "appended", (event.n,))
 
 
 def _configuration(event: Traced, _: Invoke | None) -> Occurrence | None:
@@ -310,6 +319,7 @@ VOTE_GRANTED = _traced(
     _vote_granted,
     "vote",
     "vote_decision",
+    "promised",
     plain={"actor": "follower", "voter": "follower", "candidate": "leader"},
 )
 CAMPAIGN_SENT = _traced(
@@ -357,9 +367,11 @@ WRITE_ACKED = EventCondition(
     plain={"actor": "leader"},
 )
 APPENDED = _traced(
-    "appended", "a node's log grew", _each("appended"), "log_append", "append", plain={"actor": "random"}
+    "appended", "a node's log grew", _appended, "log_append", "append", "accepted", plain={"actor": "random"}
 )
-COMMITTED = _traced("committed", "a node's commit rose", _each("committed"), "commit", plain={"actor": "random"})
+COMMITTED = _traced(
+    "committed", "a node's commit rose", _each("committed"), "commit", "chosen", plain={"actor": "random"}
+)
 PERSISTED = _traced(
     "persisted", "a node's term and vote are on disk", _each("persisted"), "persisted", plain={"actor": "random"}
 )

@@ -1,9 +1,9 @@
 """paxos: basic Paxos, repeated instance by instance, as real processes. Nobody leads; ``paxos-election`` adds epochs.
 
-What is promised is agreement, and that acknowledged writes of the log survive; whatever rule a knob breaks
-(``persist``, ``id_scheme``, ``accept_rule=ge_literal``), both stay promised: that is how a known-bad setting fails.
-Everything about leaders is not promised, for Paxos has none. With epochs, each has one leader, elected by a majority,
-and one is owed in time unless proposers do not back off.
+What is promised is agreement, that acknowledged writes of the log survive, and that an acceptor's disk holds what it
+said; whatever rule a knob breaks (``persist``, ``id_scheme``, ``accept_rule=ge_literal``), all stay promised: that is
+how a known-bad setting fails. Everything about leaders is not promised, for Paxos has none. With epochs, each has one
+leader, elected by a majority, and one is owed in time unless proposers do not back off.
 
 Source of the promise: Lamport, "Paxos Made Simple", 2001; progress needs one undisturbed proposer (Fischer, Lynch,
 Paterson, 1985), so the bound, in silences and phases, is from simulation of the profile.
@@ -16,9 +16,11 @@ from collections.abc import Mapping
 import msgspec
 
 from clusters.protocols.paxos.knobs import PROFILES, PaxosKnobs, words
+from clusters.protocols.paxos.storage import FILE
 from clusters.protocols.paxos.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
+from harness.core.planted import ExamPlan
 from harness.core.promise import LIVENESS, NotPromised, Promise
 from harness.core.protocols import NodeSpec, Reading, RunDefaults
 from harness.core.quorum import quorum
@@ -29,15 +31,17 @@ ALLOWANCE_NS = 200 * MS
 SILENCES, PHASES = 10, 4
 """The bound in longest silences and in phases: a dead leader, a dead winner, and duels in between."""
 
+EXAM_CROWD_PER_S = 100
+
+DAMAGE_SEEN: Mapping[str, int | None] = dict.fromkeys((f"damage:{FILE}:flipped", f"damage:{FILE}:unreadable"))
+"""The records have checksums, and a node that cannot read them stays down: that costs an acceptor, never a promise.
+What is cut off between two records cannot be told from what was never written."""
+
 _NO_LEADER = NotPromised("Paxos has no leader")
 _ACCEPTS_AGAIN = NotPromised("an acceptor may accept several proposals of one instance; agreement says what must hold")
 _LEARNT_AGAIN = NotPromised("the epoch that a node knows is learnt, not stored: after a restart it is learnt again")
 _NO_LOG_ENDS = NotPromised(
     "instances are decided one by one, in any order: there is no log end and no commit index to compare",
-    "not observable",
-)
-_NUMBERS = NotPromised(
-    "promises belong to numbers of an instance, not to terms: what a forgotten one costs shows in agreement",
     "not observable",
 )
 _NO_ROUNDS = NotPromised(
@@ -53,6 +57,7 @@ class PaxosSystem(TargetSystem):
     name = "paxos"
     tells_log = False
     tells_vote = False
+    tells_disk = True
     served = frozenset({"propose", "learn", "append", "read", "put", "get", "cas"})
 
     def profiles(self) -> Mapping[str, str]:
@@ -73,6 +78,16 @@ class PaxosSystem(TargetSystem):
             workload="agreement",
             nemesis_interval_ns=5 * SECOND,
             time_limit_ns=60 * SECOND,
+        )
+
+    def exam(self) -> ExamPlan:
+        """Also four acceptors, clocks and damaged files; and many clients, so that proposers meet in an instance."""
+        plan = super().exam()
+        return msgspec.structs.replace(
+            plan,
+            nodes=(3, 5, 4),
+            faults=(*plan.faults, "clock", "damage"),
+            rates_per_s=(None, EXAM_CROWD_PER_S),
         )
 
     def words(self, settings: Mapping[str, str], typed: PaxosKnobs, *, profile: str) -> dict[str, str]:
@@ -111,7 +126,7 @@ class PaxosSystem(TargetSystem):
             later_gap_ns=bound,
             tiers=("T1", "T2") if typed.election else (),
             exempt=_exempt(typed),
-            tolerates=ANY_NUMBER,
+            tolerates={**ANY_NUMBER, **DAMAGE_SEEN},
             leader_bound_to_term=typed.election,
             linearizable_reads=True,
             pre_vote=False,
@@ -126,7 +141,6 @@ def _exempt(knobs: PaxosKnobs) -> dict[str, NotPromised]:
     )
     out.update(dict.fromkeys(("leader-completeness", "log-matching", "commit-never-regresses"), _NO_LOG_ENDS))
     out.update(dict.fromkeys(("lease-exclusion", "members-only"), _NO_LEADER))
-    out["vote-is-durable"] = _NUMBERS
     if not knobs.election:
         return out
     for name in ("one-leader-per-term", "leader-has-majority", "members-only", "leader-when-owed"):

@@ -54,7 +54,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     shorter than B is not exercised), ``later_gap_ns`` is B′. ``step_down_ns``: a leader cut from the majority stops
     claiming within it. ``converge_ns``: from the last heal to convergence. ``tolerates``: fault kind → most victims at
     once (None: any number); a kind that is missing takes everything it touches out of the promise (``excused``). Of
-    kinds that concern a file, ``kind:path`` is borne for that file alone.
+    kinds that concern a file, ``kind:path`` is borne for that file alone, and ``kind:path:how`` only in that way.
     ``rounds_max``: how often in a row a node may seek to lead in vain among voters that all hear each other.
     ``split_vote_percent``: the largest chance that a term in which somebody stands ends without a winner because
     several stood at once, over links without added loss or delay. ``leader_bound_to_term``: two nodes naming different
@@ -91,8 +91,9 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
         """The key of ``tolerates`` under which such a fault is borne; None: it is not."""
         if kind in self.tolerates:
             return kind
-        key = f"{kind}:{params.get('path', '')}"
-        return key if key in self.tolerates else None
+        file = f"{kind}:{params.get('path', '')}"
+        keys = (file, f"{file}:{params.get('how', '')}")
+        return next((key for key in keys if key in self.tolerates), None)
 
     def owes(self, name: str) -> bool:
         """Whether the property is owed at all."""

@@ -621,6 +621,39 @@ def a_file_that_cannot_be_read_ends_the_node(t):
     t.vote("n2", 3, "n1").restarted("n2").found("n2", 0, None, "unreadable").traced("n2", "halt", 0, reason="vote file")
 
 
+def numbers(t, node, *events, disk, file="read", complete=True):
+    """A Paxos acceptor says (promised or accepted, instance, number), starts again and finds ``disk``."""
+    for name, instance, number in events:
+        t.traced(node, name, abs(instance), instance=instance, id=number)
+    t.restarted(node)
+    return t.traced(node, "found", 0, file=file, instances=disk, complete=complete)
+
+
+@story("vote-is-durable", "fail", "promised number 7 in instance 3, and after a restart its disk holds no more than")
+def a_promise_that_was_not_stored(t):
+    numbers(t, "n2", ("promised", 3, 4), ("promised", 3, 7), disk={"3": [4, 0]})
+
+
+@story("vote-is-durable", "fail", "accepted number 7 in instance -2, and after a restart its disk holds nothing")
+def an_acceptance_that_was_not_stored(t):
+    numbers(t, "n2", ("promised", -2, 7), ("accepted", -2, 7), disk={"-2": [7, 0]})
+
+
+@story("vote-is-durable", "fail", "could not read its file after a restart, and went on: it promised number 1")
+def an_acceptor_that_cannot_read_its_file_goes_on(t):
+    numbers(t, "n2", ("promised", 3, 4), disk={}, file="unreadable").traced("n2", "promised", 3, instance=3, id=1)
+
+
+@story("vote-is-durable", "pass")
+def promises_and_acceptances_are_stored_or_gone_beyond(t):
+    numbers(t, "n2", ("promised", 3, 4), ("accepted", 3, 4), ("promised", 3, 7), disk={"3": [9, 4], "5": [2, 0]})
+
+
+@story("vote-is-durable", "pass")
+def an_old_instance_that_the_witness_leaves_out_shows_nothing(t):
+    numbers(t, "n2", ("promised", 1, 4), ("promised", 3, 4), disk={"3": [4, 0]}, complete=False)
+
+
 @story("vote-is-durable", "pass")
 def the_vote_and_a_later_term_are_stored(t):
     t.vote("n2", 1, "n1").restarted("n2").found("n2", 1, "n1").acked("n2", 2, 1).restarted("n2").found("n2", 2)

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from harness.core import registry, store
 from harness.core.duration import parse_duration, parse_factor, parse_offset, show_duration
@@ -90,6 +91,9 @@ def test_a_promise_bears_a_kind_wherever_it_strikes_or_one_file_of_it():
     assert made.bears("kill", {}) == "kill"
     assert made.bears("damage", {"path": "vote", "how": "flipped"}) == "damage:vote"
     assert made.bears("damage", {"path": "log"}) is None
+    only = structs.replace(made, tolerates={"damage:log:flipped": None})
+    assert only.bears("damage", {"path": "log", "how": "flipped"}) == "damage:log:flipped"
+    assert only.bears("damage", {"path": "log", "how": "truncated"}) is None
     assert made.bears("damage", {}) is None
     assert made.bears("wipe", {}) is None
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal
 
-from clusters.protocols.paxos.knobs import PaxosKnobs
 from clusters.protocols.paxos.messages import Value
 from clusters.protocols.paxos.rules import Report, Rules, Tally
 from clusters.protocols.paxos.storage import Acceptor, DiskRecord, Loaded, Promised, Unreadable, load
@@ -196,15 +195,11 @@ class AcceptsAnyNumber(Rules):
 
 
 class CountsAcrossNumbers(Rules):
-    """40: counts acceptances of one value under different numbers together."""
+    """40: counts everybody who ever accepted anything for the number that it heard of last."""
 
     def chosen(self, tally: Tally, number: int, *, majority: int) -> bool:  # noqa: D102
-        value = tally[number][0]
-        who: set[str] = set()
-        for other, acceptors in tally.values():
-            if other == value:
-                who |= acceptors
-        return len(who) >= majority
+        del number
+        return len({name for _, acceptors in tally.values() for name in acceptors}) >= majority
 
 
 class LearnsFromOne(Rules):
@@ -223,34 +218,6 @@ class AnswersOwnValue(Rules):
 
 
 # --- time -------------------------------------------------------------------------------------------------------
-
-
-class NoJitter(Rules):
-    """33: always the shortest wait."""
-
-    def backoff(self, rng: Rng, failures: int) -> Ns:  # noqa: D102
-        del rng, failures
-        return self.knobs.retry_backoff_min
-
-    def silence(self, rng: Rng) -> Ns:  # noqa: D102
-        del rng
-        return self.knobs.heartbeat_timeout_min
-
-
-class SameSeedEverywhere(Rules):
-    """34: every node draws its times from the same seed."""
-
-    def __init__(self, knobs: PaxosKnobs) -> None:
-        super().__init__(knobs)
-        self._own = Rng(1)
-
-    def backoff(self, rng: Rng, failures: int) -> Ns:  # noqa: D102
-        del rng
-        return super().backoff(self._own, failures)
-
-    def silence(self, rng: Rng) -> Ns:  # noqa: D102
-        del rng
-        return super().silence(self._own)
 
 
 class TimersOnWallClock(Rules):

@@ -1,11 +1,13 @@
 """What a Paxos node promised, accepted and led, read off its messages and its disk, out of a variant's reach.
 
-* ``promised`` (instance, id): the first time that a PROMISE for that number leaves;
+* ``promised`` (instance, id, candidate: the proposer): the first time that a PROMISE for that number leaves;
 * ``accepted`` (instance, id, value, kind): the first time that an ACCEPTED of it leaves. Whoever holds these of all
   acceptors knows every chosen value, whatever the learners say;
 * ``elected`` (term = epoch, voters): the first heartbeat of an epoch that leaves; the voters are the acceptors whose
   ACCEPTED, with this node as the value and under one number, arrived here or left here;
-* ``persisted`` (instance, max_id, accepted_id): a record is durable.
+* ``persisted`` (instance, max_id, accepted_id): a record is durable;
+* ``found`` (file, instances: number → [max_id, accepted_id]): what a new incarnation finds, the latest
+  ``FOUND_MAX`` instances of it.
 
 Promises: it sees what was really sent, received and carried out. Leaves out a group of one node (it sends nothing), and
 rules: it imports messages and the storage format only.
@@ -21,6 +23,9 @@ from typing import Any
 from clusters.protocols.paxos.messages import Accepted, Heartbeat, Leader, Promise, Told, kind_of, shown
 from clusters.protocols.paxos.storage import FILE, DiskRecord, Promised, Stored, Unreadable, load, records_in
 from harness.core.machine import DiskImage, DiskOp, Fsync, Witnessed, Write
+
+FOUND_MAX = 5_000
+"""So many instances, counted from either end of what is in use, are told of a disk; more are left out."""
 
 
 class PaxosWitness:
@@ -44,15 +49,23 @@ class PaxosWitness:
     def booted(self, disk: DiskImage) -> list[Witnessed]:
         """A new incarnation: what it accepted before counts for the epochs it leads."""
         self._forget()
-        with contextlib.suppress(Unreadable):  # the node halts, or shows what it makes of it
-            for number, state in load(disk).acceptors.items():
-                if state.accepted_value is not None:
-                    self._vote(self._node, Accepted(number, state.accepted_id, state.accepted_value))
-        return []
+        try:
+            acceptors = load(disk).acceptors
+        except Unreadable:  # the node halts, or shows what it makes of it
+            return [Witnessed("found", 0, {"file": "unreadable", "instances": {}})]
+        for number, state in acceptors.items():
+            if state.accepted_value is not None:
+                self._vote(self._node, Accepted(number, state.accepted_id, state.accepted_value))
+        told = sorted(acceptors, key=abs)[-FOUND_MAX:]
+        found = {
+            "file": "read" if FILE in disk else "absent",
+            "instances": {str(number): [acceptors[number].max_id, acceptors[number].accepted_id] for number in told},
+            "complete": len(told) == len(acceptors),
+        }
+        return [Witnessed("found", 0, found)]
 
     def sent(self, to: str, body: Any) -> list[Witnessed]:
         """This message is about to leave."""
-        del to
         kind = type(body)
         if kind is Accepted:
             return self._sent_accepted(body)
@@ -60,7 +73,8 @@ class PaxosWitness:
             key = (body.instance, body.id)
             if key not in self._promised:
                 self._promised.add(key)
-                return [Witnessed("promised", abs(body.instance), {"instance": body.instance, "id": body.id})]
+                told = {"instance": body.instance, "id": body.id, "candidate": to}
+                return [Witnessed("promised", abs(body.instance), told)]
         elif kind is Heartbeat:
             if body.epoch > self._led:
                 self._led = body.epoch

@@ -324,50 +324,6 @@ def _want(value):
     return Propose(1, value)
 
 
-def test_33_without_growing_random_waits_the_duel_does_not_end():
-    from clusters.protocols.paxos.messages import Propose
-
-    decided = {}
-    for variant in (None, "33-no-jitter"):
-        world = World(
-            "ABC",
-            variant=variant,
-            profile="paxos-election",
-            retry_backoff_min_ms=1,
-            patience_ms=60_000,
-            delay=(4, 4),
-            fsync=(0, 0),
-        )
-
-        def late(src, dst, body, *, world=world):
-            if type(body) is Propose:
-                world.at(world.now + 20_000_000, world._deliver, src, dst, body)
-            return type(body) is Propose
-
-        world.hold = late
-        world.request("A", _want("x"))
-        world.run(3)
-        world.request("B", _want("y"))
-        world.run(6000)
-        decided[variant] = 1 in world.decided
-        assert not world.problems
-    assert decided == {None: True, "33-no-jitter": False}
-
-
-def test_34_two_nodes_draw_the_same_waits():
-    def draws(variant):
-        world = World("ABC", variant=variant, profile="paxos-election")
-        return [
-            [box.node.rules.silence(box.rng) for _ in range(5)] + [box.node.rules.backoff(box.rng, 1) for _ in range(5)]
-            for box in world.boxes.values()
-        ]
-
-    a, b, c = draws("34-same-seed")
-    assert a == b == c
-    a, b, c = draws(None)
-    assert a != b != c != a
-
-
 def test_52_a_wall_clock_that_steps_back_leaves_the_epochs_without_a_leader():
     leaders = {}
     for variant in (None, "52-timers-on-wall-clock"):
@@ -393,7 +349,7 @@ def test_harmless_builds_break_nothing(name):
 
 
 def test_every_bug_has_its_sequence():
-    told = set(SEQUENCES) | {"21-majority-of-reachable", "33-no-jitter", "34-same-seed", "52-timers-on-wall-clock"}
+    told = set(SEQUENCES) | {"21-majority-of-reachable", "52-timers-on-wall-clock"}
     assert told == {name for name, one in VARIANTS.items() if one.caught_by}
 
 
