@@ -63,7 +63,7 @@ VARIANTS: Mapping[str, Variant] = {
         "writes the term but not the vote", broken.VoteNotWritten, _VOTE, _LEADER, _DURABLE, needs=_ATOMIC
     ),
     "02-answer-before-persist": _bug(
-        "answers a vote request before the vote is on disk", broken.AnswerBeforePersist, _VOTE, needs=_ATOMIC
+        "answers a vote request before the vote is on disk", broken.AnswerBeforePersist, _VOTE, _DURABLE, needs=_ATOMIC
     ),
     "04-ignore-failed-vote-write": _bug(
         "goes on after the vote could not be written", broken.IgnoreFailedVoteWrite, _VOTE, _DURABLE, needs=_ATOMIC

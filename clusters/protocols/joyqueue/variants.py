@@ -6,8 +6,8 @@ of its profile. Not here, for the original itself makes these mistakes: 17 (JQ-B
 36 (JQ-B4); 18 (JQ-B2) is planted into the mended build, where 17 alone shows nothing. Nor 35: pre-votes here do not
 protect a leader, so its checker has no promise to judge by. Without a subject: repeated requests (39), for every
 campaign has a term of its own; leases (47, 49, 51); membership changes (53, 54); a main loop that can be stuck (58). 16
-is masked as long as answers are not waited for beyond an election timeout. Leaves out finding them: that is the
-checkers' exam.
+is masked as long as answers are not waited for beyond an election timeout, and where messages are much quicker than
+elections. Leaves out finding them: that is the checkers' exam.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _LATE = {"fix_missing_return": "true", "sync_flag_reset": "true", "task_delay_ma
 VARIANTS: Mapping[str, Variant] = {
     "01-vote-not-written": _bug("writes the term but not the vote", broken.VoteNotWritten, _VOTE, _LEADER, _DURABLE),
     "02-answer-before-persist": _bug(
-        "answers a vote request before the vote is on disk", broken.AnswerBeforePersist, _VOTE, advised=_LATE
+        "answers a vote request before the vote is on disk", broken.AnswerBeforePersist, _VOTE, _DURABLE, advised=_LATE
     ),
     "04-ignore-failed-vote-write": _bug(
         "goes on after its metadata could not be written", broken.IgnoreFailedVoteWrite, _VOTE, _DURABLE
@@ -98,7 +98,7 @@ VARIANTS: Mapping[str, Variant] = {
         broken.CountsOlderTerm,
         _LEADER,
         _MAJORITY,
-        advised={"send_command_timeout_ms": "30000"},
+        advised={"send_command_timeout_ms": "30000", "time_factor": "0.01"},
     ),
     "18-pre-votes-are-votes": _bug(
         "starts its campaign with the pre-votes as votes",
