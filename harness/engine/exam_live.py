@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from harness.core import registry, store
+from harness.core.clock import SECOND
 from harness.core.errors import ClusterError, ConfigError, HarnessError
 from harness.core.history import read_history
 from harness.core.plan import Plan
@@ -36,12 +37,14 @@ from harness.engine.planning import USUAL_CAPABILITIES, draft
 from harness.engine.rehearsal import Rehearsed
 
 TRIES = 2
+LIMIT_NS = 45 * SECOND
+"""The longest run: with its start, its quiet end and its judgement, three of them fit into three minutes."""
 JUDGES: Mapping[str, str] = {"lease-exclusion": "acquire", "members-only": "reconfigure", "agreement": "propose"}
 """Checker → the operation without which it has nothing to judge."""
 
 
 def fitting(plan: ExamPlan, system: System, backend: str) -> ExamPlan:
-    """The plan without faults that hosts of this backend cannot suffer, and without other backends' settings."""
+    """The plan without faults that these hosts cannot suffer, without other backends' settings, in shorter runs."""
     hosts: Backend = registry.load(registry.BACKENDS, backend)
     able = hosts.capabilities() if isinstance(hosts, Capable) else USUAL_CAPABILITIES
     kinds = []
@@ -53,7 +56,8 @@ def fitting(plan: ExamPlan, system: System, backend: str) -> ExamPlan:
         raise ConfigError(f"no fault of {system.name}'s exam can happen on {backend!r}", next_step="use --on sim")
     others = {name for name in registry.names(registry.BACKENDS) if name != backend}
     settings = {name: word for name, word in plan.settings.items() if name.partition(".")[0] not in others}
-    return msgspec.structs.replace(plan, faults=tuple(kinds), settings=settings)
+    limit_ns = min(plan.time_limit_ns, LIMIT_NS)
+    return msgspec.structs.replace(plan, faults=tuple(kinds), settings=settings, time_limit_ns=limit_ns)
 
 
 def telling(plan: ExamPlan, bug: Planted, checkers: Mapping[str, Checker]) -> ExamPlan:
