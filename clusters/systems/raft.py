@@ -91,6 +91,7 @@ class RaftSystem(TargetSystem):
             rates_per_s=(None, EXAM_SELDOM_PER_S),
             faults=(*plan.faults, "restart", "damage"),
             intervals_ns=(1 * SECOND, plan.intervals_ns[-1] * 9 // 10),
+            time_limit_ns=120 * SECOND,  # of a minute with room between faults what each kind owes takes two thirds
             settings={**plan.settings, "membership": "single_server"},
         )
 

@@ -38,6 +38,7 @@ def exam_object(rows: Sequence[Found], *, strategy: str, interrupted: bool, back
         "p95_find_s": _seconds(times[min(len(times) - 1, len(times) * 95 // 100)]) if times else None,
         "clean_runs": dict(clean_runs),
         "clean_unknown": sum(row.unknown for row in watched),
+        "triggers": {"hits": sum(row.hits for row in rows), "misses": sum(row.misses for row in rows)},
         "bugs": [_row(row) for row in bugs],
         "trouble": [f"{row.system} {row.bug}: {row.trouble}" for row in rows if row.trouble],
         "interrupted": interrupted,

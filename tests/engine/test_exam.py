@@ -141,6 +141,7 @@ def test_clean_builds_are_watched_by_every_checker_and_known_weaknesses_are_no_a
     assert found.runs == 4
     assert [(alarm.seed, alarm.checker) for alarm in found.alarms] == [(2, "one-vote-per-term")]
     value = exam_object([found], strategy="mixed", interrupted=False)
+    assert value["triggers"] == {"hits": 0, "misses": 0}
     assert len(value["alarms"]) == 1
     assert "ALARM nacos clean seed 2" in "\n".join(exam_lines(value))
 
