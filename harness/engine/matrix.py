@@ -344,7 +344,7 @@ def _sequence(bench: Bench, scenario: Scenario, number: int) -> RunOptions:
 
 
 def _drawn(bench: Bench, number: int) -> RunOptions:
-    """As the exam draws: run number k takes the k-th of sizes, workloads and intervals, in turn."""
+    """As the exam draws, but in haste and at leisure in turn: run number k takes the k-th of intervals, sizes, workloads."""
     column, proof = bench.column, bench.first
     system: System = registry.load(registry.SYSTEMS, column.system)
     if not isinstance(system, Examinable):
@@ -353,8 +353,9 @@ def _drawn(bench: Bench, number: int) -> RunOptions:
     sizes = (proof.nodes,) if proof.nodes else plan.nodes
     workloads = (proof.workload,) if proof.workload else column.workloads or plan.workloads
     backend = {name: word for name, word in plan.settings.items() if "." in name}
-    nodes, rest = sizes[number % len(sizes)], number // len(sizes)
-    workload, rest = workloads[rest % len(workloads)], rest // len(workloads)
+    interval_ns, rest = plan.intervals_ns[number % len(plan.intervals_ns)], number // len(plan.intervals_ns)
+    nodes, rest = sizes[rest % len(sizes)], rest // len(sizes)
+    workload = workloads[rest % len(workloads)]
     return RunOptions(
         system=column.system,
         backend="sim",
@@ -365,7 +366,7 @@ def _drawn(bench: Bench, number: int) -> RunOptions:
         strategy="triggered",
         profile=proof.profile or column.profile,
         time_limit_ns=plan.time_limit_ns,
-        nemesis_interval_ns=plan.intervals_ns[rest % len(plan.intervals_ns)],
+        nemesis_interval_ns=interval_ns,
         settings={**backend, **column.settings, **proof.settings},
         stop_at_first_failure=False,
     )
