@@ -1,10 +1,14 @@
-"""The acceptance of the project on this machine: every claim of the README about real clusters, run and counted.
+"""The acceptance of the project on this machine: every claim of the README, run and counted.
 
-    make accept                 everything, one line of figures an item; resumable (state in runs/accept)
-    make accept ARGS="raft"     one item          make accept ARGS="--fresh"   forget earlier results
+    make accept                          everything, one line of figures an item; resumable (state in runs/accept)
+    make accept ARGS="raft"              one item
+    make accept ARGS="--minutes 60"      for an hour, then stop; called again it goes on (so does Ctrl-C)
+    make accept ARGS="--list"            the items
+    make accept ARGS="--fresh"           forget earlier results
 
-An item is done when its line stands in ``runs/accept/lines.jsonl``; runs that finished are not run again.
-Exit code 0: every item held; 1: at least one did not.
+An item is done when its line stands in ``runs/accept/lines.jsonl``; runs that finished are not run again. Items on real
+clusters are here, those in simulation in ``acceptance/simulated.py``. Exit code 0: every item held; 1: at least one did
+not; 2: none failed, but some are not finished.
 """
 
 from __future__ import annotations
@@ -15,30 +19,70 @@ import shutil
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from acceptance.simulated import Item, Unfinished, Until, items
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "runs" / "accept"
 DETHRONE = Path(sys.executable).with_name("dethrone")
 RUN_BOUND_S = 420
 
-VARIANT_OF = {
-    "one-leader-per-term": ("plain-votes-twice", "21-majority-of-responders"),
-    "one-vote-per-term": ("plain-votes-twice", "33-no-jitter"),
-    "term-never-decreases": ("plain-writes-term-before",),
-    "leader-has-majority": ("21-majority-of-responders",),
-    "leader-completeness": ("45-acks-after-local-append", "12-grant-without-log-check"),
-    "log-matching": ("plain-never-truncates", "44-truncates-always"),
-    "commit-never-regresses": ("42-follower-commit-unchecked", "44-truncates-always"),
-    "acknowledged-survives": ("45-acks-after-local-append",),
-    "leader-when-owed": ("plain-wants-every-vote",),
-    "step-down-without-quorum": ("28-never-steps-down",),
-    "convergence-after-heal": ("27-refuses-campaigned-term", "plain-wants-every-vote"),
-    "leader-stability": ("35-no-pre-vote", "36-hears-no-leader"),
+
+class Attempt(NamedTuple):
+    """A build that a checker must fail, and the words of the run in which it shows."""
+
+    variant: str
+    system: str = "raft"
+    words: tuple[str, ...] = ("--faults", "partition,kill,pause,clock")
+
+
+def _members(variant: str) -> Attempt:
+    words = ("--faults", "partition,kill", "--workload", "membership", "--set", "membership=single_server")
+    return Attempt(variant, words=words)
+
+
+def _lease(variant: str, faults: str) -> Attempt:
+    return Attempt(variant, words=("--faults", faults, "--workload", "lease", "--set", "reads=lease"))
+
+
+def _paxos(variant: str) -> Attempt:
+    return Attempt(variant, "paxos", ("--faults", "partition,kill,pause", "--workload", "agreement"))
+
+
+VARIANT_OF: dict[str, tuple[Attempt, ...]] = {
+    "one-leader-per-term": (Attempt("plain-votes-twice"), Attempt("21-majority-of-responders")),
+    "one-vote-per-term": (Attempt("plain-votes-twice"), Attempt("33-no-jitter")),
+    "term-never-decreases": (Attempt("plain-writes-term-before"),),
+    "leader-has-majority": (Attempt("21-majority-of-responders"),),
+    "leader-completeness": (Attempt("45-acks-after-local-append"), Attempt("12-grant-without-log-check")),
+    "log-matching": (Attempt("plain-never-truncates"), Attempt("44-truncates-always")),
+    "commit-never-regresses": (Attempt("42-follower-commit-unchecked"), Attempt("44-truncates-always")),
+    "acknowledged-survives": (Attempt("45-acks-after-local-append"),),
+    "leader-when-owed": (Attempt("plain-wants-every-vote"),),
+    "step-down-without-quorum": (Attempt("28-never-steps-down"),),
+    "convergence-after-heal": (Attempt("27-refuses-campaigned-term"), Attempt("plain-wants-every-vote")),
+    "leader-stability": (Attempt("35-no-pre-vote"), Attempt("36-hears-no-leader")),
+    "vote-is-durable": (
+        Attempt("01-vote-not-written", words=("--faults", "kill")),
+        Attempt("plain-writes-term-before", words=("--faults", "kill")),
+    ),
+    "no-livelock": (
+        Attempt("33-no-jitter", words=("--faults", "kill,partition")),
+        Attempt("34-same-seed", words=("--faults", "kill,partition")),
+        Attempt("27-refuses-campaigned-term"),
+    ),
+    "members-only": (_members("54-removed-node-campaigns"), _members("23-non-members-vote")),
+    "lease-exclusion": (
+        _lease("51-lease-without-recheck", "pause,partition"),
+        _lease("47-lease-on-wall-clock", "clock,partition"),
+    ),
+    "agreement": (_paxos("18-promises-are-acceptances"), _paxos("42-learns-from-one")),
 }
-"""Checker → variants of the Raft core that it must fail, in this order; ``dethrone list variants`` explains them."""
+"""Checker → builds that it must fail, in this order; ``dethrone list variants`` explains them."""
 
 
 def run_once(out: Path, *words: str) -> dict[str, Any]:
@@ -107,23 +151,18 @@ def variants() -> tuple[bool, str]:
     """Each checker fails a deliberately broken core under the same schedules (same seeds, same flags)."""
     lines, held = [], True
     seen: dict[str, str] = {}
-    for checker, names in VARIANT_OF.items():
+    for checker, attempts in VARIANT_OF.items():
         found = seen.get(checker)
-        for name in names if found is None else ():
+        for attempt in attempts if found is None else ():
             for seed in range(4):
                 result = run_once(
-                    OUT / "variants" / f"{name}-{seed}",
-                    "raft",
-                    "--variant",
-                    name,
-                    "--time-limit",
-                    "60s",
-                    "--faults",
-                    "partition,kill,pause,clock",
-                    "--seed",
-                    str(seed),
+                    OUT / "variants" / _place(attempt, seed),
+                    attempt.system,
+                    *("--variant", attempt.variant, "--time-limit", "60s", "--seed", str(seed)),
+                    *attempt.words,
                 )
                 for failed in failing(result):
+                    name = f"{attempt.system} {attempt.variant}"
                     seen.setdefault(failed, f"{failed} fails {name} (seed {seed}, {result['wall_s']} s)")
                 found = seen.get(checker)
                 if found:
@@ -134,6 +173,12 @@ def variants() -> tuple[bool, str]:
         held &= found is not None
         lines.append(found or f"{checker}: NOT found")
     return held, "; ".join(lines)
+
+
+def _place(attempt: Attempt, seed: int) -> str:
+    """Where the run is stored: other words are another run."""
+    words = "" if attempt.words == Attempt("").words else f"-{zlib.crc32(' '.join(attempt.words).encode()):08x}"
+    return f"{'' if attempt.system == 'raft' else attempt.system + '-'}{attempt.variant}{words}-{seed}"
 
 
 def nacos() -> tuple[bool, str]:
@@ -207,15 +252,28 @@ def kills() -> tuple[bool, str]:
     return done.returncode == 0, (done.stdout.decode().strip().splitlines() or ["no output"])[-1]
 
 
-ITEMS: dict[str, Callable[[], tuple[bool, str]]] = {
-    "raft": raft,
-    "variants": variants,
-    "nacos": nacos,
-    "raft-paper": raft_paper,
-    "etcd-3": etcd(3),
-    "etcd-5": etcd(5),
-    "etcd-unsafe": etcd_unsafe,
-    "kill-nine": kills,
+def live(item: Callable[[], tuple[bool, str]]) -> Item:
+    """An item that is not stopped within: its runs are stored one by one."""
+
+    def begin(until: Until) -> tuple[bool, str]:
+        if until is not None and time.monotonic() > until:
+            raise Unfinished("not begun")
+        return item()
+
+    begin.__doc__ = item.__doc__
+    return begin
+
+
+ITEMS: dict[str, Item] = {
+    **items(),
+    "raft": live(raft),
+    "variants": live(variants),
+    "nacos": live(nacos),
+    "raft-paper": live(raft_paper),
+    "etcd-3": live(etcd(3)),
+    "etcd-5": live(etcd(5)),
+    "etcd-unsafe": live(etcd_unsafe),
+    "kill-nine": live(kills),
 }
 
 
@@ -235,7 +293,9 @@ def finished() -> Iterator[dict[str, Any]]:
 def main() -> int:
     """Run what is not done yet and print a line an item."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("items", nargs="*", help=f"of {', '.join(ITEMS)}; default: all")
+    parser.add_argument("items", nargs="*", help="default: all; --list names them")
+    parser.add_argument("--minutes", type=float, help="stop after so long; called again it goes on")
+    parser.add_argument("--list", action="store_true", help="the items, and stop")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
     options = parser.parse_args()
     unknown = set(options.items) - set(ITEMS)
@@ -243,19 +303,31 @@ def main() -> int:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(ITEMS)}")
     if options.fresh:
         shutil.rmtree(OUT, ignore_errors=True)
+    if options.list:
+        for name, item in ITEMS.items():
+            print(f"{name:24} {(item.__doc__ or '').splitlines()[0]}")
+        return 0
     OUT.mkdir(parents=True, exist_ok=True)
+    until = None if options.minutes is None else time.monotonic() + 60 * options.minutes
     done = {line["item"]: line for line in finished()}
-    held = True
+    held, finished_all = True, True
     for name in options.items or ITEMS:
         if name not in done:
-            ok, text = ITEMS[name]()
+            try:
+                ok, text = ITEMS[name](until)
+            except Unfinished as stop:
+                finished_all = False
+                print(f"unfinished  {name}: {stop}", flush=True)
+                continue
             done[name] = {"item": name, "held": ok, "text": text}
             with (OUT / "lines.jsonl").open("a") as file:
                 file.write(json.dumps(done[name]) + "\n")
         line = done[name]
         held &= line["held"]
         print(f"{'held' if line['held'] else 'NOT HELD'}  {name}: {line['text']}", flush=True)
-    return 0 if held else 1
+    if not held:
+        return 1
+    return 0 if finished_all else 2
 
 
 if __name__ == "__main__":

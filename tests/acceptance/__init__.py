@@ -1,0 +1,1 @@
+"""Parts of the acceptance that are too long for one file."""
