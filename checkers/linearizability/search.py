@@ -8,11 +8,14 @@ there is nothing but the frontier: memory is the frontier, never the path. What 
 * an operation that is always possible can be *hidden* just before a blind one (a write is overwritten at once). After a
   blind operation each open total one is "settled, but may still be used": both choices in one configuration;
 * of operations that do the same, the one that returns first is tried; those of unknown outcome are never owed;
+* a blind operation, or one of unknown outcome, is used only if something else needs the state that it leads to;
 * of two configurations in one state, one that owes less and may use more makes the other superfluous.
 
-First with a narrow frontier (a witness is soon found if there is one); if that gets stuck after something was dropped,
-with a wider one. Promises: ``Stuck`` only if nothing was dropped, a witness exists if it answers ``Fits``. Bounded in
-time and in memory; then ``GaveUp`` says how far it came.
+First with a narrow frontier (a witness is soon found if there is one). If that gets stuck after something was dropped,
+then *generously*: operations of unknown outcome may take effect any number of times, so which of them were used need
+not be told apart; if even that is stuck, there is no order. Then with wider and wider frontiers. Promises: ``Stuck``
+only if nothing was dropped, a witness exists if it answers ``Fits``. Bounded in time and in memory; then ``GaveUp``
+says how far it came.
 """
 
 from __future__ import annotations
@@ -26,10 +29,12 @@ from checkers.linearizability.answer import Elapsed, unhurried
 from checkers.models.base import Action, Model, State, Trait
 from checkers.models.ops import OPEN, Ops
 
-WIDTHS = (32, 1024, 32768, 1 << 62)
-"""Configurations kept after each return, try by try."""
+TRIES = ((8, False), (1 << 62, True), (128, False), (2048, False), (32768, False), (1 << 62, False))
+"""Configurations kept after each return, and whether generously, try by try."""
 LOOK_EVERY = 256
 """Configurations between two looks at time and memory."""
+LEADS_MAX = 64
+"""States looked at before it is taken for granted that something needs one of them."""
 CONFIG_BYTES = 260
 """A configuration: a tuple, two integers, its place in the lists."""
 
@@ -185,21 +190,31 @@ def search(ops: Ops, model: Model, bounds: Bounds, *, since: Since | None = None
                 spanning |= 1 << slot
     frontier = [(table.state(state), spanning, 0) for state in states]
     found: Found = Fits()
-    for width in WIDTHS:
-        found, exact = _Try(table, course, width, bounds).run(frontier)
-        if exact or not isinstance(found, Stuck):
-            break
+    unknown = {table.traits[course.action[row]] for row in course.rows if course.ret[row] == OPEN}
+    furthest = 0
+    for width, generous in TRIES:
+        if generous and (not unknown or Trait.TOTAL in unknown):
+            continue  # nothing to be generous with; or without bound: an enqueue again and again
+        found, exact = _Try(table, course, width, bounds, generous=generous).run(frontier)
+        if isinstance(found, GaveUp):
+            if not generous or found.reason == "out of time":
+                return GaveUp(found.reason, max(furthest, found.returns_done), found.returns)
+        elif (isinstance(found, Fits) and not generous) or (isinstance(found, Stuck) and exact):
+            return found
+        elif isinstance(found, Stuck):
+            furthest = found.returns_done
     return found
 
 
 class _Try:
     """One pass over the events with a bound on the frontier."""
 
-    def __init__(self, table: _Table, course: _Course, width: int, bounds: Bounds) -> None:
+    def __init__(self, table: _Table, course: _Course, width: int, bounds: Bounds, *, generous: bool) -> None:
         self.table = table
         self.course = course
         self.width = width
         self.bounds = bounds
+        self.generous = generous
         self.dropped = False
         self.countdown = LOOK_EVERY
         self.steps = 0
@@ -272,13 +287,15 @@ class _Try:
             if done & bit:
                 kept.setdefault(state, []).append((done, used))
         seeing: dict[int, int] = {}
+        wanted: dict[int, int] = {}
+        leading: dict[int, bool] = {}
         moves: dict[int, list[tuple[int, int, int, bool]]] = {}
         passed: set[Config] = set()
         todo: list[Config] = []
         for state, done, used in pending:
             if done & bit or _keep(kept.setdefault(state, []), done, used):
                 todo.append((state, done, used))
-        total, limit = self.total, max(4096, 16 * self.width)
+        total, limit = self.total, 64 * self.width
         position = 0
         while position < len(todo):
             state, done, used = todo[position]
@@ -310,12 +327,20 @@ class _Try:
                     then |= one
                 elif 2 * ~action in tried or 2 * ~action + 1 in tried:
                     continue
+                gone = used if action < 0 and self.generous else used | one
                 if blind:
                     then |= total
-                gone = used | one
+                if (
+                    (blind or action < 0)
+                    and one != bit
+                    and not self._seen(after, seeing) & ~now
+                    and not self._wanted(after, wanted) & ~gone
+                    and not self._leads(after, leading, seeing, wanted)
+                ):
+                    continue
                 if _keep(kept.setdefault(after, []), then, gone) and not gone & bit:
                     todo.append((after, then, gone))
-                    if done & bit:
+                    if done & bit and not self.generous:
                         passed.add((after, then, gone))
         return [
             (s, done, used)
@@ -334,6 +359,35 @@ class _Try:
                     bits |= mask
             seeing[state] = bits
         return bits
+
+    def _wanted(self, state: int, wanted: dict[int, int]) -> int:
+        """Bits of the open operations, owed and not blind, that are possible in this state."""
+        bits = wanted.get(state)
+        if bits is None:
+            bits = 0
+            for _, bit, action in self.movers:
+                if self.table.traits[action] is not Trait.BLIND and self.table.step(state, action) >= 0:
+                    bits |= bit
+            wanted[state] = bits
+        return bits
+
+    def _leads(self, state: int, leading: dict[int, bool], seeing: dict[int, int], wanted: dict[int, int]) -> bool:
+        """Whether operations of unknown outcome lead from this state to one that something needs."""
+        known = leading.get(state)
+        if known is None:
+            table = self.table
+            partial = [action for action in self.unknown if table.traits[action] is not Trait.BLIND]
+            reached, todo, known = {state}, [state], False
+            while todo and not known:
+                here = todo.pop()
+                after = {table.step(here, action) for action in partial} - {-1} - reached
+                known = len(reached) > LEADS_MAX or any(
+                    self._seen(there, seeing) or self._wanted(there, wanted) for there in after
+                )
+                reached |= after
+                todo += after
+            leading[state] = known
+        return known
 
     def _moves(self, state: int) -> list[tuple[int, int, int, bool]]:
         """What can be used in this state: (bits of which the lowest is taken, action, state after it, blind).

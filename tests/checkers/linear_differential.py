@@ -121,7 +121,7 @@ def linear_values(rows, ops, violation):
     return [
         row["value"] if row["f"] == "write" else row["value"][1]
         for op, row in enumerate(rows)
-        if op in called and row["key"] == violation.key and row["f"] in ("write", "cas")
+        if op in called and row["key"] == violation.key and row["f"] in ("write", "cas") and row["status"] != "fail"
     ]
 
 
