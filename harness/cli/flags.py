@@ -112,7 +112,7 @@ _FOREIGN = (
     click.option("--drift-ppm", type=click.IntRange(0, 1_000_000), metavar="N", help="of lock: how far clocks differ"),
     click.option("--limit", "limit", metavar="TIME", help="what a search may take before it says unknown; default 60s"),
     click.option("--memory", "memory_mb", type=click.IntRange(1), metavar="MB", help="and its memory; default 1000"),
-    click.option("--ops-max", type=click.IntRange(1), metavar="N", help="operations read of one file; default 4000000"),
+    click.option("--ops-max", type=click.IntRange(1), metavar="N", help="operations read of one file; default 2000000"),
 )
 
 

@@ -23,6 +23,9 @@ DEPTH_MAX = 64
 TOKEN_MAX = 16 * 2**20
 """Characters of one string or word."""
 
+SHORT_MAX, KNOWN_MAX = 12, 10_000
+"""Words of at most so many characters, and so many of them, are remembered with their values."""
+
 _NAME = r"[\w.\-/?!*+<>=$%&']++"
 _PLAIN = rf"(?>-?\d++(?![\w.])|nil\b|true\b|false\b|:{_NAME}|\"[^\"\\]*+\"|\[[-\d ]*+\])"
 _FLAT = re.compile(rf"[\s,]*+\{{((?>:{_NAME} ++{_PLAIN}[\s,]*+)+)\}}")
@@ -78,6 +81,10 @@ class EdnReader:
         """How many open forms are only there to be unpacked."""
         self._closed = 0
         """The line on which an unpacked form ended."""
+        self._shape: tuple[re.Pattern[str], tuple[str, ...]] | None = None
+        """The last flat map's keys, and what matches a map with the same ones: histories repeat it."""
+        self._known: dict[str, Any] = dict(_WORDS)
+        """Short words → their values."""
 
     def fault(self, what: str, line: int, *, cause: str = "") -> HistoryError:
         """An error at that line."""
@@ -89,14 +96,16 @@ class EdnReader:
         at, counted, end = 0, 0, len(buffer)
         while True:
             if len(self._stack) == self._base:
-                flat = _FLAT.match(buffer, at)
-                if flat is not None:
-                    start = flat.start(1)
+                found = self._flat(buffer, at)
+                if found is not None:
+                    names, words, start, at = found
                     self._line += buffer.count("\n", counted, start)
                     counted = start
-                    self._admit()
-                    yield {name: _plain(word, self) for name, word in _PAIR.findall(flat[1])}, self._line
-                    at = flat.end()
+                    if self._closed:
+                        self._admit()
+                    known = self._known
+                    values = [known[word] if word in known else self._plain(word) for word in words]
+                    yield dict(zip(names, values, strict=True)), self._line
                     continue
             token = _TOKEN.match(buffer, at)
             if token is None or (token.end() == end and not last):
@@ -114,6 +123,35 @@ class EdnReader:
             self._finish()
         elif len(self._rest) > TOKEN_MAX:
             raise self.fault(f"a string or word of more than {TOKEN_MAX} characters", self._line)
+
+    def _flat(self, buffer: str, at: int) -> tuple[tuple[str, ...], tuple[str, ...], int, int] | None:
+        """A map of plain values at this place: its keys, its words, where it begins and ends."""
+        if self._shape is not None:
+            same = self._shape[0].match(buffer, at)
+            if same is not None:
+                return self._shape[1], same.groups(), same.start(1), same.end()
+        flat = _FLAT.match(buffer, at)
+        if flat is None:
+            return None
+        names, words = zip(*_PAIR.findall(flat[1]), strict=True)
+        if len(set(names)) == len(names):
+            inner = r"[\s,]++".join(rf"{re.escape(name)} ++({_PLAIN})" for name in names)
+            self._shape = (re.compile(rf"[\s,]*+\{{{inner}[\s,]*+\}}"), names)
+        return names, words, flat.start(1), flat.end()
+
+    def _plain(self, word: str) -> Any:
+        """A value of the kinds that a flat map may have."""
+        first = word[0]
+        if first == '"':
+            return word[1:-1]
+        value: Any = word
+        if first == "[":
+            value = tuple(_whole(item, self) for item in word[1:-1].split())
+        elif first != ":":
+            value = _whole(word, self)
+        if len(word) <= SHORT_MAX and len(self._known) < KNOWN_MAX:
+            self._known[word] = value
+        return value
 
     def _finish(self) -> None:
         if self._rest:
@@ -249,18 +287,6 @@ class EdnReader:
         if _SURROGATE.search(out):  # a character beyond the first plane, escaped as its two halves
             return out.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         return out
-
-
-def _plain(word: str, reader: EdnReader) -> Any:
-    """A value of the kinds that a flat map may have."""
-    first = word[0]
-    if first == ":":
-        return word
-    if first == '"':
-        return word[1:-1]
-    if first == "[":
-        return tuple(_whole(item, reader) for item in word[1:-1].split())
-    return _WORDS[word] if word in _WORDS else _whole(word, reader)
 
 
 def _whole(word: str, reader: EdnReader) -> int:

@@ -15,7 +15,7 @@ import msgspec
 from harness.core.errors import HistoryError
 from harness.core.operations import NEVER, Operation, Operations, Status
 
-OPERATIONS_MAX = 4_000_000
+OPERATIONS_MAX = 2_000_000
 """Operations of one file that are kept: about a gigabyte."""
 
 INVOKE, OK, FAIL, INFO = "invoke", "ok", "fail", "info"
