@@ -55,7 +55,7 @@ class LinearModel(SeenChecker):
 
     def judge(self, operations: Operations, options: ModelOptions) -> Verdict:
         """The verdict on a history of others."""
-        if self.name == "set" and all(NAMES[row.f] in (F.ADD, F.READ) for row in operations.rows):
+        if self.name == "set" and all(_only_grows(row) for row in operations.rows):
             plain = operations.each(lambda row: msgspec.structs.replace(row, f=NAMES[row.f].name.lower()))
             return SetReads().judge(plain, options)
         return super().judge(operations, options)
@@ -81,6 +81,12 @@ class LinearModel(SeenChecker):
             doubts=[_undecided(one) for one in answer.undecided[:3]],
             metrics={"engines": answer.engines},
         )
+
+
+def _only_grows(op: Operation) -> bool:
+    """A read, or an add that does not tell whether the element was new."""
+    told = isinstance(op.result, bool) and not isinstance(op.value, bool)
+    return NAMES[op.f] is F.READ or (NAMES[op.f] is F.ADD and not told)
 
 
 def _evidence(answer: Answer) -> dict[str, Any]:
