@@ -25,12 +25,12 @@ from nemesis.faults.disk import HANG_NS
 from nemesis.faults.partition import SHAPES
 from nemesis.strategies.durations import MOMENT_NS, around, log_between
 
-KINDS: Mapping[str, int] = {"partition": 5, "disk": 3, "link": 2}
+KINDS: Mapping[str, int] = {"partition": 6, "disk": 3, "link": 1}
 """Kinds that leave something working, by weight."""
 
 PARTIAL: Mapping[str, int] = {
-    "one-way-in": 4,
-    "one-link": 3,
+    "one-way-in": 6,
+    "one-link": 4,
     "one-way-out": 2,
     "bridge": 2,
     "one-link-out": 1,
@@ -63,12 +63,12 @@ def partial_shapes(nodes: int) -> list[str]:
 
 
 def opening(rng: Rng, *, kinds: Mapping[str, Fault], nodes: int, hold_ns: Ns, promise: Promise) -> PlannedFault | None:
-    """Something that leaves something working, of the leader's mostly; None where no such kind is asked for."""
+    """Something that leaves something working, of the leader's or a follower's; None where no such kind is there."""
     able = [kind for kind in KINDS if kind in kinds and (kind != "partition" or partial_shapes(nodes))]
     kind = weighted(rng, KINDS, able)
     if kind is None:
         return None
-    victims = "leader" if rng.chance(3, 5) else "follower"
+    victims = rng.choice(("leader", "follower"))
     knobs: dict[str, Any] = {"victims": victims}
     if kind == "partition":
         name = weighted(rng, PARTIAL, partial_shapes(nodes))

@@ -154,7 +154,7 @@ class _Drafter(msgspec.Struct, frozen=True):
                 )
             if half is not None and "leader" not in half.victims:
                 rows = self._chosen(rng.stream("rows"), unseats=False)
-                if self._room([half]) and rng.stream("fall").chance(1, 2):
+                if self._room([half]) and rng.stream("fall").chance(2, 3):
                     return self._fallen(rng, half, slack_ns)
         else:
             rows = self._chosen(rng.stream("rows"), unseats=any(_unseats(demand) for demand in group))
