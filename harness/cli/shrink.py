@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 
 import click
+from rich.text import Text
 
 from harness.cli import flags
 from harness.engine.replaying import read_stored
 from harness.report import again, machine
 
+SCENARIO = "scenario.toml"
 TRIES, TRIES_REAL = 500, 40
 
 
@@ -53,6 +55,12 @@ def shrink(
     )
     screen.say(again.scenario(schedule))
     done = outcome.done
+    screen.say("")
+    screen.say(Text(outcome.text))
+    if done.result.run_dir is not None:
+        file = done.result.run_dir / SCENARIO
+        file.write_text(outcome.text)
+        screen.say(f"scenario      {file}", level=-1)
     screen.result(
         {
             **machine.run_object(done.result, done.files, report=done.report),
@@ -66,6 +74,7 @@ def shrink(
                 "failed": outcome.rate.failed,
                 "of": outcome.rate.of,
                 "schedule": schedule,
+                "scenario": outcome.text,
             },
         }
     )

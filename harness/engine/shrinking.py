@@ -68,7 +68,7 @@ def shrink(schedule: Schedule, fails: Callable[[Schedule], bool], *, tries_max: 
 
     exhausted = False
     try:
-        for phase in (_fewer_steps, _fewer_faults, _shorter, _fewer_victims, _fewer_steps):
+        for phase in (_fewer_steps, _fewer_faults, _shorter, _fewer_victims, _fewer_steps, _fewer_names):
             phase(best, keep)
     except _OutOfTriesError:
         exhausted = True
@@ -166,6 +166,16 @@ def _fewer_victims(best: list[Schedule], keep: Keep) -> None:
                 simpler = fault.victims.split(":")[0]
             if simpler is not None:
                 keep(_with_fault(best[0], number, index, victims=simpler))
+
+
+def _fewer_names(best: list[Schedule], keep: Keep) -> None:
+    """A name that no other fault speaks of says nothing to a reader."""
+    for number, step in enumerate(best[0].steps):
+        words = " ".join([fault.victims for fault in step.faults] + [str(t.where) for t in best[0].triggers])
+        needed = {fault.needs_fault for fault in step.faults}
+        for index, fault in enumerate(step.faults):
+            if fault.name and fault.name not in needed and fault.name not in words:
+                keep(_with_fault(best[0], number, index, name=""))
 
 
 def _with_steps(schedule: Schedule, steps: Sequence[Step]) -> Schedule:

@@ -7,7 +7,7 @@ schedule counts as failing only if a checker fails that failed in the stored run
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,12 @@ from rich.table import Table
 from harness.core import store
 from harness.core.duration import show_duration
 from harness.core.errors import ConfigError
+from harness.core.scenario import Expected, Scenario
+from harness.core.scenario_text import scenario_toml
 from harness.core.schedule import OnEvent, Schedule
-from harness.engine.judge import check_path, load_checkers
+from harness.engine.judge import check_path
 from harness.engine.model import EXIT_PASS, EXIT_UNKNOWN, EXIT_VIOLATION, RunOptions
-from harness.engine.planning import draft
-from harness.engine.rehearsal import rehearse_draft, with_schedule
+from harness.engine.refailing import StillFails
 from harness.engine.replaying import How, Stored, read_stored, schedule_of
 from harness.engine.shrinking import Shrunk, shrink
 from harness.engine.trials import Rate, failing, fails_often, room_for, seed_of
@@ -113,6 +114,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     done: Done
     rate: Rate
     """How often the shrunk schedule failed."""
+    text: str
+    """The shrunk run as a scenario that reads back, to be committed as a regression test."""
 
 
 def shrink_run(
@@ -132,7 +135,7 @@ def shrink_run(
     options = _options(stored, target)
     limit_ns = stored.plan.time_limit_ns
     real = _Real(screen, options, wanted, need=need, of=of, limit_ns=limit_ns)
-    fails: Callable[[Schedule], bool] = _simulated(options, wanted) if target == SIM else real
+    fails: StillFails | _Real = StillFails(options, wanted) if target == SIM else real
     start = next((s for s in (stored.planned, schedule_of(stored, "times")) if fails(s)), None)
     if start is None:
         raise ConfigError(
@@ -145,12 +148,38 @@ def shrink_run(
     rate = Rate(1, 1)
     if target != SIM:
         rate = real.rate(shrunk.schedule)
-        options = real.options(shrunk.schedule)
+    options = fails.options(shrunk.schedule)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, store.PLANNED)
         store.write_json(file, shrunk.schedule)
         done = run_and_report(msgspec.structs.replace(options, schedule=file, out=out), screen)
-    return Outcome(checkers=wanted, shrunk=shrunk, steps_before=len(start.steps), done=done, rate=rate)
+    text = scenario_toml(
+        _scenario(options, stored, shrunk.schedule, sorted(failing(done.result)) or wanted),
+        comment=f"shrunk from {len(start.steps)} steps; run it with --seed {stored.plan.seed}",
+    )
+    return Outcome(checkers=wanted, shrunk=shrunk, steps_before=len(start.steps), done=done, rate=rate, text=text)
+
+
+def _scenario(options: RunOptions, stored: Stored, schedule: Schedule, fails: Sequence[str]) -> Scenario:
+    """The shrunk run by what it is made of."""
+    plan = stored.plan
+    return Scenario(
+        name="shrunk",
+        source=f"seed {plan.seed}",
+        title=f"fails {', '.join(fails)}",
+        text=f"Shrunk from a run of seed {plan.seed}.",
+        system=plan.system,
+        profile=options.profile,
+        variant=options.variant,
+        nodes=len(plan.nodes),
+        settings=dict(options.settings),
+        workload=options.workload,
+        rate_per_s=options.rate_per_s,
+        processes=options.processes,
+        time_limit_ns=options.time_limit_ns if options.time_limit_ns is not None else plan.time_limit_ns,
+        schedule=schedule,
+        expected=Expected(verdict="fail", fails=tuple(fails)),
+    )
 
 
 def exit_code(outcome: Outcome) -> int:
@@ -183,17 +212,6 @@ def scenario(schedule: Schedule) -> Table:
                 ", ".join(f"{key} {value}" for key, value in fault.params.items()),
             )
     return table
-
-
-def _simulated(options: RunOptions, wanted: tuple[str, ...]) -> Callable[[Schedule], bool]:
-    """One run decides: the same schedule gives the same history."""
-    drafted = draft(options, seed=options.seed or 0)
-    checkers = {name: checker for name, checker in load_checkers().items() if name in wanted}
-
-    def fails(schedule: Schedule) -> bool:
-        return bool(rehearse_draft(with_schedule(drafted, schedule), checkers).failing())
-
-    return fails
 
 
 class _Real:

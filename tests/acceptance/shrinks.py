@@ -24,12 +24,13 @@ from harness.core.clock import SECOND
 from harness.core.planted import Examinable, Planted
 from harness.core.scenario import Expected, Scenario, parse_scenario
 from harness.core.scenario_text import scenario_toml
+from harness.core.schedule import Schedule
 from harness.engine.exam import Task, options_of
 from harness.engine.judge import load_checkers
 from harness.engine.model import RunOptions
 from harness.engine.planning import draft
-from harness.engine.refailing import run_until_failure, still_fails
-from harness.engine.rehearsal import Rehearsed, with_schedule
+from harness.engine.refailing import StillFails, run_until_failure
+from harness.engine.rehearsal import Rehearsed
 from harness.engine.shrinking import shrink
 
 STEPS_MIN = 20
@@ -93,15 +94,15 @@ def measure(system: str, bug: str) -> Shrunken | None:
             continue
         wanted = tuple(sorted(found.failing()))
         began = time.process_time()
-        fails = still_fails(options, wanted)
+        fails = StillFails(options, wanted)
         if fails(msgspec.structs.replace(schedule, steps=(), obligations=())):
             continue
         small = shrink(schedule, fails, tries_max=TRIES_MAX)
-        text = _written(options, drafted.plan.nodes, small.schedule, wanted, bug)
+        lasting = fails.options(small.schedule)
+        text = _written(lasting, drafted.plan.nodes, small.schedule, wanted, bug)
         again = parse_scenario(tomllib.loads(text), name="shrunk", where="shrunk").schedule
-        done = run_until_failure(with_schedule(drafted, msgspec.structs.replace(again, seed=seed)), named)
-        clean = draft(msgspec.structs.replace(options, variant=None), seed=seed)
-        honest = run_until_failure(with_schedule(clean, small.schedule), named)
+        done = fails.run(msgspec.structs.replace(again, seed=seed))
+        honest = StillFails(msgspec.structs.replace(options, variant=None), wanted).run(small.schedule)
         assert done.failing(), "the scenario that was written does not fail"
         return Shrunken(
             system=system,
@@ -129,7 +130,7 @@ def _options(system: str, planted: Planted, seed: int) -> RunOptions:
     return options_of(task, seed, variant=planted.name)
 
 
-def _written(options: RunOptions, nodes: Sequence[str], schedule: object, wanted: Sequence[str], bug: str) -> str:
+def _written(options: RunOptions, nodes: Sequence[str], schedule: Schedule, wanted: Sequence[str], bug: str) -> str:
     scenario = Scenario(
         name="shrunk",
         source=bug,
@@ -142,7 +143,7 @@ def _written(options: RunOptions, nodes: Sequence[str], schedule: object, wanted
         settings=options.settings,
         workload=options.workload,
         time_limit_ns=options.time_limit_ns or TIME_LIMIT_NS,
-        schedule=msgspec.convert(msgspec.to_builtins(schedule), type(draft(options, seed=0).plan.schedule)),
+        schedule=schedule,
         expected=Expected(verdict="fail", fails=tuple(wanted)),
     )
     return scenario_toml(scenario, comment=f"--seed {options.seed}")

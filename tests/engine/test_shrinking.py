@@ -66,6 +66,17 @@ def test_a_fault_that_others_wait_for_is_not_taken_from_under_them():
     assert [one.kind for one in step.faults] == ["partition", "kill"]
 
 
+def test_a_name_goes_once_nobody_speaks_of_it():
+    pair = (fault("partition", name="base"), fault("kill", name="other", when=AfterFault(fault="base")))
+    (step,) = shrink(schedule(pair), lambda c: {"kill", "partition"} <= set(c.kinds), tries_max=400).schedule.steps
+    assert [one.name for one in step.faults] == ["base", ""]
+    hit = (fault("partition", name="base"), fault("kill", victims="hit-by:base"))
+    (step,) = shrink(schedule(hit), lambda c: {"kill", "partition"} <= set(c.kinds), tries_max=400).schedule.steps
+    assert [one.name for one in step.faults] == ["base", ""]
+    (step,) = shrink(schedule(hit), lambda c: "partition" in c.kinds, tries_max=400).schedule.steps
+    assert [one.name for one in step.faults] == [""]
+
+
 def test_a_failure_without_any_fault_is_told_as_such():
     assert shrink(schedule((fault("kill"),), (fault("pause"),)), lambda _: True, tries_max=400).schedule.steps == ()
 
