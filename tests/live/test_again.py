@@ -48,10 +48,10 @@ NOTHING = ""
 """No fault at all: the first election shows it."""
 
 BUGS = {
-    "45-acks-after-local-append": (LOST, "acknowledged-survives"),
-    "plain-votes-twice": (NOTHING, "one-vote-per-term"),
+    "45-acks-after-local-append": (LOST, "acknowledged-survives", "3"),
+    "21-majority-of-responders": (NOTHING, "leader-has-majority", "5"),
 }
-"""Bugs of safety: what a busy machine does to liveness is noise, and told as such."""
+"""Bugs of safety: what a busy machine does to liveness is noise, and told as such. Schedule, checker, nodes."""
 
 
 def dethrone(state, *words):
@@ -66,12 +66,12 @@ def dethrone(state, *words):
 
 def failing_run(tmp_path, state, bug, backend):
     """A run of a planted bug that its checker fails; the best of a few, where chance has a say."""
-    text, checker = BUGS[bug]
+    text, checker, nodes = BUGS[bug]
     schedule = tmp_path / "schedule.toml"
     schedule.write_text(text)
     for seed in range(1, RUNS + 1):
         out = tmp_path / f"{backend}-{seed}"
-        words = ("raft", "--nodes", "3", "--variant", bug, "--on", backend, "--schedule", schedule, "--out", out)
+        words = ("raft", "--nodes", nodes, "--variant", bug, "--on", backend, "--schedule", schedule, "--out", out)
         value, _ = dethrone(state, "run", *words, "--seed", str(seed), "--time-limit", "15s")
         if value["checkers"][checker]["verdict"] == "fail":
             return out
