@@ -44,9 +44,9 @@ without jitter, or with the same jitter everywhere, splits more than half."""
 DELAY_NS = 20 * MS
 NOISE_NS = 50 * MS
 
-EXAM_SELDOM_PER_S = 2
-"""Operations: whoever is cut off is not behind at once, as it is under load, and may win an election that it should not
-ask for."""
+EXAM_OFTEN_PER_S, EXAM_SELDOM_PER_S = 30, 2
+"""Operations: often enough to meet what an election leaves open for a moment; and so seldom that whoever is cut off is
+not behind at once, as under load, and may win an election that it should not ask for."""
 
 DAMAGED_VOTE: Mapping[str, int | None] = {"damage:vote": None}
 """The vote file is checksummed, and a node that cannot read it stays down: that costs a node, never a second vote.
@@ -88,7 +88,7 @@ class RaftSystem(TargetSystem):
         return msgspec.structs.replace(
             plan,
             workloads=("log", "lease", "membership"),
-            rates_per_s=(None, EXAM_SELDOM_PER_S),
+            rates_per_s=(EXAM_OFTEN_PER_S, EXAM_SELDOM_PER_S),
             faults=(*plan.faults, "restart", "damage"),
             intervals_ns=(1 * SECOND, plan.intervals_ns[-1] * 9 // 10),
             time_limit_ns=120 * SECOND,  # of a minute with room between faults what each kind owes takes two thirds
