@@ -70,6 +70,10 @@ def _foreign(paths: tuple[Path, ...], asked: flags.Foreign, screen: Any, fail_on
         )
         foreign.show(row, screen)
         rows.append(row)
-    value = machine.check_object([row.as_object() for row in rows])
+    objects = [row.as_object() for row in rows]
+    if asked.report is not None:
+        foreign.write_page(objects, asked.report)
+        screen.say(f"report      {asked.report}", level=-1)
+    value = machine.check_object(objects)
     screen.result(value)
     return int(value["exit_code"])

@@ -100,6 +100,7 @@ class Foreign:
     model: str
     options: ModelOptions
     most: int
+    report: Path | None
 
 
 _FOREIGN = (
@@ -113,6 +114,7 @@ _FOREIGN = (
     click.option("--limit", "limit", metavar="TIME", help="what a search may take before it says unknown; default 60s"),
     click.option("--memory", "memory_mb", type=click.IntRange(1), metavar="MB", help="and its memory; default 1000"),
     click.option("--ops-max", type=click.IntRange(1), metavar="N", help="operations read of one file; default 2000000"),
+    click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="write a page with drawings here"),
 )
 
 
@@ -141,6 +143,7 @@ _FOREIGN_NAMES = (
     "limit",
     "memory_mb",
     "ops_max",
+    "report",
 )
 
 
@@ -164,7 +167,7 @@ def _foreign(given: Mapping[str, Any]) -> Foreign | None:
     if given["memory_mb"] is not None:
         options["memory_bytes_max"] = given["memory_mb"] * 1_000_000
     most = given["ops_max"] or OPERATIONS_MAX
-    return Foreign(form=form, model=model, options=ModelOptions(**options), most=most)
+    return Foreign(form=form, model=model, options=ModelOptions(**options), most=most, report=given["report"])
 
 
 def _value(text: str) -> Any:

@@ -100,6 +100,16 @@ def show(row: Checked, screen: Screen) -> None:
         screen.say(screens.verdict_table([verdict]))
 
 
+def write_page(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """The answers as one page that opens from disk."""
+    from harness.report.html import foreign
+
+    try:
+        path.write_text(foreign.page(rows), encoding="utf-8")
+    except OSError as error:
+        raise HarnessError(f"cannot write the report: {error.strerror}", where=str(path)) from error
+
+
 def _firsts(one: Finding, lines: Mapping[int, Operation]) -> Sequence[int]:
     """Of each operation of a certificate one place: that of its invocation, if it is there."""
     known: dict[int, int] = {}

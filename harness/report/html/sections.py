@@ -17,6 +17,7 @@ from harness.core.verdict import Finding, Verdict
 from harness.report import screens, views
 from harness.report.failover import failovers, summary
 from harness.report.html.dots import dots
+from harness.report.html.drawings import drawing
 from harness.report.rundir import RunFiles
 from harness.report.trigger_words import hold_words, when_words
 from harness.report.words import at, pairs, parameters, verdict_word
@@ -109,7 +110,7 @@ def _finding(key: str, finding: Finding, proofs: Sequence[Mapping[str, Any]]) ->
     return (
         f'<div class="finding{" excused" if finding.excused else ""}" id="{escape(key)}">'
         f"<h3>{escape(key.rsplit('-', 1)[0])}{excused}</h3><p>{escape(finding.sentence)}</p>"
-        f'<ul class="events">{events}{more}</ul></div>'
+        f'{drawing(finding.data)}<ul class="events">{events}{more}</ul></div>'
     )
 
 

@@ -1,0 +1,66 @@
+"""The verdict on a history of another tool as one offline page: sentences, drawings, the operations of each proof.
+
+Promises: as the page of a run: no script, no address of any network, texts escaped. Leaves out writing the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from harness.report.html import asset
+from harness.report.html.drawings import drawing
+from harness.report.words import pairs, verdict_word
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def page(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The page over the objects of ``dethrone check --format … --json``, one a file."""
+    body = "".join(_row(row) for row in rows)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f"<title>{escape(_title(rows))}</title>\n<style>{asset('style.css')}</style>\n</head>\n<body>\n{body}\n"
+        "<footer><p>dethrone check</p></footer>\n</body>\n</html>\n"
+    )
+
+
+def _title(rows: Sequence[Mapping[str, Any]]) -> str:
+    words = [verdict_word(row["verdict"] or "unknown") for row in rows]
+    return f"{', '.join(dict.fromkeys(words))} · {len(rows)} histor{'y' if len(rows) == 1 else 'ies'} · dethrone"
+
+
+def _row(row: Mapping[str, Any]) -> str:
+    outcome = row["verdict"] or "unknown"
+    trouble = "".join(f'<p class="banner">{escape(line)}</p>' for line in row["trouble"])
+    checkers = row["checkers"].items()
+    findings = "".join(_finding(name, one) for name, told in checkers for one in told["findings"])
+    counts = "".join(
+        f"<p>{escape(pairs(told[part]))}</p>" for _, told in checkers for part in ("evidence", "metrics") if told[part]
+    )
+    return (
+        f'<header><div class="top"><span class="badge {escape(outcome)}">{escape(verdict_word(outcome))}</span>'
+        f"<div><h1>{escape(row['reason'] or 'every operation could be explained')}</h1>"
+        f'<p class="meta"><b>{escape(row["path"])}</b> · {escape(row["format"])} · model {escape(row["model"])} ·'
+        f" {row['operations']} operations</p></div></div>{trouble}</header>\n"
+        f"<main><section><h2>Findings</h2>{findings or '<p>None.</p>'}</section>"
+        f"<section><h2>What it rests on</h2>{counts}</section></main>\n"
+    )
+
+
+def _finding(name: str, one: Mapping[str, Any]) -> str:
+    data = one["data"]
+    edges = "".join(f"<li>{escape(edge['why'])}</li>" for edge in data.get("edges", ()))
+    events = "".join(
+        f'<li><span class="text">line {event["line"]}, process {event["process"]}: {escape(event["text"])}</span></li>'
+        for event in one["events"]
+    )
+    reasons = f"<ol>{edges}</ol>" if edges else ""
+    return (
+        f'<div class="finding"><h3>{escape(name)} · {escape(str(data.get("anomaly", "")))}</h3>'
+        f"<p>{escape(one['sentence'])}</p>{drawing(data)}{reasons}"
+        f'<ul class="events">{events}</ul></div>'
+    )
