@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from acceptance import live_exam
 from acceptance.simulated import Item, Unfinished, Until, items
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -274,6 +275,7 @@ ITEMS: dict[str, Item] = {
     "etcd-5": live(etcd(5)),
     "etcd-unsafe": live(etcd_unsafe),
     "kill-nine": live(kills),
+    "exam-docker": live_exam.item,
 }
 
 
