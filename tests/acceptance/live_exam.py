@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from acceptance.simulated import OUT, Until, command
+from acceptance.simulated import OUT, Unfinished, Until, command
 
 BUDGET_S = 180
 LEAST = 12
@@ -41,7 +41,10 @@ def rows_of(system: str, *, until: Until) -> list[dict[str, Any]]:
     """The rows of one system's bugs."""
     bugs = [word for bug in BUGS[system] for word in ("--bug", bug)]
     words = ["exam", "--on", "docker", "--system", system, *bugs, "--budget", f"{BUDGET_S}s"]
-    rows: list[dict[str, Any]] = command([*words, "--out", OUT / "exam-docker"], until=until)["bugs"]
+    value = command([*words, "--out", OUT / "exam-docker"], until=until)
+    if value.get("interrupted"):
+        raise Unfinished(f"{system}: {value.get('found', '?')} found so far")
+    rows: list[dict[str, Any]] = value["bugs"]
     return rows
 
 
