@@ -7,10 +7,7 @@ through the entry points ``dethrone.models``.
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -22,6 +19,7 @@ from harness.core.foreign.reading import read_file
 from harness.core.operations import ModelOptions, Operations
 from harness.core.protocols import Model
 from harness.core.verdict import Verdict
+from harness.engine.garbage import no_garbage
 from harness.engine.model import Judgement
 
 
@@ -37,25 +35,13 @@ class ForeignCheck(msgspec.Struct, frozen=True, kw_only=True):
 def check_file(path: Path, *, form: str, model: str, options: ModelOptions, most: int = OPERATIONS_MAX) -> ForeignCheck:
     """Judge one file. HistoryError: it is no such history; ConfigError: there is no such model or option."""
     judge: Model = registry.load(registry.MODELS, model)
-    with _uncollected():
+    with no_garbage():
         operations = read_file(path, form, judge.functions(), most=most)
         began = time.monotonic_ns()
         timed = msgspec.structs.replace(options, elapsed=lambda: time.monotonic_ns() - began)
         verdict = _judged(judge, operations, timed)
     judgement = Judgement(outcome=verdict.outcome, reason=verdict.reason, verdicts=(verdict,))
     return ForeignCheck(form=form, model=model, operations=operations, judgement=judgement)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """No search for cycles of garbage: millions of small values that live to the end make it most of the time."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def _judged(model: Model, operations: Operations, options: ModelOptions) -> Verdict:

@@ -1,0 +1,106 @@
+"""What clients saw in runs of ours: the same checkers, with promises, excuses and damage."""
+
+from __future__ import annotations
+
+import pytest
+from histories import Tale, plan, promise
+
+from checkers.list_append import ListAppend
+from checkers.lock_holds import LockHolds
+from checkers.log_reads import LogReads
+from checkers.set_reads import SetReads
+from harness.core.promise import NotPromised
+
+
+def check(checker, tale, **changes):
+    history = tale.end() if isinstance(tale, Tale) else tale
+    given = plan(given=promise(**changes))
+    return checker.check(history, given.promise, given)
+
+
+def lists(*steps, told=None):
+    """A tale of transactions: (asked, told)."""
+    tale = Tale()
+    for asked, answer in steps:
+        op = tale.invoke("txn", asked)
+        tale.back(op, "ok", answer)
+    return tale
+
+
+def test_keys_of_a_run_are_objects_of_their_own():
+    tale = Tale().append(1, "a").append(2, "b").read([1], "a").read([2], "b")
+    verdict = check(LogReads(), tale)
+    assert (verdict.outcome, verdict.evidence["logs"]) == ("pass", 2)
+
+
+def test_a_lost_append_of_a_run_fails_with_its_events():
+    tale = Tale().append(1).append(2).read([2])
+    history = tale.end()
+    verdict = check(LogReads(), history)
+    assert verdict.outcome == "fail"
+    assert verdict.findings[0].data["anomaly"] in ("lost", "reordered")
+    assert all(history.at(seq).seq == seq for seq in verdict.findings[0].certificate)
+
+
+def test_old_reads_are_judged_only_where_fresh_ones_are_promised():
+    tale = Tale().append(1).read([]).append(2).read([1, 2])
+    assert check(LogReads(), tale).outcome == "fail"
+    verdict = check(LogReads(), tale, linearizable_reads=False)
+    assert (verdict.outcome, verdict.metrics["tolerated"]) == ("pass", {"stale": 1})
+
+
+def test_a_fault_beyond_the_promise_excuses_what_comes_after_it():
+    tale = Tale()
+    tale.kill("n1")
+    tale.append(1).append(2).read([2])
+    verdict = check(LogReads(), tale, tolerates={"partition": None})
+    assert (verdict.outcome, bool(verdict.findings[0].excused)) == ("pass", True)
+
+
+@pytest.mark.parametrize("checker", [LogReads(), SetReads(), ListAppend(), LockHolds()])
+def test_a_run_without_such_operations_is_not_judged(checker):
+    verdict = check(checker, Tale().mark("faults"))
+    assert (verdict.outcome, "not exercised" in verdict.reason) == ("n/a", True)
+
+
+@pytest.mark.parametrize("checker", [LogReads(), SetReads(), ListAppend(), LockHolds()])
+def test_what_is_not_promised_is_not_judged(checker):
+    exempt = {checker.name: NotPromised(reason="says so")}
+    assert check(checker, Tale().append(1).read([]), exempt=exempt).outcome == "n/a"
+
+
+def test_a_history_without_its_end_is_never_passed():
+    assert check(LogReads(), Tale().append(1).read([1]).torn()).outcome == "unknown"
+
+
+def test_a_set_of_a_run_is_told_by_its_key():
+    tale = Tale()
+    tale.back(tale.invoke("add", ["s", 1]), "ok", None)
+    tale.back(tale.invoke("read", "s"), "ok", [])
+    verdict = check(SetReads(), tale)
+    assert (verdict.outcome, "of s" in verdict.findings[0].sentence) == ("fail", True)
+
+
+def test_locks_of_a_run_carry_owner_and_ttl():
+    assert check(LockHolds(), Tale().lock("acquire", "a", 1).wait(600).lock("acquire", "b", 2)).outcome == "pass"
+    assert check(LockHolds(), Tale().lock("acquire", "a", 1).wait(100).lock("acquire", "b", 2)).outcome == "fail"
+    released = Tale().lock("acquire", "a", 1).lock("release", "a", 1).lock("acquire", "b", 2)
+    assert check(LockHolds(), released).outcome == "pass"
+
+
+def test_drift_that_a_promise_bears_shortens_a_lease():
+    tale = Tale().lock("acquire", "a", 1, ttl=500).wait(470).lock("acquire", "b", 2, ttl=500)
+    assert check(LockHolds(), tale).outcome == "fail"
+    assert check(LockHolds(), tale, drift_ppm_max=200_000).outcome == "pass"
+
+
+def test_transactions_are_strict_only_where_reads_are_promised_to_be_fresh():
+    def tale():
+        return lists(
+            ([["append", "x", 1]], [["append", "x", 1]]),
+            ([["r", "x", None]], [["r", "x", []]]),
+        )
+
+    verdict = check(ListAppend(), tale())
+    assert (verdict.outcome, verdict.findings[0].data["drawing"]["kind"]) == ("fail", "cycle")
+    assert check(ListAppend(), tale(), linearizable_reads=False).outcome == "pass"
