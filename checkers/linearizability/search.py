@@ -11,17 +11,20 @@ there is nothing but the frontier: memory is the frontier, never the path. What 
 * a blind operation, or one of unknown outcome, is used only if something else needs the state that it leads to;
 * of two configurations in one state, one that owes less and may use more makes the other superfluous.
 
-First with a narrow frontier (a witness is soon found if there is one). If that gets stuck after something was dropped,
-then *generously*: operations of unknown outcome may take effect any number of times, so which of them were used need
-not be told apart; if even that is stuck, there is no order. Then with wider and wider frontiers. Promises: ``Stuck``
-only if nothing was dropped, a witness exists if it answers ``Fits``. Bounded in time and in memory; then ``GaveUp``
-says how far it came.
+First with a narrow frontier (a witness is soon found if there is one), and *greedily* where outcomes are unknown: of
+configurations that differ only in which of those were used, the one that used fewest is kept. If that gets stuck after
+something was dropped, then *generously*: operations of unknown outcome may take effect any number of times, so which
+of them were used need not be told apart; if even that is stuck, there is no order. Then wider and wider.
+
+Promises: ``Stuck`` only if there is no order, ``Fits`` only if there is one. Bounded in time and in memory; then
+``GaveUp`` says how far it came. Leaves out which order it is.
 """
 
 from __future__ import annotations
 
 from bisect import insort
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -29,8 +32,19 @@ from checkers.linearizability.answer import Elapsed, unhurried
 from checkers.models.base import Action, Model, State, Trait
 from checkers.models.ops import OPEN, Ops
 
-TRIES = ((8, False), (1 << 62, True), (128, False), (2048, False), (32768, False), (1 << 62, False))
-"""Configurations kept after each return, and whether generously, try by try."""
+Mode = Literal["exact", "greedy", "generous"]
+ALL = 1 << 62
+TRIES: tuple[tuple[int, Mode], ...] = ((32, "exact"), (1024, "exact"), (32768, "exact"), (ALL, "exact"))
+"""Configurations kept after each return, and how, try by try."""
+TRIES_UNKNOWN: tuple[tuple[int, Mode], ...] = (
+    (16, "greedy"),
+    (ALL, "generous"),
+    (256, "greedy"),
+    (4096, "greedy"),
+    (1024, "exact"),
+    (ALL, "exact"),
+)
+"""The same where there are operations of unknown outcome."""
 LOOK_EVERY = 256
 """Configurations between two looks at time and memory."""
 LEADS_MAX = 64
@@ -192,30 +206,34 @@ def search(ops: Ops, model: Model, bounds: Bounds, *, since: Since | None = None
     found: Found = Fits()
     unknown = {table.traits[course.action[row]] for row in course.rows if course.ret[row] == OPEN}
     furthest = 0
-    for width, generous in TRIES:
-        if generous and (not unknown or Trait.TOTAL in unknown):
-            continue  # nothing to be generous with; or without bound: an enqueue again and again
-        found, exact = _Try(table, course, width, bounds, generous=generous).run(frontier)
+    for width, mode in TRIES_UNKNOWN if unknown else TRIES:
+        if mode == "generous" and Trait.TOTAL in unknown:
+            continue  # without bound: an enqueue again and again
+        found, exact = _Try(table, course, width, mode, bounds).run(frontier)
         if isinstance(found, GaveUp):
-            if not generous or found.reason == "out of time":
-                return GaveUp(found.reason, max(furthest, found.returns_done), found.returns)
-        elif (isinstance(found, Fits) and not generous) or (isinstance(found, Stuck) and exact):
+            furthest = max(furthest, found.returns_done)
+            if mode == "exact" or found.reason == "out of time":
+                return GaveUp(found.reason, furthest, found.returns)
+        elif (isinstance(found, Fits) and mode != "generous") or (isinstance(found, Stuck) and exact):
             return found
         elif isinstance(found, Stuck):
-            furthest = found.returns_done
+            furthest = max(furthest, found.returns_done)
     return found
 
 
 class _Try:
     """One pass over the events with a bound on the frontier."""
 
-    def __init__(self, table: _Table, course: _Course, width: int, bounds: Bounds, *, generous: bool) -> None:
+    def __init__(self, table: _Table, course: _Course, width: int, mode: Mode, bounds: Bounds) -> None:
         self.table = table
         self.course = course
         self.width = width
         self.bounds = bounds
-        self.generous = generous
-        self.dropped = False
+        self.generous = mode == "generous"
+        self.greedy = mode == "greedy"
+        self.any_unknown = 0
+        """Bits of all operations of unknown outcome, in greedy mode."""
+        self.dropped = mode == "greedy"
         self.countdown = LOOK_EVERY
         self.steps = 0
         # What is open now:
@@ -244,6 +262,8 @@ class _Try:
                         self.observers[action] = self.observers.get(action, 0) | bit
                     elif ends[row] == OPEN:
                         self.unknown[action] = self.unknown.get(action, 0) | bit
+                        if self.greedy:
+                            self.any_unknown |= bit
                     else:
                         insort(self.movers, (ends[row], bit, action))
                         if trait is not Trait.PARTIAL:
@@ -291,9 +311,10 @@ class _Try:
         leading: dict[int, bool] = {}
         moves: dict[int, list[tuple[int, int, int, bool]]] = {}
         passed: set[Config] = set()
+        either = self.any_unknown
         todo: list[Config] = []
         for state, done, used in pending:
-            if done & bit or _keep(kept.setdefault(state, []), done, used):
+            if done & bit or _keep(kept.setdefault(state, []), done, used, either):
                 todo.append((state, done, used))
         total, limit = self.total, 64 * self.width
         position = 0
@@ -338,7 +359,7 @@ class _Try:
                     and not self._leads(after, leading, seeing, wanted)
                 ):
                     continue
-                if _keep(kept.setdefault(after, []), then, gone) and not gone & bit:
+                if _keep(kept.setdefault(after, []), then, gone, either) and not gone & bit:
                     todo.append((after, then, gone))
                     if done & bit and not self.generous:
                         passed.add((after, then, gone))
@@ -410,8 +431,9 @@ class _Try:
     def _thin(self, frontier: list[Config]) -> list[Config]:
         """Without superfluous configurations, and no more than the width allows."""
         kept: dict[int, list[tuple[int, int]]] = {}
+        either = self.any_unknown
         for state, done, used in frontier:
-            _keep(kept.setdefault(state, []), done, used)
+            _keep(kept.setdefault(state, []), done, used, either)
         thin = [(state, done, used) for state, pairs in kept.items() for done, used in pairs]
         if len(thin) > self.width:
             self.dropped = True
@@ -431,12 +453,26 @@ class _Try:
             raise _OutOfBudget("out of memory")
 
 
-def _keep(pairs: list[tuple[int, int]], done: int, used: int) -> bool:
-    """Add a configuration to those of its state unless one of them is as good; drop those that it makes superfluous."""
-    for other, gone in pairs:
-        if not (done & ~other or gone & ~used):
-            return False
-    if pairs:
-        pairs[:] = [(other, gone) for other, gone in pairs if other & ~done or used & ~gone]
+def _keep(pairs: list[tuple[int, int]], done: int, used: int, either: int) -> bool:
+    """Add a configuration to those of its state unless one of them is as good; drop those that it makes superfluous.
+
+    Of the operations ``either`` it only counts how many were used.
+    """
+    if either:
+        count, owed = (used & either).bit_count(), ~either
+        for other, gone in pairs:
+            if not (done & ~other or gone & ~used & owed) and (gone & either).bit_count() <= count:
+                return False
+        pairs[:] = [
+            (other, gone)
+            for other, gone in pairs
+            if other & ~done or used & ~gone & owed or (gone & either).bit_count() < count
+        ]
+    else:
+        for other, gone in pairs:
+            if not (done & ~other or gone & ~used):
+                return False
+        if pairs:
+            pairs[:] = [(other, gone) for other, gone in pairs if other & ~done or used & ~gone]
     pairs.append((done, used))
     return True
