@@ -303,12 +303,12 @@ def main() -> int:
     unknown = set(options.items) - set(ITEMS)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(ITEMS)}")
-    if options.fresh:
-        shutil.rmtree(OUT, ignore_errors=True)
     if options.list:
         for name, item in ITEMS.items():
             print(f"{name:24} {(item.__doc__ or '').splitlines()[0]}")
         return 0
+    if options.fresh:
+        shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True, exist_ok=True)
     until = None if options.minutes is None else time.monotonic() + 60 * options.minutes
     done = {line["item"]: line for line in finished()}

@@ -42,19 +42,22 @@ TIME_LIMIT_NS = 180 * SECOND
 
 CASES: Sequence[tuple[str, str]] = (
     ("raft", "01-vote-not-written"),
-    ("raft", "11-forgets-own-vote"),
-    ("raft", "07-unreadable-means-fresh"),
+    ("raft", "12-grant-without-log-check"),
     ("raft", "45-acks-after-local-append"),
+    ("raft", "42-follower-commit-unchecked"),
     ("raft", "28-never-steps-down"),
-    ("raft", "plain-writes-term-before"),
-    ("dledger", "01-vote-not-written"),
-    ("dledger", "21-majority-of-responders"),
-    ("joyqueue", "11-forgets-own-vote"),
-    ("joyqueue", "16-counts-older-term"),
-    ("kraft", "01-vote-not-written"),
-    ("kraft", "21-majority-of-responders"),
-    ("paxos", "01-acceptance-not-written"),
+    ("raft", "10-resumes-leadership"),
     ("zk-ephemeral", "05-tree-not-synced"),
+    ("kraft", "plain-votes-twice"),
+    ("raft", "07-unreadable-means-fresh"),
+    ("raft", "05-vote-not-synced"),
+    ("raft", "plain-never-truncates"),
+    ("kraft", "40-commits-old-epochs"),
+    ("raft", "46-acks-before-sync"),
+    ("zk-ephemeral", "44-truncates-always"),
+    ("dledger", "01-vote-not-written"),
+    ("joyqueue", "01-vote-not-written"),
+    ("paxos", "01-acceptance-not-written"),
 )
 
 
