@@ -7,11 +7,9 @@ task is (``exam``).
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -25,6 +23,7 @@ from harness.core.protocols import System
 from harness.engine.exam import Found, Task, examine, watch
 from harness.engine.exam_live import LiveRuns, fitting, telling
 from harness.engine.judge import load_checkers
+from harness.engine.spreading import spread
 
 ROWS = "exam.jsonl"
 SIM = "sim"
@@ -162,11 +161,7 @@ def run_exam(
             on_row(row, len(rows), len(wanted))
 
         try:
-            if jobs == 1:
-                for task in todo:
-                    keep(carry_out(task, out))
-            else:
-                _spread(todo, out, jobs, keep)
+            spread(partial(carry_out, out=out), todo, jobs=jobs, keep=keep)
         except KeyboardInterrupt:
             interrupted = True
     return [rows[key] for key in wanted if key in rows], interrupted
@@ -194,30 +189,6 @@ def carry_out(task: Task, out: Path) -> Row:
             backend=task.backend,
         )
     return Row(strategy=task.strategy, first_seed=task.first_seed, found=found)
-
-
-def _spread(todo: Sequence[Task], out: Path, jobs: int, keep: Callable[[Row], None]) -> None:
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(max_workers=jobs, mp_context=context)
-    waiting: set[Future[Row]] = set()
-    queue = iter(todo)
-    try:
-        while True:
-            while len(waiting) < 2 * jobs and (task := next(queue, None)) is not None:
-                waiting.add(pool.submit(carry_out, task, out))
-            if not waiting:
-                return
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for future in done:
-                keep(future.result())
-    except BrokenProcessPool as error:
-        raise HarnessError(
-            "a worker process of the exam died", cause="out of memory, or killed", next_step="run it again: rows stay"
-        ) from error
-    finally:
-        for process in list((pool._processes or {}).values()):  # noqa: SLF001 - the pool waits for running tasks otherwise
-            process.terminate()
-        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _key(task: Task) -> tuple[str, str, str, str, int]:

@@ -1,18 +1,24 @@
 """Work over worker processes: a function, its tasks, and a call here for each answer as it comes.
 
-Promises: with one job the work is done here, in order; a worker that dies is told, not waited for; Ctrl-C ends workers
-at once and no answer that came is lost. Leaves out what the work is, and keeping its answers.
+Promises: with one job the work is done here, in order; a worker that dies is told, not waited for; Ctrl-C, and any
+error, ends workers (those in a run on real hosts heal first) and no answer that came is lost. Leaves out what the work
+is, and keeping its answers.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.process import BaseProcess
 from typing import TypeVar
 
 from harness.core.errors import HarnessError
+
+END_LIMIT_S = 90.0
+ASK_AGAIN_S = 1.0
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -45,6 +51,18 @@ def spread(work: Callable[[T], R], tasks: Sequence[T], *, jobs: int, keep: Calla
             "a worker process died", cause="out of memory, or killed", next_step="run it again: what is done stays"
         ) from error
     finally:
-        for process in list((pool._processes or {}).values()):  # noqa: SLF001 - the pool waits for running tasks otherwise
-            process.terminate()
+        processes = list((pool._processes or {}).values())  # noqa: SLF001 - the pool waits for running tasks otherwise
         pool.shutdown(wait=False, cancel_futures=True)
+        _end(processes)
+
+
+def _end(processes: Sequence[BaseProcess]) -> None:
+    """Ask until they are gone: one that heals its hosts takes the first time as its sign, and the next task if let."""
+    deadline = time.monotonic() + END_LIMIT_S
+    while (alive := [process for process in processes if process.is_alive()]) and time.monotonic() < deadline:
+        for process in alive:
+            process.terminate()
+        for process in alive:
+            process.join(timeout=ASK_AGAIN_S / len(alive))
+    for process in alive:
+        process.kill()
