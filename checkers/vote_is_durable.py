@@ -11,7 +11,8 @@ Judged at each ``found``: what a new incarnation found stored, read by the shell
 * a file that cannot be read holds nothing: then this incarnation must stay silent (halt). Votes, acknowledgements and
   answers of it are findings; that it ended is no finding here (`coverage` shows it).
 
-A run whose schedule ends no process, and in which none was started again, shows nothing: ``n/a``. Left out: what a node
+A run whose schedule ends no process, and in which none was started again, shows nothing: ``n/a``; so does one in which
+only others were than those who keep votes (a coordination service). Left out: what a node
 said only about itself (status), and who damaged the disk: a fault beyond the promise excuses.
 
 Source: Raft paper, figure 2, "Persistent state on all servers (updated on stable storage before responding to RPCs)".
@@ -78,10 +79,14 @@ class VoteIsDurable(Base):
             audits += audited
             unreadable += damaged
             findings += found
-        again = any(event.incarnation > 1 for event in history.of(NodeProcess))
+        again = {event.node for event in history.of(NodeProcess) if event.incarnation > 1}
         planned = ENDING & set(plan.schedule.kinds)
-        if not audits and not findings and not again and not planned and history.complete:
-            return self.na("not exercised: nothing in this schedule ends a process")
+        if not audits and not findings and history.complete:
+            keepers = {event.node for event in history.of(Traced) if event.name == "found" and event.source == "shell"}
+            if not again and not planned:
+                return self.na("not exercised: nothing in this schedule ends a process")
+            if keepers and again and not keepers & again:
+                return self.na("not exercised: nobody who keeps votes was started again")
         return self.conclude(
             history,
             findings=sorted(findings, key=lambda one: one.certificate),

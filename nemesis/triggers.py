@@ -1,7 +1,7 @@
 """Triggers: what a fault can wait for, as pure functions from events of the history to occurrences.
 
     elected                  a node leads a term; candidate, voter: who voted for it besides itself
-    vote-granted             a node gave its vote (in Paxos: a promise) to another; voter = actor, candidate
+    vote-granted             a node gave its vote (a promise, an epoch) to another; voter = actor, candidate
     campaign-sent            a node asks for votes; candidate = actor
     pre-voting               a node asks for pre-votes; candidate = actor
     pre-vote-granted         a node granted a pre-vote; voter = actor, candidate
@@ -320,6 +320,7 @@ VOTE_GRANTED = _traced(
     "vote",
     "vote_decision",
     "promised",
+    "granted",
     plain={"actor": "follower", "voter": "follower", "candidate": "leader"},
 )
 CAMPAIGN_SENT = _traced(

@@ -4,7 +4,8 @@ Profiles: ``race`` (the sketch: replicas race for the leader node), ``controller
 ``race-strict`` (race with epochs, acks=all, two in-sync replicas, a leader that steps down when it loses contact).
 
 The safety weaknesses (acknowledged writes of acks=1 are lost with their leader) stay promised: they are what makes it
-fail. "Term" is the leader epoch; nobody votes. Failover takes the session timeout, a third of it and a round trip.
+fail. "Term" is the leader epoch; nobody votes, but the service's disk must hold every epoch that it granted. Failover
+takes the session timeout, a third of it and a round trip.
 
 Source of the promise: specification of Kafka's ephemeral-node election, §6.
 """
@@ -15,7 +16,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.protocols.zk_ephemeral.knobs import PROFILES, ZkKnobs, words_of
+from clusters.protocols.zk_ephemeral.knobs import LAST, PROFILES, ZkKnobs, words_of
+from clusters.protocols.zk_ephemeral.tree import TREE
 from clusters.protocols.zk_ephemeral.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
@@ -27,7 +29,11 @@ from harness.core.protocols import RunDefaults
 ALLOWANCE_NS = 500 * MS
 """A handful of round trips to the service with their fsyncs, on a shared machine."""
 
+DAMAGE_SEEN: Mapping[str, int | None] = dict.fromkeys((f"damage:{TREE}:flipped", f"damage:{TREE}:unreadable"))
+"""The service's records have checksums, and it stays down if it cannot read them: that ends failover, nothing else."""
+
 _NO_VOTES = NotPromised("nobody votes: the coordination service decides who leads")
+_SERVICE_ELSEWHERE = NotPromised("the disk of a service that is not the last member is not looked at", "not observable")
 _NO_ROUNDS = NotPromised("nobody campaigns in rounds: a refused creation waits for the owner's node to vanish")
 _COORDINATOR = NotPromised(
     "a leader is owed only while the coordination service is up and reached by an ISR member (ZK-B3, ZK-B4)"
@@ -45,6 +51,7 @@ class ZkEphemeralSystem(TargetSystem):
 
     name = "zk-ephemeral"
     tells_vote = False
+    tells_disk = True
     served = frozenset({"append", "read", "put", "get"})
 
     def target_name(self) -> str:
@@ -78,10 +85,14 @@ class ZkEphemeralSystem(TargetSystem):
         return VARIANTS
 
     def exam(self) -> ExamPlan:
-        """With a controller and acks=all: the race loses acknowledged writes by its specification (ZK-B1, B2)."""
+        """With a controller and acks=all: the race loses acknowledged writes by its specification (ZK-B1, B2).
+
+        Short waits of fetches, so that followers hear of high watermarks that differ.
+        """
         plan = super().exam()
-        settings = {**plan.settings, "acks": "all"}
-        return msgspec.structs.replace(plan, profile="controller", settings=settings, nodes=(4, 6))
+        settings = {**plan.settings, "acks": "all", "replica_fetch_wait_max_ms": "50"}
+        faults = (*plan.faults, "restart", "damage")
+        return msgspec.structs.replace(plan, profile="controller", settings=settings, nodes=(4, 6), faults=faults)
 
     def words(self, settings: Mapping[str, str], typed: ZkKnobs, *, profile: str) -> dict[str, str]:
         """The target's own words."""
@@ -125,7 +136,7 @@ class ZkEphemeralSystem(TargetSystem):
             converge_ns=2 * bound + 2 * typed.fetch_wait_max,
             tiers=("T1",),
             exempt=_exempt(typed),
-            tolerates=ANY_NUMBER,
+            tolerates={**ANY_NUMBER, **DAMAGE_SEEN},
             leader_bound_to_term=True,
             linearizable_reads=False,
             pre_vote=False,
@@ -144,7 +155,7 @@ def _exempt(knobs: ZkKnobs) -> dict[str, NotPromised]:
         "one-vote-per-term": _NO_VOTES,
         "leader-has-majority": _NO_VOTES,
         "members-only": _NO_VOTES,
-        "vote-is-durable": _NO_VOTES,
+        **({} if knobs.coordinator == LAST else {"vote-is-durable": _SERVICE_ELSEWHERE}),
         "no-livelock": _NO_ROUNDS,
         "leader-when-owed": _COORDINATOR,
         "leader-stability": _FLAPS,

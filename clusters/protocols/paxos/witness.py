@@ -1,8 +1,8 @@
 """What a Paxos node promised, accepted and led, read off its messages and its disk, out of a variant's reach.
 
 * ``promised`` (instance, id, candidate: the proposer): the first time that a PROMISE for that number leaves;
-* ``accepted`` (instance, id, value, kind): the first time that an ACCEPTED of it leaves. Whoever holds these of all
-  acceptors knows every chosen value, whatever the learners say;
+* ``accepted`` (instance, id, value, kind): the first time that an ACCEPTED of it leaves, or a PROMISE that reports it.
+  Whoever holds these of all acceptors knows every chosen value, whatever the learners say;
 * ``elected`` (term = epoch, voters): the first heartbeat of an epoch that leaves; the voters are the acceptors whose
   ACCEPTED, with this node as the value and under one number, arrived here or left here;
 * ``persisted`` (instance, max_id, accepted_id): a record is durable;
@@ -70,12 +70,16 @@ class PaxosWitness:
         if kind is Accepted:
             return self._sent_accepted(body)
         if kind is Promise:
+            seen: list[Witnessed] = []
+            if body.accepted_value is not None:
+                seen = self._sent_accepted(Accepted(body.instance, body.accepted_id, body.accepted_value))
             key = (body.instance, body.id)
             if key not in self._promised:
                 self._promised.add(key)
                 told = {"instance": body.instance, "id": body.id, "candidate": to}
-                return [Witnessed("promised", abs(body.instance), told)]
-        elif kind is Heartbeat:
+                seen.append(Witnessed("promised", abs(body.instance), told))
+            return seen
+        if kind is Heartbeat:
             if body.epoch > self._led:
                 self._led = body.epoch
                 voters = max(self._votes.get(body.epoch, {}).values(), key=len, default=set())

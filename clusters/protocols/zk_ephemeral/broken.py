@@ -94,13 +94,6 @@ class NeverStepsDown(Rules):
         return False
 
 
-class SendingIsContact(Rules):
-    """30."""
-
-    def is_contact(self, event: Literal["sent", "heard"]) -> bool:
-        return True
-
-
 class FollowerHwUnchecked(Rules):
     """42."""
 
@@ -127,13 +120,6 @@ class AcksBeforeSync(Rules):
 
     def fetch_position(self, *, durable: int, written: int) -> int:
         return written
-
-
-class PingsOnWallClock(Rules):
-    """52."""
-
-    def clock(self) -> Literal["mono", "wall"]:
-        return "wall"
 
 
 class NeverWatchesAgain(Rules):

@@ -61,8 +61,7 @@ class ZkEphemeralTarget:
 
     def witness(self, *, node: str, members: tuple[str, ...]) -> Witness:
         """A fresh witness for that node."""
-        del members
-        return ZkWitness(node)
+        return ZkWitness(node, serves=node == members[-1])
 
     def variants(self) -> Mapping[str, str]:
         """Variant name → what it does wrong."""

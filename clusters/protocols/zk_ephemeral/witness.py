@@ -1,9 +1,14 @@
-"""Elections, log ends and commits of one broker, read off its wire and its disk; the coordination service has none.
+"""Elections, log ends and commits of one broker, and the epochs that the coordination service grants and keeps.
+
+Read off the wire and the disk:
 
 * ``elected`` (term): the service confirmed this node's new epoch in the partition state; or this node answered a fetch,
   accepted its controller's command, or told others, as the leader of an epoch for the first time in this life.
 * ``commit`` (index): the high watermark as a leader tells it to its followers.
-* ``log_append``, ``log_truncate``: what was carried out on the log file.
+* ``log_append``, ``log_truncate``: what was carried out on the log file;
+* of the service, ``granted`` (term, candidate) and ``answered`` (term): it is about to confirm a change of the
+  partition state with that epoch; ``found`` (term): the epoch in the tree that its next process finds. The last member
+  is taken for the service where its disk holds nothing (what rests on it is promised of no other).
 
 Promises: nothing is taken from the core. Leaves out votes (there are none) and acknowledgements: a majority that stores
 a record commits nothing here, the ISR does.
@@ -21,6 +26,7 @@ import msgspec
 from clusters.protocols.zk_ephemeral import messages as m
 from clusters.protocols.zk_ephemeral.log import LOG
 from clusters.protocols.zk_ephemeral.recordfile import Unreadable, file_of, split
+from clusters.protocols.zk_ephemeral.tree import TREE, load
 from harness.core.machine import DiskImage, DiskOp, Unlink, Witnessed, Write
 
 _ENCODE = msgspec.json.Encoder().encode
@@ -30,10 +36,23 @@ _DECODER = msgspec.json.Decoder(m.Record)
 class ZkWitness:
     """The witness of one node."""
 
-    __slots__ = ("_commands", "_commit", "_damaged", "_ends", "_led", "_node", "_published")
+    __slots__ = (
+        "_asked",
+        "_commands",
+        "_commit",
+        "_damaged",
+        "_ends",
+        "_granted",
+        "_led",
+        "_node",
+        "_published",
+        "_serves",
+    )
 
-    def __init__(self, node: str) -> None:
+    def __init__(self, node: str, *, serves: bool = False) -> None:
         self._node = node
+        self._serves = serves
+        """Whether an empty disk is the service's."""
         self._forget()
 
     def _forget(self) -> None:
@@ -43,10 +62,15 @@ class ZkWitness:
         self._commands: dict[tuple[int, int, int], None] = {}
         self._ends: list[int] = []
         self._damaged = False
+        self._asked: dict[tuple[int, int], tuple[int, str]] = {}
+        """(session, call) → the epoch that it asks for, and who asks."""
+        self._granted = 0
 
     def booted(self, disk: DiskImage) -> list[Witnessed]:
         """A new incarnation: the log that its disk holds."""
         self._forget()
+        if TREE in disk or (self._serves and not disk):
+            return [_stored_epoch(disk)]
         try:
             content = file_of(disk, LOG)
             if content is None:
@@ -62,8 +86,9 @@ class ZkWitness:
 
     def sent(self, to: str, body: Any) -> list[Witnessed]:
         """This message is about to leave."""
-        del to
         kind = type(body)
+        if kind is m.Answer:
+            return self._answered(to, body)
         if kind is m.FetchReply:
             if body.code != m.FETCH_OK or (body.epoch == self._led and body.hw <= self._commit):
                 return []
@@ -88,15 +113,25 @@ class ZkWitness:
 
     def received(self, src: str, body: Any) -> list[Witnessed]:
         """This message is about to be handled."""
-        del src
         kind = type(body)
-        if kind is m.Answer:
+        if kind is m.Call:
+            if epoch := _epoch_in(body.op):
+                self._asked[body.session, body.xid] = (epoch, src)
+        elif kind is m.Answer:
             epoch = self._published.pop((body.session, body.xid), 0)
             if epoch and body.code == m.OK:
                 return self._elected(epoch)
         elif kind is m.LeaderAndIsr and body.leader == self._node:
             self._commands[body.controller_epoch, body.leader_epoch, body.version] = None
         return []
+
+    def _answered(self, to: str, body: m.Answer) -> list[Witnessed]:
+        """The service confirms a call; what it confirms again is no new grant."""
+        epoch, src = self._asked.pop((body.session, body.xid), (0, ""))
+        if body.code != m.OK or src != to or epoch <= self._granted:
+            return []
+        self._granted = epoch
+        return [Witnessed("granted", epoch, {"candidate": to}), Witnessed("answered", epoch)]
 
     def _elected(self, epoch: int) -> list[Witnessed]:
         if epoch == self._led:
@@ -142,6 +177,24 @@ class ZkWitness:
             self._ends.append(base + end)
             out.append((one.index, one.epoch, hashlib.blake2b(_ENCODE(one.command), digest_size=8).hexdigest()))
         return out
+
+
+def _stored_epoch(disk: DiskImage) -> Witnessed:
+    """What the service's disk holds."""
+    try:
+        tree, _, _ = load(disk)
+    except Unreadable:
+        return Witnessed("found", 0, {"file": "unreadable"})
+    state = tree.nodes.get(m.STATE_PATH)
+    held = state.data if state is not None and isinstance(state.data, dict) else {}
+    return Witnessed("found", int(held.get("leader_epoch") or 0), {"file": "read" if TREE in disk else "absent"})
+
+
+def _epoch_in(op: m.Operation) -> int:
+    """The epoch that this operation writes into the partition state; 0: none."""
+    if not isinstance(op, m.SetNode | m.Create) or op.path != m.STATE_PATH or not isinstance(op.data, dict):
+        return 0
+    return int(op.data.get("leader_epoch") or 0)
 
 
 def _claims(op: m.Operation, node: str) -> int:

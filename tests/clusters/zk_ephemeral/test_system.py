@@ -21,10 +21,11 @@ def test_it_comes_through_the_same_door_as_a_plug_in():
 
 def test_safety_stays_promised_except_what_needs_votes():
     made = promise()
-    votes = {"one-vote-per-term", "leader-has-majority", "members-only", "vote-is-durable"}
+    votes = {"one-vote-per-term", "leader-has-majority", "members-only"}
     assert {name for name in SAFETY if not made.owes(name)} == votes
     assert made.leader_bound_to_term
     assert not made.linearizable_reads
+    assert promise({"coordinator": "n1"}).exempt["vote-is-durable"].kind == "not observable"
 
 
 def test_the_known_liveness_weaknesses_are_not_promised_and_say_which_they_are():

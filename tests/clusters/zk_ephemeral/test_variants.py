@@ -142,14 +142,6 @@ def test_a_leader_that_never_steps_down_goes_on_after_its_end():
         assert (len(w.with_role()) == 2) is shows
 
 
-def test_pings_taken_for_contact_keep_a_cut_leader_in_office():
-    for w, shows in zip(both("30-sending-is-contact", step_down_on_disconnect="true"), (False, True), strict=True):
-        (old,) = w.with_role()
-        w.sever(old, "zk")
-        w.run(1900)
-        assert (old in w.with_role()) is shows
-
-
 def test_an_unchecked_high_watermark_falls():
     for variant, falls in ((None, False), ("42-follower-hw-unchecked", True)):
         one = One("a", variant=variant)
@@ -187,14 +179,6 @@ def test_a_follower_that_tells_before_its_disk_tells_of_records_that_a_power_los
         one.follow("b", 4)
         out = one.hear("b", m.FetchReply(m.FETCH_OK, 4, one.core.fetch_seq, 0, (m.Record(1, 4, Append("k", 1)),)))
         assert bool([body for body in sent(out, m.Fetch) if body.log_end == 1]) is shows
-
-
-def test_pings_by_the_wall_clock_stop_when_it_is_set_back():
-    for w, shows in zip(both("52-pings-on-wall-clock"), (False, True), strict=True):
-        for name in NAMES[:-1]:
-            w.step_wall(name, -3_600_000)
-        w.run(6000)
-        assert bool(w.boxes["zk"].said("session_expired")) is shows
 
 
 def test_without_compare_and_set_a_state_that_was_read_long_ago_is_published_over_a_newer_one():

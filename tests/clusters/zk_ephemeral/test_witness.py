@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from clusters.protocols.client_api import Append
 from clusters.protocols.zk_ephemeral import messages as m
+from clusters.protocols.zk_ephemeral import tree
 from clusters.protocols.zk_ephemeral.log import LOG, Log
 from clusters.protocols.zk_ephemeral.target import TARGET
 from harness.core.machine import Unlink
@@ -83,3 +84,21 @@ def test_in_a_whole_cluster_witness_and_core_tell_the_same_elections():
             said = [note.data["term"] for note in box.notes if note.name == "elected"]
             assert sorted(set(seen)) == sorted(set(said))
         assert len(world.leaders) == 4
+
+
+def test_the_service_grants_an_epoch_when_it_confirms_it_and_its_disk_is_looked_at():
+    w = witness("zk")
+    assert [(one.term, one.data["file"]) for one in w.booted({})] == [(0, "absent")]
+    w.received("a", publish(4))
+    assert named(w.sent("a", m.Answer(5, 9, m.OK, 1))) == [("granted", 4), ("answered", 4)]
+    w.received("a", publish(4))
+    assert w.sent("a", m.Answer(5, 9, m.OK, 1)) == []
+    w.received("b", publish(5, leader="b"))
+    assert w.sent("b", m.Answer(5, 9, m.BAD_VERSION, 1)) == []
+    stored = tree.Stored(m.STATE_PATH, publish(4).op.data, 1, 0, 5, 9)
+    assert [(one.name, one.term) for one in w.booted({tree.TREE: tree.encode([stored])})] == [("found", 4)]
+    assert w.booted({tree.TREE: "unreadable"})[0].data == {"file": "unreadable"}
+
+
+def test_a_broker_with_an_empty_disk_has_found_nothing_that_it_ever_said():
+    assert witness("a").booted({}) == []
