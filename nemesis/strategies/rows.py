@@ -41,7 +41,7 @@ MANY = frozenset({"write-acked", "appended", "committed"})
 """Events that come all the time: any of the next ones is as good as the first."""
 
 ISOLATE = "isolate"
-"""A partition that leaves its victim alone."""
+"""A partition that takes its victim out: mostly alone, else deaf or mute."""
 
 CUTTING = ("isolate", "isolate", "isolate", "one-way-in", "one-way-out")
 """Shapes that are drawn for it: alone, deaf or mute."""
@@ -49,8 +49,11 @@ CUTTING = ("isolate", "isolate", "isolate", "one-way-in", "one-way-out")
 ONE_LINK = "one-link"
 """A partition of one link only, both ways."""
 
-NEXT = ("campaign-sent", "vote-granted", "elected")
-"""What others do next about an election: an end for a fault that hit one of them."""
+ALONE = "alone"
+"""The same, never deaf or mute: its victim and all others hear nothing of each other."""
+
+NEXT = ("elected", "elected", "elected", "campaign-sent")
+"""What others do next about an election: an end for a fault that hit one of them, as often as it is drawn."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,11 +97,12 @@ ROWS: tuple[Row, ...] = (
     Row(
         event="campaign-sent",
         victims=("actor",),
-        deeds=(ISOLATE, ISOLATE, "pause", "restart"),
+        deeds=(ALONE, ALONE, "pause", "restart"),
+        weight=3,
         at_once=False,
         until=NEXT,
     ),
-    Row(event="vote-granted", victims=("candidate",), deeds=(ISOLATE, ISOLATE, "pause", "restart"), until=NEXT),
+    Row(event="vote-granted", victims=("candidate",), deeds=(ALONE, ALONE, "pause", "restart"), weight=3, until=NEXT),
     Row(
         event="campaign-sent",
         victims=("peer", "peers"),
@@ -155,7 +159,7 @@ ROWS: tuple[Row, ...] = (
 
 def kind_of(deed: str) -> str:
     """The fault kind that does it."""
-    return "partition" if deed in {ISOLATE, ONE_LINK} else deed
+    return "partition" if deed in {ISOLATE, ALONE, ONE_LINK} else deed
 
 
 def offered(
@@ -270,6 +274,8 @@ def _done(
     until = None
     if deed == ISOLATE:
         params: Mapping[str, Any] = {"shape": rng.choice(CUTTING)}
+    elif deed == ALONE:
+        params = {"shape": "isolate"}
     elif deed == ONE_LINK:
         params = {"links": [["actor", "peer"], ["peer", "actor"]]}
     else:
