@@ -51,7 +51,7 @@ check: $(STAMP)
 	$(BIN)/lint-imports
 
 test: check images
-	$(BIN)/python -m pytest $(ARGS)
+	DETHRONE_TEST_PYTHONS="$$($(BIN)/python tests/other_pythons.py $(VENV)-others)" $(BIN)/python -m pytest $(ARGS)
 
 system: images
 	$(BIN)/python -m pytest -m system $(ARGS)
@@ -63,4 +63,4 @@ accept: images
 	$(BIN)/python tests/accept.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-others .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
