@@ -54,7 +54,7 @@ _LEASE = {"reads": "lease"}
 VARIANTS: Mapping[str, Variant] = {
     "01-vote-not-written": _bug("writes the term but not the vote", broken.VoteNotWritten, _VOTE, _LEADER, _DURABLE),
     "02-answer-before-persist": _bug(
-        "answers a vote request before the vote is on disk", broken.AnswerBeforePersist, _VOTE
+        "answers a vote request before the vote is on disk", broken.AnswerBeforePersist, _VOTE, _DURABLE
     ),
     "04-ignore-failed-vote-write": _bug(
         "goes on after the vote could not be written", broken.IgnoreFailedVoteWrite, _VOTE, _DURABLE
