@@ -125,7 +125,7 @@ def collect(history: History) -> dict[str, _Key]:
             values = back.value
             if values is None:
                 values = []
-            if isinstance(values, list | tuple) and all(isinstance(value, int | str) for value in values):
+            if isinstance(values, list | tuple) and all(issubclass(kind, int | str) for kind in set(map(type, values))):
                 key = keys[str(invoke.value)]
                 is_final = final is not None and invoke.seq > final
                 key.reads.append(_Read(invoke.seq, back.seq, back.node or invoke.target, list(values), is_final))
@@ -204,7 +204,11 @@ def _foreign(history: History, promise: Promise, name: str, key: _Key) -> list[F
     out: list[Finding] = []
     twice: dict[Value, _Read] = {}
     phantom: dict[Value, _Read] = {}
+    sound = {value: one.invoked for value, one in key.appends.items() if one.status != "fail" or value in key.again}
     for read in key.reads:
+        since = [sound.get(value, read.returned + 1) for value in read.values]
+        if len(set(read.values)) == len(since) and (not since or max(since) <= read.returned):
+            continue  # every value once, and each of them may be there
         held: set[Value] = set()
         for value in read.values:
             if value in held and value not in key.again:

@@ -22,10 +22,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from checkers.base import WRITES, Base, in_force, incomplete, votes_needed, writes_expected
-from checkers.facts import elections
+from checkers.facts import elections, leading, named
 from checkers.graph import Adjacency, Timeline, cliques, timeline
 from harness.core.clock import SECOND
-from harness.core.events import FaultEvent, Invoke, NodeProcess, Observed, Return, Traced
+from harness.core.events import FaultEvent, Invoke, NodeProcess, Observed, Return
 from harness.core.history import History
 from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise
@@ -224,7 +224,7 @@ def _observations(history: History, plan: Plan) -> list[str]:
 
 def _exits(history: History) -> list[str]:
     """Nodes that ended unasked, unless their last words were that they halt."""
-    halted = {(event.node, event.incarnation) for event in history.of(Traced) if event.name == "halt"}
+    halted = {(event.node, event.incarnation) for event in named(history).get("halt", ())}
     return [
         f"{event.node} ended on its own with code {event.code}; look at its log"
         for event in history.of(NodeProcess)
@@ -247,7 +247,7 @@ def _outcomes(history: History) -> list[str]:
 def _elections(history: History) -> int:
     """Different (group, term, leader) that were elected or seen leading."""
     seen = {(fact.group, fact.term, fact.node) for fact in elections(history)}
-    seen |= {(row.group, row.term, row.node) for row in history.of(Observed) if row.leads}
+    seen |= {(row.group, row.term, row.node) for row in leading(history)}
     return len(seen)
 
 

@@ -12,10 +12,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from harness.core.events import Observed, Traced
 from harness.core.history import History
+
+_OWN_ORDER = attrgetter("incarnation", "n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ def elections(history: History) -> list[Election]:
     """All elections, in file order (cached)."""
     found: list[Election] | None = history.cache.get("checkers.facts.elections")
     if found is None:
-        found = [fact for event in history.of(Traced) if (fact := election(event)) is not None]
+        found = [fact for event in named(history).get("elected", ()) if (fact := election(event)) is not None]
         history.cache["checkers.facts.elections"] = found
     return found
 
@@ -82,8 +85,30 @@ def votes(history: History) -> list[Vote]:
     """All votes, in file order (cached)."""
     found: list[Vote] | None = history.cache.get("checkers.facts.votes")
     if found is None:
-        found = [fact for event in history.of(Traced) if (fact := vote(event)) is not None]
+        found = [fact for event in named(history).get("vote", ()) if (fact := vote(event)) is not None]
         history.cache["checkers.facts.votes"] = found
+    return found
+
+
+def named(history: History) -> dict[str, list[Traced]]:
+    """Name → the trace events of that name, in file order (cached): most of all traces concern few checkers."""
+    found: dict[str, list[Traced]] | None = history.cache.get("checkers.facts.named")
+    if found is None:
+        found = {}
+        for event in history.of(Traced):
+            rows = found.get(event.name)
+            if rows is None:
+                rows = found[event.name] = []
+            rows.append(event)
+        history.cache["checkers.facts.named"] = found
+    return found
+
+
+def leading(history: History) -> list[Observed]:
+    """Polls of nodes that said that they lead, in file order (cached)."""
+    found: list[Observed] | None = history.cache.get("checkers.facts.leading")
+    if found is None:
+        found = history.cache["checkers.facts.leading"] = [row for row in history.of(Observed) if row.leads]
     return found
 
 
@@ -95,14 +120,14 @@ def traces(history: History) -> dict[tuple[str, str], list[Traced]]:
         for event in history.of(Traced):
             found[event.group, event.node].append(event)
         for rows in found.values():
-            rows.sort(key=lambda event: (event.incarnation, event.n))
+            rows.sort(key=_OWN_ORDER)
         history.cache["checkers.facts.traces"] = found
     return found
 
 
 def groups(history: History) -> list[str]:
     """The consensus groups that were seen; at least one."""
-    seen = {event.group for event in history.of(Traced)} | {event.group for event in history.of(Observed)}
+    seen = {group for group, _ in traces(history)} | {event.group for event in history.of(Observed)}
     return sorted(seen) or [""]
 
 

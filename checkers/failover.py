@@ -17,7 +17,7 @@ from typing import Any
 
 from checkers.base import WRITES, Base, votes_needed
 from checkers.coverage import shown_by
-from checkers.facts import elections, votes
+from checkers.facts import elections, leading, named, votes
 from checkers.graph import Timeline, end_of_run, timeline
 from harness.core.clock import Ns
 from harness.core.events import FaultEvent, Invoke, Observed, Return, Traced
@@ -70,7 +70,7 @@ def figures(history: History, plan: Plan) -> dict[str, Any]:
         for stage in STAGES:
             times[stage].append(found[stage])
     elected = sorted({(fact.group, fact.term, fact.node) for fact in elections(history)})
-    leads = {(row.group, row.term, row.node) for row in history.of(Observed) if row.leads and row.term > 0}
+    leads = {(row.group, row.term, row.node) for row in leading(history) if row.term > 0}
     terms = {term for _, term, _ in elected} | {term for _, term, _ in leads}
     top = max([row.term for row in history.of(Observed)] + [row.term for row in history.of(Traced)], default=0)
     return {
@@ -141,14 +141,15 @@ def _stages(history: History, fault: FaultEvent) -> tuple[dict[str, tuple[Ns, bo
     leader = next((host for host, role in fault.roles.items() if role.lower() == "leader"), "")
     campaigns = sorted(
         (event.span.hi, event.name, event.group, event.term)
-        for event in history.of(Traced)
-        if event.name in CAMPAIGNS and event.node != leader and since <= event.span.hi <= until
+        for name in sorted(CAMPAIGNS)
+        for event in named(history).get(name, ())
+        if event.node != leader and since <= event.span.hi <= until
     )
-    term = max((row.term for row in history.of(Observed) if row.leads and row.span.hi <= since), default=0)
+    term = max((row.term for row in leading(history) if row.span.hi <= since), default=0)
     elected = min(
         [
             *(e.event.span.hi for e in elections(history) if e.term > term and since <= e.event.span.hi <= until),
-            *(r.span.hi for r in history.of(Observed) if r.leads and r.term > term and since <= r.span.hi <= until),
+            *(r.span.hi for r in leading(history) if r.term > term and since <= r.span.hi <= until),
         ],
         default=None,
     )

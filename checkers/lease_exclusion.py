@@ -33,7 +33,7 @@ from typing import Any
 import msgspec
 
 from checkers.base import Base, finding, moment, seconds
-from checkers.facts import in_group
+from checkers.facts import in_group, named
 from harness.core.clock import MS, Ns
 from harness.core.events import Converged, Invoke, Return, Traced
 from harness.core.history import History
@@ -304,17 +304,17 @@ def lease_reads(history: History) -> list[Traced]:
     """Reads that a leader served because its lease covered them."""
     return [
         event
-        for event in history.of(Traced)
-        if event.name == "read_served" and event.term > 0 and isinstance(event.data.get("lease_left"), int)
+        for event in named(history).get("read_served", ())
+        if event.term > 0 and isinstance(event.data.get("lease_left"), int)
     ]
 
 
 def _stale_reads(history: History, promise: Promise, reads: list[Traced]) -> tuple[list[Finding], int]:
     """(findings, reads that could be compared: somebody led a higher term in the end)."""
     commits: dict[str, list[tuple[Ns, int, int, Traced]]] = defaultdict(list)
-    for event in history.of(Traced):
+    for event in named(history).get("commit", ()):
         index: Any = event.data.get("index")
-        if event.source == "shell" and event.name == "commit" and isinstance(index, int):
+        if event.source == "shell" and isinstance(index, int):
             commits[event.group].append((event.span.hi, event.term, index, event))
     findings: list[Finding] = []
     reported: set[tuple[str, str, int]] = set()

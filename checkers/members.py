@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from checkers.facts import named
 from harness.core.clock import Ns
 from harness.core.events import Traced
 from harness.core.history import History
@@ -51,8 +52,8 @@ def configurations(history: History) -> dict[str, list[Config]]:
     found: dict[str, list[Config]] | None = history.cache.get("checkers.members.stored")
     if found is None:
         found = {}
-        for event in history.of(Traced):
-            if event.name == CONFIG and event.source == "shell" and (one := config(event)) is not None:
+        for event in named(history).get(CONFIG, ()):
+            if event.source == "shell" and (one := config(event)) is not None:
                 found.setdefault(event.group, []).append(one)
         history.cache["checkers.members.stored"] = found
     return found
@@ -115,7 +116,7 @@ def changed(history: History, plan: Plan) -> list[tuple[Ns, Ns | None]]:
     everyone = frozenset(plan.voters)
     told: dict[tuple[str, str], bool] = {}
     since: Ns | None = None
-    rows = [event for event in history.of(Traced) if event.name == CONFIG] if configurations(history) else []
+    rows = named(history).get(CONFIG, []) if configurations(history) else []
     for event in sorted(rows, key=lambda row: (row.span.lo, row.seq)):
         one = config(event)
         if one is None:

@@ -23,8 +23,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from checkers.base import Base, finding, votes_needed
-from checkers.facts import election, in_group, traces
-from checkers.members import Config, Membership, configurations, count_under, initial
+from checkers.facts import election, in_group, named, traces
+from checkers.members import CONFIG, Config, Membership, configurations, count_under, initial
 from harness.core.clock import Ns
 from harness.core.events import Traced
 from harness.core.history import History
@@ -89,8 +89,8 @@ class _Judge:
         self._last: dict[tuple[str, str], Ns] = {}
         """When a node's trace ends, as far as it is here."""
         for (group, node), events in traces(history).items():
-            self._last[group, node] = max(event.span.lo for event in events)
             if group in self._stored:
+                self._last[group, node] = max(event.span.lo for event in events)
                 self._collect(group, node, events)
 
     def _collect(self, group: str, node: str, events: list[Traced]) -> None:
@@ -119,6 +119,11 @@ class _Judge:
     def node(self, group: str, node: str, events: list[Traced]) -> None:
         """Judge what one node did, in its own order."""
         mine = Membership(initial(self._plan))
+        if CONFIG not in named(self._history):  # the members are those of the start, always
+            for event in events:
+                if event.name == "elected" and event.source == "shell":
+                    self._elected(group, mine.possible(), event)
+            return
         incarnation = -1
         commit = 0
         reported = False

@@ -107,13 +107,19 @@ class _Judge:
         self._stood: dict[int, dict[str, Traced]] = defaultdict(dict)
         """Term → who voted for itself in it."""
         for (of, node), events in traces(history).items():
+            if of != group:
+                continue
             for event in events:
-                if of == group and _stands(event, node):
+                if event.name == "vote" and _stands(event, node):
                     self._stood[event.term].setdefault(node, event)
+        self._sought = {node: [event for event, seeks in row if seeks] for node, row in self._steps.items()}
 
     def window(self, window: Window) -> None:
         """Judge the rounds of one window, and take its terms into account."""
         for node in window.members:
+            sought = self._sought.get(node, ())
+            if not any(event.span.lo >= window.lo and event.span.hi <= window.hi for event in sought):
+                continue
             row: list[Traced] = []
             for event, seeks in self._steps.get(node, []):
                 if event.span.lo < window.lo or event.span.hi > window.hi:

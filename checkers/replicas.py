@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from checkers.base import votes_needed
 from checkers.facts import election, elections, traces
 from checkers.members import configurations
@@ -52,8 +54,7 @@ class Regression:
     seqs: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(msgspec.Struct, frozen=True):
     """The entry (``entry_term``, ``index``) is known committed in ``term``; ``how`` is for people."""
 
     group: str
@@ -163,13 +164,17 @@ class _Replica:
 
     def put(self, index: int, entry: Entry) -> None:
         """Store an entry; one that differs replaces the rest of the log, a gap makes everything before it unknown."""
-        if index <= self.offset or index > self.end + 1:
-            self.offset, self.log, self.rolls = index - 1, [], []
-        elif index <= self.end:
-            if self.at(index) == entry:
-                return
-            self.cut(index)
-        before = self.roll(index - 1)
+        end = self.offset + len(self.log)
+        if index == end + 1 and end > self.offset:  # nearly always: the next one
+            before = self.rolls[-1]
+        else:
+            if index <= self.offset or index > end + 1:
+                self.offset, self.log, self.rolls = index - 1, [], []
+            elif index <= end:
+                if self.at(index) == entry:
+                    return
+                self.cut(index)
+            before = self.roll(index - 1)
         self.log.append(entry)
         self.rolls.append(None if before is None else hash((before, entry)))
 
@@ -226,20 +231,23 @@ class _Replayer:
         if not isinstance(entries, list | tuple):
             return
         replica.known = True
+        own, seq = self._own, event.seq
         for item in entries:
             if not isinstance(item, list | tuple) or len(item) != 3:
                 continue
             index, term, payload = item
             if not (_positive(index) and isinstance(term, int) and isinstance(payload, str | int)):
                 continue
+            entry = (term, payload)
             before = replica.at(index)
-            replica.put(index, (term, payload))
+            replica.put(index, entry)
             self.result.appended += 1
-            if before is not None and before != (term, payload) and index <= replica.pinned:
+            if before is not None and before != entry and index <= replica.pinned:
                 self._regressed(replica, event, "replaced an entry that it had committed")
-            if index > self._own.get((group, node, term), (0, 0))[0]:
-                self._own[group, node, term] = (index, event.seq)
-            self._compare(replica, group, node, index, event.seq)
+            last = own.get((group, node, term))
+            if last is None or index > last[0]:
+                own[group, node, term] = (index, seq)
+            self._compare(replica, group, node, index, seq)
         if replica.leading is not None and replica.end >= replica.leading[0]:
             index, commit = replica.leading
             replica.leading = None
@@ -286,7 +294,10 @@ class _Replayer:
         replica.cut(start)
 
     def _commit(self, replica: _Replica, event: Traced) -> None:
-        index = next((event.data[key] for key in ("index", "new", "commit") if _number(event.data.get(key))), None)
+        data = event.data
+        index = data.get("index")
+        if not _number(index):
+            index = next((data[key] for key in ("new", "commit") if _number(data.get(key))), None)
         if index is None or index < 0:
             return
         self.result.commits += 1
@@ -414,8 +425,8 @@ def _own_term(events: list[Traced], positions: range, incarnation: int) -> int |
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return type(value) is int
 
 
 def _positive(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return type(value) is int and value > 0

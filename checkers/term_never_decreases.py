@@ -54,13 +54,13 @@ class TermNeverDecreases(Base):
         worst: dict[tuple[str, str], Step] = {}
         for step in sorted(steps, key=lambda item: max(item[3], item[5])):
             worst.setdefault((step[0], step[1]), step)
-        terms = sum(event.term > 0 for event in history.of(Traced)) + int((table.observed.term > 0).sum())
+        terms = sum([event.term > 0 for event in history.of(Traced)]) + int((table.observed.term > 0).sum())
         return self.conclude(
             history,
             findings=[_fell(history, promise, step) for step in worst.values()],
             judged=terms,
             nothing="no node told a term",
-            evidence={"terms_told": terms, "nodes": len({row.node for row in history.of(Traced)} | _polled(table))},
+            evidence={"terms_told": terms, "nodes": len({node for _, node in traces(history)} | _polled(table))},
         )
 
     def watcher(self, promise: Promise, plan: Plan) -> Callable[[Observed | Any], bool]:
@@ -111,17 +111,26 @@ class TermNeverDecreases(Base):
 def traced_falls(history: History) -> Iterator[Step]:
     """Falls within one incarnation, in the node's own order."""
     for (group, node), events in traces(history).items():
-        top: dict[tuple[int, str], tuple[int, int]] = {}
+        incarnation: int | None = None
+        top: dict[str, Traced] = {}
+        """What this incarnation witnessed, or "" for what its core says → the last event of the highest term."""
         for event in events:
-            shell = event.source == "shell"
-            if event.term <= 0 or (shell and event.name not in ORDERED):
+            term = event.term
+            if term <= 0:
                 continue
-            key = (event.incarnation, event.name if shell else "")
-            term, seq = top.get(key, (0, 0))
-            if event.term < term:
-                yield group, node, term, seq, event.term, event.seq
+            what = ""
+            if event.source == "shell":
+                what = event.name
+                if what not in ORDERED:
+                    continue
+            if event.incarnation != incarnation:
+                incarnation = event.incarnation
+                top.clear()
+            best = top.get(what)
+            if best is not None and term < best.term:
+                yield group, node, best.term, best.seq, term, event.seq
             else:
-                top[key] = (event.term, event.seq)
+                top[what] = event
 
 
 def polled_falls(table: Columns) -> Iterator[Step]:
@@ -209,10 +218,11 @@ def falls_over_restarts(history: History, table: Columns) -> Iterator[Step]:
 def _restarted(table: Columns) -> bool:
     """Whether any node was seen in more than one incarnation. Vectorised."""
     seen: dict[int, int] = {}
-    for part in (table.observed, table.traced):
-        if not len(part):
-            continue
-        codes = part.node.astype(np.int64) * (len(table.words) + 1) + part.group
+    parts = [part for part in (table.observed, table.traced) if len(part)]
+    coded = [(part.node.astype(np.int64), part.group) for part in parts]
+    size = len(table.words) + 1  # now that all of them are coded
+    for part, (node, group) in zip(parts, coded, strict=True):
+        codes = node * size + group
         for code in np.flatnonzero(np.bincount(codes)).tolist():
             mine = part.incarnation[codes == code]
             first = int(mine[0])

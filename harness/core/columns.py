@@ -1,7 +1,8 @@
 """Columns: one numpy array a field for observations, trace events and client operations of a history.
 
-Promises: built once a history (``history.cache``), in file order, words coded by one dictionary, integers only; an
-unknown value is -1 (-1 as a code: none). Leaves out bodies (``Traced.data``, op values): ``seq`` leads back to them.
+Promises: built once a history (``history.cache``), those of traces and operations only where somebody asks; in file
+order, words coded by one dictionary, integers only; an unknown value is -1 (-1 as a code: none). Leaves out bodies
+(``Traced.data``, op values): ``seq`` leads back to them.
 """
 
 from __future__ import annotations
@@ -96,44 +97,133 @@ class ObservedColumns:
         return _told_at_once(self)
 
 
-@dataclass(frozen=True, slots=True)
 class TracedColumns:
-    """``Traced`` events without their data. ``shell``: witnessed, not told by the core."""
+    """``Traced`` events without their data, each column built when it is first asked for."""
 
-    seq: Ints
-    lo: Ints
-    hi: Ints
-    group: Codes
-    node: Codes
-    incarnation: Codes
-    n: Ints
-    name: Codes
-    term: Ints
-    shell: Bools
+    def __init__(self, rows: list[Traced], words: Dictionary) -> None:
+        self._rows = rows
+        self._words = words
 
     def __len__(self) -> int:
-        return len(self.seq)
+        return len(self._rows)
+
+    @cached_property
+    def seq(self) -> Ints:
+        """Sequence numbers."""
+        return ints([row.seq for row in self._rows])
+
+    @cached_property
+    def lo(self) -> Ints:
+        """Not before."""
+        return ints([row.span.lo for row in self._rows])
+
+    @cached_property
+    def hi(self) -> Ints:
+        """Not after."""
+        return ints([row.span.hi for row in self._rows])
+
+    @cached_property
+    def group(self) -> Codes:
+        """Consensus groups."""
+        return self._words.coded([row.group for row in self._rows])
+
+    @cached_property
+    def node(self) -> Codes:
+        """Nodes."""
+        return self._words.coded([row.node for row in self._rows])
+
+    @cached_property
+    def incarnation(self) -> Codes:
+        """Incarnations."""
+        return _narrow([row.incarnation for row in self._rows])
+
+    @cached_property
+    def n(self) -> Ints:
+        """The node's own numbers."""
+        return ints([row.n for row in self._rows])
+
+    @cached_property
+    def name(self) -> Codes:
+        """Names of the events."""
+        return self._words.coded([row.name for row in self._rows])
+
+    @cached_property
+    def term(self) -> Ints:
+        """Terms."""
+        return ints([row.term for row in self._rows])
+
+    @cached_property
+    def shell(self) -> Bools:
+        """Witnessed, not told by the core."""
+        return np.array([row.source == "shell" for row in self._rows], dtype=np.bool_)
 
 
-@dataclass(frozen=True, slots=True)
 class OpColumns:
-    """Client operations, one row an ``Invoke``. ``returned`` and ``return_seq`` are -1 where none came back.
+    """Client operations, one row an ``Invoke``, each column built when it is first asked for.
 
-    ``status``: 0 ok, 1 fail, 2 info, 3 never returned.
+    ``returned`` and ``return_seq`` are -1 where none came back. ``status``: 0 ok, 1 fail, 2 info, 3 never returned.
     """
 
-    op: Ints
-    seq: Ints
-    process: Codes
-    f: Codes
-    target: Codes
-    invoked: Ints
-    returned: Ints
-    return_seq: Ints
-    status: Codes
+    def __init__(self, history: History, words: Dictionary) -> None:
+        self._invokes = history.of(Invoke)
+        self._returns = history.of(Return)
+        self._words = words
 
     def __len__(self) -> int:
-        return len(self.op)
+        return len(self._invokes)
+
+    @cached_property
+    def _backs(self) -> list[Return | None]:
+        returns: dict[int, Return] = {}
+        for back in self._returns:
+            returns.setdefault(back.op, back)
+        return [returns.get(invoke.op) for invoke in self._invokes]
+
+    @cached_property
+    def op(self) -> Ints:
+        """Numbers of the operations."""
+        return ints([row.op for row in self._invokes])
+
+    @cached_property
+    def seq(self) -> Ints:
+        """Sequence numbers of the invokes."""
+        return ints([row.seq for row in self._invokes])
+
+    @cached_property
+    def process(self) -> Codes:
+        """Client processes."""
+        return _narrow([row.process for row in self._invokes])
+
+    @cached_property
+    def f(self) -> Codes:
+        """Names of the operations."""
+        return self._words.coded([row.f for row in self._invokes])
+
+    @cached_property
+    def target(self) -> Codes:
+        """Nodes asked first."""
+        return self._words.coded([row.target for row in self._invokes])
+
+    @cached_property
+    def invoked(self) -> Ints:
+        """When they were invoked."""
+        return ints([row.t for row in self._invokes])
+
+    @cached_property
+    def returned(self) -> Ints:
+        """When they returned."""
+        return ints([-1 if back is None else back.t for back in self._backs])
+
+    @cached_property
+    def return_seq(self) -> Ints:
+        """Sequence numbers of the returns."""
+        return ints([-1 if back is None else back.seq for back in self._backs])
+
+    @cached_property
+    def status(self) -> Codes:
+        """How they ended."""
+        number = {"ok": 0, "fail": 1, "info": 2}
+        return np.array([3 if back is None else number[back.status] for back in self._backs], dtype=np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +244,8 @@ def columns(history: History) -> Columns:
         found = Columns(
             words=words,
             observed=observed_columns(history.of(Observed), words),
-            traced=_traced(history.of(Traced), words),
-            ops=_ops(history, words),
+            traced=TracedColumns(history.of(Traced), words),
+            ops=OpColumns(history, words),
         )
         history.cache[_CACHE] = found
     return found
@@ -193,41 +283,6 @@ def ints(values: list[int]) -> Ints:
 def _narrow(values: list[int]) -> Codes:
     """An int32 array, cut likewise."""
     return np.clip(ints(values), -_SHORT_MAX, _SHORT_MAX).astype(np.int32)
-
-
-def _traced(rows: list[Traced], words: Dictionary) -> TracedColumns:
-    return TracedColumns(
-        seq=ints([row.seq for row in rows]),
-        lo=ints([row.span.lo for row in rows]),
-        hi=ints([row.span.hi for row in rows]),
-        group=words.coded([row.group for row in rows]),
-        node=words.coded([row.node for row in rows]),
-        incarnation=_narrow([row.incarnation for row in rows]),
-        n=ints([row.n for row in rows]),
-        name=words.coded([row.name for row in rows]),
-        term=ints([row.term for row in rows]),
-        shell=np.array([row.source == "shell" for row in rows], dtype=np.bool_),
-    )
-
-
-def _ops(history: History, words: Dictionary) -> OpColumns:
-    number = {"ok": 0, "fail": 1, "info": 2}
-    invokes = history.of(Invoke)
-    returns: dict[int, Return] = {}
-    for back in history.of(Return):
-        returns.setdefault(back.op, back)
-    backs: list[Any] = [returns.get(invoke.op) for invoke in invokes]
-    return OpColumns(
-        op=ints([row.op for row in invokes]),
-        seq=ints([row.seq for row in invokes]),
-        process=_narrow([row.process for row in invokes]),
-        f=words.coded([row.f for row in invokes]),
-        target=words.coded([row.target for row in invokes]),
-        invoked=ints([row.t for row in invokes]),
-        returned=ints([-1 if back is None else back.t for back in backs]),
-        return_seq=ints([-1 if back is None else back.seq for back in backs]),
-        status=np.array([3 if back is None else number[back.status] for back in backs], dtype=np.int32),
-    )
 
 
 # --- questions that several checkers ask ------------------------------------------------------------------------

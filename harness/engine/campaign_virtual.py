@@ -21,6 +21,7 @@ from harness.core.errors import HarnessError
 from harness.core.events import Observed, Return, Traced
 from harness.core.history import History
 from harness.core.protocols import Checker, Incremental
+from harness.engine.garbage import swept
 from harness.engine.judge import load_checkers
 from harness.engine.model import EXIT_TROUBLE, CampaignRow, Judgement, Progress, RunOptions, exit_code
 from harness.engine.planning import draft
@@ -63,7 +64,7 @@ def rows_of(options: RunOptions, seeds: Sequence[int], *, jobs: int) -> Iterator
 def rehearse_seeds(options: RunOptions, seeds: Sequence[int]) -> list[CampaignRow]:
     """The rows of these seeds, in this process."""
     checkers = load_checkers()
-    return [_row(options, seed, checkers) for seed in seeds]
+    return [_row(options, seed, checkers) for seed in swept(seeds)]
 
 
 def _row(options: RunOptions, seed: int, checkers: dict[str, Checker]) -> CampaignRow:

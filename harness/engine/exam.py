@@ -16,6 +16,7 @@ import msgspec
 from harness.core.clock import SECOND, Ns
 from harness.core.planted import ExamPlan, Planted
 from harness.core.protocols import Checker
+from harness.engine.garbage import swept
 from harness.engine.judge import judge
 from harness.engine.model import RunOptions
 from harness.engine.rehearsal import Rehearsed, rehearse
@@ -154,7 +155,7 @@ def examine(
             base=base,
         )
 
-    for seed in range(task.first_seed, task.first_seed + task.seeds):
+    for seed in swept(range(task.first_seed, task.first_seed + task.seeds)):
         if core_ns() - began - confirming > task.budget_ns:
             break
         done = carry_out(options_of(task, seed, variant=bug.name), named)
@@ -201,7 +202,7 @@ def watch(
     runs = unknown = 0
     simulated: Ns = 0
     build = None if task.baseline else task.planted.name
-    for seed in range(task.first_seed, task.first_seed + task.seeds):
+    for seed in swept(range(task.first_seed, task.first_seed + task.seeds)):
         if core_ns() - began > task.budget_ns:
             break
         done = carry_out(options_of(task, seed, variant=build), checkers)

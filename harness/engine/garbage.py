@@ -1,4 +1,4 @@
-"""When the cyclic garbage collector looks: never within a simulated run, quickly between two of them.
+"""When the cyclic garbage collector looks: never within a simulated run, quickly between some of them.
 
 A run makes some hundred thousand objects and few cycles (its world is one); looking for cycles among them costs a tenth
 of it and finds nothing. Promises: the collector is afterwards as it was before. Leaves out everything that reference
@@ -8,9 +8,11 @@ counts see to.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
+T = TypeVar("T")
 YOUNGEST = 0
 
 
@@ -26,6 +28,13 @@ def no_garbage() -> Iterator[None]:
             gc.enable()
 
 
-def sweep() -> None:
-    """Within ``no_garbage``, behind a run of which nothing is held any more: free what is left of its world."""
-    gc.collect(YOUNGEST)
+def swept(items: Iterable[T], *, every: int = 8) -> Iterator[T]:
+    """The items, without the collector while each is worked on; now and then what is left of their worlds is freed.
+
+    It looks at the youngest objects only: those that have come since it looked last.
+    """
+    with no_garbage():
+        for number, item in enumerate(items, start=1):
+            yield item
+            if number % every == 0:
+                gc.collect(YOUNGEST)
