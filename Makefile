@@ -13,7 +13,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.dethrone-setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engine images demo test check system bench accept clean
+.PHONY: help setup engine images demo test check system bench bench-checkers accept clean
 
 help:
 	@echo 'make setup    a virtual environment with dethrone and the development tools'
@@ -22,6 +22,7 @@ help:
 	@echo 'make test     check, then every test (needs Docker)'
 	@echo 'make system   only the tests against real third-party systems (needs Docker)'
 	@echo 'make bench    the benchmarks, with their figures (needs Docker)'
+	@echo 'make bench-checkers   linearizability beside Porcupine, cell by cell (beside it only where there is Go)'
 	@echo 'make accept   planted bugs must be found, honest builds must pass (needs Docker)'
 	@echo 'make clean    remove the virtual environment and caches'
 
@@ -58,6 +59,10 @@ system: images
 
 bench: images
 	$(BIN)/python tests/benchmarks/run.py $(ARGS)
+
+bench-checkers: $(STAMP)
+	@command -v go >/dev/null && (cd tests/benchmarks/porcupine && go build -o '$(abspath $(BIN))/porcupine-bench' .) || echo 'no Go: ours alone'
+	$(BIN)/python tests/benchmarks/bench_linear.py $$(test -x $(BIN)/porcupine-bench && echo --porcupine $(BIN)/porcupine-bench) $(ARGS)
 
 accept: images
 	$(BIN)/python tests/accept.py $(ARGS)

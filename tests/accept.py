@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from acceptance import live_exam
+from acceptance import linearizability, live_exam
 from acceptance.simulated import Item, Unfinished, Until, items
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -276,6 +276,7 @@ ITEMS: dict[str, Item] = {
     "etcd-unsafe": live(etcd_unsafe),
     "kill-nine": live(kills),
     "exam-docker": live_exam.item,
+    "linearizability": linearizability.item,
 }
 
 
