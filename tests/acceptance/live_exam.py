@@ -20,6 +20,7 @@ BUGS: dict[str, tuple[str, ...]] = {
         "12-grant-without-log-check",
         "18-pre-votes-are-votes",
         "21-majority-of-responders",
+        "23-non-members-vote",
         "28-never-steps-down",
         "30-sending-is-contact",
         "33-no-jitter",
@@ -32,6 +33,12 @@ BUGS: dict[str, tuple[str, ...]] = {
         "plain-votes-twice",
         "plain-wants-every-vote",
         "plain-writes-term-before",
+    ),
+    "paxos": (
+        "01-acceptance-not-written",
+        "12-promise-hides-accepted",
+        "18-promises-are-acceptances",
+        "42-learns-from-one",
     ),
 }
 """System → bugs that faults of real hosts can show; ``dethrone list variants`` explains them."""
