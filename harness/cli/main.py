@@ -12,24 +12,13 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import click
 
-from harness.cli.campaign import campaign
-from harness.cli.check import check
-from harness.cli.demo import demo
-from harness.cli.doctor import doctor
-from harness.cli.exam import exam
-from harness.cli.export import export
-from harness.cli.heal import heal
-from harness.cli.listing import listing
-from harness.cli.replay import replay
-from harness.cli.report import report
-from harness.cli.run import run
-from harness.cli.shrink import shrink
 from harness.core.errors import HarnessError
 from harness.core.ledger import state_dir
 from harness.engine import shadow
@@ -48,8 +37,37 @@ Exit codes:
 Several at once: 3 > 1 > 130 > 2 > 0."""
 
 
+VERBS = {
+    "campaign": "campaign:campaign",
+    "check": "check:check",
+    "demo": "demo:demo",
+    "doctor": "doctor:doctor",
+    "exam": "exam:exam",
+    "export": "export:export",
+    "heal": "heal:heal",
+    "list": "listing:listing",
+    "replay": "replay:replay",
+    "report": "report:report",
+    "run": "run:run",
+    "shrink": "shrink:shrink",
+}
+"""Verb → its module here and its name there: imported only when it is used, so that none pays for the others."""
+
+
 class Dethrone(click.Group):
     """The group, with our own ways to end."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All verbs."""
+        return sorted({*VERBS, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb of this name."""
+        if cmd_name not in VERBS:
+            return super().get_command(ctx, cmd_name)
+        module, name = VERBS[cmd_name].split(":")
+        found: click.Command = getattr(import_module(f"harness.cli.{module}"), name)
+        return found
 
     def main(
         self,
@@ -103,10 +121,6 @@ def main(*, debug: bool) -> None:
     """Break real nodes' network, clocks and lives, and prove whether their leader election stays safe and live."""
     del debug  # read from the words themselves, so that it also covers errors in them
     shadow.refuse()
-
-
-for verb in (run, check, replay, shrink, campaign, report, export, listing, exam, doctor, heal, demo):
-    main.add_command(verb)
 
 
 def _usage(error: click.ClickException, *, as_json: bool) -> int:
