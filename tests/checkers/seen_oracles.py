@@ -7,9 +7,21 @@ only.
 from __future__ import annotations
 
 import itertools
+import os
 import random  # noqa: TID251 - test data, drawn from a seed that is told
 
 from harness.core.operations import NEVER, Operation, Operations
+
+MANY = int(os.environ.get("DETHRONE_RANDOM_HISTORIES", "250"))
+"""Random histories a test and block."""
+
+FIRST = int(os.environ.get("DETHRONE_RANDOM_SEED") or random.SystemRandom().randrange(1 << 32))
+"""Fresh each time; a failure tells its seed: run that test again with it and DETHRONE_RANDOM_HISTORIES=1."""
+
+
+def seeds(block: int) -> range:
+    """The seeds of one block."""
+    return range(FIRST + block * MANY, FIRST + (block + 1) * MANY)
 
 
 def operations(ops, **changes) -> Operations:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import random  # noqa: TID251 - test data, drawn from a seed that is told
 
 import msgspec
 import pytest
-from seen_oracles import operations, timed
+from seen_oracles import MANY, operations, seeds, timed
 
 from checkers.lock_holds import LockHolds
 from harness.core.clock import MS
 from harness.core.operations import ModelOptions
 
-SEEDS = int(os.environ.get("DETHRONE_RANDOM_HISTORIES", "400"))
 KEYS = ("process", "f", "value", "result", "invoked", "returned", "status")
 
 
@@ -166,7 +164,7 @@ def random_locks(rng):
 @pytest.mark.parametrize("block", range(4))
 def test_holds_overlap_exactly_if_two_owners_certainly_hold_at_some_moment(block):
     outcomes = set()
-    for seed in range(block * SEEDS, (block + 1) * SEEDS):
+    for seed in seeds(block):
         ops = random_locks(random.Random(seed))
         last = max(op["invoked"] for op in ops) + 20
         wrong = any(sum(certainly_holds(ops, owner, at + 0.5) for owner in "abc") > 1 for at in range(last))
@@ -181,4 +179,4 @@ def test_holds_overlap_exactly_if_two_owners_certainly_hold_at_some_moment(block
         )
         found = {one.kind for one in LockHolds().see(timed_rows, ModelOptions()).anomalies}
         assert ("overlap" in found) == wrong, (seed, ops)
-    assert outcomes == {True, False}
+    assert MANY < 100 or outcomes == {True, False}

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random  # noqa: TID251 - test data, drawn from a seed that is told
 
 import pytest
-from seen_oracles import linearizable, log_step, operations, random_ops, set_step
+from seen_oracles import MANY, linearizable, log_step, operations, random_ops, seeds, set_step
 
 from checkers.log_reads import LogReads
 from checkers.set_reads import SetReads
 from harness.core.operations import ModelOptions
 
-SEEDS = int(os.environ.get("DETHRONE_RANDOM_HISTORIES", "400"))
 STALE = ModelOptions(stale_reads=True)
 
 
@@ -82,7 +80,7 @@ def _answer(wild):
 @pytest.mark.parametrize("block", range(4))
 def test_a_set_is_passed_exactly_if_it_is_linearizable(block):
     outcomes = set()
-    for seed in range(block * SEEDS, (block + 1) * SEEDS):
+    for seed in seeds(block):
         rng = random.Random(seed)
         ops = random_ops(
             rng,
@@ -95,13 +93,13 @@ def test_a_set_is_passed_exactly_if_it_is_linearizable(block):
         right = linearizable(ops, frozenset(), set_step)
         outcomes.add(right)
         assert (not kinds(SetReads(), ops)) == right, (seed, ops)
-    assert outcomes == {True, False}
+    assert MANY < 100 or outcomes == {True, False}
 
 
 @pytest.mark.parametrize("block", range(4))
 def test_a_log_is_passed_exactly_if_it_is_linearizable(block):
     outcomes = set()
-    for seed in range(block * SEEDS, (block + 1) * SEEDS):
+    for seed in seeds(block):
         rng = random.Random(seed)
         numbers = iter(range(100))
         ops = random_ops(
@@ -115,7 +113,7 @@ def test_a_log_is_passed_exactly_if_it_is_linearizable(block):
         right = linearizable(ops, (), log_step)
         outcomes.add(right)
         assert (not kinds(LogReads(), ops)) == right, (seed, ops)
-    assert outcomes == {True, False}
+    assert MANY < 100 or outcomes == {True, False}
 
 
 # --- planted: sets ----------------------------------------------------------------------------------------------
