@@ -1,8 +1,9 @@
 """Several leaders lost one after another, and the same fault again and again: steps in which the order is what matters.
 
     flutter   the same brief fault a few times in a row, each about as long as something that the protocol waits for
-    relay     each new leader is hit as it is elected, commits or acknowledges; whoever was hit before returns as the
-              next one falls. Or somebody is away all the time while leaders come and go, and returns as the last falls
+    relay     each new leader is hit as it gets a vote, is elected, commits or acknowledges; whoever was hit before it
+              returns as the next one falls. Or somebody is away all the time while leaders come and go, and returns as
+              the last one falls
 
 Promises: pure; but for moments one node at most is out of action in a relay besides bystanders, of whom there are no
 more than a minority, and with bystanders leaders are hit only briefly until these return; only kinds that are asked
@@ -36,8 +37,9 @@ TAKING: Mapping[str, int] = {ISOLATE: 5, "kill": 2, "pause": 2, "powerloss": 1}
 BRIEFLY: Mapping[str, int] = {"restart": 2, "kill": 1, "powerloss": 1}
 """What a leader is hit by while somebody else is away, by weight: it is started again at once."""
 
-LEADING: Mapping[str, int] = {"elected": 4, "committed": 4, "write-acked": 1}
-"""What a leader does at which it is hit, by weight: before it has sent anything on, or when just enough have it."""
+LEADING: Mapping[str, int] = {"elected": 4, "committed": 4, "vote-granted": 3, "write-acked": 1}
+"""When whoever leads, or is about to, is hit, by weight: before it hears of its votes, before it has sent anything on,
+or when just enough have what it sent."""
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +98,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
         out = [self._taken(rng.stream(name), takes, "leader", name, when, until=names[1], hold_ns=hold_ns)]
         for before, own, following in zip(names[:-1], names[1:], [*names[2:], ""], strict=True):
             when = self._leading(rng, LEADING, before, hold_ns)
-            out.append(self._taken(rng.stream(own), takes, "actor", own, when, until=following, hold_ns=hold_ns))
+            out.append(self._taken(rng.stream(own), takes, _who(when), own, when, until=following, hold_ns=hold_ns))
         return out
 
     def _with_bystander(
@@ -122,7 +124,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
                 )
             )
         when = self._leading(rng, LEADING, names[-2], hold_ns)
-        out.append(self._taken(rng.stream("last"), takes, "actor", names[-1], when, until="", hold_ns=hold_ns))
+        out.append(self._taken(rng.stream("last"), takes, _who(when), names[-1], when, until="", hold_ns=hold_ns))
         return out
 
     def _leading(self, rng: Rng, events: Collection[str], after: str, hold_ns: Ns) -> When:
@@ -161,3 +163,8 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
             knobs["shape"] = "isolate"
         drawn = self.kinds[kind].draw(rng, nodes=self.nodes, hold_ns=hold_ns, knobs=knobs)
         return msgspec.structs.replace(drawn, victims=victims, name=name, when=when, delay_ns=delay_ns, hold_ns=hold_ns)
+
+
+def _who(when: When) -> str:
+    """Who is hit on this event: whoever leads or is to lead."""
+    return "candidate" if isinstance(when, OnEvent) and when.event == "vote-granted" else "actor"

@@ -50,7 +50,7 @@ SLOW_NS: tuple[Ns, ...] = (5 * MS, 15 * MS, 40 * MS)
 """What is longer than it takes to notice an event and act, and short of an election timeout."""
 LOSS_PERCENT = (10, 20, 30)
 """Of every link's messages: what any protocol should bear, as far as its promise says so."""
-FORMS: Mapping[str, int] = {"rows": 6, "relay": 3, "flutter": 1}
+FORMS: Mapping[str, int] = {"rows": 5, "relay": 4, "flutter": 1}
 """What a step is that shows nothing owed, by weight."""
 
 
