@@ -31,18 +31,19 @@ from harness.core.protocols import RunDefaults
 ALLOWANCE_NS = 200 * MS
 """Round trips and fsyncs of containers on a shared machine."""
 
-ELECTIONS = 10
-"""B in heartbeat periods: detection (3), two campaigns in vain against silent peers (1.5 each), a good one, twice."""
+IN_VAIN = 5
+"""Campaigns in vain that B leaves room for. With a peer silent each waits in full, and where all survivors are needed,
+one that stands beside another spoils both: simulated, one in a hundred elections takes two, one in a thousand three."""
 
 ROUNDS_MAX = 12
 SPLIT_VOTE_PERCENT = 40
 """Delays are drawn from 700 ms, a round trip is far below that."""
 
 DELAY_NS = 20 * MS
-LOSS_PERCENT = 5
-"""Pushes are pipelined over a connection that loses nothing. Where single messages are lost, each gap costs a second
-until it is told and up to three until the logs are compared, while clients are told "unknown" after 2.5 s: entries
-commit, yet hardly a write is acknowledged."""
+LOSS_PERCENT = 0
+"""Calls go once, over a connection that loses nothing. Where single messages are lost, a campaign waits in full for a
+lost answer; and each gap of a pipeline of pushes costs a second until it is told and up to three until the logs are
+compared, while clients are told "unknown" after 2.5 s: entries commit, yet hardly a write is acknowledged."""
 
 CALL_LIMIT_NS = 500 * MS
 NOISE_NS = 50 * MS
@@ -121,7 +122,7 @@ class DledgerSystem(TargetSystem):
         period = typed.heart_beat_interval
         patience = max(2, typed.max_heart_beat_leak) * period
         longest_wait = typed.vote_wait + typed.max_vote_interval
-        bound = patience + 2 * (longest_wait + 2 * typed.max_vote_interval) + 2 * period + ALLOWANCE_NS
+        bound = patience + IN_VAIN * (longest_wait + 2 * typed.max_vote_interval) + 2 * period + ALLOWANCE_NS
         if typed.has_leader_delay == "leak":
             bound += 2 * patience
         tolerates = dict(ANY_NUMBER)

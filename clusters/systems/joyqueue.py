@@ -46,6 +46,10 @@ ROUNDS_MAX = 10
 SPLIT_WINDOW_NS = 30 * MS
 """From one node's expiry until its vote request keeps another from expiring: three messages and a write."""
 
+LOSS_PERCENT = 0
+"""Each request of an election goes once, over a connection that loses nothing: one that is lost all the same costs its
+campaign."""
+
 EXAM_TIME_FACTOR = "0.05"
 EXAM_INTERVALS_NS = (1300 * MS, 5 * SECOND)
 EXAM_SELDOM_PER_S = 3
@@ -153,6 +157,7 @@ class JoyQueueSystem(TargetSystem):
             linearizable_reads=typed.reads == "log",
             pre_vote=True,
             delay_max_ns=max(MS, longest // DELAYS),
+            loss_percent_max=LOSS_PERCENT,
         )
 
 

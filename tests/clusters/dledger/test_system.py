@@ -70,13 +70,13 @@ def test_bounds_cover_the_figures_of_the_specification_and_scale():
     made = promise()
     assert made.election_timeout_ns == 6 * SECOND
     assert made.heartbeat_ns == 2 * SECOND
-    assert 13 * SECOND < made.leader_bound_ns == made.later_gap_ns < 25 * SECOND
+    assert 13 * SECOND < made.leader_bound_ns == made.later_gap_ns < 36 * SECOND
     assert 6 * SECOND < made.step_down_ns < 9 * SECOND
     tenth = promise({"time_factor": "0.1"})
     assert tenth.leader_bound_ns < made.leader_bound_ns / 8
     assert tenth.delay_max_ns == made.delay_max_ns // 10
     assert promise({"K2": "leak"}).leader_bound_ns > made.leader_bound_ns
-    assert made.loss_percent_max < 20  # a pusher that lost something is behind its clients' patience
+    assert made.loss_percent_max == 0  # a pusher that lost something is behind its clients' patience
 
 
 def test_the_default_run_is_short_enough_for_a_minute():
