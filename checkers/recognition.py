@@ -41,6 +41,8 @@ class Recognition:
         self._bound = promise.leader_bound_to_term
         self._voters = frozenset(plan.voters)
         self._quorum = votes_needed(promise, len(self._voters))
+        self._alone = len(self._voters) == 1
+        """A group of one may lead without an election, in term 0."""
         self.rows = sorted(
             (row for row in history.of(Observed) if row.group == group and row.node in self._voters),
             key=lambda row: (row.span.hi, row.seq),
@@ -58,7 +60,7 @@ class Recognition:
 
     def named(self, row: Observed) -> Key | None:
         """Whom this poll names."""
-        if row.term <= 0 and self._bound:
+        if row.term <= 0 and self._bound and not self._alone:
             return None
         who = row.node if row.leads else row.leader
         return None if not who else self.key(who, row.term)

@@ -1,0 +1,16 @@
+"""Whose leadership counts as recognised."""
+
+from __future__ import annotations
+
+import pytest
+from histories import Tale, plan, promise
+
+from checkers.recognition import recognition
+from harness.core.clock import MS
+
+
+@pytest.mark.parametrize(("nodes", "recognised"), [(1, True), (3, False)])
+def test_only_a_group_of_one_leads_in_term_0(nodes, recognised):
+    tale = Tale(nodes).up().polls(1000, 0, "n1")
+    seen = recognition(tale.end(), promise(), plan(nodes), "")
+    assert bool(seen.points(0, tale.now * MS)) == recognised
