@@ -20,7 +20,7 @@ from checkers.linearizability.answer import Answer, Budget, Undecided, Violation
 from checkers.linearizability.decide import decide
 from checkers.models import model as make
 from checkers.models.ops import NAMES, F, Row, encode
-from checkers.seen import Anomaly, Seen, SeenChecker
+from checkers.seen import Anomaly, Seen, SeenChecker, told
 from checkers.set_reads import SetReads
 from harness.core.errors import HistoryError
 from harness.core.operations import ModelOptions, Operation, Operations
@@ -150,7 +150,7 @@ def _anomaly(violation: Violation, operations: Operations) -> Anomaly:
         sentence=violation.sentence,
         proof=tuple(proof[:PROOF_MAX]),
         data={
-            "key": violation.key,
+            "key": None if violation.key is None else told(violation.key),
             "lines": [op.line for op in proof],
             "bars": [_plain(bar) for bar in violation.bars],
             "zones": [_plain(zone) for zone in violation.zones],

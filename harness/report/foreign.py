@@ -144,7 +144,7 @@ def operation(op: Operation) -> dict[str, Any]:
         "return_line": op.return_line or None,
         "process": op.process,
         "f": op.f,
-        "key": op.key,
+        "key": op.key if isinstance(op.key, str | int | float | None) else _short(op.key),
         "status": op.status,
         "text": words(op),
     }

@@ -173,6 +173,14 @@ def test_wrong_usage_is_told(call, tmp_path, words):
     assert call("check", str(path), *words).exit_code == 64
 
 
+@pytest.mark.parametrize("key", ["{nil 1}", "[1 {2 #{3}}]", "#{:a}", ":k", "1.5"])
+def test_keys_of_any_kind_can_be_told(judge, key):
+    text = f"{{:type :invoke, :process 0, :f :write, :value 1, :key {key}}}\n{{:type :ok, :process 0, :f :write}}\n"
+    text += f"{{:type :invoke, :process 0, :f :read, :key {key}}}\n{{:type :ok, :process 0, :f :read, :value 7}}\n"
+    code, value, _ = judge(text, "register", form="jepsen-edn")
+    assert (code, len(value["checkers"]["register"]["findings"])) == (1, 1)
+
+
 def test_a_model_that_crashes_is_unknown(judge, monkeypatch):
     from checkers.set_reads import SetReads
 
