@@ -23,9 +23,7 @@ TRIES, TRIES_REAL = 500, 40
 @click.option(
     "--of", default=3, show_default=True, type=click.IntRange(1), help="real runs that a schedule gets at most"
 )
-@click.option(
-    "--need", default=1, show_default=True, type=click.IntRange(1), help="of which so many must fail for it to count"
-)
+@click.option("--need", type=click.IntRange(1), help="of which so many must fail for it to count [2; with --of 1: 1]")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="directory of the shrunk run")
 @flags.json_flag
 @flags.level_flags
@@ -35,7 +33,7 @@ def shrink(
     backend: str | None,
     tries: int | None,
     of: int,
-    need: int,
+    need: int | None,
     out: Path | None,
     as_json: bool,
     quiet: bool,
@@ -45,7 +43,7 @@ def shrink(
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     if tries is None:
         tries = TRIES if (backend or read_stored(run).options.backend) == again.SIM else TRIES_REAL
-    outcome = again.shrink_run(screen, run, backend=backend, tries=tries, need=need, of=of, out=out)
+    outcome = again.shrink_run(screen, run, backend=backend, tries=tries, need=need or min(2, of), of=of, out=out)
     schedule = outcome.shrunk.schedule
     screen.say("")
     screen.say(

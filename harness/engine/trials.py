@@ -8,7 +8,7 @@ the first of which is the stored run's. Leaves out where schedules come from.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,6 +21,8 @@ from harness.engine.judge import load_checkers
 from harness.engine.model import RunOptions, RunResult, Silence
 from harness.engine.planning import WARMUP_NS
 from harness.engine.runner import run
+
+BACK_MAX = 6
 
 LIMIT_MIN_NS = 3 * SECOND
 """Left to a schedule at least, however short it is."""
@@ -89,6 +91,20 @@ def fails_often(
             if decided and not all_of_them:
                 break
     return rate.failed >= need, rate
+
+
+def confirmed(accepted: Sequence[Schedule], rate_of: Callable[[Schedule], Rate], *, need: int) -> tuple[Schedule, Rate]:
+    """The last of ``accepted`` that fails ``need`` times in runs that had no part in choosing it.
+
+    Of many schedules that are asked about, one that seldom fails is lucky sooner or later: it is asked again, and those
+    before it in turn, at most ``BACK_MAX`` of them, then the first one of all, whose rate stands as it is.
+    """
+    *rest, last = accepted
+    for schedule in (last, *reversed(rest[1:][-BACK_MAX:])):
+        rate = rate_of(schedule)
+        if rate.failed >= need:
+            return schedule, rate
+    return accepted[0], rate_of(accepted[0])
 
 
 def room_for(schedule: Schedule, *, at_most: Ns) -> Ns:

@@ -25,7 +25,7 @@ from harness.engine.model import EXIT_PASS, EXIT_UNKNOWN, EXIT_VIOLATION, RunOpt
 from harness.engine.refailing import StillFails
 from harness.engine.replaying import How, Stored, read_stored, schedule_of
 from harness.engine.shrinking import Shrunk, shrink
-from harness.engine.trials import Rate, failing, fails_often, room_for, seed_of
+from harness.engine.trials import Rate, confirmed, failing, fails_often, room_for, seed_of
 from harness.report.session import Done, run_and_report
 from harness.report.terminal import Screen
 
@@ -147,7 +147,8 @@ def shrink_run(
     shrunk = shrink(start, fails, tries_max=tries)
     rate = Rate(1, 1)
     if target != SIM:
-        rate = real.rate(shrunk.schedule)
+        schedule, rate = confirmed(real.accepted, real.rate, need=need)
+        shrunk = msgspec.structs.replace(shrunk, schedule=schedule)
     options = fails.options(shrunk.schedule)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, store.PLANNED)
@@ -226,17 +227,22 @@ class _Real:
         self._need = need
         self._of = of
         self._limit_ns = limit_ns
+        self.accepted: list[Schedule] = []
+        """Schedules that failed often enough, the first one first: each is made of the one before it."""
 
     def __call__(self, schedule: Schedule) -> bool:
         """At least ``need`` of ``of``; the asking ends when that is decided."""
         verdict, rate = fails_often(self.options(schedule), schedule, self._wanted, need=self._need, of=self._of)
         word = "fails" if verdict else "does not fail often enough" if rate.failed else "does not fail"
         self._screen.say(f"  {_size(schedule)}: {word}, {rate}")
+        if verdict:
+            self.accepted.append(schedule)
         return verdict
 
     def rate(self, schedule: Schedule) -> Rate:
         """How often it fails of all ``of`` runs."""
         _, rate = fails_often(self.options(schedule), schedule, self._wanted, need=1, of=self._of, all_of_them=True)
+        self._screen.say(f"  {_size(schedule)}, again: fails {rate}")
         return rate
 
     def options(self, schedule: Schedule) -> RunOptions:

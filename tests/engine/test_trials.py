@@ -11,7 +11,7 @@ from harness.core.schedule import OnEvent, PlannedFault, Schedule, Step
 from harness.engine import trials
 from harness.engine.model import RunOptions
 from harness.engine.planning import WARMUP_NS
-from harness.engine.trials import LIMIT_MIN_NS, Rate, fails_often, room_for, seed_of
+from harness.engine.trials import LIMIT_MIN_NS, Rate, confirmed, fails_often, room_for, seed_of
 
 EMPTY = Schedule(seed=1, strategy="none", steps=())
 
@@ -77,6 +77,29 @@ def test_the_user_s_wish_to_stop_is_no_answer(runs):
 def test_real_runs_keep_their_seed_and_simulated_ones_take_the_next():
     assert [seed_of(RunOptions(system="raft", backend="docker", seed=7), number) for number in range(3)] == [7, 7, 7]
     assert [seed_of(RunOptions(system="raft", backend="sim", seed=7), number) for number in range(3)] == [7, 8, 9]
+
+
+def sized(gap_s):
+    return Schedule(seed=1, strategy="none", steps=(Step(faults=(), gap_ns=gap_s * SECOND),))
+
+
+def test_what_was_lucky_once_is_not_kept_but_what_fails_again_is():
+    rates = {9: Rate(3, 3), 5: Rate(2, 3), 2: Rate(1, 3), 1: Rate(0, 3)}
+    asked = []
+
+    def rate_of(schedule):
+        asked.append(schedule.steps[0].gap_ns // SECOND)
+        return rates[asked[-1]]
+
+    schedule, rate = confirmed([sized(gap) for gap in (9, 5, 2, 1)], rate_of, need=2)
+    assert (schedule, rate) == (sized(5), Rate(2, 3))
+    assert asked == [1, 2, 5]
+
+
+def test_if_nothing_smaller_fails_again_the_whole_one_is_left_with_its_rate():
+    schedule, rate = confirmed([sized(9), sized(5)], lambda _: Rate(0, 3), need=1)
+    assert (schedule, rate) == (sized(9), Rate(0, 3))
+    assert confirmed([sized(9)], lambda _: Rate(1, 3), need=1) == (sized(9), Rate(1, 3))
 
 
 def test_a_schedule_gets_the_time_that_it_may_take_and_never_more_than_the_run_had():
