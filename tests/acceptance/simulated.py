@@ -162,7 +162,7 @@ def oracles(until: Until) -> tuple[bool, str]:
     """Election times agree with the formula and with the published figures."""
     done = _bench("bench_elections.py", until)
     figures = re.findall(
-        r"^(\d+ live servers|\S+) .*?measured +([\d.]+) ms(?: \((\S+) %\))?", done.stdout, re.MULTILINE
+        r"^(\d+ live servers|\S+):? .*?measured +([\d.]+) ms(?: \((\S+) %\))?", done.stdout, re.MULTILINE
     )
     return done.returncode == 0, "; ".join(
         f"{name}: {ms} ms{f' ({off} %)' if off else ''}" for name, ms, off in figures
