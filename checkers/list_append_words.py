@@ -13,7 +13,7 @@ from checkers.list_append_graph import Cycle, Link
 from checkers.list_append_observed import Txn
 from checkers.seen import place, told
 
-WIDTH, HEIGHT, RADIUS = 480, 320, 120
+WIDTH, HEIGHT, RADIUS = 760, 340, 120
 """Of a drawing, in its own units."""
 
 _MEANING = {

@@ -162,5 +162,16 @@ def words(op: Operation) -> str:
 
 
 def _short(value: Any) -> str:
-    text = "nil" if value is None else value if isinstance(value, str) else repr(value)
+    text = _text(value)
     return text if len(text) <= VALUE_MAX else text[:VALUE_MAX] + "…"
+
+
+def _text(value: Any) -> str:
+    """A value without the marks of any programming language; of a long list its beginning."""
+    if value is None:
+        return "nil"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{' '.join(map(_text, value[:VALUE_MAX]))}]"
+    return str(value)

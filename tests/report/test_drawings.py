@@ -32,7 +32,7 @@ def texts(svg):
 
 
 def test_a_cycle_shows_its_transactions_and_edges():
-    assert texts(drawing({"drawing": CYCLE})) == ["rw", "realtime", "T1", "T2"]
+    assert texts(drawing({"drawing": CYCLE})) == ["rw", "realtime", "T1", "r x <1> & more", "T2", ""]
 
 
 def test_bars_show_operations_zones_and_where_it_is_stuck():

@@ -21,7 +21,11 @@ WIDTH, LEFT, ROW, TOP = 760, 190, 22, 14
 """Of bars: the picture, where time begins, the height of a row, what is above the first one."""
 
 BARS_MAX = 60
-LABEL_MAX = 26
+LABEL_MAX, TEXT_MAX = 26, 44
+"""Characters of a bar's name and of a transaction."""
+
+LABEL_OFF = 20
+"""How far the word of an edge stands from it."""
 
 _KIND = {"ww": "--ok", "wr": "--clock", "rw": "--proof", "process": "--muted", "realtime": "--muted"}
 _ROLE = {"stuck": "--proof", "first": "--ok", "second": "--candidate", "between": "--other"}
@@ -52,7 +56,9 @@ def _cycle(shape: Mapping[str, Any]) -> str:
         f"<g><title>{escape(str(node['text']))}</title>"
         f'<rect x="{node["x"] - NODE_W / 2:.0f}" y="{node["y"] - NODE_H / 2:.0f}" width="{NODE_W}" height="{NODE_H}"'
         ' rx="6" style="fill:var(--panel);stroke:var(--text)"/>'
-        f'<text x="{node["x"]:.0f}" y="{node["y"] + 5:.0f}" text-anchor="middle">{escape(str(node["id"]))}</text></g>'
+        f'<text x="{node["x"]:.0f}" y="{node["y"] + 5:.0f}" text-anchor="middle">{escape(str(node["id"]))}</text>'
+        f'<text x="{node["x"]:.0f}" y="{node["y"] + (-20 if node["y"] < height / 2 else 28):.0f}"'
+        f' text-anchor="middle" style="fill:var(--muted)">{escape(_cut(str(node["text"]), TEXT_MAX))}</text></g>'
         for node in shape["nodes"]
     )
     return _svg(width, height, "a cycle of transactions", edges + nodes)
@@ -70,7 +76,7 @@ def _edge(edge: Mapping[str, Any], places: Mapping[str, tuple[float, float]]) ->
     return (
         f'<path d="M{ax:.1f} {ay:.1f} Q{mx:.1f} {my:.1f} {bx:.1f} {by:.1f}" fill="none"{dash}'
         f' style="stroke:{color};stroke-width:2"/>{_head(mx, my, bx, by, color)}'
-        f'<text x="{(ax + bx) / 4 + mx / 2 + 6 * nx:.1f}" y="{(ay + by) / 4 + my / 2 + 6 * ny + 4:.1f}"'
+        f'<text x="{(ax + bx) / 4 + mx / 2 + LABEL_OFF * nx:.1f}" y="{(ay + by) / 4 + my / 2 + 14 * ny + 4:.1f}"'
         f' text-anchor="middle" style="fill:{color}">{escape(str(edge["text"]))}</text>'
     )
 
@@ -114,7 +120,7 @@ def _bars(bars: Sequence[Mapping[str, Any]], zones: Sequence[Mapping[str, Any]],
         color = f"var({_ROLE.get(str(bar['role']), '--follower')})"
         dash = ' stroke-dasharray="4 3"' if bar["status"] != "ok" else ""
         label = str(bar["label"])
-        short = label if len(label) <= LABEL_MAX else label[: LABEL_MAX - 1] + "…"
+        short = _cut(label, LABEL_MAX)
         parts.append(
             f"<g><title>{escape(label)} · {escape(str(bar['status']))}</title>"
             f'<text x="{LEFT - 10}" y="{top + 14}" text-anchor="end">{escape(short)}</text>'
@@ -137,6 +143,10 @@ def _zone(zone: Mapping[str, Any], across: Any, height: int) -> str:
         f'<rect x="{min(begin, end):.1f}" y="2" width="{max(2.0, abs(end - begin)):.1f}" height="{height - 4}"'
         f' style="fill:var(--link);fill-opacity:.12"><title>{escape(str(zone["label"]))} {what}</title></rect>'
     )
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _svg(width: int, height: int, what: str, body: str) -> str:
