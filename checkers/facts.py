@@ -126,9 +126,9 @@ def traces(history: History) -> dict[tuple[str, str], list[Traced]]:
 
 
 def groups(history: History) -> list[str]:
-    """The consensus groups that were seen; at least one."""
+    """The consensus groups that were seen; at least one. Where they have names, what has none is of the process."""
     seen = {group for group, _ in traces(history)} | {event.group for event in history.of(Observed)}
-    return sorted(seen) or [""]
+    return sorted(seen - {""}) or [""]
 
 
 def in_group(group: str) -> str:

@@ -299,8 +299,12 @@ class SimWorld:
 
 
 def _reader(system: Simulable, plan: Plan) -> Callable[[str, bytes], Reading | None] | None:
-    """How this system reads a status answer; None: as all targets of ours do, so that no bytes are needed."""
-    if isinstance(system, TargetSystem) and type(system).reading is TargetSystem.reading:
+    """How this system reads a status answer; None: as all targets of ours do, of one group, so no bytes are needed."""
+    if (
+        isinstance(system, TargetSystem)
+        and type(system).reading is TargetSystem.reading
+        and not system.several_groups(plan.knobs)
+    ):
         return None
     members = dict.fromkeys(plan.nodes, "")
     specs = {

@@ -25,12 +25,11 @@ from clusters.protocols.joyqueue.knobs import PROFILES, Knobs, parse, words
 from clusters.protocols.joyqueue.rules import members_of
 from clusters.protocols.joyqueue.storage import METADATA, group_names
 from clusters.protocols.joyqueue.variants import VARIANTS, Variant
-from clusters.systems.records import read_statuses
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
 from harness.core.promise import NotPromised, Promise
-from harness.core.protocols import NodeSpec, Reading, RunDefaults
+from harness.core.protocols import RunDefaults
 from harness.core.quorum import quorum
 
 ELECTIONS = 4
@@ -126,9 +125,9 @@ class JoyQueueSystem(TargetSystem):
         """
         return max(typed.ns(typed.heartbeat_timeout_ms) // 4, 50 * MS)
 
-    def readings(self, node: NodeSpec, body: bytes) -> Mapping[str, Reading]:
-        """Group → reading, of every partition group in a status answer; empty if it is no proper answer."""
-        return read_statuses(body, node=node.name, tells_log=self.tells_log, tells_vote=self.tells_vote)
+    def several_groups(self, knobs: Mapping[str, str]) -> bool:
+        """Whether the knob asks for more than one."""
+        return knobs.get("groups", "1") != "1"
 
     def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
         """See the head of this module."""

@@ -74,23 +74,22 @@ _LINE = msgspec.json.Decoder(_Line)
 
 
 def read_status(body: bytes, *, node: str, tells_log: bool, tells_vote: bool) -> Reading | None:
-    """The reading in a status answer of ``node``; None if it is none. Of several groups, the first one's.
+    """The reading in a status answer of ``node``; None if it is none. Of several groups the first one's, with others.
 
     ``tells_log``: log end and commit are positions in a log; ``tells_vote``: what it calls its vote is one.
     """
     status = _decoded(body, node)
-    return None if status is None else _reading(status, status.incarnation, tells_log=tells_log, tells_vote=tells_vote)
-
-
-def read_statuses(body: bytes, *, node: str, tells_log: bool, tells_vote: bool) -> dict[str, Reading]:
-    """Group → reading, of every group in a status answer of ``node``; empty if it is none. See ``read_status``."""
-    status = _decoded(body, node)
     if status is None:
-        return {}
-    return {
-        one.group: _reading(one, status.incarnation, tells_log=tells_log, tells_vote=tells_vote)
-        for one in (status.groups or (status,))
-    }
+        return None
+    if not status.groups:
+        return _reading(status, status.incarnation, tells_log=tells_log, tells_vote=tells_vote)
+    told = [
+        msgspec.structs.replace(
+            _reading(share, status.incarnation, tells_log=tells_log, tells_vote=tells_vote), group=share.group
+        )
+        for share in status.groups
+    ]
+    return msgspec.structs.replace(told[0], others=tuple(told[1:]))
 
 
 def _decoded(body: bytes, node: str) -> _Status | None:

@@ -190,6 +190,11 @@ class TargetSystem:
         """What the answer says; None if it is no proper answer of that node."""
         return read_status(body, node=node.name, tells_log=self.tells_log, tells_vote=self.tells_vote)
 
+    def several_groups(self, knobs: Mapping[str, str]) -> bool:
+        """Whether a node is in several groups under these knobs, and tells of each in its status."""
+        del knobs
+        return False
+
     def trace_path(self, node: NodeSpec) -> str:
         """The trace log on the host."""
         return f"{node.log_dir}/trace.jsonl"

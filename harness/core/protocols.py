@@ -76,7 +76,10 @@ class StatusCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What a status answer says; fields as in ``harness.core.events.Observed``. ``incarnation`` None: not known."""
+    """What a status answer says; fields as in ``harness.core.events.Observed``. ``incarnation`` None: not known.
+
+    ``others``: of a node in several groups, what it says of the rest of them, in the same breath.
+    """
 
     role: str
     leads: bool
@@ -87,6 +90,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     commit: int | None = None
     atomic: bool = True
     incarnation: int | None = None
+    group: str = ""
+    others: tuple[Reading, ...] = ()
 
 
 class TraceLine(msgspec.Struct, frozen=True, kw_only=True):

@@ -194,25 +194,27 @@ class Director:
         if self._ready.get(node) != incarnation:
             self._ready[node] = incarnation
             self._add(NodeProcess, now, span=span, node=node, incarnation=incarnation, phase="ready", asked=True)
-        if reading.leads:
-            self._elections.add(("", reading.term, node))
-        self._append(
-            Observed(
-                seq=self._seq,
-                t=now,
-                span=span,
-                node=node,
-                incarnation=incarnation,
-                role=reading.role,
-                leads=reading.leads,
-                term=reading.term,
-                leader=reading.leader,
-                voted_for=reading.voted_for,
-                log_end=reading.log_end,
-                commit=reading.commit,
-                atomic=reading.atomic,
+        for one in (reading, *reading.others):
+            if one.leads:
+                self._elections.add((one.group, one.term, node))
+            self._append(
+                Observed(
+                    seq=self._seq,
+                    t=now,
+                    group=one.group,
+                    span=span,
+                    node=node,
+                    incarnation=incarnation,
+                    role=one.role,
+                    leads=one.leads,
+                    term=one.term,
+                    leader=one.leader,
+                    voted_for=one.voted_for,
+                    log_end=one.log_end,
+                    commit=one.commit,
+                    atomic=one.atomic,
+                )
             )
-        )
 
     def _op_done(self, _now: Ns, done: w.OpDone) -> None:
         outcome = done.outcome

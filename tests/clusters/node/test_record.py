@@ -9,7 +9,7 @@ import msgspec
 from clusters.node.record import Grouped, Persisted, group_record, make_record
 from clusters.protocols.joyqueue.target import TARGET as JOYQUEUE
 from clusters.protocols.raft.target import TARGET as RAFT
-from clusters.systems.records import read_status, read_statuses
+from clusters.systems.records import read_status
 from harness.core.clock import Clocks
 from harness.core.machine import CoreStatus, LogEnd
 
@@ -38,20 +38,22 @@ def record(*shares):
 def test_a_node_with_one_group_answers_as_it_always_did():
     body = record(share("", 4))
     assert "groups" not in json.loads(body)["status"]
-    assert list(read_statuses(body, node="n1", tells_log=True, tells_vote=True)) == [""]
+    found = read_status(body, node="n1", tells_log=True, tells_vote=True)
+    assert found is not None
+    assert (found.group, found.others) == ("", ())
 
 
 def test_a_node_with_several_groups_answers_for_each_of_them():
     body = record(share("t/0", 4, "LEADER"), share("t/1", 7))
-    found = read_statuses(body, node="n1", tells_log=True, tells_vote=True)
-    assert {group: (one.term, one.leads) for group, one in found.items()} == {"t/0": (4, True), "t/1": (7, False)}
-    assert read_status(body, node="n1", tells_log=True, tells_vote=True) == found["t/0"]
+    found = read_status(body, node="n1", tells_log=True, tells_vote=True)
+    assert found is not None
+    told = [(one.group, one.term, one.leads) for one in (found, *found.others)]
+    assert told == [("t/0", 4, True), ("t/1", 7, False)]
     assert [one["persisted"]["term"] for one in json.loads(body)["status"]["groups"]] == [4, 7]
 
 
 def test_an_answer_with_a_negative_term_in_any_group_is_none():
     body = record(share("t/0", 4), share("t/1", -1))
-    assert read_statuses(body, node="n1", tells_log=True, tells_vote=True) == {}
     assert read_status(body, node="n1", tells_log=True, tells_vote=True) is None
 
 
