@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from clusters.protocols.nacos.knobs import (
     HEARTBEAT_INTERVAL_MS,
     LEADER_TIMEOUT_MS,
@@ -22,8 +24,11 @@ from clusters.protocols.nacos.knobs import (
     parse,
     words,
 )
+from clusters.protocols.nacos.storage import META
+from clusters.protocols.nacos.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
+from harness.core.planted import ExamPlan
 from harness.core.promise import NotPromised, Promise
 from harness.core.protocols import RunDefaults
 
@@ -33,6 +38,11 @@ LEADER_BOUND_MS = 60_000
 ALLOWANCE_NS = 200 * MS
 CALL_LIMIT_MS = PUBLISH_TIMEOUT_MS
 """Late answers count in this protocol, so a call may take as long as a publish waits for its majority."""
+
+EXAM_TIME_FACTOR = "0.05"
+
+DAMAGE_SEEN: Mapping[str, int | None] = {f"damage:{META}:unreadable": None}
+"""A node that cannot read its term stays down. The file has no checksum: other damage may pass for another term."""
 
 _MOST_DUE_MS = LEADER_TIMEOUT_MS + RANDOM_MS
 
@@ -69,6 +79,28 @@ class NacosSystem(TargetSystem):
             stop_at=("one-leader-per-term", "one-vote-per-term"),
         )
 
+    def variant_table(self) -> Mapping[str, Variant]:
+        """The bugs planted in the mended one."""
+        return VARIANTS
+
+    def exam(self) -> ExamPlan:
+        """The mended one, for the original fails by its specification; nobody writes, as that hides votes.
+
+        Timers at a twentieth; also four members, clocks, and a file that cannot be read.
+        """
+        profile = "nacos-mended"
+        settings = {"time_factor": EXAM_TIME_FACTOR}
+        bound = self.promise(self.knobs(settings, profile=profile, variant=None), profile=profile, voters=5)
+        plan = super().exam()
+        return msgspec.structs.replace(
+            plan,
+            profile=profile,
+            nodes=(3, 5, 4),
+            faults=(*plan.faults, "clock", "damage"),
+            intervals_ns=(SECOND, bound.leader_bound_ns * 5 // 4),
+            settings={**plan.settings, **settings},
+        )
+
     def words(self, settings: Mapping[str, str], typed: Knobs, *, profile: str) -> dict[str, str]:
         """The target's own words."""
         del settings, profile
@@ -99,7 +131,7 @@ class NacosSystem(TargetSystem):
             converge_ns=bound,
             tiers=("T1", "T2"),
             exempt=_exempt(typed),
-            tolerates=ANY_NUMBER,
+            tolerates={**ANY_NUMBER, **DAMAGE_SEEN},
             leader_bound_to_term=False,
             linearizable_reads=False,
             pre_vote=False,

@@ -358,5 +358,5 @@ def test_claim_3_32_permanent_items_are_published_by_this_protocol_and_lie_on_ev
 
 def test_every_claim_of_the_source_is_data_and_has_a_flip():
     assert [one.number for one in CLAIMS] == [f"3-{n}" for n in range(1, 33)]
-    assert {one.flip for one in CLAIMS} == set(TARGET.variants())
+    assert {one.flip for one in CLAIMS} == {name for name in TARGET.variants() if name.startswith("flip-")}
     assert {one.system for one in CLAIMS} == {"nacos"}

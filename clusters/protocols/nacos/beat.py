@@ -44,7 +44,7 @@ def send_beat(node: NodeState) -> None:
         return
     if node.knobs.leader_needs_majority_acks:
         node.beat_acks = {node.me}
-    else:
+    if node.rules.sending_is_contact():
         node.reset_leader_due()
     stamps = node.rules.stamps(node.items.stamps())
     node.counters["beats_sent"] += 1
@@ -90,9 +90,10 @@ def received_beat(
     if node.rules.beat_makes_follower(local.state):
         node.set_state("FOLLOWER", "beat")
         node.relabel(sender.ip, "beat")
-    if node.knobs.beat_raises_term and sender.term > local.term:
+    term = node.rules.term_after_beat(local.term, sender.term)
+    if term != local.term:
         # A vote of an older term must not pass for one of the new term, hence the relabel.
-        node.set_term(sender.term, "beat")
+        node.set_term(term, "beat")
         node.relabel(sender.ip, "beat")
     node.persist_vote()
     node.note("beat_decision", sender=sender.ip, sender_term=sender.term, code="ok")

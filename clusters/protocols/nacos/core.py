@@ -76,7 +76,9 @@ class NacosCore:
         node = self._at(now, rng, out)
         knobs = node.knobs
         try:
-            loaded = storage.load(disk, knobs.namespace)
+            loaded = storage.load(
+                disk, knobs.namespace, meta=lambda: node.rules.loads_meta(lambda: storage.load_meta(disk))
+            )
         except storage.Damaged as damage:
             self._halt(str(damage))
             return
@@ -92,14 +94,15 @@ class NacosCore:
             local.term = term
         if knobs.persist_vote:
             local.vote_for = loaded.meta.vote_for
+        local.state = node.rules.start_state(loaded.meta, me=node.me)
         # Answers to an earlier life of this node must not pass for answers to this one.
         node.next_number = rng.below(1 << 30) << 20
         node.note("start", loaded_term=term, items=len(node.items), voted_for=local.vote_for)
-        self._election_at = now.mono
-        node.set_timer(ELECTION_TIMER, now.mono)
-        node.set_timer(BEAT_TIMER, now.mono)
+        self._election_at = node.time
+        node.set_timer(ELECTION_TIMER, node.time)
+        node.set_timer(BEAT_TIMER, node.time)
         if knobs.version_switch_ms:
-            self._switch_at = now.mono + knobs.ns(knobs.version_switch_ms)
+            self._switch_at = node.time + knobs.ns(knobs.version_switch_ms)
             node.set_timer(SWITCH_TIMER, self._switch_at)
 
     def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
@@ -118,7 +121,8 @@ class NacosCore:
                 node.disk_done(token)
             case DiskDone(error=error):
                 node.note("persist_failed", error=error)
-                self._halt(f"the disk failed: {error}")
+                if node.rules.on_persist_error() == "halt":
+                    self._halt(f"the disk failed: {error}")
             case SendFailed(to=to, body=body, error=text):
                 self._send_failed(node, to, body, text)
 
@@ -173,13 +177,13 @@ class NacosCore:
         elif timer == ELECTION_TIMER:
             election.on_election_tick(node)
             self._election_at += self._tick
-            late = node.now.mono - self._election_at
+            late = node.time - self._election_at
             if late >= 0 and node.knobs.late_ticks == "skip":
                 self._election_at += (late // self._tick + 1) * self._tick
             node.set_timer(ELECTION_TIMER, self._election_at)
         elif timer == BEAT_TIMER:
             beat.on_beat_tick(node)
-            node.set_timer(BEAT_TIMER, node.now.mono + self._tick)
+            node.set_timer(BEAT_TIMER, node.time + self._tick)
 
     def _message(self, node: NodeState, src: str, body: NacosMessage, message: int | None) -> None:
         match body:

@@ -97,7 +97,7 @@ class Writes:
         due = []
         while self._deadlines:
             deadline, number = self._deadlines[0]
-            if number in self.waiting and deadline > node.now.mono:
+            if number in self.waiting and deadline > node.time:
                 break
             heapq.heappop(self._deadlines)
             if number in self.waiting:
@@ -145,7 +145,7 @@ def _write(node: NodeState, writes: Writes, asker: Asker, key: str, value: Any) 
         if leader is None or asker.hops >= FORWARD_HOPS_MAX or not node.rules.forwards():
             _finish(node, asker, client_api.NotLeader(None))
             return
-        deadline = node.now.mono + node.knobs.ns(FORWARD_TIMEOUT_MS)
+        deadline = node.time + node.knobs.ns(FORWARD_TIMEOUT_MS)
         number = writes.add(node, Waiting(asker, key, 0, None, deadline))
         node.send(leader, Forward(number, key, value, asker.hops + 1))
 
@@ -210,7 +210,7 @@ def _publish(node: NodeState, writes: Writes, asker: Asker, key: str, value: Any
     node.store(storage.write_datum(node.knobs.namespace, datum), with_term=True)
     node.note("data_applied", key=key, timestamp=datum.timestamp, source=node.me)
     node.counters["publishes"] += 1
-    deadline = node.now.mono + node.knobs.ns(PUBLISH_TIMEOUT_MS)
+    deadline = node.time + node.knobs.ns(PUBLISH_TIMEOUT_MS)
     write = Waiting(asker, key, datum.timestamp, {node.me}, deadline)
     number = writes.add(node, write)
     node.send_others(DatumPublish(number, datum, source))

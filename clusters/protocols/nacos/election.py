@@ -26,6 +26,8 @@ def on_election_tick(node: NodeState) -> None:
     local.leader_due_ms -= TICK_PERIOD_MS
     if not node.rules.is_due(local.leader_due_ms) or not node.rules.may_campaign(leader=node.peers.leader_ip):
         return
+    if not node.rules.campaigns_as(local.state):
+        return
     node.note("leader_due", leader=node.peers.leader_ip)
     if not node.rules.resets_before_campaign():
         send_vote(node)
@@ -65,6 +67,8 @@ def received_vote(node: NodeState, src: str, message: int | None, candidate: Raf
         if not local.vote_for:
             node.relabel(node.me, "refusal")
             node.persist_vote()
+        if node.rules.refusal_resets_due():
+            node.reset_leader_due()
         _decided(node, candidate, own_term, "refuse")
         node.answer(src, message, VoteAnswer(node.record()))
         return
@@ -94,7 +98,12 @@ def received_vote_answer(node: NodeState, answer: RaftPeer) -> None:
     """Take in an answer, granted or not, of whatever round, and count all records (5.5)."""
     if node.stop_work:
         return
-    decision = node.peers.decide_leader(answer, current_term_only=node.knobs.count_current_term_only)
+    rules, own_term, peers = node.rules, node.local.term, len(node.peers.peers)
+    decision = node.peers.decide_leader(
+        answer,
+        counts=lambda term: rules.counts(term, own_term=own_term),
+        wins=lambda best, counted: rules.wins(best, peers=peers, counted=counted),
+    )
     node.note(
         "vote_answer",
         peer=answer.ip,

@@ -7,7 +7,7 @@ Promises: pure bookkeeping, in the order of the specification; nothing is sent o
 copied. Ties in the tally go to the first in member order to get strictly ahead.
 
 Leaves out what the original leaves out: whether the node still campaigns, whether an answer belongs to this round,
-whether the winner is the node itself. The knob ``count_current_term_only`` is the caller's to pass.
+whether the winner is the node itself. Which records count is the caller's to say.
 
 Source: specification of Nacos 1.4.1 naming Raft, §2, 5.3, 5.5, 5.8.
 """
@@ -125,31 +125,35 @@ class RaftPeerSet:
         """Replace what is known of that peer."""
         self.peers[record.ip] = PeerRecord.of(record)
 
-    def decide_leader(self, answer: RaftPeer, *, current_term_only: bool) -> Decision:
-        """Take in an answer to a vote and count who is named by how many records."""
+    def decide_leader(
+        self, answer: RaftPeer, *, counts: Callable[[int], bool], wins: Callable[[int, int], bool]
+    ) -> Decision:
+        """Take in an answer to a vote and count who is named by how many records.
+
+        ``counts``: whether a record of that term counts; ``wins``: whether so many of so many counted ones lead.
+        """
         self.update(answer)
-        term = self.local.term
-        counts: dict[str, int] = {}
+        named_by: dict[str, int] = {}
         counted: dict[str, int] = {}
         best = 0
         named: str | None = None
         for ip, peer in self.peers.items():
-            if peer.vote_for is None or (current_term_only and peer.term != term):
+            if peer.vote_for is None or not counts(peer.term):
                 continue
             counted[ip] = peer.term
-            count = counts.get(peer.vote_for, 0) + 1
-            counts[peer.vote_for] = count
+            count = named_by.get(peer.vote_for, 0) + 1
+            named_by[peer.vote_for] = count
             if count > best:
                 best, named = count, peer.vote_for
         majority = self.majority_count()
-        winner = self.peers.get(named) if named is not None and best >= majority else None
+        winner = self.peers.get(named) if named is not None and wins(best, len(counted)) else None
         if winner is None:
-            return Decision(counts, counted, best, majority, None, None, leader_changed=False)
+            return Decision(named_by, counted, best, majority, None, None, leader_changed=False)
         was, winner.state = winner.state, "LEADER"
         changed = self.leader_ip != winner.ip
         if changed:
             self.leader = winner
-        return Decision(counts, counted, best, majority, winner.ip, was, changed)
+        return Decision(named_by, counted, best, majority, winner.ip, was, changed)
 
     def make_leader(self, sender: RaftPeer) -> tuple[bool, list[str]]:
         """Follow the sender of a beat: whether that is news, and which peers' records must be asked for anew."""

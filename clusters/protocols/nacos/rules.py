@@ -1,6 +1,6 @@
-"""Every rule of the naming Raft that a flip may override, one small pure method each.
+"""Every rule of the naming Raft that a planted bug or a flip may override, one small pure method each.
 
-Promises: the honest build is exactly this class, with the faults of the original; a flip (`variants`) overrides the one
+Promises: the honest build is exactly this class, with the faults of the original; a variant (`variants`) overrides the
 rule that it is named for, and nothing else decides what the rule decides. Rules take values and return values; only the
 dues draw, from the generator that they are given. Leaves out what no knob and no flip changes; that stands in the
 handlers.
@@ -10,6 +10,9 @@ Source: specification of Nacos 1.4.1 naming Raft, 5.1 - 5.9.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Literal
+
 from clusters.protocols.nacos.knobs import (
     HEARTBEAT_INTERVAL_MS,
     LEADER_TIMEOUT_MS,
@@ -18,6 +21,7 @@ from clusters.protocols.nacos.knobs import (
     Knobs,
 )
 from clusters.protocols.nacos.messages import DatumStamp, State
+from clusters.protocols.nacos.storage import Meta
 from harness.core.rng import Rng
 
 
@@ -62,6 +66,37 @@ class Rules:
         """Whether the protocol ends when the cluster runs the new version."""
         return True
 
+    def start_state(self, meta: Meta, *, me: str) -> State:
+        """What a node is after a start: a follower, whatever it was."""
+        del meta, me
+        return "FOLLOWER"
+
+    def clock(self) -> Literal["mono", "wall"]:
+        """The clock of all timers."""
+        return "mono"
+
+    # --- disk ---------------------------------------------------------------------------------------------------
+
+    def loads_meta(self, load: Callable[[], Meta]) -> Meta:
+        """Term and vote as stored; a file that says nothing stops the node."""
+        return load()
+
+    def waits_for_disk(self) -> bool:
+        """Whether what rests on a write waits for it."""
+        return True
+
+    def syncs(self) -> bool:
+        """Whether a new file is synced before it takes its place."""
+        return True
+
+    def deletes_first(self) -> bool:
+        """Whether the old file goes before the new one takes its place."""
+        return False
+
+    def on_persist_error(self) -> Literal["halt", "ignore"]:
+        """A node that could not write stops."""
+        return "halt"
+
     # --- campaigns ----------------------------------------------------------------------------------------------
 
     def is_due(self, due_ms: int) -> bool:
@@ -71,6 +106,11 @@ class Rules:
     def may_campaign(self, *, leader: str | None) -> bool:
         """A due that ran out opens a campaign in every state, whoever was known to lead."""
         del leader
+        return True
+
+    def campaigns_as(self, state: State) -> bool:
+        """A leader campaigns, too, once nothing has put its due off."""
+        del state
         return True
 
     def resets_before_campaign(self) -> bool:
@@ -104,6 +144,10 @@ class Rules:
         """A grant takes over the candidate's term with the vote."""
         return True
 
+    def refusal_resets_due(self) -> bool:
+        """A refusal puts nothing off."""
+        return False
+
     def grant_resets_due(self) -> bool:
         """A grant puts off the own campaign."""
         return True
@@ -111,6 +155,15 @@ class Rules:
     def majority(self, peers: int) -> int:
         """How many records must name a peer, and how many nodes must have a write."""
         return peers // 2 + 1
+
+    def counts(self, record_term: int, *, own_term: int) -> bool:
+        """Which records the tally counts: all, or those of the own term (``count_current_term_only``)."""
+        return record_term == own_term or not self.knobs.count_current_term_only
+
+    def wins(self, best: int, *, peers: int, counted: int) -> bool:
+        """Whether the best-named peer leads. ``counted``: records that name anybody."""
+        del counted
+        return best >= self.majority(peers)
 
     def publish_majority(self, peers: int) -> int:
         """How many nodes must have a write before it is fine."""
@@ -125,6 +178,14 @@ class Rules:
     def beats(self, *, state: State, standalone: bool) -> bool:
         """Only a leader of a cluster beats."""
         return state == "LEADER" and not standalone
+
+    def sending_is_contact(self) -> bool:
+        """Whether a leader's beat keeps it from electing before anybody answered."""
+        return not self.knobs.leader_needs_majority_acks
+
+    def term_after_beat(self, own_term: int, sender_term: int) -> int:
+        """The own term after an accepted beat: unchanged, or (``beat_raises_term``) the sender's if that is higher."""
+        return max(own_term, sender_term) if self.knobs.beat_raises_term else own_term
 
     def stamps(self, held: tuple[DatumStamp, ...]) -> tuple[DatumStamp, ...]:
         """What a beat says of the items held: everything, unless beats carry nothing."""

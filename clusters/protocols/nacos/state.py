@@ -18,7 +18,7 @@ from clusters.protocols.nacos.knobs import Knobs
 from clusters.protocols.nacos.messages import CallError, NacosAnswer, NacosRequest, RaftPeer, State
 from clusters.protocols.nacos.peers import PeerRecord, RaftPeerSet
 from clusters.protocols.nacos.rules import Rules
-from harness.core.clock import Clocks
+from harness.core.clock import Clocks, Ns
 from harness.core.machine import Await, Disk, DiskOp, Effect, Note, Send, SetTimer
 from harness.core.rng import Rng
 
@@ -83,6 +83,11 @@ class NodeState:
         """The own record as it travels."""
         return self.peers.local.record()
 
+    @property
+    def time(self) -> Ns:
+        """The present moment on the timers' clock."""
+        return self.now.wall if self.rules.clock() == "wall" else self.now.mono
+
     def leads(self) -> bool:
         """Whether the write path takes this node for the leader: by the ``leader`` field, not by the role."""
         return self.knobs.standalone or self.peers.is_leader(self.me)
@@ -114,8 +119,8 @@ class NodeState:
         self.answer(to, message, error)
 
     def set_timer(self, name: str, at: int | None) -> None:
-        """(Re)arm or cancel a timer on the monotonic clock."""
-        self.out.append(SetTimer(name, at))
+        """(Re)arm or cancel a timer on the rules' clock, the monotonic one."""
+        self.out.append(SetTimer(name, at, self.rules.clock()))
 
     # --- changing -----------------------------------------------------------------------------------------------
 
@@ -160,12 +165,16 @@ class NodeState:
     def store(self, ops: tuple[DiskOp, ...], *, with_term: bool) -> None:
         """Carry out ``ops`` and, with them, write the term; later effects wait for it."""
         if with_term:
-            ops += storage.write_meta(self._current_meta())
+            rules = self.rules
+            ops += storage.write_meta(
+                self._current_meta(), sync=rules.syncs(), delete_first=rules.deletes_first() and bool(self.meta.term)
+            )
         if not ops:
             return
         self._disk_token += 1
         self.out.append(Disk(self._disk_token, ops))
-        self.out.append(Await(self._disk_token))
+        if self.rules.waits_for_disk():
+            self.out.append(Await(self._disk_token))
         if with_term:
             self.meta = self._meta_tokens[self._disk_token] = self._current_meta()
             self.note("term_persisted", stored_term=self.meta.term)

@@ -15,7 +15,7 @@ the content names the key anyway.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -67,9 +67,12 @@ def delete_datum(namespace: str, key: str) -> tuple[DiskOp, ...]:
     return (Unlink(datum_path(namespace, key)),)
 
 
-def write_meta(meta: Meta) -> tuple[DiskOp, ...]:
-    """Store the term (and the vote, if there is one to store)."""
-    return _replace(META, format_meta(meta))
+def write_meta(meta: Meta, *, sync: bool = True, delete_first: bool = False) -> tuple[DiskOp, ...]:
+    """Store the term (and the vote, if there is one to store). The flags are mistakes that variants make."""
+    ops = _replace(META, format_meta(meta))
+    if not sync:
+        ops = tuple(op for op in ops if not isinstance(op, Fsync))
+    return (Unlink(META), *ops) if delete_first else ops
 
 
 def delete_meta() -> tuple[DiskOp, ...]:
@@ -103,8 +106,11 @@ def parse_meta(content: bytes) -> Meta:
     return Meta(int(term), found.get("voteFor") or None)
 
 
-def load(disk: DiskImage, namespace: str) -> Loaded:
-    """Everything stored, data items first; raises Damaged. Half-written scratch files are passed over."""
+def load(disk: DiskImage, namespace: str, *, meta: Callable[[], Meta] | None = None) -> Loaded:
+    """Everything stored, data items first; raises Damaged. Half-written scratch files are passed over.
+
+    ``meta``: how the term is loaded; None: by `load_meta`.
+    """
     folder = f"{ROOT}{namespace}/"
     datums = []
     for path in sorted(disk):
@@ -114,7 +120,7 @@ def load(disk: DiskImage, namespace: str) -> Loaded:
             except msgspec.DecodeError as error:
                 raise Damaged(f"{path} holds no data item") from error
     datums.sort(key=lambda datum: (datum.timestamp, datum.key))
-    return Loaded(tuple(datums), load_meta(disk))
+    return Loaded(tuple(datums), meta() if meta is not None else load_meta(disk))
 
 
 def load_meta(disk: DiskImage) -> Meta:

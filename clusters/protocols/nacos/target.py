@@ -1,8 +1,7 @@
 """The naming Raft of Nacos 1.4.1 as the shells meet it: ``TARGET``.
 
 Promises: the honest build is the original with its known faults; profile ``nacos-mended`` switches on all four knobs
-that mend one each. Its variants are the flips of the claims (`claims`). Leaves out: planted bugs. This protocol IS one,
-so it needs none.
+that mend one each. Its variants are bugs planted in the mended one, and the flips of the claims (`claims`).
 """
 
 from __future__ import annotations
@@ -43,6 +42,12 @@ class NacosTarget:
             raise ConfigError(f"{node!r} is not a member of {', '.join(members)}")
         if knobs.standalone and len(members) > 1:
             raise ConfigError("standalone=true is for one node", next_step="give one member, or standalone=false")
+        if variant is not None and (missing := VARIANTS[variant].unmet(knobs)):
+            raise ConfigError(
+                f"variant {variant} shows nothing without {missing}",
+                where="knobs of the nacos target",
+                next_step=f"set {missing}, or profile nacos-mended",
+            )
         rules = Rules(knobs) if variant is None else VARIANTS[variant].rules(knobs)
         return NacosCore(node=node, members=members, knobs=knobs, rules=rules)
 

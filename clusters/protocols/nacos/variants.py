@@ -1,17 +1,27 @@
-"""The flips of the claims about the naming Raft: builds in which the very rule of one claim is broken.
+"""The deliberately broken builds, the harmless ones that must raise no alarm, and the flips of claims.
 
-Promises: a flip overrides one rule and is named ``flip-<source>-<n>`` after its claim; some claims rest on the same
-rule, and so do their flips. Leaves out planted bugs and harmless builds: the original is known to be unsafe, and the
-checkers' exam is taken on protocols that are not.
+Promises: each broken build overrides one rule (`broken`; 25 two, which make one mistake) and is named by its
+number in the table of planted bugs (``plain``: none of that table). The original is known to be unsafe, so they are
+bugs of the profile ``nacos-mended`` and need its knobs. A flip is named ``flip-<source>-<n>`` after its claim; some
+claims rest on the same rule, and so do their flips. Not applicable here:
+
+* 01, 11: a vote is given for a higher term only, so a term that is known keeps a node from voting twice in it;
+* 17: no record of a higher term names who is behind it;
+* 18, 35, 36, 37: no pre-vote; 47, 49, 51: no leases; 23, 53, 54: no change of members; 58: there is one loop only;
+* 12, 14, 40, 42, 44, 56: data is not compared, and carries no terms; 45, 46: what was acknowledged is lost by design
+  (NA-B6), so that no run without the bug passes; 27: who refuses a leader just stands again, and wins or not;
+* 33, 34: tasks tick from each node's own start, so that equal dues do not meet; 39: no request is repeated in a term.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
-from clusters.protocols.nacos.knobs import LEADER_TIMEOUT_MS, TICK_PERIOD_MS, Knobs
+from clusters.protocols.nacos import broken
+from clusters.protocols.nacos.knobs import LEADER_TIMEOUT_MS, TICK_PERIOD_MS, Knobs, words
 from clusters.protocols.nacos.messages import DatumStamp, State
 from clusters.protocols.nacos.rules import Rules
 from harness.core.rng import Rng
@@ -22,6 +32,18 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 
     says: str
     rules: Callable[[Knobs], Rules]
+    caught_by: tuple[str, ...] = ()
+    """Checkers of which any one counts; none: the build is harmless, or a claim's flip."""
+    needs: Mapping[str, str] = {}
+    """Knobs without which the mistake cannot show; refused otherwise."""
+    nodes_min: int = 3
+
+    def unmet(self, knobs: Knobs) -> str:
+        """The first needed knob that is not so set; empty when all are."""
+        for name, word in self.needs.items():
+            if words(knobs)[name] != word:
+                return f"{name}={word}"
+        return ""
 
 
 class _NeverBeats(Rules):
@@ -104,11 +126,6 @@ class _AnswersStrangers(Rules):
         return True
 
 
-class _EqualTermWins(Rules):
-    def grants(self, *, candidate_term: int, own_term: int, own_items: int) -> bool:  # noqa: ARG002
-        return candidate_term >= own_term
-
-
 class _KeepsOwnTerm(Rules):
     def adopts_term(self) -> bool:
         return False
@@ -122,16 +139,6 @@ class _DataCounts(Rules):
 class _GrantPutsNothingOff(Rules):
     def grant_resets_due(self) -> bool:
         return False
-
-
-class _SaysItEachTime(Rules):
-    def announces(self, *, changed: bool) -> bool:  # noqa: ARG002
-        return True
-
-
-class _HalfIsEnough(Rules):
-    def majority(self, peers: int) -> int:
-        return (peers + 1) // 2
 
 
 class _EverybodyBeats(Rules):
@@ -164,11 +171,6 @@ class _BeatPutsNothingOff(Rules):
         return False
 
 
-class _FormerStays(Rules):
-    def refreshes_former(self) -> bool:
-        return False
-
-
 class _GoesOn(Rules):
     def stops_at_switch(self) -> bool:
         return False
@@ -196,12 +198,12 @@ _FLIPS: tuple[tuple[int, str, type[Rules]], ...] = (
     (14, "a campaign keeps what others supported", _KeepsVotes),
     (15, "a vote call that failed counts as support", _FailureIsConsent),
     (16, "strangers get votes", _AnswersStrangers),
-    (17, "an equal term is granted", _EqualTermWins),
+    (17, "an equal term is granted", broken.EqualTermWins),
     (18, "a grant keeps the own term", _KeepsOwnTerm),
     (19, "a node with data grants nothing", _DataCounts),
     (20, "a grant does not put off the own campaign", _GrantPutsNothingOff),
-    (21, "the same leader is announced with every answer", _SaysItEachTime),
-    (22, "half of an even number is a majority", _HalfIsEnough),
+    (21, "the same leader is announced with every answer", broken.SaysItEachTime),
+    (22, "half of an even number is a majority", broken.HalfIsEnough),
     (23, "everybody beats", _EverybodyBeats),
     (24, "beats say nothing of the items", _BareBeats),
     (25, "beats of nodes that do not lead are accepted", _AnySenderLeads),
@@ -209,9 +211,85 @@ _FLIPS: tuple[tuple[int, str, type[Rules]], ...] = (
     (27, "an accepted beat leaves a candidate a candidate", _StaysWhatItWas),
     (28, "an accepted beat puts nothing off", _BeatPutsNothingOff),
     (29, "an accepted beat puts nothing off", _BeatPutsNothingOff),
-    (30, "a former leader's record is never asked for anew", _FormerStays),
+    (30, "a former leader's record is never asked for anew", broken.KeepsFormer),
     (31, "the protocol goes on after the switch to the new version", _GoesOn),
     (32, "followers keep published items in memory only", _OnlyInMemory),
 )
 
-VARIANTS: Mapping[str, Variant] = {f"flip-3-{n}": Variant(says=says, rules=rules) for n, says, rules in _FLIPS}
+
+def _bug(says: str, rules: Callable[[Knobs], Rules], *caught_by: str, **more: Any) -> Variant:
+    return Variant(says=says, rules=rules, caught_by=caught_by, **more)
+
+
+_VOTE, _LEADER, _TERM, _DURABLE = "one-vote-per-term", "one-leader-per-term", "term-never-decreases", "vote-is-durable"
+_MAJORITY, _OWED, _STEP_DOWN = "leader-has-majority", "leader-when-owed", "step-down-without-quorum"
+_STORED = {"persist_vote": "true"}
+_CURRENT = {"count_current_term_only": "true"}
+_ANSWERED = {"leader_needs_majority_acks": "true"}
+
+VARIANTS: Mapping[str, Variant] = {
+    "02-answer-before-persist": _bug(
+        "answers a vote request before the vote is on disk", broken.AnswerBeforePersist, _VOTE, _DURABLE, needs=_STORED
+    ),
+    "04-ignore-failed-vote-write": _bug(
+        "goes on after the vote could not be written", broken.IgnoreFailedWrite, _VOTE, _DURABLE, needs=_STORED
+    ),
+    "05-vote-not-synced": _bug("replaces the file without fsync", broken.NotSynced, _VOTE, _DURABLE, needs=_STORED),
+    "06-delete-then-rename": _bug(
+        "deletes the file before the new one takes its place",
+        broken.DeleteThenRename,
+        _VOTE,
+        _TERM,
+        _DURABLE,
+        needs=_STORED,
+    ),
+    "07-unreadable-means-fresh": _bug(
+        "takes an unreadable file for a node that never voted",
+        broken.UnreadableMeansFresh,
+        _VOTE,
+        _TERM,
+        _DURABLE,
+        needs=_STORED,
+    ),
+    "10-resumes-leadership": _bug(
+        "leads after a restart in a term in which it voted for itself",
+        broken.ResumesLeadership,
+        _MAJORITY,
+        _LEADER,
+        needs=_STORED,
+    ),
+    "16-counts-older-term": _bug(
+        "counts records of earlier terms", broken.CountsOlderTerm, _LEADER, _MAJORITY, needs=_CURRENT
+    ),
+    "21-majority-of-responders": _bug(
+        "is elected by a majority of those who answered",
+        broken.MajorityOfResponders,
+        _MAJORITY,
+        _LEADER,
+        needs=_CURRENT,
+    ),
+    "22-half-is-enough": _bug(
+        "takes half of an even number for a majority", broken.HalfIsEnough, _LEADER, _MAJORITY, nodes_min=4
+    ),
+    "25-term-may-fall": _bug("takes over the lower term of a beat", broken.TermMayFall, _TERM, needs=_STORED),
+    "28-never-steps-down": _bug(
+        "goes on leading without a majority", broken.NeverStepsDown, _STEP_DOWN, needs=_ANSWERED
+    ),
+    "30-sending-is-contact": _bug(
+        "takes its own beats for answers", broken.SendingIsContact, _STEP_DOWN, needs=_ANSWERED
+    ),
+    "31-any-request-resets-due": _bug(
+        "waits anew after every vote request, granted or not", broken.AnyRequestResetsDue, _OWED
+    ),
+    "52-timers-on-wall-clock": _bug("ticks by the wall clock", broken.TimersOnWallClock, _OWED),
+    "plain-votes-twice": _bug(
+        "votes for everybody who asks in a term", broken.EqualTermWins, _VOTE, _LEADER, needs=_STORED
+    ),
+    "plain-wants-every-vote": _bug("is elected only with the votes of all members", broken.WantsEveryVote, _OWED),
+    "harmless-longer-jitter": _bug("draws its dues from a wider range", broken.LongerJitter),
+    "harmless-more-beats": _bug("beats more often", broken.MoreBeats),
+    "harmless-early-start": _bug("begins one tick earlier", broken.HalfTicks),
+    "harmless-more-notes": _bug("says who leads with every answer", broken.SaysItEachTime),
+    "harmless-keeps-former": _bug("never asks for the record of a former leader", broken.KeepsFormer),
+    **{f"flip-3-{n}": Variant(says=says, rules=rules) for n, says, rules in _FLIPS},
+}

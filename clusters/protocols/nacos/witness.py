@@ -7,6 +7,7 @@
   itself, if it campaigned in that term, and those whose answers carried this term and this node.
 * ``found`` (term, file): what meta.properties held at the start. Its ``voteFor`` is not told: a beat relabels it, too.
 * ``persisted`` (term, voted_for): a new meta.properties is in place.
+* ``answered`` (term): an accepted beat is answered in that term for the first time.
 
 Promises: the own term is what was last sent in an own record, or synced to meta.properties, or loaded together with a
 vote; nothing is taken from the core. Messages may leave late and out of order (they wait for connections), answers may
@@ -74,7 +75,9 @@ class NacosWitness:
             return self._sent_vote_request(body.vote)
         if isinstance(body, VoteAnswer):
             return self._sent_vote_answer(to, body.peer)
-        if isinstance(body, BeatRequest | BeatAnswer | PeerAnswer):
+        if isinstance(body, BeatAnswer):
+            return [*self._own(body.peer), *self._said(body.peer.term)]
+        if isinstance(body, BeatRequest | PeerAnswer):
             return self._own(body.peer)
         if isinstance(body, DatumPublish | DatumDelete):
             return self._own(body.source)
@@ -101,6 +104,7 @@ class NacosWitness:
 
     def _forget(self) -> None:
         self._term = 0
+        self._answered = 0
         self._leads = False
         self._campaigns: set[int] = set()
         self._led: set[int] = set()
@@ -121,6 +125,13 @@ class NacosWitness:
             return []
         voters = self._voters.get(term, set()) | ({self._node} if term in self._campaigns else set())
         return [Witnessed("elected", term, {"voters": sorted(voters)})]
+
+    def _said(self, term: int) -> list[Witnessed]:
+        """A beat is answered in this term for the first time."""
+        if term <= self._answered:
+            return []
+        self._answered = term
+        return [Witnessed("answered", term)]
 
     def _sent_vote_request(self, record: RaftPeer) -> list[Witnessed]:
         seen = self._own(record)

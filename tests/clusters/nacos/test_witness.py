@@ -58,7 +58,7 @@ def test_a_grant_is_a_vote_and_a_refusal_with_the_same_name_is_none():
 
 def test_a_label_after_a_beat_is_no_vote():
     witness = fresh()
-    assert witness.sent("n3", BeatAnswer(record("n1", "n3", 4))) == []
+    assert [one.name for one in witness.sent("n3", BeatAnswer(record("n1", "n3", 4)))] == ["answered"]
     witness.received("n3", request("n3", 4))
     assert witness.sent("n3", VoteAnswer(record("n1", "n3", 4))) == []
 

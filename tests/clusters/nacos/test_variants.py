@@ -1,0 +1,98 @@
+"""Planted bugs of the mended naming Raft: each breaks its rule and no other, and is refused where it shows nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusters.protocols.nacos import storage
+from clusters.protocols.nacos.knobs import parse
+from clusters.protocols.nacos.messages import BeatAnswer, RaftPeer
+from clusters.protocols.nacos.rules import Rules
+from clusters.protocols.nacos.target import TARGET
+from clusters.protocols.nacos.variants import VARIANTS
+from clusters.systems.nacos import SYSTEM
+from harness.core.errors import ConfigError
+from harness.core.machine import Fsync, Unlink
+from harness.core.rng import Rng
+
+MENDED = parse({}, profile="nacos-mended")
+META = storage.Meta(3, "n1")
+
+
+def _damaged():
+    raise storage.Damaged("damaged")
+
+
+def _loads(rules):
+    try:
+        return rules.loads_meta(_damaged)
+    except storage.Damaged:
+        return "halt"
+
+
+ASKED = {
+    "02-answer-before-persist": lambda r: r.waits_for_disk(),
+    "04-ignore-failed-vote-write": lambda r: r.on_persist_error(),
+    "05-vote-not-synced": lambda r: r.syncs(),
+    "06-delete-then-rename": lambda r: r.deletes_first(),
+    "07-unreadable-means-fresh": _loads,
+    "10-resumes-leadership": lambda r: r.start_state(META, me="n1"),
+    "16-counts-older-term": lambda r: r.counts(2, own_term=3),
+    "21-majority-of-responders": lambda r: r.wins(2, peers=5, counted=2),
+    "22-half-is-enough": lambda r: r.majority(4),
+    "25-term-may-fall": lambda r: r.accepts_term(own_term=5, sender_term=3) and r.term_after_beat(5, 3),
+    "28-never-steps-down": lambda r: r.campaigns_as("LEADER"),
+    "30-sending-is-contact": lambda r: r.sending_is_contact(),
+    "31-any-request-resets-due": lambda r: r.refusal_resets_due(),
+    "52-timers-on-wall-clock": lambda r: r.clock(),
+    "plain-votes-twice": lambda r: r.grants(candidate_term=3, own_term=3, own_items=0),
+    "plain-wants-every-vote": lambda r: r.wins(4, peers=5, counted=5),
+}
+
+
+def test_every_bug_is_asked_for_its_rule():
+    assert {name for name, one in VARIANTS.items() if one.caught_by} == set(ASKED)
+    assert len([name for name in VARIANTS if name.startswith("harmless-")]) == 5
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_bug_breaks_its_rule_and_leaves_the_others(name):
+    broken, honest = VARIANTS[name].rules(MENDED), Rules(MENDED)
+    differing = {one for one, ask in ASKED.items() if ask(broken) != ask(honest)}
+    related = {"21-majority-of-responders", "22-half-is-enough"} if name.startswith("22") else set()
+    assert name in differing
+    assert differing - {name} <= related | {"plain-wants-every-vote"}
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith("harmless-")])
+def test_a_harmless_build_breaks_none_of_these_rules(name):
+    assert all(ask(VARIANTS[name].rules(MENDED)) == ask(Rules(MENDED)) for ask in ASKED.values())
+    assert VARIANTS[name].rules(MENDED).leader_due_ms(Rng(3)) >= 15_000
+
+
+def test_a_bug_of_the_mended_protocol_shows_nothing_in_the_original():
+    with pytest.raises(ConfigError, match="persist_vote=true"):
+        TARGET.core(node="n1", members=("n1", "n2", "n3"), knobs=parse({}), variant="02-answer-before-persist")
+    assert SYSTEM.knobs({}, profile="nacos-mended", variant="02-answer-before-persist")["persist_vote"] == "true"
+
+
+def test_a_file_is_synced_and_never_missing_unless_a_variant_says_so():
+    assert not any(isinstance(op, Unlink) for op in storage.write_meta(META))
+    assert sum(isinstance(op, Fsync) for op in storage.write_meta(META)) == 2
+    assert not any(isinstance(op, Fsync) for op in storage.write_meta(META, sync=False))
+    assert storage.write_meta(META, delete_first=True)[0] == Unlink(storage.META)
+
+
+def test_an_answered_beat_tells_its_term_once():
+    witness = TARGET.witness(node="n1", members=("n1", "n2", "n3"))
+    answer = BeatAnswer(RaftPeer("n1", "n2", 4))
+    assert [(one.name, one.term) for one in witness.sent("n2", answer)] == [("answered", 4)]
+    assert witness.sent("n3", answer) == []
+
+
+def test_the_exam_is_of_the_mended_one_and_bears_a_file_that_cannot_be_read():
+    plan = SYSTEM.exam()
+    assert plan.profile == "nacos-mended"
+    made = SYSTEM.promise(SYSTEM.knobs({}, profile=None, variant=None), profile="nacos-mended", voters=3)
+    assert made.bears("damage", {"path": storage.META, "how": "unreadable"}) is not None
+    assert made.bears("damage", {"path": storage.META, "how": "flipped"}) is None
