@@ -1,7 +1,7 @@
 """Who a fault hits: selectors as text, parsed, and resolved against what the harness believes right now.
 
     leader                 the node that leads
-    follower, follower:2   that many running nodes that do not lead
+    follower, follower:2   that many running voters that do not lead
     minority-with-leader   the leader and as many others as a minority has
     minority               a minority without the leader
     majority               as many nodes as a quorum, whoever they are
@@ -21,8 +21,10 @@ Of a fault in a step with named faults:
     hit-by:a, hit-by:a,b   whom the faults of these names hit
     spared-by:a,b          everybody else
 
-Promises: pure; an unknown selector is a ConfigError with the nearest known one; a selector that cannot be resolved now
-(no leader is known) is a reason in words, never a guess. Leaves out what is done to the nodes.
+Followers, minorities, majorities and quorums are of the voters: an observer or a coordination service is among
+``random``, ``all``, peers and names only. Promises: pure; an unknown selector is a ConfigError with the nearest known
+one; a selector that cannot be resolved now (no leader is known) is a reason in words, never a guess. Leaves out what is
+done to the nodes.
 """
 
 from __future__ import annotations
@@ -148,25 +150,30 @@ def resolve(selector: Selector, view: ClusterView, rng: Rng) -> tuple[str, ...] 
         return _of_event(selector, view, rng)
     if kind in NAMING:
         return _of_faults(selector, view)
+    voters = view.voters or nodes
     if kind in {"random", "majority"}:
-        count = size(selector, len(nodes))
-        if count > len(nodes):
-            return f"{count} of {len(nodes)} nodes cannot be selected"
-        return tuple(sorted(rng.sample(nodes, count)))
+        among = nodes if kind == "random" else voters
+        count = size(selector, len(among))
+        if count > len(among):
+            return f"{count} of {len(among)} nodes cannot be selected"
+        return tuple(sorted(rng.sample(among, count)))
     if kind == "cut-off":
-        cut = [node for node in running(view) if not reaches_quorum(node, view)]
+        cut = [node for node in running(view) if node in voters and not reaches_quorum(node, view)]
         if cut:
             return (rng.choice(cut),)
     if view.leader is None:
         return "no leader is known"
     if kind == "leader":
         return (view.leader,)
-    others = [node for node in nodes if node != view.leader]
+    others = [node for node in voters if node != view.leader]
+    few = minority(len(voters))
+    if few < 1 and kind in {"minority", "minority-with-leader"}:
+        return f"{len(voters)} voters have no minority"
     if kind == "minority-with-leader":
-        return tuple(sorted((view.leader, *rng.sample(others, minority(len(nodes)) - 1))))
+        return tuple(sorted((view.leader, *rng.sample(others, few - 1))))
     if kind == "minority":
-        return tuple(sorted(rng.sample(others, minority(len(nodes)))))
-    free = [node for node in running(view) if node != view.leader]
+        return tuple(sorted(rng.sample(others, few)))
+    free = [node for node in running(view) if node in voters and node != view.leader]
     if len(free) < selector.count:
         return f"{len(free)} running followers, {selector.count} wanted"
     return tuple(sorted(rng.sample(free, selector.count)))
@@ -210,12 +217,11 @@ def running(view: ClusterView) -> list[str]:
 def reaches_quorum(node: str, view: ClusterView) -> bool:
     """Whether the desired state leaves ``node`` two-way links to a quorum, itself included."""
     state = view.state
+    voters = view.voters or view.nodes
     linked = [
-        other
-        for other in view.nodes
-        if other == node or (other not in state[node].cuts and node not in state[other].cuts)
+        other for other in voters if other == node or (other not in state[node].cuts and node not in state[other].cuts)
     ]
-    return len(linked) >= quorum(len(view.nodes))
+    return len(linked) >= quorum(len(voters))
 
 
 def _bad(text: str, why: str, next_step: str) -> ConfigError:

@@ -420,7 +420,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
 
     ``leader``: the node that leads in the highest term and answered so within the last second, else None.
     ``occurrence``: what triggered the fault that is being resolved, if something did. ``hit``: named faults of the run
-    so far → whom they hit.
+    so far → whom they hit. ``voters``: who counts for quorums and may follow, in the order of ``nodes``; empty: all.
     """
 
     nodes: tuple[str, ...]
@@ -430,6 +430,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     state: ClusterState
     occurrence: Occurrence | None = None
     hit: Mapping[str, tuple[str, ...]] = {}
+    voters: tuple[str, ...] = ()
 
 
 class Fault(Protocol):

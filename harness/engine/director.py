@@ -63,7 +63,7 @@ class Director:
         rng = Rng(draft.plan.seed)
         self._workload_rng = rng.stream("workload")
         nodes = draft.plan.nodes
-        self.keeper = ViewKeeper(nodes)
+        self.keeper = ViewKeeper(nodes, voters=self.plan.voters, led=bool(self.plan.promise.tiers))
         self._pump = OpPump(processes=draft.plan.workload.processes, rate_per_s=draft.plan.workload.rate_per_s)
         self._nemesis = NemesisDriver(
             draft.plan.schedule,

@@ -16,10 +16,16 @@ HEALTH_FRESH_NS = 400 * MS
 
 
 class ViewKeeper:
-    """Last answers of each node."""
+    """Last answers of each node.
 
-    def __init__(self, nodes: tuple[str, ...]) -> None:
+    ``voters``: who must know the leader for all to be well; others need only answer. ``led``: False where no leader is
+    owed: then answers are enough.
+    """
+
+    def __init__(self, nodes: tuple[str, ...], *, voters: tuple[str, ...] | None = None, led: bool = True) -> None:
         self.nodes = nodes
+        self.voters = nodes if voters is None else voters
+        self.led = led
         self.state: dict[str, HostState] = dict.fromkeys(nodes, HEALTHY)
         self.readings: dict[str, tuple[Span, Reading]] = {}
         self.incarnation: dict[str, int] = dict.fromkeys(nodes, 0)
@@ -57,7 +63,9 @@ class ViewKeeper:
                 continue
             terms[node] = last[1].term
             roles[node] = "leader" if node == leader else last[1].role.lower()
-        return ClusterView(nodes=self.nodes, leader=leader, roles=roles, terms=terms, state=dict(self.state))
+        return ClusterView(
+            nodes=self.nodes, leader=leader, roles=roles, terms=terms, state=dict(self.state), voters=self.voters
+        )
 
     def answering(self, now: Ns) -> tuple[str, ...]:
         """Nodes with a fresh answer."""
@@ -66,21 +74,25 @@ class ViewKeeper:
         )
 
     def healthy(self, now: Ns, *, since: Ns = 0) -> bool:
-        """Every host is healthy, every node answered just now, all name one leader, which leads in no lower term.
+        """Every host is healthy, all nodes answered just now, all voters name one leader, which leads in no lower term.
 
-        Only answers that were asked for after ``since`` count. A follower may know a lower term: Nacos' beats do not
-        raise it.
+        Where no leader is owed, nobody need name one. Only answers that were asked for after ``since`` count. A
+        follower may know a lower term: Nacos' beats do not raise it.
         """
         if any(not state.healthy for state in self.state.values()):
             return False
         leaders: set[str | None] = set()
         highest = 0
+        voters = set(self.voters)
         for node in self.nodes:
             last = self.readings.get(node)
             if last is None or last[0].lo < since or now - last[0].lo > HEALTH_FRESH_NS:
                 return False
-            leaders.add(last[1].leader)
-            highest = max(highest, last[1].term)
+            if node in voters:
+                leaders.add(last[1].leader)
+                highest = max(highest, last[1].term)
+        if not self.led:
+            return True
         if len(leaders) != 1:
             return False
         leader = leaders.pop()

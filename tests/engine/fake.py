@@ -79,6 +79,7 @@ def draft(*, steps=2, hold=2 * SECOND, limit=12 * SECOND, processes=2, stop_earl
         heartbeat_ns=50 * MS,
         leader_bound_ns=2 * SECOND,
         later_gap_ns=2 * SECOND,
+        tiers=("T1",),
     )
     fault = PlannedFault(kind="freeze", victims="leader", hold_ns=hold)
     plan = Plan(

@@ -7,9 +7,9 @@ from harness.engine.view import ViewKeeper
 NODES = ("n1", "n2", "n3")
 
 
-def keeper(**readings):
+def keeper(nodes=NODES, voters=None, led=True, **readings):
     """Each node's reading: (leader, term, leads)."""
-    view = ViewKeeper(NODES)
+    view = ViewKeeper(nodes, voters=voters, led=led)
     for node, (leader, term, leads) in readings.items():
         role = "LEADER" if leads else "FOLLOWER"
         view.answered(node, Span(10 * MS, 11 * MS), Reading(role=role, leads=leads, term=term, leader=leader))
@@ -33,3 +33,17 @@ def test_a_node_that_names_another_leader_or_is_silent_is_not_health():
     assert not keeper(n1=("n1", 2, True), n2=("n2", 2, False), n3=("n1", 2, False)).healthy(20 * MS)
     assert not keeper(n1=("n1", 2, True), n2=("n1", 2, False)).healthy(20 * MS)
     assert not keeper(n1=("n1", 2, False), n2=("n1", 2, False), n3=("n1", 2, False)).healthy(20 * MS)
+
+
+def test_a_node_that_does_not_vote_need_not_know_the_leader_but_must_answer():
+    told = {"n1": ("n1", 2, True), "n2": ("n1", 2, False)}
+    assert keeper(voters=("n1", "n2"), **told, n3=(None, 0, False)).healthy(20 * MS)
+    assert not keeper(voters=("n1", "n2"), **told).healthy(20 * MS)
+    assert not keeper(**told, n3=(None, 0, False)).healthy(20 * MS)
+
+
+def test_where_no_leader_is_owed_answers_are_health():
+    told = dict.fromkeys(NODES, (None, 0, False))
+    assert keeper(led=False, **told).healthy(20 * MS)
+    assert not keeper(**told).healthy(20 * MS)
+    assert not keeper(led=False, n1=(None, 0, False)).healthy(20 * MS)

@@ -131,3 +131,20 @@ def test_cut_off_finds_the_isolated_node_and_else_a_follower():
     view = view_of(3, state=state)
     assert {resolve("cut-off", view, seed) for seed in range(20)} == {("n3",)}
     assert resolve("cut-off", view_of(3)) in {("n2",), ("n3",)}
+
+
+@given(seeds)
+def test_whoever_does_not_vote_is_no_follower_and_counts_for_no_quorum(seed):
+    seen = msgspec.structs.replace(view_of(4), voters=nodes_of(3))
+    for text, count in (("follower:2", 2), ("minority", 1), ("minority-with-leader", 1), ("majority", 2)):
+        chosen = resolve(text, seen, seed)
+        assert len(chosen) == count
+        assert "n4" not in chosen
+    assert resolve("cut-off", seen, seed)[0] in {"n2", "n3"}
+    assert "n4" in resolve("all", seen, seed)
+    assert any("n4" in resolve("random", seen, each) for each in range(30))
+
+
+def test_two_voters_have_no_minority_however_many_nodes_there_are():
+    seen = msgspec.structs.replace(view_of(4), voters=nodes_of(2))
+    assert resolve("minority", seen) == "2 voters have no minority"
