@@ -191,7 +191,8 @@ class AgentHost:
     ``connect`` makes a connection (a relay); it is called again when one breaks, and may raise OSError or
     ClusterError. ``client``: the address the harness' packets come from as that host sees them, which a cut of
     ``client`` drops; None: the host's default gateway. ``run``: refused by an agent of another run. ``origin_ns``:
-    the monotonic ns of the history's 0.
+    the monotonic ns of the history's 0. ``meet_s``: how long the first meeting may take, ``give_up_s`` a later one; a
+    host that has just come up, on a busy machine, is slower than one that lives.
     """
 
     def __init__(
@@ -205,6 +206,7 @@ class AgentHost:
         run: str | None = None,
         client: str | None = None,
         give_up_s: float = GIVE_UP_S,
+        meet_s: float | None = None,
     ) -> None:
         self.name = name
         self.address = address
@@ -230,7 +232,7 @@ class AgentHost:
         self._greeting: Mapping[str, Any] = {}
         self._capabilities: Mapping[str, str] | None = None
         self._heartbeat_s = HEARTBEAT_S
-        self._rest = self._open()
+        self._rest = self._open(give_up_s if meet_s is None else meet_s)
         self._reader = threading.Thread(target=self._read, name=f"agent-{name}", daemon=True)
         self._reader.start()
         for _ in range(3):
@@ -438,12 +440,10 @@ class AgentHost:
 
     # --- the connection -----------------------------------------------------------------------------------------
 
-    def _open(self) -> bytes:
+    def _open(self, limit_s: float) -> bytes:
         """Connect and say hello, again and again for a while; what was read behind the greeting is returned."""
         attempts = tenacity.Retrying(
-            stop=tenacity.stop_any(
-                tenacity.stop_after_delay(self._give_up_s), tenacity.stop_when_event_set(self._closed)
-            ),
+            stop=tenacity.stop_any(tenacity.stop_after_delay(limit_s), tenacity.stop_when_event_set(self._closed)),
             wait=tenacity.wait_exponential(multiplier=0.02, max=0.5),
             retry=tenacity.retry_if_exception(
                 lambda error: isinstance(error, OSError | ClusterError) and not isinstance(error, _UnusableAgentError)
@@ -452,7 +452,7 @@ class AgentHost:
             reraise=True,
         )
         try:
-            return attempts(self._greet)
+            return attempts(self._greet, limit_s)
         except OSError as error:
             raise ClusterError(
                 f"no agent can be reached: {error}",
@@ -464,9 +464,9 @@ class AgentHost:
     def _pause(self, seconds: float) -> None:
         self._closed.wait(seconds)
 
-    def _greet(self) -> bytes:
+    def _greet(self, limit_s: float) -> bytes:
         stream = self._connect()
-        watchdog = threading.Timer(self._give_up_s, stream.close)
+        watchdog = threading.Timer(limit_s, stream.close)
         watchdog.daemon = True
         watchdog.start()
         try:
@@ -538,7 +538,7 @@ class AgentHost:
             if stream is not None:
                 stream.close()
             try:
-                self._rest = self._open()
+                self._rest = self._open(self._give_up_s)
             except (ClusterError, ValueError) as error:
                 lost = error
         if self._closed.is_set():

@@ -31,8 +31,11 @@ from harness.core.protocols import Available, DeploySpec, Evidence, Host, HostNe
 SOCKET = "/run/dethrone/agent.sock"
 """Where the agent listens inside a container."""
 
-RELAY_LIMIT_S = 5
+RELAY_LIMIT_S = 15
 """How long a relay waits for the agent to listen."""
+
+MEET_LIMIT_S = 20.0
+"""How long a container that has just come up may take to answer."""
 
 _AGENT = ("python3", "-S", "-m", "clusters.agent.agent")
 """The agent, from its compiled form; without site packages, which it does not need."""
@@ -169,6 +172,7 @@ def _meet(
             news=news,
             run=run_id,
             client=network.gateway,
+            meet_s=MEET_LIMIT_S,
         )
     except (HarnessError, OSError) as error:
         raise ClusterError(
