@@ -76,8 +76,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Names the task, and changes with everything that changes its outcome."""
-        digest = hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:16]
+        """Names the task, and changes with everything that changes its outcome, but not with other cells."""
+        alone = msgspec.structs.replace(self.bench, column=msgspec.structs.replace(self.bench.column, cell=()))
+        digest = hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(self, bench=alone))).hexdigest()[:16]
         return f"{self.bench.column.name} {self.bench.first.by or 'drawn'} {self.seeds[0]} {digest}"
 
 
@@ -344,7 +345,7 @@ def _sequence(bench: Bench, scenario: Scenario, number: int) -> RunOptions:
 
 
 def _drawn(bench: Bench, number: int) -> RunOptions:
-    """As the exam draws, but in haste and at leisure in turn: run number k takes the k-th of intervals, sizes, workloads."""
+    """As the exam draws, but first in haste, then at leisure: run k takes the k-th of intervals, sizes, workloads."""
     column, proof = bench.column, bench.first
     system: System = registry.load(registry.SYSTEMS, column.system)
     if not isinstance(system, Examinable):
