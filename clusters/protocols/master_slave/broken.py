@@ -7,12 +7,11 @@ Promises: each class overrides the one rule that its variant is named for. Leave
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Literal
 
 from clusters.protocols.master_slave.knobs import Place
 from clusters.protocols.master_slave.rules import Rules
-from clusters.protocols.zk_ephemeral.recordfile import Unreadable
 from harness.core.clock import Ns
 
 
@@ -23,21 +22,11 @@ class IgnoreFailedWrite(Rules):
         return "ignore"
 
 
-class ConfNotSynced(Rules):
+class NotSynced(Rules):
     """05."""
 
-    def syncs(self, file: str) -> bool:
+    def waits_for_disk(self) -> bool:
         return False
-
-
-class UnreadableMeansLayout(Rules):
-    """07."""
-
-    def load_place(self, load: Callable[[], Place | None], configured: Place) -> Place:
-        try:
-            return load() or configured
-        except Unreadable:
-            return configured
 
 
 class CopiesFromShorterLog(Rules):

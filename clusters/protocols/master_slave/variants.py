@@ -1,8 +1,9 @@
 """The deliberately broken builds, the harmless ones that must raise no alarm, and the flips of claims.
 
 Promises: numbers and sense are those of the project's table of planted bugs, as far as there is something to break:
-nothing votes, campaigns or commits by quorum here, so most of that table has no counterpart. Where the base loses
-acknowledged writes by itself (asynchronous copies), ``advised`` names the profile's knobs under which it does not.
+nothing votes, campaigns or commits by quorum here, so most of that table has no counterpart. 07 has none as the only
+file besides the messages is the operator's: after a change of roles the honest build diverges, too (MS-B4). Where the
+base loses acknowledged writes by itself (asynchronous copies), ``advised`` names knobs under which it does not.
 """
 
 from __future__ import annotations
@@ -41,22 +42,21 @@ def _bug(says: str, rules: Callable[[MsKnobs], Rules], *caught_by: str, **more: 
     return Variant(says=says, rules=rules, caught_by=caught_by, **more)
 
 
-_ACKED, _MATCH = "acknowledged-survives", "log-matching"
+_ACKED, _MATCH, _COMMIT = "acknowledged-survives", "log-matching", "commit-never-regresses"
 _SYNC = {"broker_role": "SYNC_MASTER"}
 
 VARIANTS: Mapping[str, Variant] = {
     "04-ignore-failed-write": _bug(
         "goes on after a message could not be written, and tells that it was", broken.IgnoreFailedWrite, _ACKED
     ),
-    "05-conf-not-synced": _bug("writes the operator's change without fsync", broken.ConfNotSynced, _MATCH, _ACKED),
-    "07-unreadable-means-layout": _bug(
-        "takes an unreadable configuration for the original one", broken.UnreadableMeansLayout, _MATCH, _ACKED
+    "05-not-synced": _bug(
+        "tells SEND_OK of SYNC_FLUSH without fsync", broken.NotSynced, _ACKED, needs={"flush_disk_type": "SYNC_FLUSH"}
     ),
     "12-copies-from-shorter-log": _bug(
-        "a slave throws its log away for a master that holds less", broken.CopiesFromShorterLog, _ACKED, _MATCH
+        "a slave throws its log away for a master that holds less", broken.CopiesFromShorterLog, _COMMIT, _ACKED, _MATCH
     ),
     "44-cuts-before-copy": _bug(
-        "a slave cuts its log at every transfer, repeated or not", broken.CutsBeforeCopy, _ACKED, _MATCH
+        "a slave cuts its log at every transfer, repeated or not", broken.CutsBeforeCopy, _COMMIT, _ACKED, _MATCH
     ),
     "45-acks-after-local-append": _bug(
         "a synchronous master tells SEND_OK when only it itself holds the message",

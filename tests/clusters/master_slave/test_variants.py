@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.client_api import Append, ChangeConfig, Ok
-from clusters.protocols.master_slave.place import CONF
+from clusters.protocols.client_api import Append, Ok
 from clusters.protocols.master_slave.target import TARGET
 from clusters.protocols.master_slave.variants import VARIANTS
 from harness.core.errors import ConfigError
-from tests.clusters.master_slave.cluster import NAMES, cluster, promote, scaled, send, slaves, values
+from tests.clusters.master_slave.cluster import NAMES, cluster, scaled, send, values
 
 
 def both(name, **more):
@@ -27,21 +26,11 @@ def test_a_failed_write_that_is_ignored_is_acknowledged_and_lost():
         assert isinstance(w.replies.get(request), Ok) is shows
 
 
-def test_a_promotion_without_fsync_is_forgotten_in_a_power_loss():
-    for w, shows in both("05-conf-not-synced"):
-        w.ask("s1", ChangeConfig(add="s1"))
-        w.restart("s1", power=True)
-        assert ("s1" in slaves(w)) is shows
-
-
-def test_an_unreadable_configuration_brings_the_old_role_back():
-    for w, shows in both("07-unreadable-means-layout"):
-        promote(w, "s1")
-        w.kill("s1")
-        w.boxes["s1"].disk.shown[CONF] = b"x"
-        w.start("s1")
-        assert ("s1" in slaves(w)) is shows
-        assert bool(w.boxes["s1"].halted) is not shows
+def test_a_send_ok_of_sync_flush_that_was_not_synced_is_lost_with_the_power():
+    for w, shows in both("05-not-synced", profile="sync"):
+        assert send(w, "m", "acknowledged") == "ok"
+        w.restart("m", power=True)
+        assert ("acknowledged" not in values(w, "m")) is shows
 
 
 def test_a_slave_that_copies_from_a_shorter_log_throws_the_last_copy_away():
