@@ -1,4 +1,4 @@
-"""Shrinking a failing schedule: fewer steps, then fewer faults, shorter times, fewer victims; it still fails.
+"""Shrinking a failing schedule: fewer steps and faults, shorter and rounder times, fewer victims; it still fails.
 
 Pure: whoever calls says whether a schedule fails, and how often that may be asked. Source of the search over steps:
 Zeller, Hildebrandt, "Simplifying and isolating failure-inducing input", 2002 (ddmin). Promises: what is returned was
@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 
 from harness.core.clock import MS, Ns
-from harness.core.schedule import PlannedFault, Schedule, Step
+from harness.core.schedule import OnEvent, PlannedFault, Schedule, Step
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ def shrink(schedule: Schedule, fails: Callable[[Schedule], bool], *, tries_max: 
 
     exhausted = False
     try:
-        for phase in (_fewer_steps, _fewer_faults, _shorter, _fewer_victims, _fewer_steps, _fewer_names):
+        for phase in (_fewer_steps, _fewer_faults, _shorter, _fewer_victims, _fewer_steps, _fewer_names, _rounder):
             phase(best, keep)
     except _OutOfTriesError:
         exhausted = True
@@ -176,6 +176,42 @@ def _fewer_names(best: list[Schedule], keep: Keep) -> None:
         for index, fault in enumerate(step.faults):
             if fault.name and fault.name not in needed and fault.name not in words:
                 keep(_with_fault(best[0], number, index, name=""))
+
+
+def _rounder(best: list[Schedule], keep: Keep) -> None:
+    """Times of two digits, all at once, else step by step: drawn ones are long to read."""
+    steps = [_rounded_step(step) for step in best[0].steps]
+    if steps != list(best[0].steps) and not keep(_with_steps(best[0], steps)):
+        for number, step in enumerate(steps):
+            if step != best[0].steps[number]:
+                keep(_with_step(best[0], number, step))
+
+
+def _rounded_step(step: Step) -> Step:
+    faults = []
+    for fault in step.faults:
+        until = fault.until
+        faults.append(
+            msgspec.structs.replace(
+                fault,
+                delay_ns=_rounded(fault.delay_ns),
+                hold_ns=_rounded(fault.hold_ns),
+                when=_rounded_trigger(fault.when) if isinstance(fault.when, OnEvent) else fault.when,
+                until=until if until is None else _rounded_trigger(until),
+            )
+        )
+    when = _rounded_trigger(step.when) if isinstance(step.when, OnEvent) else step.when
+    return msgspec.structs.replace(step, faults=tuple(faults), gap_ns=_rounded(step.gap_ns), when=when)
+
+
+def _rounded_trigger(trigger: OnEvent) -> OnEvent:
+    return msgspec.structs.replace(trigger, within_ns=_rounded(trigger.within_ns))
+
+
+def _rounded(ns: Ns) -> Ns:
+    """Upwards, to two digits."""
+    unit: Ns = 10 ** max(0, len(str(ns)) - 2)
+    return -(-ns // unit) * unit
 
 
 def _with_steps(schedule: Schedule, steps: Sequence[Step]) -> Schedule:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.clock import SECOND
-from harness.core.schedule import AfterFault, PlannedFault, Schedule, Step
+from harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step
 from harness.engine.shrinking import GAP_MIN_NS, HOLD_MIN_NS, ddmin, shrink
 
 
@@ -75,6 +75,19 @@ def test_a_name_goes_once_nobody_speaks_of_it():
     assert [one.name for one in step.faults] == ["base", ""]
     (step,) = shrink(schedule(hit), lambda c: "partition" in c.kinds, tries_max=400).schedule.steps
     assert [one.name for one in step.faults] == [""]
+
+
+def test_times_are_rounded_where_it_still_fails():
+    odd = fault(
+        "kill", hold_ns=2_105_459_179, delay_ns=1_234_567, until=OnEvent(event="elected", within_ns=987_654_321)
+    )
+    (step,) = shrink(
+        schedule((odd,)), lambda c: c.steps and c.steps[0].faults[0].delay_ns > 0, tries_max=99
+    ).schedule.steps
+    (left,) = step.faults
+    assert (left.delay_ns, left.until.within_ns) == (1_300_000, 990_000_000)
+    exact = shrink(schedule((odd,)), lambda c: c.steps and c.steps[0].faults[0].delay_ns == 1_234_567, tries_max=99)
+    assert exact.schedule.steps[0].faults[0].delay_ns == 1_234_567
 
 
 def test_a_failure_without_any_fault_is_told_as_such():
