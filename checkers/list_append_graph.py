@@ -271,6 +271,8 @@ def _search(
     nodes = len(when)
     allowed = sorted(search.then | {search.first})
     mine = edges.where(np.isin(edges.kind, allowed))
+    inside = core(mine, nodes)  # most kinds of edges alone have no cycle, and this is the quick way to see it
+    mine = mine.where(inside[mine.src] & inside[mine.dst])
     found = components(mine, nodes)
     if not found:
         return

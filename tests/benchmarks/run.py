@@ -7,7 +7,14 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BENCHES = ("bench_docker.py", "bench_ops.py", "bench_checkers.py", "bench_sim.py", "bench_elections.py")
+BENCHES = (
+    "bench_docker.py",
+    "bench_ops.py",
+    "bench_checkers.py",
+    "bench_seen.py",
+    "bench_sim.py",
+    "bench_elections.py",
+)
 
 
 def main() -> int:
