@@ -15,7 +15,7 @@ import numpy as np
 
 from checkers.linearizability import grow_sets, minimal, queues, tell, zones
 from checkers.linearizability.answer import Answer, Budget, Elapsed, Undecided, Violation, unhurried
-from checkers.linearizability.search import Bounds, Found, GaveUp, Since, Stuck, search
+from checkers.linearizability.search import Bounds, GaveUp, Since, Stuck, search
 from checkers.models.base import Model
 from checkers.models.fifo_queue import FifoQueue
 from checkers.models.mutex import FREE, HELD, Mutex
@@ -144,16 +144,14 @@ class _Work:
         cut = minimal.until(ops, end + 1)
         since: Since | None = None
         states = _states(cut, model)
+        searcher = minimal.Searcher(model)
         if states:
-            cut, since = minimal.window(ops, model, stuck.row, states)
+            cut, since = minimal.window(ops, searcher, stuck.row, states)
         cascade = minimal.register_cascade(cut, model) if isinstance(model, Register) else minimal.answers_only(cut)
-        bounds = minimal.test_bounds()
-
-        def still(rest: Ops) -> bool:
-            return isinstance(search(rest, model, bounds, since=since), Stuck)
-
-        small = minimal.fewest(cut, still, cascade) if len(cut) <= minimal.PROOF_MAX else cut
-        again: Found = search(small, model, bounds, since=since)
+        small = cut
+        if len(cut) <= minimal.PROOF_MAX:
+            small = minimal.fewest(cut, lambda rest: searcher.stuck(rest, since) is not None, cascade)
+        again = search(small, model, Bounds(steps=minimal.STEPS_MAX), since=since)
         if not isinstance(again, Stuck):
             small, again = cut, Stuck(int(np.flatnonzero(cut.ret == end)[0]), stuck.states, stuck.returns_done)
         return tell.stuck(small, model, again, since=since, came=stuck.returns_done)

@@ -26,7 +26,9 @@ from checkers.models.register import Register
 TESTS_MAX = 400
 WINDOW_MAX = 512
 """Returns before the stuck one that a window may reach back."""
-TEST_STEPS = 20_000
+STEPS_MAX = 60_000
+"""Steps of the search that one proof may cost."""
+TEST_STEPS = 10_000
 PROOF_MAX = 2_000
 """Operations above which a proof by search is shown as it is, cut at the return where it got stuck."""
 
@@ -96,7 +98,7 @@ def until(ops: Ops, position: int) -> Ops:
     return early.take(~(pending & ((early.status == FAIL) | (early.f == F.READ))))
 
 
-def window(ops: Ops, model: Model, stuck: int, states: tuple[object, ...]) -> tuple[Ops, Since | None]:
+def window(ops: Ops, searcher: Searcher, stuck: int, states: tuple[object, ...]) -> tuple[Ops, Since | None]:
     """The shortest stretch before the return of row ``stuck`` that has no order whatever came before, if there is one.
 
     ``ops`` are cut at that return; ``states`` are all that the object can hold.
@@ -109,15 +111,26 @@ def window(ops: Ops, model: Model, stuck: int, states: tuple[object, ...]) -> tu
         position = int(returns[-back - 1])
         since = Since(position=position, states=states)
         rest = cut.take(cut.ret > position)
-        if isinstance(search(rest, model, test_bounds(), since=since), Stuck):
+        if searcher.stuck(rest, since) is not None:
             return rest, since
         back *= 2
     return cut, None
 
 
-def test_bounds() -> Bounds:
-    """Steps are what bounds a test: no clock is looked at, so that the same history gives the same proof."""
-    return Bounds(steps=TEST_STEPS)
+class Searcher:
+    """Says whether operations are stuck while its steps last: no clock, so the same history has the same proof."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._left = STEPS_MAX
+
+    def stuck(self, ops: Ops, since: Since | None) -> Stuck | None:
+        """Where they are stuck; None if they are not, or that is too much to say."""
+        if self._left <= 0:
+            return None
+        found = search(ops, self._model, Bounds(steps=min(self._left, TEST_STEPS)), since=since)
+        self._left -= found.steps + len(ops)
+        return found if isinstance(found, Stuck) else None
 
 
 def answers_only(ops: Ops) -> Callable[[Ops], Ops]:
