@@ -1,7 +1,9 @@
 """Client operations of a run of ours as other tools read them: Jepsen's EDN, and Porcupine's operations as JSON.
 
-Promises: the order of events is kept exactly (for Porcupine, the place of an event is its time); what never came back
-is told as unknown; reading the EDN back gives the same operations. Leaves out everything that clients did not do.
+Where clients name an object (a read by its key, a write as [key, value]) Jepsen gets its independent [key value]
+tuples. Promises: the order of events is kept exactly (for Porcupine, the place of an event is its time); what never
+came back is told as unknown; reading the EDN back gives the same operations. Leaves out everything that clients did
+not do.
 """
 
 from __future__ import annotations
@@ -19,35 +21,57 @@ Lines = Callable[[History], Iterator[str]]
 
 
 def jepsen_edn(history: History) -> Iterator[str]:
-    """One op map a line, for Knossos, Elle and Jepsen's own checkers."""
+    """One op map a line, for Knossos, Elle and Jepsen's own checkers.
+
+    As there, an operation that changes something returns what it was asked with; what it was told stands in ``:told``.
+    """
     index = 0
     asked: dict[int, Invoke] = {}
     last_ns = 0
     for event in history:
         if type(event) is Invoke:
             asked[event.op] = event
-            yield _op(event, "invoke", event.value, index=index, at_ns=event.t, node=event.target)
+            yield _op(event, "invoke", _question(event), index=index, at_ns=event.t, node=event.target)
         elif type(event) is Return and event.op in asked:
             invoke = asked.pop(event.op)
-            # Jepsen repeats what was asked where nothing came back
-            value = event.value if event.status == "ok" and event.value is not None else invoke.value
-            if event.status == "ok" and event.value is None and invoke.f in _ASKS:
-                value = None
-            yield _op(invoke, event.status, value, index=index, at_ns=event.t, error=event.error, node=event.node)
+            value, told = _answer(invoke, event)
+            yield _op(
+                invoke, event.status, value, index=index, at_ns=event.t, told=told, error=event.error, node=event.node
+            )
         else:
             continue
         index += 1
         last_ns = event.t
     for invoke in asked.values():
-        yield _op(invoke, "info", invoke.value, index=index, at_ns=last_ns, error="never returned")
+        yield _op(invoke, "info", _question(invoke), index=index, at_ns=last_ns, error="never returned")
         index += 1
 
 
 _ASKS = frozenset({"read", "get", "learn", "holder", "poll", "dequeue"})
-"""Operations that ask: an empty answer is an answer."""
+"""Operations that ask: what came back is their value, though it be nothing."""
+
+_BY_KEY = frozenset({"read", "get", "poll"})
+"""Those of them that are asked with a key."""
 
 
-def _op(invoke: Invoke, kind: str, value: Any, *, index: int, at_ns: int, **more: str | None) -> str:
+def _question(invoke: Invoke) -> Any:
+    keyed = invoke.f in _BY_KEY and isinstance(invoke.value, str | int)
+    return [invoke.value, None] if keyed else invoke.value
+
+
+def _answer(invoke: Invoke, back: Return) -> tuple[Any, Any]:
+    """The value of a return, and what else was told."""
+    question = _question(invoke)
+    if back.status != "ok":
+        return question, None
+    if invoke.f == "txn" and back.value is not None:
+        return back.value, None
+    if invoke.f not in _ASKS:
+        return question, back.value
+    return (back.value if question is invoke.value else [invoke.value, back.value]), None
+
+
+def _op(invoke: Invoke, kind: str, value: Any, *, index: int, at_ns: int, **more: Any) -> str:
     shown = _transaction(value) if invoke.f == "txn" else edn(value)
     rest = "".join(f", :{name} {edn(word)}" for name, word in more.items() if word is not None)
     return (
