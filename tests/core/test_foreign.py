@@ -102,6 +102,27 @@ def test_any_text_is_read_or_refused_with_its_line(text):
         assert "line" in error.where  # noqa: PT017 - either outcome is right
 
 
+def test_a_form_without_end_does_not_fill_the_memory(monkeypatch):
+    monkeypatch.setattr("harness.core.foreign.edn.FORM_MAX", 10_000)
+    taken = []
+
+    def pieces():
+        yield "\n[\n{:type :ok, :value ["
+        for _ in range(10_000):
+            taken.append(1)
+            yield "1 " * 500
+
+    with pytest.raises(HistoryError) as error:
+        list(forms(pieces(), "h", unpack=True))
+    assert ("line 3" in error.value.where, len(taken) < 20) == (True, True)
+
+
+def test_many_forms_are_no_form_without_end(monkeypatch):
+    monkeypatch.setattr("harness.core.foreign.edn.FORM_MAX", 10_000)
+    for ops in (["{:a [1 2 3]}"] * 5000, ["{:a [1 2", " 3]} {:a 2} {:a {:b"] + [" 1}} {:a {:b"] * 4997 + [" 1}}"]):
+        assert sum(1 for _ in forms(["[", *ops, "]"], "h", unpack=True)) == 5000
+
+
 def test_a_character_that_was_escaped_in_two_halves_is_one():
     assert [value for value, _ in forms(['"\\ud83d\\ude00"'], "h")] == ["\U0001f600"]
 

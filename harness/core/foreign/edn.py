@@ -23,6 +23,9 @@ DEPTH_MAX = 64
 TOKEN_MAX = 16 * 2**20
 """Characters of one string or word."""
 
+FORM_MAX = 64 * 2**20
+"""Characters of one form that is handed out."""
+
 SHORT_MAX, KNOWN_MAX = 12, 10_000
 """Words of at most so many characters, and so many of them, are remembered with their values."""
 
@@ -81,6 +84,10 @@ class EdnReader:
         """How many open forms are only there to be unpacked."""
         self._closed = 0
         """The line on which an unpacked form ended."""
+        self._grown = 0
+        """Characters of pieces that went into the form that is open."""
+        self._forms = self._since = 0
+        """Forms handed out so far, and up to the piece before."""
         self._shape: tuple[re.Pattern[str], tuple[str, ...]] | None = None
         """The last flat map's keys, and what matches a map with the same ones: histories repeat it."""
         self._known: dict[str, Any] = dict(_WORDS)
@@ -103,6 +110,7 @@ class EdnReader:
                     counted = start
                     if self._closed:
                         self._admit()
+                    self._forms += 1
                     known = self._known
                     values = [known[word] if word in known else self._plain(word) for word in words]
                     yield dict(zip(names, values, strict=True)), self._line
@@ -119,6 +127,11 @@ class EdnReader:
         tail = blank.end() if blank is not None else at
         self._line += buffer.count("\n", counted, tail)
         self._rest = buffer[tail:]
+        open_before = self._since == self._forms and len(self._stack) > self._base
+        self._grown = self._grown + len(text) if open_before else 0
+        self._since = self._forms
+        if self._grown > FORM_MAX:
+            raise self.fault(f"a form of more than {FORM_MAX} characters", self._stack[self._base].line)
         if last:
             self._finish()
         elif len(self._rest) > TOKEN_MAX:
@@ -237,6 +250,7 @@ class EdnReader:
                     return
                 self._stack.pop()
         if len(self._stack) == self._base:
+            self._forms += 1
             yield value, line
         else:
             self._stack[-1].items.append(value)
