@@ -829,8 +829,6 @@ class FakeClock:
         """Whether the running process has been under another clock than its own since it was last seen right."""
         self.rated = False
         """Whether the running process has read a rate."""
-        self.seen: tuple[Mapping[str, Any] | None, ...] = ()
-        """The skew under which the running process was last seen to be; empty: not seen yet."""
         self._want: Mapping[str, Any] | None = None
         self._since_ns = 0
         self._started_ns = 0
@@ -856,7 +854,6 @@ class FakeClock:
         with self._lock:
             self._started_ns = now_ns()
             self.rated = False
-            self.seen = ()
             self._write()
 
     def ended(self, pid: int) -> None:
@@ -1534,8 +1531,8 @@ class HostKeeper:
         if path is None:
             part.end(ok=False, why="the skew cannot be measured: the node has no clock socket")
         elif want["frozen"]:
-            # It reads its clock when it wakes; what it was seen to be under stays, for the file is the same.
-            part.end(ok=clock.seen == (wanted,), why="the skew cannot be measured: the process is frozen")
+            # Nobody reads that clock until the process wakes, and whatever wakes it measures it then.
+            part.end(deferred="the process is frozen")
         else:
             self._measure(part, path, wanted, fresh=fresh)
 
@@ -1560,17 +1557,20 @@ class HostKeeper:
         if strobe:
             clock.begin_strobe()
         why = found.pop("why", "")
-        if not why:
-            clock.seen = (wanted,)
-            if wanted is None:
-                clock.touched = False
+        if not why and wanted is None:
+            clock.touched = False
         part.end(ok=not why, why=why, **{key: value for key, value in found.items() if key not in {"lo", "hi"}})
 
     def _vacuous(self, want: Mapping[str, Any], steps: Sequence[str]) -> list[Part]:
         """What no step dealt with: wishes that cannot be met here, or need nothing."""
         parts = []
-        if want["clock"] is not None and "clock" not in steps and not want["down"]:
-            parts.append(Part("clock").end(ok=False, why="the skew cannot be measured: no process runs"))
+        if want["clock"] is not None and "clock" not in steps:
+            part = Part("clock")
+            if want["down"]:
+                part.end(deferred="no process runs")
+            else:
+                part.end(ok=False, why="the skew cannot be measured: no process runs")
+            parts.append(part)
         if want["down"]:
             # Written for its next start; nobody reads a clock until then, and then it is measured.
             with contextlib.suppress(OSError):

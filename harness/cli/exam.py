@@ -40,6 +40,7 @@ def own_bug(variant: str | None, expect: tuple[str, ...], *, nodes_min: int) -> 
 @click.option("--nodes-min", default=3, show_default=True, type=click.IntRange(1, 31), help="with --variant")
 @click.option("--on", "backend", default="sim", show_default=True, help="where the runs take place")
 @click.option("--budget", help="for each bug: time of one core in simulation [60s], of the wall elsewhere [180s]")
+@click.option("--faults", metavar="KIND,…", help="draw schedules of these kinds only [default: the system's exam's]")
 @click.option("--strategy", default="triggered", show_default=True, help="how schedules are drawn")
 @click.option("--clean", default=0, show_default=True, type=click.IntRange(min=0), help="seeds without any bug")
 @click.option("--matrix", is_flag=True, help="instead: what holds and what is broken by design, invariant by invariant")
@@ -66,6 +67,7 @@ def exam(
     nodes_min: int,
     backend: str,
     budget: str | None,
+    faults: str | None,
     strategy: str,
     clean: int,
     matrix: bool,
@@ -82,12 +84,12 @@ def exam(
     """Run planted bugs and tell which were found, by whom, how soon. Exit 1 if one was not."""
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     if matrix:
-        if bugs or variant or backend != "sim" or clean:
+        if bugs or variant or backend != "sim" or clean or faults:
             raise ConfigError("--matrix takes --system, --seeds, --jobs and --out only", next_step="leave the rest out")
         sys.exit(matrix_table.run(screen, systems=systems, seeds=seeds, jobs=jobs, out=out, fresh=fresh))
     budget_ns = parse_duration(budget or ("60s" if backend == "sim" else "180s"))
     if compare is not None:
-        if backend != "sim" or variant is not None or clean:
+        if backend != "sim" or variant is not None or clean or faults:
             raise ConfigError("--compare takes the bugs of the lists, in simulation", next_step="leave the rest out")
         for name in (strategy, compare):
             registry.load(registry.STRATEGIES, name)
@@ -109,6 +111,7 @@ def exam(
         bugs=bugs,
         own=own_bug(variant, expect, nodes_min=nodes_min),
         backend=backend,
+        faults=tuple(kind.strip() for kind in faults.split(",")) if faults else (),
         budget_ns=budget_ns,
         strategy=strategy,
         clean=clean,

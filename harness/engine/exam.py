@@ -39,6 +39,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     baseline: bool = False
     """The build without any bug: ``planted`` names nothing."""
     backend: str = "sim"
+    faults: tuple[str, ...] = ()
+    """The kinds that were asked for, if the plan's own were not to be."""
 
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ from harness.engine.judge import load_checkers
 from harness.engine.spreading import spread
 
 ROWS = "exam.jsonl"
+Key = tuple[str, str, str, str, int, tuple[str, ...]]
 SIM = "sim"
 WATCH_SEEDS = 250
 """Seeds of one row of a clean or harmless build: small enough to resume."""
@@ -41,15 +42,19 @@ def tasks_for(
     clean: int = 0,
     profile: str | None = None,
     backend: str = SIM,
+    faults: Sequence[str] = (),
 ) -> list[Task]:
     """All tasks of an exam. ``clean``: seeds on the build without bugs and, together, on the harmless ones.
 
-    ``backend``: where the runs take place; the plan of each system is cut to what its hosts can do.
+    ``backend``: where the runs take place; the plan of each system is cut to what its hosts can do. ``faults``: the
+    kinds that schedules are drawn from, instead of those of the plan.
 
     ``own``: a bug that is in no list, to be found instead of those that are; it takes exactly one system.
 
-    ConfigError for a system that knows no planted bugs, or a bug that no system knows.
+    ConfigError for a system that knows no planted bugs, a bug that no system knows, or a kind that is not installed.
     """
+    for kind in faults:
+        registry.load(registry.FAULTS, kind)
     if own is not None and len(systems) != 1:
         raise ConfigError("a bug of your own belongs to one system", next_step="give --system once")
     out: list[Task] = []
@@ -59,6 +64,8 @@ def tasks_for(
         if not isinstance(system, Examinable) or not system.planted():
             raise ConfigError(f"{name} knows no planted bugs", next_step=f"known: {', '.join(examinable())}")
         plan, planted = system.exam(), system.planted()
+        if faults:
+            plan = msgspec.structs.replace(plan, faults=tuple(faults))
         if backend != SIM:
             plan = fitting(plan, cast("System", system), backend)
         if own is not None:
@@ -77,6 +84,7 @@ def tasks_for(
                     budget_ns=budget_ns,
                     profile=profile,
                     backend=backend,
+                    faults=tuple(faults),
                 )
                 out.append(task)
         if clean and not bugs:
@@ -96,6 +104,7 @@ def tasks_for(
                         profile=profile,
                         baseline=build is nobody,
                         backend=backend,
+                        faults=tuple(faults),
                     )
                     for first in range(0, seeds, WATCH_SEEDS)
                 ]
@@ -116,11 +125,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     strategy: str
     first_seed: int
     found: Found
+    faults: tuple[str, ...] = ()
 
     @property
-    def key(self) -> tuple[str, str, str, str, int]:
-        """Backend, system, build, strategy, first seed."""
-        return (self.found.backend, self.found.system, self.found.bug, self.strategy, self.first_seed)
+    def key(self) -> Key:
+        """Backend, system, build, strategy, first seed, kinds asked for."""
+        found = self.found
+        return (found.backend, found.system, found.bug, self.strategy, self.first_seed, self.faults)
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -188,8 +199,8 @@ def carry_out(task: Task, out: Path) -> Row:
             trouble=str(error),
             backend=task.backend,
         )
-    return Row(strategy=task.strategy, first_seed=task.first_seed, found=found)
+    return Row(strategy=task.strategy, first_seed=task.first_seed, found=found, faults=task.faults)
 
 
-def _key(task: Task) -> tuple[str, str, str, str, int]:
-    return (task.backend, task.system, task.planted.name, task.strategy, task.first_seed)
+def _key(task: Task) -> Key:
+    return (task.backend, task.system, task.planted.name, task.strategy, task.first_seed, task.faults)

@@ -31,6 +31,7 @@ def sit(
     bugs: Sequence[str],
     own: Planted | None = None,
     backend: str = SIM,
+    faults: Sequence[str] = (),
     budget_ns: Ns,
     strategy: str,
     clean: int,
@@ -47,6 +48,7 @@ def sit(
         budget_ns=budget_ns,
         clean=clean,
         backend=backend,
+        faults=faults,
     )
     if not tasks:
         raise ConfigError("there is nothing to examine", next_step="name another --system")

@@ -146,6 +146,23 @@ def test_clean_builds_are_watched_by_every_checker_and_known_weaknesses_are_no_a
     assert "ALARM nacos clean seed 2" in "\n".join(exam_lines(value))
 
 
+def test_schedules_can_be_drawn_of_some_kinds_only_and_such_rows_are_rows_of_their_own(tmp_path):
+    def ask(*faults):
+        bug = ["28-never-steps-down"]
+        return tasks_for(["raft"], bugs=bug, strategy="random", budget_ns=30 * SECOND, faults=faults)
+
+    (task,) = ask("partition")
+    assert task.plan.faults == ("partition",)
+    (row,), _ = run_exam([task], tmp_path, jobs=1, on_row=lambda *_: None)
+    assert row.found.by == "step-down-without-quorum"
+    seen = []
+    run_exam(ask("partition"), tmp_path, jobs=1, on_row=lambda *told: seen.append(told))
+    assert seen == []
+    assert row.key not in {other.key for other in run_exam(ask(), tmp_path, jobs=1, on_row=lambda *_: None)[0]}
+    with pytest.raises(ConfigError, match="unknown fault"):
+        ask("partitoin")
+
+
 def test_an_unknown_bug_or_a_system_without_bugs_is_told_before_anything_starts():
     with pytest.raises(ConfigError, match="unknown planted bug"):
         tasks_for(["raft"], bugs=["01-vote-not-writen"], strategy="triggered", budget_ns=SECOND)

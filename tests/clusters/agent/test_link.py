@@ -215,17 +215,22 @@ def test_a_strobe_is_seen_high_and_low(faked):
 
 
 @needs_faketime
-def test_a_skew_that_cannot_be_measured_is_not_confirmed(faked):
+def test_a_skew_under_which_nobody_reads_the_clock_is_measured_as_soon_as_somebody_does(faked):
     skew = ClockSkew(offset_ns=SECOND)
-    assert "frozen" in faked.converge(HostState(frozen=True, clock=skew)).why
-    assert faked.converge(HostState(clock=skew)).confirmed
-    assert faked.converge(HostState(frozen=True, clock=skew)).confirmed  # what it was seen to be under stays
-    other = ClockSkew(offset_ns=2 * SECOND)
-    assert "frozen" in faked.converge(HostState(frozen=True, clock=other)).why
-    assert faked.converge(HostState(down="SIGKILL", clock=skew)).confirmed  # nobody reads that clock
+    frozen = faked.converge(HostState(frozen=True, clock=skew))
+    assert frozen.confirmed
+    assert frozen.detail["clock"]["deferred"] == "the process is frozen"
+    thawed = faked.converge(HostState(clock=skew))
+    assert abs(thawed.detail["clock"]["skew_ns"] - SECOND) < 2 * MS
+    down = faked.converge(HostState(down="SIGKILL", clock=skew))
+    assert down.confirmed
+    assert down.detail["clock"]["deferred"] == "no process runs"
     started = faked.converge(HostState(clock=skew))
     assert started.confirmed, started.why
     assert abs(started.detail["clock"]["skew_ns"] - SECOND) < 2 * MS
+    assert faked.converge(HostState(frozen=True)).confirmed
+    healed = faked.converge(HEALTHY)
+    assert abs(healed.detail["clock"]["skew_ns"]) < 2 * MS
 
 
 def test_commands_and_files_are_bounded(host, tmp_path):
