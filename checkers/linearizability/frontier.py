@@ -123,6 +123,8 @@ class Pass:
         """Bits of the owed operations that are always possible."""
         self.any_unknown = 0
         """Bits of all operations of unknown outcome, in greedy mode."""
+        self._reach: dict[int, frozenset[int] | None] = {}
+        self._reach_kinds = 0
 
     def run(self, frontier: list[Config]) -> tuple[Found, bool]:
         """What was found from these configurations on, and whether that is exact."""
@@ -193,6 +195,22 @@ class Pass:
             self.movers.remove((self.course.ret[row], bit, action))
             self.total &= ~bit
 
+    def reach(self, state: int) -> frozenset[int] | None:
+        """Other states that operations of unknown outcome lead to, blind ones left out; None: very many."""
+        if len(self.unknown) != self._reach_kinds:
+            self._reach, self._reach_kinds = {}, len(self.unknown)
+        if state not in self._reach:
+            traits, step = self.table.traits, self.table.step
+            partial = [action for action in self.unknown if traits[action] is not Trait.BLIND]
+            reached, todo = {state}, [state]
+            while todo and len(reached) <= LEADS_MAX:
+                here = todo.pop()
+                after = {step(here, action) for action in partial} - {-1} - reached
+                reached |= after
+                todo += after
+            self._reach[state] = None if todo else frozenset(reached - {state})
+        return self._reach[state]
+
     def _mark(self, at: int, returns: int, frontier: list[Config]) -> _Mark:
         return _Mark(
             at,
@@ -220,17 +238,14 @@ class Pass:
         for state, done, used in frontier:
             if done & bit:
                 kept.setdefault(state, []).append((done, used))
-        seeing: dict[int, int] = {}
-        wanted: dict[int, int] = {}
-        leading: dict[int, bool] = {}
-        moves: dict[int, list[tuple[int, int, int, bool]]] = {}
+        near = _Near(self, bit)
         passed: set[Config] = set()
         either = self.any_unknown
         todo: list[Config] = []
         for state, done, used in pending:
             if done & bit or _keep(kept.setdefault(state, []), done, used, either):
                 todo.append((state, done, used))
-        total, limit = self.total, EXPAND_MAX * self.width
+        generous, limit = self.generous, EXPAND_MAX * self.width
         position = 0
         while position < len(todo):
             state, done, used = todo[position]
@@ -243,39 +258,33 @@ class Pass:
             if position > limit:
                 self.dropped = True
                 break
-            found = moves.get(state)
-            if found is None:
-                found = moves[state] = self._moves(state)
-            now = done | self._seen(state, seeing)
-            tried = set()
-            for mask, action, after, blind in found:
+            now = done | near.seen(state)
+            tried = 0
+            for mask, kinds, after, gain, needs, wants in near.moves(state):
                 free = mask & ~used
                 if not free:
                     continue
                 one = free & -free
-                then = now | self._seen(after, seeing)
-                if action >= 0:
-                    kind = 2 * action + (done & one != 0)
-                    if kind in tried:
+                if not (needs & ~now or wants & ~used & ~one):
+                    continue
+                if kinds > 0:
+                    kind = kinds << 1 if done & one else kinds
+                    if kind & tried:
                         continue
-                    tried.add(kind)
-                    then |= one
-                elif 2 * ~action in tried or 2 * ~action + 1 in tried:
+                    tried |= kind
+                    then, gone = now | gain | one, used | one
+                elif -kinds & tried:
                     continue
-                gone = used if action < 0 and self.generous else used | one
-                if blind:
-                    then |= total
-                if (
-                    (blind or action < 0)
-                    and one != bit
-                    and not self._seen(after, seeing) & ~now
-                    and not self._wanted(after, wanted) & ~gone
-                    and not self._leads(after, leading, seeing, wanted)
-                ):
+                else:
+                    then, gone = now | gain, used if generous else used | one
+                pairs = kept.get(after)
+                if pairs is None:
+                    kept[after] = [(then, gone)]
+                elif not _keep(pairs, then, gone, either):
                     continue
-                if _keep(kept.setdefault(after, []), then, gone, either) and not gone & bit:
+                if not gone & bit:
                     todo.append((after, then, gone))
-                    if done & bit and not self.generous:
+                    if done & bit and not generous:
                         passed.add((after, then, gone))
         return [
             (s, done, used)
@@ -283,64 +292,6 @@ class Pass:
             for done, used in pairs
             if done & bit and (not passed or (s, done, used) not in passed)
         ]
-
-    def _seen(self, state: int, seeing: dict[int, int]) -> int:
-        """Bits of the open observers that are possible in this state."""
-        bits = seeing.get(state)
-        if bits is None:
-            bits = 0
-            for action, mask in self.observers.items():
-                if self.table.step(state, action) >= 0:
-                    bits |= mask
-            seeing[state] = bits
-        return bits
-
-    def _wanted(self, state: int, wanted: dict[int, int]) -> int:
-        """Bits of the open operations, owed and not blind, that are possible in this state."""
-        bits = wanted.get(state)
-        if bits is None:
-            bits = 0
-            for _, bit, action in self.movers:
-                if self.table.traits[action] is not Trait.BLIND and self.table.step(state, action) >= 0:
-                    bits |= bit
-            wanted[state] = bits
-        return bits
-
-    def _leads(self, state: int, leading: dict[int, bool], seeing: dict[int, int], wanted: dict[int, int]) -> bool:
-        """Whether operations of unknown outcome lead from this state to one that something needs."""
-        known = leading.get(state)
-        if known is None:
-            table = self.table
-            partial = [action for action in self.unknown if table.traits[action] is not Trait.BLIND]
-            reached, todo, known = {state}, [state], False
-            while todo and not known:
-                here = todo.pop()
-                after = {table.step(here, action) for action in partial} - {-1} - reached
-                known = len(reached) > LEADS_MAX or any(
-                    self._seen(there, seeing) or self._wanted(there, wanted) for there in after
-                )
-                reached |= after
-                todo += after
-            leading[state] = known
-        return known
-
-    def _moves(self, state: int) -> list[tuple[int, int, int, bool]]:
-        """What can be used in this state: (bits of which the lowest is taken, action, state after it, blind).
-
-        Owed operations first; those of unknown outcome have ~action, so that the two are told apart.
-        """
-        table = self.table
-        out = []
-        for _, bit, action in self.movers:
-            after = table.step(state, action)
-            if after >= 0:
-                out.append((bit, action, after, table.traits[action] is Trait.BLIND))
-        for action, mask in self.unknown.items():
-            after = table.step(state, action)
-            blind = table.traits[action] is Trait.BLIND
-            if after >= 0 and (blind or after != state):
-                out.append((mask, ~action, after, blind))
-        return out
 
     def _thin(self, frontier: list[Config]) -> list[Config]:
         """Without superfluous configurations, and no more than the width allows."""
@@ -365,6 +316,88 @@ class Pass:
         size = configs * (CONFIG_BYTES + used.bit_length() // 4) + len(self.table.states) * STATE_BYTES
         if size > self.bounds.memory_bytes:
             raise _OutOfBudget("out of memory")
+
+
+Move = tuple[int, int, int, int, int, int]
+"""(bits of which the lowest is taken, kinds, state after it, what it gets done, needs, wants).
+
+``kinds``: a bit for the action; of unknown outcome: minus the two bits of its owed likes. ``needs``, ``wants``:
+it is of use only if one of these is not done yet, or not used yet; -1: always.
+"""
+
+
+class _Near:
+    """What is open around one return, state by state, computed once for all configurations."""
+
+    def __init__(self, course_pass: Pass, bit: int) -> None:
+        self._pass = course_pass
+        self._bit = bit
+        self._seen: dict[int, int] = {}
+        self._wanted: dict[int, int] = {}
+        self._moves: dict[int, list[Move]] = {}
+
+    def seen(self, state: int) -> int:
+        """Bits of the open observers that are possible in this state."""
+        bits = self._seen.get(state)
+        if bits is None:
+            bits = 0
+            step = self._pass.table.step
+            for action, mask in self._pass.observers.items():
+                if step(state, action) >= 0:
+                    bits |= mask
+            self._seen[state] = bits
+        return bits
+
+    def wanted(self, state: int) -> int:
+        """Bits of the open operations, owed and not blind, that are possible in this state."""
+        bits = self._wanted.get(state)
+        if bits is None:
+            bits = 0
+            table = self._pass.table
+            for _, bit, action in self._pass.movers:
+                if table.traits[action] is not Trait.BLIND and table.step(state, action) >= 0:
+                    bits |= bit
+            self._wanted[state] = bits
+        return bits
+
+    def leads(self, state: int) -> bool:
+        """Whether operations of unknown outcome lead from this state to one that something needs."""
+        reach = self._pass.reach(state)
+        return reach is None or any(self.seen(there) or self.wanted(there) for there in reach)
+
+    def moves(self, state: int) -> list[Move]:
+        """What can be used in this state: owed operations by return, then those of unknown outcome."""
+        found = self._moves.get(state)
+        if found is None:
+            found = self._moves[state] = self._find(state)
+        return found
+
+    def _find(self, state: int) -> list[Move]:
+        passing, table = self._pass, self._pass.table
+        leading: dict[int, bool] = {}
+        out: list[Move] = []
+        known, traits = table.next[state], table.traits
+        owed = [(bit, action, True) for _, bit, action in passing.movers]
+        for mask, action, is_owed in [*owed, *((mask, action, False) for action, mask in passing.unknown.items())]:
+            after = known.get(action)
+            if after is None:
+                after = table.step(state, action)
+            blind = traits[action] is Trait.BLIND
+            if after < 0 or (after == state and not blind and not is_owed):
+                continue
+            seen = self.seen(after)
+            needs = wants = -1
+            if (blind or not is_owed) and mask != self._bit:
+                if after not in leading:
+                    leading[after] = self.leads(after)
+                if not leading[after]:
+                    needs, wants = seen, self.wanted(after)
+                    if not (needs or wants):
+                        continue
+            gain = seen | passing.total if blind else seen
+            kinds = 1 << 2 * action if is_owed else -(3 << 2 * action)
+            out.append((mask, kinds, after, gain, needs, wants))
+        return out
 
 
 def _keep(pairs: list[tuple[int, int]], done: int, used: int, either: int) -> bool:
