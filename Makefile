@@ -62,6 +62,7 @@ bench: images
 
 bench-checkers: $(STAMP)
 	@command -v go >/dev/null && (cd tests/benchmarks/porcupine && go build -o '$(abspath $(BIN))/porcupine-bench' .) || echo 'no Go: ours alone'
+	@if command -v go >/dev/null; then $(BIN)/python tests/benchmarks/porcupine_logs.py; fi
 	$(BIN)/python tests/benchmarks/bench_linear.py $$(test -x $(BIN)/porcupine-bench && echo --porcupine $(BIN)/porcupine-bench) $(ARGS)
 
 accept: images
