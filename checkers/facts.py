@@ -126,9 +126,14 @@ def traces(history: History) -> dict[tuple[str, str], list[Traced]]:
 
 
 def groups(history: History) -> list[str]:
-    """The consensus groups that were seen; at least one. Where they have names, what has none is of the process."""
-    seen = {group for group, _ in traces(history)} | {event.group for event in history.of(Observed)}
-    return sorted(seen - {""}) or [""]
+    """The consensus groups that were seen; at least one.
+
+    Where polls name groups, what names none is of the process; where only traces do, polls speak of an unnamed one.
+    """
+    polled = {event.group for event in history.of(Observed)}
+    seen = {group for group, _ in traces(history)} | polled
+    named = seen - {""}
+    return sorted(seen if "" in polled else named) or [""]
 
 
 def in_group(group: str) -> str:

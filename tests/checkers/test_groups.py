@@ -1,0 +1,45 @@
+"""Which groups a history speaks of: what polls name counts, and what only traces name takes nothing from the polls."""
+
+from __future__ import annotations
+
+from checkers.facts import groups
+from harness.core.clock import Span
+from harness.core.events import Begin, Observed, Traced
+from harness.core.history import History
+
+BEGIN = Begin(seq=0, t=0, schema=1, system="s", nodes=("n1",), seed=1)
+
+
+def polled(seq, group):
+    return Observed(
+        seq=seq, t=seq, group=group, span=Span(seq, seq), node="n1", incarnation=1, role="LEADER", leads=True, term=1
+    )
+
+
+def traced(seq, group):
+    return Traced(
+        seq=seq,
+        t=seq,
+        group=group,
+        span=Span(seq, seq),
+        node="n1",
+        incarnation=1,
+        n=seq,
+        name="start",
+        term=0,
+        role="",
+        source="core",
+    )
+
+
+def test_where_polls_name_groups_what_names_none_is_of_the_process():
+    assert groups(History([BEGIN, polled(1, "a"), polled(2, "b"), traced(3, "")])) == ["a", "b"]
+
+
+def test_where_only_traces_name_groups_the_polls_are_judged_all_the_same():
+    assert groups(History([BEGIN, polled(1, ""), traced(2, "a")])) == ["", "a"]
+
+
+def test_there_is_always_a_group():
+    assert groups(History([BEGIN])) == [""]
+    assert groups(History([BEGIN, traced(1, "a"), traced(2, "")])) == ["a"]
