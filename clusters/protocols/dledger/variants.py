@@ -53,7 +53,9 @@ _DURABLE = "vote-is-durable"
 _ATOMIC = {"persist_mode": "atomic"}
 _PLAIN = {"noop_on_elect": "false"}
 """A blank entry at each election ends every log with the current term, and commits what came before."""
-_ONE_BY_ONE = {**_PLAIN, "max_in_flight": "1"}
+_AT_ONCE = {**_PLAIN, "push_retry_ms": "20"}
+"""Besides: a new leader's first comparison, which comes before its first heartbeat and is refused, is soon repeated."""
+_ONE_BY_ONE = {**_AT_ONCE, "max_in_flight": "1"}
 """Besides: a follower catches up entry by entry, so that it may be interrupted; else all are on the wire at once."""
 _IMPATIENT = {"vote_wait_ms": "100"}
 """A campaign ends sooner than a slow link or disk answers; with 2 s it takes a voter that is away for so long."""
@@ -145,7 +147,7 @@ VARIANTS: Mapping[str, Variant] = {
         broken.CommitsOldTerms,
         _COMMIT,
         _ACKED,
-        advised=_PLAIN,
+        advised=_AT_ONCE,
     ),
     "42-follower-commit-unchecked": _bug(
         "takes over the leader's committed index as it is", broken.FollowerCommitUnchecked, _COMMIT
