@@ -8,7 +8,8 @@ from harness.core import registry
 from harness.core.clock import SECOND
 from harness.core.errors import ClusterError
 from harness.core.planted import ExamPlan, Planted
-from harness.engine import exam_live, runner
+from harness.core.verdict import Verdict
+from harness.engine import runner
 from harness.engine.exam_jobs import tasks_for
 from harness.engine.exam_live import LiveRuns, fitting, telling
 from harness.engine.judge import load_checkers
@@ -84,11 +85,15 @@ OPTIONS = RunOptions(
 )
 
 
+JUDGING = {name: load_checkers()[name] for name in ("one-vote-per-term", "leader-when-owed")}
+
+
 def test_an_honest_run_is_run_once_for_all_bugs_and_judged_again(tmp_path, monkeypatch):
     run, asked = simulated()
     monkeypatch.setattr(runner, "run", run)
     runs = LiveRuns(tmp_path)
-    first = runs(OPTIONS, load_checkers())
+    first = runs(OPTIONS, JUDGING)
+    assert first.judgement.outcome == "pass"
     again = LiveRuns(tmp_path)(OPTIONS, {"one-vote-per-term": load_checkers()["one-vote-per-term"]})
     assert len(asked) == 1
     assert not asked[0].stop_at_first_failure
@@ -100,7 +105,7 @@ def test_an_honest_run_is_run_once_for_all_bugs_and_judged_again(tmp_path, monke
 def test_trouble_is_no_answer_it_is_run_again_and_twice_is_an_error(tmp_path, monkeypatch):
     run, asked = simulated(trouble=[("the agent was lost",)])
     monkeypatch.setattr(runner, "run", run)
-    done = LiveRuns(tmp_path)(OPTIONS, load_checkers())
+    done = LiveRuns(tmp_path)(OPTIONS, JUDGING)
     assert len(asked) == 2
     assert done.history.complete
     assert list((tmp_path / "clean").glob("*.set-aside"))
@@ -108,4 +113,27 @@ def test_trouble_is_no_answer_it_is_run_again_and_twice_is_an_error(tmp_path, mo
     monkeypatch.setattr(runner, "run", run)
     with pytest.raises(ClusterError, match="the agent was lost"):
         LiveRuns(tmp_path / "other")(OPTIONS, load_checkers())
-    assert exam_live.TRIES == len(asked) == 2
+    assert len(asked) == 2
+
+
+class Moody:
+    """A checker that can judge every other run."""
+
+    name, version, kind, needs = "moody", "1", "safety", frozenset()
+
+    def __init__(self, *moods):
+        self.moods = list(moods)
+
+    def check(self, history, promise, plan):
+        outcome = self.moods.pop(0) if len(self.moods) > 1 else self.moods[0]
+        return Verdict(checker=self.name, version="1", kind="safety", outcome=outcome, reason="")
+
+
+@pytest.mark.parametrize("moods", [("unknown", "pass"), ("unknown", "unknown")])
+def test_an_honest_run_that_could_not_be_judged_is_run_once_more(tmp_path, monkeypatch, moods):
+    run, asked = simulated()
+    monkeypatch.setattr(runner, "run", run)
+    moody = Moody("pass", moods[0], "pass", moods[1])  # each run is judged as it ends, and as it is read
+    done = LiveRuns(tmp_path)(OPTIONS, {**JUDGING, "moody": moody})
+    assert len(asked) == 2
+    assert {v.checker: v.outcome for v in done.judgement.verdicts}["moody"] == moods[1]
