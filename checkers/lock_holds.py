@@ -27,10 +27,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from checkers.base import seconds
-from checkers.seen import Anomaly, Seen, SeenChecker, of_key, place
+from checkers.seen import Anomaly, Seen, SeenChecker, concerning, of_key, place
 from harness.core.clock import MS, Ns
 from harness.core.operations import NEVER, ModelOptions, Operation, Operations, identity
 
@@ -91,7 +89,7 @@ class LockHolds(SeenChecker):
             return op
         lock, *rest = op.value
         value = (rest[0] if rest else None) if op.f == "use" else (rest or None)
-        return msgspec.structs.replace(op, key=lock, value=value)
+        return concerning(op, lock, value)
 
     def see(self, operations: Operations, options: ModelOptions) -> Seen:
         """All anomalies of all locks."""

@@ -79,9 +79,9 @@ class SeenChecker(Base):
     def keyed(self, op: Operation) -> Operation:
         """An operation of a run of ours with its object apart: a write names it as [key, v], a read as its value."""
         if op.f in ("read", "poll"):
-            return msgspec.structs.replace(op, key=op.value, value=None)
+            return concerning(op, op.value, None)
         if isinstance(op.value, list | tuple) and len(op.value) == 2:
-            return msgspec.structs.replace(op, key=op.value[0], value=op.value[1])
+            return concerning(op, op.value[0], op.value[1])
         return op
 
     def judge(self, operations: Operations, options: ModelOptions) -> Verdict:
@@ -156,6 +156,11 @@ def _metrics(seen: Seen) -> dict[str, Any]:
     if tolerated:
         out["tolerated"] = dict(sorted(tolerated.items()))
     return out
+
+
+def concerning(op: Operation, key: Any, value: Any) -> Operation:
+    """The operation with this key, of its group where there are several, and this value."""
+    return msgspec.structs.replace(op, key=[op.group, key] if op.group else key, value=value)
 
 
 def of_key(key: Any) -> str:

@@ -9,6 +9,7 @@ from checkers.list_append import ListAppend
 from checkers.lock_holds import LockHolds
 from checkers.log_reads import LogReads
 from checkers.set_reads import SetReads
+from harness.core.events import Invoke, Return
 from harness.core.promise import NotPromised
 
 
@@ -29,6 +30,17 @@ def lists(*steps, told=None):
 
 def test_keys_of_a_run_are_objects_of_their_own():
     tale = Tale().append(1, "a").append(2, "b").read([1], "a").read([2], "b")
+    verdict = check(LogReads(), tale)
+    assert (verdict.outcome, verdict.evidence["logs"]) == ("pass", 2)
+
+
+def test_one_key_in_two_groups_is_two_objects():
+    tale = Tale()
+    for group, value in (("a", 1), ("b", 2)):
+        for f, asked, told in (("append", ["k", value], None), ("read", "k", [value])):
+            tale.add(Invoke, op=tale.ops, process=0, f=f, value=asked, target="n1", group=group)
+            tale.wait(1).add(Return, op=tale.ops, status="ok", value=told, group=group)
+            tale.wait(1).ops += 1
     verdict = check(LogReads(), tale)
     assert (verdict.outcome, verdict.evidence["logs"]) == ("pass", 2)
 

@@ -309,6 +309,12 @@ def test_times_that_run_backwards():
     assert ("line 2" in told, "backwards" in told) == (True, True)
 
 
+@pytest.mark.parametrize("odd", ["{:a 1}", "[{:a {}}]", "#{1}", "7", "nil"])
+def test_types_and_operations_that_are_no_words(odd):
+    assert "line 1" in refused(f"{{:type {odd}, :process 0, :f :read}}")
+    assert "line 1" in refused(f"{{:type :invoke, :process 0, :f {odd}}}")
+
+
 def test_two_histories_in_one_file_by_their_index():
     one = edn("invoke", 0, more=", :index 0") + edn("ok", 0, more=", :index 1")
     assert "two histories" in refused(one + one)

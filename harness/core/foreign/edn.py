@@ -48,6 +48,10 @@ _TOKEN = re.compile(
 _BLANK = re.compile(r"[\s,]*+")
 _NUMBER = re.compile(r"[+-]?\d+N?")
 _DECIMAL = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?M?")
+_DIGITS = frozenset("-0123456789")
+WHOLE_MAX = 1000
+"""Digits of a number that can surely be read."""
+
 _ESCAPES = {"t": "\t", "r": "\r", "n": "\n", "\\": "\\", '"': '"', "b": "\b", "f": "\f"}
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -155,13 +159,13 @@ class EdnReader:
     def _plain(self, word: str) -> Any:
         """A value of the kinds that a flat map may have."""
         first = word[0]
+        if first in _DIGITS:
+            return int(word) if len(word) < WHOLE_MAX else _whole(word, self)
         if first == '"':
             return word[1:-1]
         value: Any = word
         if first == "[":
             value = tuple(_whole(item, self) for item in word[1:-1].split())
-        elif first != ":":
-            value = _whole(word, self)
         if len(word) <= SHORT_MAX and len(self._known) < KNOWN_MAX:
             self._known[word] = value
         return value

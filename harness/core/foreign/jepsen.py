@@ -10,15 +10,15 @@ Source: Jepsen's documentation of histories, jepsen.io; github.com/jepsen-io/his
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from harness.core.foreign.edn import forms
+from harness.core.foreign.edn import KNOWN_MAX, forms
 from harness.core.foreign.pairing import FileEvent, Pairing
 
 
 def read(pieces: Iterable[str], where: str, pairing: Pairing) -> None:
     """Feed a file's text into ``pairing``. Raises HistoryError with the line of what is wrong."""
     last_index = -1
+    words = _Words()
     for op, line in forms(pieces, where, unpack=True):
         if not isinstance(op, Mapping):
             raise pairing.fault(
@@ -34,7 +34,9 @@ def read(pieces: Iterable[str], where: str, pairing: Pairing) -> None:
                 )
             last_index = index
         process = op.get(":process")
-        kind = _word(op.get(":type"))
+        kind = op.get(":type")
+        kind = words[kind] if type(kind) is str else None
+        f = op.get(":f")
         if type(process) is not int:
             if kind is None and process is None:
                 raise pairing.fault("a map without :type and :process", line, cause="this is no history of Jepsen")
@@ -44,7 +46,7 @@ def read(pieces: Iterable[str], where: str, pairing: Pairing) -> None:
         event = FileEvent(
             kind or "",
             process,
-            _word(op.get(":f")),
+            words[f] if type(f) is str else None,
             op.get(":key"),
             op.get(":value"),
             time_ns if type(time_ns) is int else None,
@@ -54,6 +56,11 @@ def read(pieces: Iterable[str], where: str, pairing: Pairing) -> None:
             return
 
 
-def _word(value: Any) -> str | None:
-    """A keyword, symbol or string without its colon."""
-    return value.removeprefix(":") if isinstance(value, str) else None
+class _Words(dict[str, str]):
+    """Words without their colon, as they come up."""
+
+    def __missing__(self, word: str) -> str:
+        bare = word.removeprefix(":")
+        if len(self) < KNOWN_MAX:
+            self[word] = bare
+        return bare

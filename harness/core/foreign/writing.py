@@ -55,8 +55,17 @@ _BY_KEY = frozenset({"read", "get", "poll"})
 
 
 def _question(invoke: Invoke) -> Any:
-    keyed = invoke.f in _BY_KEY and isinstance(invoke.value, str | int)
-    return [invoke.value, None] if keyed else invoke.value
+    """What was asked with; keys of several groups are [group key]."""
+    value = invoke.value
+    if invoke.f in _BY_KEY and isinstance(value, str | int):
+        return [_key(invoke, value), None]
+    if invoke.group and invoke.f not in _ASKS and isinstance(value, list | tuple) and len(value) == 2:
+        return [_key(invoke, value[0]), value[1]]
+    return value
+
+
+def _key(invoke: Invoke, key: Any) -> Any:
+    return [invoke.group, key] if invoke.group else key
 
 
 def _answer(invoke: Invoke, back: Return) -> tuple[Any, Any]:
@@ -68,7 +77,7 @@ def _answer(invoke: Invoke, back: Return) -> tuple[Any, Any]:
         return back.value, None
     if invoke.f not in _ASKS:
         return question, back.value
-    return (back.value if question is invoke.value else [invoke.value, back.value]), None
+    return (back.value if question is invoke.value else [question[0], back.value]), None
 
 
 def _op(invoke: Invoke, kind: str, value: Any, *, index: int, at_ns: int, **more: Any) -> str:
