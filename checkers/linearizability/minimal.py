@@ -66,9 +66,10 @@ def register_cascade(everything: Ops, model: Register) -> Callable[[Ops], Ops]:
     def cascade(ops: Ops) -> Ops:
         while True:
             left = _tally(ops)
-            lacking = {value for value, count in writers.items() if left.get(value, 0) != count}
             seen = np.where((ops.f == F.READ) | (ops.f == F.CAS), ops.a, -1)
-            keep = ~np.isin(seen, sorted(lacking)) if lacking else np.ones(len(ops), dtype=np.bool_)
+            values = np.unique(seen).tolist()
+            lacking = [value for value in values if left.get(value, 0) != writers.get(value, 0)]
+            keep = ~np.isin(seen, lacking) if lacking else np.ones(len(ops), dtype=np.bool_)
             if model.strict_cas and sum(left.values()) != changes:
                 keep &= ~((ops.f == F.CAS) & (ops.status == FAIL))
             if keep.all():
