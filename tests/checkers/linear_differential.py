@@ -9,11 +9,13 @@ door with its proofs: what a proof names must have no order by itself.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random  # noqa: TID251 - test data, drawn from a seed that is printed
 import sys
 import time
 from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
@@ -21,6 +23,8 @@ if __name__ == "__main__":
 import linear_oracle as oracle
 import linear_random
 
+from checkers.linearizability import frontier
+from checkers.linearizability import search as searching
 from checkers.linearizability.decide import decide
 from checkers.linearizability.search import Bounds, Fits, Stuck, search
 from checkers.models import model as make
@@ -79,14 +83,42 @@ def difference(name, rows, *, strict, initial, tally):
         wrong = unproven(name, rows, violation, ops, strict=strict, initial=initial)
         if wrong:
             return f"{wrong}: {violation}"
-    searched = True
+    for narrow in (False, True):
+        with frontiers(narrow=narrow):
+            found = searched(model, ops)
+        if found is not want:
+            return f"the search ({narrow=}) says {found}, the definition {want}"
+    return ""
+
+
+def searched(model, ops):
+    """What the search says of all objects, None if it gave up."""
     groups = model.groups(ops)
-    for group in set(groups.tolist()):
-        found = search(ops.take(groups == group), model, Bounds())
-        if not isinstance(found, Fits | Stuck):
-            return f"the search gave up: {found}"
-        searched = searched and isinstance(found, Fits)
-    return "" if searched == want else f"the search says {searched}, the definition {want}"
+    found = [search(ops.take(groups == group), model, Bounds()) for group in set(groups.tolist())]
+    if any(isinstance(one, Stuck) for one in found):
+        return False
+    return True if all(isinstance(one, Fits) for one in found) else None
+
+
+@contextlib.contextmanager
+def frontiers(*, narrow):
+    """So narrow that a dozen operations overflow them: everything that long histories go through happens here."""
+    if not narrow:
+        yield
+        return
+    every = searching.ALL
+    with (
+        mock.patch.object(searching, "PASSES", (("exact", (1, 2), 60), ("exact", (every,), every))),
+        mock.patch.object(
+            searching,
+            "PASSES_UNKNOWN",
+            (("greedy", (1, 2, 3), 60), ("generous", (every,), 60), ("greedy", (2, 4), 60), ("exact", (every,), every)),
+        ),
+        mock.patch.object(frontier, "MARK_EVERY", 1),
+        mock.patch.object(frontier, "BACK", 2),
+        mock.patch.object(frontier, "EXPAND_MAX", 2),
+    ):
+        yield
 
 
 def unproven(name, rows, violation, ops, *, strict, initial):
