@@ -21,6 +21,7 @@ from harness.core.quorum import minority
 from harness.core.rng import Rng
 from harness.core.schedule import AfterFault, PlannedFault
 from nemesis import selectors
+from nemesis.faults.clock import draw_step
 from nemesis.faults.disk import HANG_NS
 from nemesis.faults.partition import SHAPES
 from nemesis.strategies.durations import MOMENT_NS, around, log_between
@@ -44,7 +45,7 @@ PARTIAL: Mapping[str, int] = {
 FALLING: Mapping[str, int] = {"kill": 2, "partition": 2, "pause": 1, "powerloss": 1}
 """What takes the leader out while somebody else is half broken, by weight."""
 
-COMPANY: Mapping[str, int] = {"clock": 6, "disk": 2, "pause": 2, "link": 1}
+COMPANY: Mapping[str, int] = {"clock": 9, "disk": 2, "pause": 2, "link": 1}
 """What may come upon a node in trouble, by weight."""
 
 GONE = frozenset({"kill", "stop", "powerloss", "damage", "wipe", "restart"})
@@ -117,12 +118,16 @@ def company(
     elif gone:
         victims = rng.choice((spared, "all"))
     else:
-        victims = rng.choice((hit, spared, "all"))
+        victims = rng.choice((hit, hit, spared, "all"))
     if gone and everybody:
         return None
     delay_ns = min(log_between(rng, MOMENT_NS, max(MOMENT_NS, 2 * promise.election_timeout_ns)), hold_ns // 2)
     held_ns = hold_ns - delay_ns
     if kind == "pause" or rng.chance(1, 4):
         held_ns = min(held_ns, around(rng, promise))
-    drawn = kinds[kind].draw(rng.stream(kind), nodes=nodes, hold_ns=held_ns, knobs={"victims": victims})
+    knobs: dict[str, Any] = {"victims": victims}
+    if kind == "clock":
+        size = abs(draw_step(rng.stream("step"))["offset_ns"])
+        knobs["offset_ns"] = -size if rng.chance(2, 3) else size  # set back, it makes time that is over last on
+    drawn = kinds[kind].draw(rng.stream(kind), nodes=nodes, hold_ns=held_ns, knobs=knobs)
     return msgspec.structs.replace(drawn, when=AfterFault(fault=base.name), delay_ns=delay_ns)
