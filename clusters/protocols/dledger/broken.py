@@ -86,11 +86,11 @@ class NoLogCheck(Rules):
 
 
 class LastTermIsCurrent(Rules):
-    """14: upstream issue 52."""
+    """14: upstream issue 52. Of two logs the longer one wins, whoever wrote its end."""
 
-    def ledger_end_term(self, entry_term: int, current_term: int) -> int:  # noqa: D102
-        del entry_term
-        return current_term
+    def log_term(self, last: int, current: int) -> int:  # noqa: D102
+        del last
+        return current
 
 
 class CountsOtherCampaigns(Rules):

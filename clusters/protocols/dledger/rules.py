@@ -184,6 +184,11 @@ class Rules:
         """Whether logs are compared before terms are even looked at."""
         return True
 
+    def log_term(self, last: int, current: int) -> int:
+        """What counts as the term of the own log's end where logs are compared: that of the last entry."""
+        del current
+        return last
+
     def older_ledger_term(self, asked: int, own: int) -> bool:
         """Row 3: the candidate's last term is lower."""
         return asked < own

@@ -55,8 +55,6 @@ _PLAIN = {"noop_on_elect": "false"}
 """A blank entry at each election ends every log with the current term, and commits what came before."""
 _AT_ONCE = {**_PLAIN, "push_retry_ms": "20"}
 """Besides: a new leader's first comparison, which comes before its first heartbeat and is refused, is soon repeated."""
-_ONE_BY_ONE = {**_AT_ONCE, "max_in_flight": "1"}
-"""Besides: a follower catches up entry by entry, so that it may be interrupted; else all are on the wire at once."""
 _IMPATIENT = {"vote_wait_ms": "100"}
 """A campaign ends sooner than a slow link or disk answers; with 2 s it takes a voter that is away for so long."""
 
@@ -96,11 +94,10 @@ VARIANTS: Mapping[str, Variant] = {
     ),
     "12-grant-without-log-check": _bug("votes for candidates with an older log", broken.NoLogCheck, _COMPLETE, _ACKED),
     "14-last-log-term-is-current": _bug(
-        "takes its current term for the term of its last entry",
+        "takes its current term for the term of its last entry where logs are compared",
         broken.LastTermIsCurrent,
         _COMPLETE,
         _ACKED,
-        advised=_ONE_BY_ONE,
     ),
     "16-counts-other-campaigns": _bug(
         "counts answers to earlier campaigns",
