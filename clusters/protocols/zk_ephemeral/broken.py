@@ -34,7 +34,10 @@ class AnswerBeforePersist(Rules):
 
 
 class IgnoreFailedWrite(Rules):
-    """04."""
+    """04: what could not be written is left out, and what comes later is appended all the same."""
+
+    def appends_at(self, end: int) -> int | None:
+        return None
 
     def on_persist_error(self, file: str) -> Literal["halt", "ignore"]:
         return "ignore" if file == TREE else "halt"

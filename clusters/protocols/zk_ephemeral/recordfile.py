@@ -52,8 +52,8 @@ def split(content: bytes, *, path: str) -> tuple[list[tuple[bytes, int]], bool]:
     return out, False
 
 
-def append_ops(path: str, data: bytes, offset: int, *, sync: bool = True) -> tuple[DiskOp, ...]:
-    """Append records at byte ``offset``, the present end."""
+def append_ops(path: str, data: bytes, offset: int | None, *, sync: bool = True) -> tuple[DiskOp, ...]:
+    """Append records at byte ``offset``, the present end as this process knows it; None: wherever the file ends."""
     write = Write(path, data, offset=offset)
     return (write, Fsync(path)) if sync else (write,)
 

@@ -53,6 +53,10 @@ class Rules:
         del file
         return True
 
+    def appends_at(self, end: int) -> int | None:
+        """Where the service writes its next records: where the last ones that it wrote end."""
+        return end
+
     def answers_after_persist(self) -> bool:
         """Whether what shows a change of the tree waits for its write."""
         return True

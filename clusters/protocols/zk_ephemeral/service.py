@@ -366,7 +366,7 @@ class ServiceCore:
             return
         data = encode(self.changes)
         self.changes.clear()
-        ops = append_ops(TREE, data, self.end, sync=self.rules.syncs(TREE))
+        ops = append_ops(TREE, data, self.rules.appends_at(self.end), sync=self.rules.syncs(TREE))
         self.end += len(data)
         if self.rules.answers_after_persist():
             self._disk(out, ops)
