@@ -162,7 +162,9 @@ class _Drafter(msgspec.Struct, frozen=True):
             return self.plain(rng, group, slack_ns)
         drafted = self._faults(rng, group, rows, self.pace.interval_ns, half)
         backdrop = self._backdrop(rng.stream("backdrop"), group, half, {fault.kind for fault in drafted})
-        beside = self._company(rng, drafted, self.pace.interval_ns) if rng.stream("beside").chance(1, 3) else []
+        cut = any(fault.name == BASE and fault.kind == "partition" for fault in drafted)
+        joined = rng.stream("beside").chance(3 if cut else 2, 6)
+        beside = self._company(rng, drafted, self.pace.interval_ns) if joined else []
         count = (len(group) if half is None else 1) + len(rows) + len(backdrop) + len(beside)
         hold_ns, gap_ns = self.pace.times(rng.stream("times"), slack_ns, faults=count)
         faults = self._faults(rng, group, rows, hold_ns, half)
@@ -205,6 +207,8 @@ class _Drafter(msgspec.Struct, frozen=True):
         count = len(drafted) if form == "relay" else 2
         hold_ns, gap_ns = self.pace.times(rng.stream("times"), slack_ns, faults=count)
         faults = draw(rng.stream("faults"), hold_ns=hold_ns, name=BASE)
+        if form == "relay" and rng.stream("beside").chance(1, 2):
+            faults += self._company(rng, faults, hold_ns)
         return Step(faults=tuple(faults), gap_ns=gap_ns), self.pace.cost(hold_ns, gap_ns)
 
     def _faults(
