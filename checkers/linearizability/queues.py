@@ -42,23 +42,25 @@ Found = Broken | bool | None
 
 def judge(ops: Ops) -> Found:
     """One queue."""
+    # Codes of this queue's own values: there may be many queues.
+    values, a = np.unique(ops.a, return_inverse=True)
+    words = len(values)
     enqueues = np.flatnonzero((ops.f == F.ENQUEUE) & (ops.status != FAIL))
     dequeues = np.flatnonzero((ops.f == F.DEQUEUE) & (ops.status == OK) & (ops.a != NOTHING))
     empties = np.flatnonzero((ops.f == F.DEQUEUE) & (ops.status == OK) & (ops.a == NOTHING))
     drops = np.sort(ops.call[(ops.f == F.DEQUEUE) & (ops.status == INFO)])
-    words = len(ops.values)
-    taken = np.bincount(ops.a[dequeues], minlength=words)
-    enqueues = enqueues[(ops.status[enqueues] == OK) | (taken[ops.a[enqueues]] > 0)]
-    put = np.bincount(ops.a[enqueues], minlength=words)
+    taken = np.bincount(a[dequeues], minlength=words)
+    enqueues = enqueues[(ops.status[enqueues] == OK) | (taken[a[enqueues]] > 0)]
+    put = np.bincount(a[enqueues], minlength=words)
     if (put > 1).any():
         return None
     for value in np.flatnonzero(taken > 1)[:1].tolist():
-        return Broken(rule="twice", first=dequeues[ops.a[dequeues] == value], second=enqueues[ops.a[enqueues] == value])
+        return Broken(rule="twice", first=dequeues[a[dequeues] == value], second=enqueues[a[enqueues] == value])
     for value in np.flatnonzero((taken > 0) & (put == 0))[:1].tolist():
-        return Broken(rule="phantom", first=dequeues[ops.a[dequeues] == value], second=enqueues[:0])
+        return Broken(rule="phantom", first=dequeues[a[dequeues] == value], second=enqueues[:0])
     taker = np.full(words, -1, dtype=np.int64)
-    taker[ops.a[dequeues]] = dequeues
-    out = taker[ops.a[enqueues]]
+    taker[a[dequeues]] = dequeues
+    out = taker[a[enqueues]]
     gone = out >= 0
     leave_call = np.where(gone, ops.call[out], OPEN)
     leave_ret = np.where(gone, ops.ret[out], OPEN)
