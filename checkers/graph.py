@@ -257,14 +257,20 @@ def _updates(history: History, promise: Promise, voters: tuple[str, ...]) -> Ite
             if event.after.down is not None and event.confirmed:
                 yield event.span.hi, ("process", host), "down"
     ready = {(event.node, event.incarnation) for event in history.of(NodeProcess) if event.phase == "ready"}
+    ended = {
+        (event.node, event.incarnation): event.span.lo for event in history.of(NodeProcess) if event.phase == "exited"
+    }
     for process in history.of(NodeProcess):
         if process.node not in voters:
             continue
         aspect = ("process", process.node)
         if process.phase == "started":
             yield process.span.lo, aspect, UNKNOWN
-            if (process.node, process.incarnation) not in ready:
-                yield process.span.hi + promise.leader_bound_ns, aspect, "up"
+            up = process.span.hi + promise.leader_bound_ns  # at the latest, if it is not gone by then
+            if (process.node, process.incarnation) not in ready and ended.get(
+                (process.node, process.incarnation), up + 1
+            ) > up:
+                yield up, aspect, "up"
         elif process.phase == "ready":
             yield process.span.hi, aspect, "up"
         else:

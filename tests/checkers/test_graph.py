@@ -125,6 +125,16 @@ def test_a_restarted_node_counts_again_once_it_answers():
     assert [tier for tier, _ in tiers(tale)] == ["T1", "T2", "T1"]
 
 
+def test_a_node_that_ended_before_it_answered_counts_no_more():
+    tale = Tale(3).up().wait(100)
+    tale.process("n3", "exited", code=-9)
+    tale.incarnation["n3"] += 1
+    tale.process("n3", "started").wait(20).process("n3", "exited", asked=False, code=70).wait(8000)
+    last = line_of(tale).intervals[-1]
+    assert last.adjacency.alive == 0b011
+    assert last.adjacency.dead == 0b100
+
+
 def test_a_frozen_leader_is_not_deaf_until_it_is_thawed():
     tale = Tale(3).up().wait(500)
     state = with_cuts(tale.state, frozenset({("n2", "n1"), ("n3", "n1")}))
