@@ -106,6 +106,7 @@ class _Work:
                 if isinstance(queue, queues.Broken):
                     self._bad(tell.queue_broken(ops, queue))
                 return
+            ops = queues.relevant(ops)
         if isinstance(self.model, SetModel):
             grown = grow_sets.judge(ops)
             if grown is not None:

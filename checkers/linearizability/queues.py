@@ -69,6 +69,12 @@ def judge(ops: Ops) -> Found:
     return _Queue(ops, enqueues, out, leave_call, leave_ret, empties, drops).judge()
 
 
+def relevant(ops: Ops) -> Ops:
+    """Without enqueues of unknown outcome whose value nobody took: they can be thought away, values repeated or not."""
+    taken = ops.a[(ops.f == F.DEQUEUE) & (ops.status == OK)]
+    return ops.take(~((ops.f == F.ENQUEUE) & (ops.status == INFO) & ~np.isin(ops.a, taken)))
+
+
 @dataclass(eq=False)
 class _Queue:
     """By value: its enqueue (row), its dequeue (row or -1), when that was called and returned (OPEN: never)."""

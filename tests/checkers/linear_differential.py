@@ -23,7 +23,7 @@ if __name__ == "__main__":
 import linear_oracle as oracle
 import linear_random
 
-from checkers.linearizability import frontier
+from checkers.linearizability import frontier, queues
 from checkers.linearizability import search as searching
 from checkers.linearizability.decide import decide
 from checkers.linearizability.search import Bounds, Fits, Stuck, search
@@ -94,7 +94,10 @@ def difference(name, rows, *, strict, initial, tally):
 def searched(model, ops):
     """What the search says of all objects, None if it gave up."""
     groups = model.groups(ops)
-    found = [search(ops.take(groups == group), model, Bounds()) for group in set(groups.tolist())]
+    objects = [ops.take(groups == group) for group in set(groups.tolist())]
+    if model.name == "fifo-queue":
+        objects = [queues.relevant(one) for one in objects]
+    found = [search(one, model, Bounds()) for one in objects]
     if any(isinstance(one, Stuck) for one in found):
         return False
     return True if all(isinstance(one, Fits) for one in found) else None
