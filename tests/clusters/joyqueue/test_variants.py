@@ -269,7 +269,7 @@ def test_10_a_restarted_leader_goes_on_in_its_term():
 
 def test_16_a_vote_of_the_campaign_before_is_counted():
     for variant, role in (("16-counts-older-term", "LEADER"), (None, "CANDIDATE")):
-        one = One(variant=variant, **words_of("16-counts-older-term"))
+        one = One(variant=variant, **{**words_of("16-counts-older-term"), "time_factor": "1"})
         late = one.campaign()["B"]
         one.fire("vote", after_ms=5000)
         one.now += 5 * SECOND
