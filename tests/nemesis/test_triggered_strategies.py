@@ -266,7 +266,9 @@ def test_a_flutter_is_the_same_brief_fault_again_and_again_each_after_the_one_be
 
 
 def test_in_a_relay_whoever_was_hit_returns_as_the_next_one_falls():
-    series = Series(kinds=FAULTS, nodes=3, promise=PRE_VOTING, events={"elected", "committed", "vote-granted", "write-acked"})
+    series = Series(
+        kinds=FAULTS, nodes=3, promise=PRE_VOTING, events={"elected", "committed", "vote-granted", "write-acked"}
+    )
     for seed in range(200):
         faults = series.relay(Rng(seed), hold_ns=4 * SECOND, name="base")
         assert 3 <= len(faults) <= 5
