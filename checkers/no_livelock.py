@@ -16,8 +16,9 @@ And anywhere, since it takes nothing but one lost answer to be asked again:
   the vote of that term because it was given away. Else every lost answer costs a vote, and the candidate its term.
 
 Unknown, never fail: rounds while a host of the window stalled. Terms in which one stalled are not counted. Left out:
-rounds that ended because a link lost messages (they count as rounds), tiers T3 to T5, and how long it took: that is
-`leader-when-owed`.
+rounds that ended because a link lost messages (they count as rounds), rounds that a node tells at the end of a slow
+sync (what it did meanwhile was held back, so nobody knows when that was), tiers T3 to T5, and how long it took: that
+is `leader-when-owed`.
 
 Source: Raft paper, 5.2 and 9.3 (randomised timeouts make split votes rare, and resolve them quickly).
 """
@@ -33,6 +34,7 @@ from checkers.base import Base, excuses, seconds
 from checkers.facts import elections, groups, in_group, traces
 from checkers.graph import bits
 from checkers.windows import Disturbance, Window, disturbance, windows
+from harness.core.clock import MS, Ns
 from harness.core.events import Traced
 from harness.core.history import History
 from harness.core.plan import Plan
@@ -41,6 +43,8 @@ from harness.core.verdict import Finding, Verdict
 
 CHANCE = 1e-6
 """Of a false alarm about split votes, in one run."""
+LATE_NS: Ns = 10 * MS
+"""How soon after the end of a slow sync everything is told that was held back."""
 _TIERS = frozenset({"T1", "T2"})
 
 
@@ -221,19 +225,23 @@ def refused_again(history: History, promise: Promise, group: str) -> Iterator[Fi
 def steps(node: str, events: Iterable[Traced]) -> Iterator[tuple[Traced, bool]]:
     """What a node did about leadership, in its own order: True for a new round, False for its end in success."""
     won = False
+    late_until: Ns = -1
     for event in events:
         if event.source == "core":
             if event.name == "prevote_started":
                 won = False
-                yield event, True
+                if event.span.lo > late_until:
+                    yield event, True
             elif event.name == "prevote_result" and event.data.get("result") == "won":
                 won = True
             elif event.name == "leader_seen" and event.data.get("leader"):
                 yield event, False
+        elif event.name == "fsync_slow":
+            late_until = event.span.hi + LATE_NS
         elif event.name in ("elected", "acked"):
             yield event, False
         elif _stands(event, node):
-            if not won:
+            if not won and event.span.lo > late_until:
                 yield event, True
             won = False
 

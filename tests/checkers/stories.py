@@ -827,6 +827,20 @@ def a_node_asks_while_hosts_stall(t):
     _in_vain(t, 4).wait(1200)
 
 
+@story("no-livelock", "pass")
+def rounds_that_a_slow_disk_held_back_are_told_at_once(t):
+    t.up().wait(2500).traced("n1", "fsync_slow", 1, ms=4400, token=14)
+    for _ in range(9):
+        t.core("n1", "prevote_started", 1, reqTerm=2)
+    _in_vain(t, 3).core("n1", "leader_seen", 3, leader="n2").wait(2500)
+
+
+@story("no-livelock", "fail", "n1 sought to lead 8 times in a row")
+def a_node_asks_again_and_again_after_its_disk_was_slow(t):
+    t.up().traced("n1", "fsync_slow", 1, ms=4400, token=14).wait(50)
+    _in_vain(t, 8).wait(2500)
+
+
 def _split(t, terms, won=()):
     for term in terms:
         t.vote("n1", term, "n1").vote("n2", term, "n2").wait(350)
