@@ -44,7 +44,9 @@ from harness.core.verdict import Finding, Verdict
 CHANCE = 1e-6
 """Of a false alarm about split votes, in one run."""
 LATE_NS: Ns = 10 * MS
-"""How soon after the end of a slow sync everything is told that was held back."""
+LATE_SHARE = 10
+"""After a slow sync everything that was held back is told within LATE_NS, or, since what waited may have to be synced
+itself, one batch after the other, within this part of the time that the sync took."""
 _TIERS = frozenset({"T1", "T2"})
 
 
@@ -237,7 +239,7 @@ def steps(node: str, events: Iterable[Traced]) -> Iterator[tuple[Traced, bool]]:
             elif event.name == "leader_seen" and event.data.get("leader"):
                 yield event, False
         elif event.name == "fsync_slow":
-            late_until = event.span.hi + LATE_NS
+            late_until = event.span.hi + max(LATE_NS, int(event.data.get("ms", 0)) * MS // LATE_SHARE)
         elif event.name in ("elected", "acked"):
             yield event, False
         elif _stands(event, node):

@@ -831,13 +831,13 @@ def a_node_asks_while_hosts_stall(t):
 def rounds_that_a_slow_disk_held_back_are_told_at_once(t):
     t.up().wait(2500).traced("n1", "fsync_slow", 1, ms=4400, token=14)
     for _ in range(9):
-        t.core("n1", "prevote_started", 1, reqTerm=2)
-    _in_vain(t, 3).core("n1", "leader_seen", 3, leader="n2").wait(2500)
+        t.core("n1", "prevote_started", 1, reqTerm=2).wait(4)
+    _in_vain(t.wait(400), 3).core("n1", "leader_seen", 3, leader="n2").wait(2500)
 
 
 @story("no-livelock", "fail", "n1 sought to lead 8 times in a row")
 def a_node_asks_again_and_again_after_its_disk_was_slow(t):
-    t.up().traced("n1", "fsync_slow", 1, ms=4400, token=14).wait(50)
+    t.up().traced("n1", "fsync_slow", 1, ms=4400, token=14).wait(450)
     _in_vain(t, 8).wait(2500)
 
 
