@@ -35,6 +35,13 @@ from harness.core.protocols import RunDefaults
 LEADER_BOUND_MS = 60_000
 """Cold start, a leader's death and a split in a row: 15.5 + 20.5 + 20.5 s, before scaling."""
 
+LOSS_PERCENT = 0
+"""No leader is owed over links that lose requests: each is sent once a round, and a round lasts 15 to 20 s."""
+
+DELAY_MS = 20
+"""Of links and disks, before scaling. Two that are due within a few times as long split the vote, and who is due is
+drawn from 5 s: where a disk takes a larger part of it, three rounds may not do."""
+
 ALLOWANCE_NS = 200 * MS
 CALL_LIMIT_MS = PUBLISH_TIMEOUT_MS
 """Late answers count in this protocol, so a call may take as long as a publish waits for its majority."""
@@ -130,6 +137,8 @@ class NacosSystem(TargetSystem):
             step_down_ns=_step_down(typed),
             converge_ns=bound,
             tiers=("T1", "T2"),
+            loss_percent_max=LOSS_PERCENT,
+            delay_max_ns=max(MS, typed.ns(DELAY_MS)),
             exempt=_exempt(typed),
             tolerates={**ANY_NUMBER, **DAMAGE_SEEN},
             leader_bound_to_term=False,
