@@ -9,7 +9,7 @@ Two rules, each only where the realised faults leave no doubt:
   pre-vote round for the higher term before W followed that leader (it deposes once, when it returns); without traces,
   any voter outside W.
 * *raised*: with pre-vote, a node that certainly hears nobody rises in term after two election timeouts of that; nobody
-  can have granted it a round, and nobody can have told it the term.
+  can have granted it a round, and nobody can have told it the term. Exempt: its disk held back what it had been told.
 
 Unknown, never fail: noise of the hosts concerned. Left out: leaders that never worked for B.
 """
@@ -25,7 +25,7 @@ from checkers.graph import Timeline, timeline
 from checkers.recognition import Key, Recognition, recognition
 from checkers.step_down_without_quorum import deaf_stretches
 from checkers.windows import Disturbance, disturbance
-from harness.core.clock import Ns
+from harness.core.clock import MS, Ns
 from harness.core.events import Observed, Traced
 from harness.core.history import History
 from harness.core.plan import Plan
@@ -205,8 +205,9 @@ class _Judge:
             return f"{', '.join(outside)} may have raised a term unseen" if outside else None
         naming = self._naming[deposed.leader, deposed.term]
         followed = max(naming[voter] for voter in inside if voter in naming)
+        settled = max(followed, deposed.quiet_since + 2 * self._promise.election_timeout_ns)
         for stood in self._campaigns():
-            if stood.won and deposed.term < stood.term <= deposed.after.term and stood.opened <= followed:
+            if stood.won and deposed.term < stood.term <= deposed.after.term and stood.opened <= settled:
                 return f"{stood.node} had won a pre-vote round for term {stood.term}"
         return None
 
@@ -266,6 +267,8 @@ class _Judge:
                 continue
             if noise.within((alone.node,), alone.lo, last.span.hi):
                 continue
+            if self._held_back(alone.node, alone.lo + patience, last.span.hi):
+                continue
             findings.append(
                 Finding(
                     sentence=(
@@ -279,6 +282,15 @@ class _Judge:
                 )
             )
         return findings, watched
+
+    def _held_back(self, node: str, lo: Ns, hi: Ns) -> bool:
+        """Whether a slow sync that began before ``lo`` ended in [lo, hi]: what was stored then was told before."""
+        return any(
+            event.name == "fsync_slow"
+            and lo <= event.span.hi <= hi
+            and event.span.lo - int(event.data.get("ms", 0)) * MS < lo
+            for event in traces(self._history).get((self._group, node), ())
+        )
 
     def _hears_nobody(self, node: str, lo: Ns, hi: Ns) -> bool:
         bit = self._line.voters.index(node)

@@ -189,7 +189,7 @@ class _Replayer:
         self._acks: dict[tuple[str, int], dict[str, tuple[int, int]]] = defaultdict(dict)
         """(group, term) → node → (index stored up to, seq)."""
         self._own: dict[tuple[str, str, int], tuple[int, int]] = {}
-        """(group, node, entry term) → (last index of that term in its log, seq)."""
+        """(group, node, term) → (last index of that term that it stored in the life in which it led it, seq)."""
         self._reported: dict[tuple[str, str, int], Disagreement] = {}
 
     def run(self, group: str, node: str, events: list[Traced]) -> None:
@@ -245,7 +245,7 @@ class _Replayer:
             if before is not None and before != entry and index <= replica.pinned:
                 self._regressed(replica, event, "replaced an entry that it had committed")
             last = own.get((group, node, term))
-            if last is None or index > last[0]:
+            if term in replica.led and (last is None or index > last[0]):  # not what it got back as a follower
                 own[group, node, term] = (index, seq)
             self._compare(replica, group, node, index, seq)
         if replica.leading is not None and replica.end >= replica.leading[0]:

@@ -493,6 +493,26 @@ def a_node_that_won_a_pre_vote_before_may_depose_once(t):
 
 
 @story("leader-stability", "pass")
+def a_node_that_won_a_pre_vote_while_the_leader_was_away_may_depose_once(t):
+    t.up().elected("n1", 4, "n1 n2").polls(1000, 4, "n1")
+    away = t.isolate("n1")
+    t.core("n3", "prevote_started", 4, reqTerm=5).core("n3", "prevote_result", 4, result="won", reqTerm=5)
+    t.vote("n3", 5, "n3")
+    t.heal(away)
+    cut = t.isolate("n3")
+    t.polls(3000, 4, "n1", except_="n3=5")
+    t.heal(cut).elected("n2", 6, "n1 n2").polls(1000, 6, "n2")
+
+
+@story("leader-stability", "pass", nodes=5)
+def a_node_whose_slow_disk_held_back_a_term_it_was_told(t):
+    t.up().polls(1000, 1, "n1")
+    t.isolate("n5")
+    t.polls(1000, 1, "n1", except_="n5=1").traced("n5", "fsync_slow", 2, ms=1100, token=3)
+    t.polls(500, 1, "n1", except_="n5=2")
+
+
+@story("leader-stability", "pass")
 def a_leader_cut_off_is_replaced(t):
     t.up().polls(3000, 1, "n1")
     t.isolate("n1", "n1")
@@ -502,6 +522,16 @@ def a_leader_cut_off_is_replaced(t):
 @story("leader-stability", "unknown", "host noise")
 def a_leader_lost_while_a_host_stalls(t):
     t.up().polls(3000, 1, "n1").noise("n1").elected("n2", 2, "n2 n3").polls(1000, 2, "n2")
+
+
+@story("leader-stability", "fail", "was deposed: n2 then led term 6")
+def a_node_that_won_a_pre_vote_beside_a_leader_at_work(t):
+    t.up().elected("n1", 4, "n1 n2").polls(2000, 4, "n1")
+    t.core("n3", "prevote_started", 4, reqTerm=5).core("n3", "prevote_result", 4, result="won", reqTerm=5)
+    t.vote("n3", 5, "n3")
+    cut = t.isolate("n3")
+    t.polls(3000, 4, "n1", except_="n3=5")
+    t.heal(cut).elected("n2", 6, "n1 n2").polls(1000, 6, "n2")
 
 
 # --- members-only -----------------------------------------------------------------------------------------------

@@ -59,6 +59,7 @@ class RaftWitness:
         "_damaged",
         "_ends",
         "_grants",
+        "_leads",
         "_led",
         "_node",
         "_refused",
@@ -78,7 +79,8 @@ class RaftWitness:
         self._voted: set[tuple[int, str]] = set()
         self._refused: set[tuple[int, str]] = set()
         self._stood = -1
-        self._led = -1
+        self._leads = -1
+        self._led: set[int] = set()
         self._acked = (-1, -1)
         self._answered = 0
         self._commit = 0
@@ -151,11 +153,12 @@ class RaftWitness:
         return out
 
     def _sent_append(self, body: AppendEntries) -> list[Witnessed]:
-        if body.term == self._led and body.leader_commit <= self._commit:
+        if body.term == self._leads and body.leader_commit <= self._commit:
             return []
         out: list[Witnessed] = []
-        if body.term != self._led and body.leader_id == self._node:
-            self._led = body.term
+        if body.term not in self._led and body.leader_id == self._node:  # what leaves late tells nothing new
+            self._leads = body.term
+            self._led.add(body.term)
             self._answered = max(self._answered, body.term)
             voters = set(self._grants.get(body.term, ()))
             if (body.term, self._node) in self._voted or self._renamed == HardState(body.term, self._node):
