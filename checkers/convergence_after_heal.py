@@ -4,8 +4,8 @@ all that was committed anywhere at the heal.
 Judged: each stretch after a fault in which no fault is left and all voters certainly form a clique, if it lasts longer
 than the promise. Sources: polls within it. A node has converged once a poll names the common leader (in the common
 term, where the promise binds them), and one tells a commit ≥ the highest that any node had told before the heal.
-Unknown, never fail: noise; a node that was not polled closely. Left out: the cold start, and commits that are not
-observable.
+Unknown, never fail: noise; a node that was not polled closely. Left out: the cold start, commits that are not
+observable, and whatever comes after a node that does not vote, but may be needed, has halted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from checkers.facts import groups, in_group
 from checkers.recognition import Key, Recognition, recognition, step_between
 from checkers.windows import Window, disturbance, windows
 from harness.core.clock import Ns
-from harness.core.events import FaultEvent, Observed
+from harness.core.events import FaultEvent, Observed, Traced
 from harness.core.history import History
 from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise
@@ -55,6 +55,7 @@ class ConvergenceAfterHeal(Base):
             for window in windows(history, promise, plan)
             if window.tier == "T1" and begun is not None and window.lo > begun and not _faults_at(history, window.lo)
         ]
+        halted = _outsider_halted(history, plan)
         findings: list[Finding] = []
         doubts: list[str] = []
         times: list[list[object]] = []
@@ -62,7 +63,8 @@ class ConvergenceAfterHeal(Base):
         for group in groups(history):
             seen = recognition(history, promise, plan, group)
             for window in healed:
-                if window.length <= bound:
+                until = window.hi if halted is None else min(window.hi, halted)
+                if until - window.lo <= bound:
                     short += 1
                     continue
                 outcome = converged(seen, plan, window, bound)
@@ -119,6 +121,18 @@ def converged(seen: Recognition, plan: Plan, window: Window, bound: Ns) -> Outco
     strays = tuple(voter for voter in plan.voters if voter not in followers)
     leader = "any leader" if best is None else f"{best[0]}, whom {', '.join(sorted(followers))} followed"
     return Outcome(None, f"{', '.join(strays)} did not follow {leader}", strays)
+
+
+def _outsider_halted(history: History, plan: Plan) -> Ns | None:
+    """When the first node that does not vote ended by itself, if one did: a coordination service, an observer."""
+    return min(
+        (
+            event.span.lo
+            for event in history.of(Traced)
+            if event.name == "halt" and event.source == "shell" and event.node not in plan.voters
+        ),
+        default=None,
+    )
 
 
 def _faults_at(history: History, t: Ns) -> bool:
