@@ -19,6 +19,7 @@ from harness.core.clock import SECOND
 from harness.core.errors import ConfigError
 from harness.core.world import VirtualBackend
 from harness.engine.campaign_virtual import Meter, findings, rows_of
+from harness.engine.kept import read_kept
 from harness.engine.model import EXIT_INTERRUPTED, EXIT_TROUBLE, CampaignRow, Listener, Progress, RunOptions, RunResult
 from harness.engine.runner import run
 
@@ -107,19 +108,7 @@ def _ignore(_progress: Progress) -> None:
 
 def read_rows(out: Path) -> list[CampaignRow]:
     """The rows so far; a torn last line is dropped. ConfigError if the file is none of ours."""
-    path = out / ROWS
-    if not path.exists():
-        return []
-    lines = path.read_bytes().splitlines(keepends=True)
-    if lines and not lines[-1].endswith(b"\n"):
-        path.write_bytes(b"".join(lines[:-1]))
-        lines = lines[:-1]
-    try:
-        return [msgspec.json.decode(line, type=CampaignRow) for line in lines]
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise ConfigError(
-            f"the campaign's rows are damaged: {error}", where=str(path), next_step="choose another --out"
-        ) from error
+    return read_kept(out / ROWS, CampaignRow, what="the campaign's")
 
 
 def _run_seed(options: RunOptions, seed: int, out: Path, listener: Listener) -> tuple[RunResult, bool]:

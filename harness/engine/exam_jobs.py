@@ -23,7 +23,7 @@ from harness.core.protocols import System
 from harness.engine.exam import Found, Task, examine, watch
 from harness.engine.exam_live import LiveRuns, fitting, telling
 from harness.engine.judge import load_checkers
-from harness.engine.spreading import spread
+from harness.engine.kept import keep_rows, read_kept
 
 ROWS = "exam.jsonl"
 Key = tuple[str, str, str, str, int, tuple[str, ...]]
@@ -136,18 +136,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_rows(path: Path) -> list[Row]:
     """The rows so far; a torn last line is dropped."""
-    if not path.exists():
-        return []
-    rows = []
-    for line in path.read_bytes().splitlines(keepends=True):
-        if line.endswith(b"\n"):
-            try:
-                rows.append(msgspec.json.decode(line, type=Row))
-            except (msgspec.DecodeError, msgspec.ValidationError) as error:
-                raise ConfigError(
-                    f"the exam's rows are damaged: {error}", where=str(path), next_step="choose another --out"
-                ) from error
-    return rows
+    return read_kept(path, Row, what="the exam's")
 
 
 def run_exam(
@@ -157,25 +146,11 @@ def run_exam(
 
     ``on_row`` is called in this process with each new row, how many are done, and how many there are.
     """
-    out.mkdir(parents=True, exist_ok=True)
     path = out / ROWS
-    wanted = {_key(task): task for task in tasks}
-    rows = {row.key: row for row in read_rows(path) if row.key in wanted and not row.found.trouble}
-    todo = [task for key, task in wanted.items() if key not in rows]
-    interrupted = False
-    with path.open("ab") as file:
-
-        def keep(row: Row) -> None:
-            rows[row.key] = row
-            file.write(msgspec.json.encode(row) + b"\n")
-            file.flush()
-            on_row(row, len(rows), len(wanted))
-
-        try:
-            spread(partial(carry_out, out=out), todo, jobs=jobs, keep=keep)
-        except KeyboardInterrupt:
-            interrupted = True
-    return [rows[key] for key in wanted if key in rows], interrupted
+    kept = [row for row in read_rows(path) if not row.found.trouble]
+    return keep_rows(
+        partial(carry_out, out=out), {_key(task): task for task in tasks}, kept, path, jobs=jobs, on_row=on_row
+    )
 
 
 def carry_out(task: Task, out: Path) -> Row:

@@ -29,11 +29,11 @@ from harness.core.protocols import Checker, System
 from harness.core.scenario import Scenario
 from harness.core.verdict import Verdict
 from harness.engine.judge import judge, load_checkers
+from harness.engine.kept import keep_rows, read_kept
 from harness.engine.model import RunOptions
 from harness.engine.planning import draft
 from harness.engine.rehearsal import Rehearsed, rehearse_draft
 from harness.engine.scenarios import find
-from harness.engine.spreading import spread
 
 ROWS = "matrix.jsonl"
 CHUNK = 5
@@ -187,25 +187,9 @@ def run_matrix(
     tasks: Sequence[Task], out: Path, *, jobs: int, on_row: Callable[[Row, int, int], None]
 ) -> tuple[list[Row], bool]:
     """Every task that has no row in ``out`` yet. All rows of these tasks, and whether it was interrupted."""
-    out.mkdir(parents=True, exist_ok=True)
     path = out / ROWS
-    wanted = {task.key: task for task in tasks}
-    rows = {row.key: row for row in _read(path) if row.key in wanted and not row.trouble}
-    todo = [task for key, task in wanted.items() if key not in rows]
-    interrupted = False
-    with path.open("ab") as file:
-
-        def keep(row: Row) -> None:
-            rows[row.key] = row
-            file.write(msgspec.json.encode(row) + b"\n")
-            file.flush()
-            on_row(row, len(rows), len(wanted))
-
-        try:
-            spread(carry_out, todo, jobs=jobs, keep=keep)
-        except KeyboardInterrupt:
-            interrupted = True
-    return [rows[key] for key in wanted if key in rows], interrupted
+    kept = [row for row in read_kept(path, Row, what="the matrix'") if not row.trouble]
+    return keep_rows(carry_out, {task.key: task for task in tasks}, kept, path, jobs=jobs, on_row=on_row)
 
 
 def carry_out(task: Task) -> Row:
@@ -384,18 +368,3 @@ def _metric(proof: Proof, verdicts: Iterable[Verdict]) -> tuple[Result, str]:
         if isinstance(value, int):
             return ("fail" if value > proof.above else "pass"), f"{proof.metric} {value}"
     return "unknown", f"no checker tells {proof.metric}"
-
-
-def _read(path: Path) -> list[Row]:
-    if not path.exists():
-        return []
-    out = []
-    for line in path.read_bytes().splitlines(keepends=True):
-        if line.endswith(b"\n"):  # the last one may be cut short
-            try:
-                out.append(msgspec.json.decode(line, type=Row))
-            except (msgspec.DecodeError, msgspec.ValidationError) as error:
-                raise ConfigError(
-                    f"the matrix' rows are damaged: {error}", where=str(path), next_step="choose another --out"
-                ) from error
-    return out
