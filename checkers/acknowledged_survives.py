@@ -29,7 +29,7 @@ from harness.core.verdict import Finding, Verdict
 
 Value = int | str
 
-LISTLESS = frozenset({"agreement"})
+LISTLESS = frozenset({"agreement", "register"})
 """Workloads that write, but append to no list."""
 
 

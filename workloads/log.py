@@ -69,11 +69,14 @@ class LogWorkload:
 class FinalReads:
     """Reads of every key by every process; ends by itself. See ``harness.core.protocols.Generator``."""
 
-    def __init__(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> None:
+    def __init__(
+        self, rng: Rng, *, nodes: tuple[str, ...], processes: int, keys: tuple[str, ...] = KEYS, f: str = "read"
+    ) -> None:
+        self._f = f
         self._nodes = nodes
         self._processes = max(1, processes)
         self._targets = Targets(rng.stream("targets"), nodes)
-        self._left = {p: rng.stream(f"keys-{p}").shuffle(KEYS) for p in range(self._processes)}
+        self._left = {p: rng.stream(f"keys-{p}").shuffle(keys) for p in range(self._processes)}
         self._tries = dict.fromkeys(range(self._processes), 0)
         self._rest_until: dict[int, Ns] = dict.fromkeys(range(self._processes), 0)
 
@@ -89,7 +92,7 @@ class FinalReads:
         target = order[self._tries[who] % len(order)]
         if self._tries[who] and self._tries[who] % len(order) == 0:
             self._rest_until[who] = now + FINAL_PAUSE_NS
-        return OpPlan(f="read", value=self._left[who][0], target=target)
+        return OpPlan(f=self._f, value=self._left[who][0], target=target)
 
     def returned(self, process: int, op: OpPlan, result: Return) -> None:
         """On to the next key once this one was read, or after the last round."""

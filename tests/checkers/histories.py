@@ -206,6 +206,11 @@ class Tale:
         op = self.invoke(f, ["l", owner] if f == "release" else ["l", owner, ttl])
         return self if status == "lost" else self.wait(took).back(op, status, token)
 
+    def did(self, f: str, value: Any, told: Any = None, status: str = "ok") -> Tale:
+        """One operation of any kind, invoked and over; ``lost``: it never returns."""
+        op = self.invoke(f, value)
+        return self if status == "lost" else self.back(op, status, told)
+
     def holder(self, told: list[Any] | None, *, took: int = 0) -> Tale:
         op = self.invoke("holder", "l")
         return self.wait(took).back(op, "ok", told)

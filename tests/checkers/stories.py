@@ -931,6 +931,61 @@ def a_node_that_halted_and_said_why(t):
     t.process("n3", "exited", asked=False, code=70)
 
 
+# --- linearizable -----------------------------------------------------------------------------------------------
+
+
+@story("linearizable", "fail", "'r0'", workload="register")
+def an_old_value_is_read_after_a_newer_one_was_written(t):
+    t.did("put", ["r0", 1]).did("put", ["r0", 2]).did("get", "r0", 1)
+
+
+@story("linearizable", "fail", "'r0'", workload="register")
+def two_swaps_succeed_from_one_value(t):
+    t.did("put", ["r0", 1]).did("cas", ["r0", 1, 2], told=True).did("cas", ["r0", 1, 3], told=True).did("get", "r0", 3)
+
+
+@story("linearizable", "fail", "'r0'", workload="register")
+def a_swap_is_refused_by_the_value_that_it_expects(t):
+    t.did("put", ["r0", 1]).did("get", "r0", 1).did("cas", ["r0", 1, 2], told=False).did("get", "r0", 1)
+
+
+@story("linearizable", "fail", "'r0'", workload="register")
+def a_failed_write_is_read(t):
+    t.did("put", ["r0", 1]).did("put", ["r0", 2], status="fail").did("get", "r0", 2)
+
+
+@story("linearizable", "fail", "nobody can have written", workload="register", promised={"linearizable_reads": False})
+def a_value_of_a_register_out_of_nothing(t):
+    t.did("put", ["r0", 1]).did("get", "r0", 1).did("get", "r0", 9)
+
+
+@story("linearizable", "pass", workload="register")
+def an_unknown_write_takes_effect_late(t):
+    t.did("put", ["r0", 1]).did("put", ["r0", 2], status="info").did("get", "r0", 1).did("get", "r0", 2)
+
+
+@story("linearizable", "pass", workload="register")
+def a_read_beside_a_write_may_show_either(t):
+    t.did("put", ["r0", 1])
+    op = t.invoke("put", ["r0", 2], process=1)
+    t.did("get", "r0", 1).did("get", "r0", 2).back(op)
+
+
+@story("linearizable", "pass", workload="register")
+def a_swap_that_was_never_carried_out_says_nothing(t):
+    t.did("put", ["r0", 1]).did("cas", ["r0", 1, 2], status="fail").did("get", "r0", 1)
+
+
+@story("linearizable", "pass", workload="register", promised={"linearizable_reads": False})
+def an_old_value_where_reads_may_be_old(t):
+    t.did("put", ["r0", 1]).did("put", ["r0", 2]).did("get", "r0", 1)
+
+
+@story("linearizable", "unknown", "neither true nor false", workload="register")
+def a_swap_that_tells_no_outcome(t):
+    t.did("put", ["r0", 1]).did("cas", ["r0", 1, 2]).did("get", "r0", 1)
+
+
 def main() -> None:
     GOLDEN.mkdir(exist_ok=True)
     for name, one in STORIES.items():

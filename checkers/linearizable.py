@@ -1,0 +1,120 @@
+"""linearizable: registers that clients write, read and compare-and-set behave as if each operation took effect at once.
+
+Operations of the workload ``register``: ``put`` [key, v], ``get`` key → v, ``cas`` [key, old, new] → whether it was
+set. Judged, a register at a time: some order of the operations, true to real time, explains every answer; a cas that
+was told ``false`` found another value at some moment of it; what failed did not happen; what was never answered may
+have happened, then or later, or not at all. A register that was never written holds None.
+
+Where reads may be old (the promise names no linearizable reads), writes and cas are judged in the same way without the
+reads, and of a read only that somebody may have written what it shows, before it returned.
+
+Promises: exact; what takes more than ``MEMORY_BYTES_MAX`` to search ends in ``unknown`` with how far it came. Left out:
+reads of lists (``acknowledged-survives``) and transactions (``list-append``).
+
+Source: Herlihy, Wing, "Linearizability", 1990; the engines name theirs (``checkers.linearizability``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import msgspec
+
+from checkers.linear_models import KV
+from checkers.seen import Anomaly, Seen, SeenChecker, concerning, of_key, told
+from harness.core.operations import ModelOptions, Operation, Operations, identity
+from harness.core.promise import Promise
+
+MEMORY_BYTES_MAX = 64_000_000
+"""What one search may keep. A bound on memory and not on time: the same history gives the same verdict anywhere."""
+
+
+class Linearizable(SeenChecker):
+    """See the module."""
+
+    name = "linearizable"
+    about = "put, get, cas: one order, true to real time, explains what every client saw"
+
+    def functions(self) -> frozenset[str]:
+        """Put, get and cas."""
+        return frozenset({"put", "get", "cas"})
+
+    def options(self, promise: Promise) -> ModelOptions:
+        """A cas that was told false is an answer."""
+        return msgspec.structs.replace(super().options(promise), strict_cas=True, memory_bytes_max=MEMORY_BYTES_MAX)
+
+    def keyed(self, op: Operation) -> Operation:
+        """The register apart; of a put the value is left, of a cas [old, new]. Malformed ones keep their value."""
+        match op.f, op.value:
+            case "get", str(key):
+                return concerning(op, key, None)
+            case "put", [str(key), value]:
+                return concerning(op, key, value)
+            case "cas", [str(key), old, new]:
+                return concerning(op, key, [old, new])
+            case _:
+                return op
+
+    def see(self, operations: Operations, options: ModelOptions) -> Seen:
+        """What the engines find in the operations that had, or may have had, an effect."""
+        doubts: list[str] = []
+        rows = list(_effective(operations.rows, doubts))
+        reads = [op for op in rows if op.f == "get"]
+        if options.stale_reads:
+            rows = [op for op in rows if op.f != "get"]
+        seen = KV.see(replace(operations, rows=rows), options)
+        phantoms = list(_phantoms(rows, reads)) if options.stale_reads else []
+        answered = [op for op in rows if op.status != "info"]
+        return msgspec.structs.replace(
+            seen,
+            anomalies=[*seen.anomalies, *phantoms],
+            judged=min(len(reads), sum(op.f != "get" for op in answered)),
+            nothing="no write and read of a register were answered",
+            evidence={
+                **seen.evidence,
+                "reads": len(reads),
+                "writes_answered": sum(op.f == "put" for op in answered),
+                "swaps": sum(op.f == "cas" and op.status == "ok" for op in answered),
+                "swaps_refused": sum(op.f == "cas" and op.status == "fail" for op in answered),
+                "unknown": len(rows) - len(answered),
+                "fresh_reads_judged": not options.stale_reads,
+            },
+            doubts=[*doubts, *seen.doubts],
+        )
+
+
+def _effective(rows: Iterable[Operation], doubts: list[str]) -> Iterator[Operation]:
+    """Without what certainly did not happen; a cas that was told false is one that the register refused."""
+    for op in rows:
+        if op.status == "fail" or (op.f == "get" and op.status == "info"):
+            continue
+        if op.key is None:
+            doubts.append(f"{op.f} of {told(op.value)} (event {op.invoked}) names no register, so it cannot be judged")
+        elif op.f != "cas" or op.status == "info" or op.result is True:
+            yield op
+        elif op.result is False:
+            yield msgspec.structs.replace(op, status="fail")
+        else:
+            doubts.append(f"a cas (event {op.invoked}) told neither true nor false, so it cannot be judged")
+
+
+def _phantoms(writes: Iterable[Operation], reads: Iterable[Operation]) -> Iterator[Anomaly]:
+    """Reads of what nobody can have written by then."""
+    since: dict[object, int] = {}
+    for op in writes:
+        if op.status != "fail":
+            value = op.value[1] if op.f == "cas" else op.value
+            since.setdefault((identity(op.key), identity(value)), op.invoked)
+    for op in reads:
+        if op.result is not None and since.get((identity(op.key), identity(op.result)), op.returned) >= op.returned:
+            yield Anomaly(
+                kind="phantom",
+                sentence=f"phantom: a read{of_key(op.key)} shows {told(op.result)}, which nobody can have written"
+                " before it returned.",
+                proof=(op,),
+                data={"key": told(op.key)},
+            )
+
+
+CHECKER = Linearizable()
