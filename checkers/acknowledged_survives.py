@@ -29,7 +29,7 @@ from harness.core.verdict import Finding, Verdict
 
 Value = int | str
 
-LISTLESS = frozenset({"agreement", "register"})
+LISTLESS = frozenset({"agreement", "register", "set", "list-append"})
 """Workloads that write, but append to no list."""
 
 
@@ -74,7 +74,7 @@ class AcknowledgedSurvives(Base):
         acked = sum(one.status == "ok" for key in keys.values() for one in key.appends.values())
         if not keys and not writes_expected(plan) and history.complete:
             return self.na("not observable: this workload writes nothing")
-        if not keys and plan.workload.name in LISTLESS and history.complete:
+        if plan.workload.name in LISTLESS and history.complete and not any(key.appends for key in keys.values()):
             return self.na("not observable: this workload appends to no list")
         findings: list[Finding] = []
         judged = stale = disagreements = 0

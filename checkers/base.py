@@ -22,7 +22,7 @@ FINDINGS_MAX = 20
 """Findings listed in a verdict; the evidence tells how many there were."""
 WRITELESS = frozenset({"election"})
 """Workloads that write nothing: what needs written data cannot be observed under them."""
-WRITES = frozenset({"append", "put", "cas", "write", "add", "enqueue", "publish", "propose"})
+WRITES = frozenset({"append", "put", "cas", "write", "add", "enqueue", "publish", "propose", "txn"})
 """Op names that change something."""
 
 Kind = Literal["safety", "liveness", "coverage", "metric"]

@@ -68,6 +68,10 @@ class SeenChecker(Base):
         """The names of the operations that it knows."""
         raise NotImplementedError
 
+    def writing(self) -> frozenset[str]:
+        """Of the functions those without which a run is not judged: reads alone may be of objects of another kind."""
+        return self.functions()
+
     def see(self, operations: Operations, options: ModelOptions) -> Seen:
         """The anomalies in these operations."""
         raise NotImplementedError
@@ -116,7 +120,7 @@ class SeenChecker(Base):
         if (na := self.not_owed(promise) or self.not_observable(plan, "ops")) is not None:
             return na
         operations = of_history(history, self.functions()).each(self.keyed)
-        if not operations.rows and history.complete:
+        if history.complete and not any(op.f in self.writing() for op in operations.rows):
             return self.na(f"not exercised: the workload {plan.workload.name} does none of these operations")
         seen = self.see(operations, self.options(promise))
         findings = [

@@ -72,6 +72,10 @@ class SetReads(SeenChecker):
         """Add and read."""
         return frozenset({"add", "read"})
 
+    def writing(self) -> frozenset[str]:
+        """A run that only reads has lists."""
+        return frozenset({"add"})
+
     def see(self, operations: Operations, options: ModelOptions) -> Seen:
         """All anomalies of all sets."""
         sets, doubts = collect(operations)

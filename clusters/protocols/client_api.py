@@ -6,7 +6,7 @@ certainly had no effect; ``Unknown`` may have had one, now or later. Leaves out 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -70,6 +70,15 @@ class Holder(msgspec.Struct, frozen=True, gc=False, tag="holder"):
     mode: str = ""
 
 
+class Txn(msgspec.Struct, frozen=True, gc=False, tag="txn"):
+    """Steps on lists that take effect at one moment, in this order: ``["append", key, value]``, ``["r", key, null]``.
+
+    The answer's value is the steps, with the list that each read found in place of its null.
+    """
+
+    steps: tuple[tuple[Literal["append", "r"], str, Any], ...]
+
+
 class ChangeConfig(msgspec.Struct, frozen=True, gc=False, tag="change_config"):
     """Add or remove one voter (exactly one of the two is given)."""
 
@@ -100,6 +109,10 @@ ClientRequest = Append | Put | Cas | Get | Acquire | Renew | Release | Holder | 
 
 InstanceRequest = Propose | Learn
 """Served by targets that decide values instance by instance, beside the others or in their place."""
+
+
+TransactionRequest = Txn
+"""Served by targets whose state machine knows transactions, beside the others."""
 
 
 class Ok(msgspec.Struct, frozen=True, gc=False, tag="ok"):

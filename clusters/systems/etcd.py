@@ -197,7 +197,7 @@ class EtcdSystem:
 
     def operations(self) -> frozenset[str]:
         """The op names that its clients serve."""
-        return frozenset({"append", "read", "put", "get", "cas"})
+        return frozenset({"append", "add", "read", "put", "get", "cas"})
 
     def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
         """What its documentation claims."""

@@ -1,6 +1,7 @@
 """A client of etcd over its JSON gateway: one kept HTTP connection a member.
 
     append [key, v]   a transaction that creates ``list/<key>/<v>`` if it is not there
+    add               the same
     read   key        all keys below ``list/<key>/`` in the order of their creation revisions (linearizable)
     put, get, cas     one key ``register/<key>``
 
@@ -98,7 +99,7 @@ class EtcdClient:
 def call_for(f: str, value: Any) -> Call | None:
     """The request for an operation; None if there is no such operation or its value has the wrong form."""
     match f, value:
-        case "append", [str(key), int() | str() as item]:
+        case "append" | "add", [str(key), int() | str() as item]:
             name = f"list/{key}/{json.dumps(item)}"
             return Call("/v3/kv/txn", _create(name, item), lambda answer: _must(answer, "the value is there already"))
         case "read", str(key):

@@ -4,6 +4,7 @@
     propose [instance, v] → what was decided there     learn  instance → what was decided there, None: not known
     put     [key, v] → None      get  key → v      cas  [key, old, new] → whether it was set
     acquire, renew  [lock, owner, ttl_ms] → the fencing token      release  [lock, owner] → the token given back
+    add     [set, v] → None      txn  [["append", k, v], ["r", k, None] …] → the same with what was read for None
     holder  lock → [owner, token], None: nobody      reconfigure  ["add" or "remove", node] → None
 
 Promises: a reading operation that was not answered is ``fail``, for it certainly changed nothing; a changing one that
@@ -33,25 +34,30 @@ from clusters.protocols.client_api import (
     Refused,
     Release,
     Renew,
+    TransactionRequest,
+    Txn,
 )
 from harness.core.protocols import OpOutcome
 
 READING = frozenset({"read", "get", "learn", "holder"})
 """Operations without any effect."""
 
-OPERATIONS = frozenset({"append", "read", "put", "get", "cas"})
+OPERATIONS = frozenset({"append", "add", "read", "put", "get", "cas"})
 
 LOCK_OPERATIONS = frozenset({"acquire", "renew", "release", "holder"})
 """Of systems that keep locks which run out."""
+
+TRANSACTIONS = frozenset({"txn"})
+"""Of systems that change several lists at one moment."""
 
 MEMBER_OPERATIONS = frozenset({"reconfigure"})
 """Of systems whose members change while they run."""
 
 
-def request_for(f: str, value: Any) -> ClientRequest | InstanceRequest | None:
+def request_for(f: str, value: Any) -> ClientRequest | InstanceRequest | TransactionRequest | None:
     """The request for an operation; None if there is no such operation or its value has the wrong form."""
     match f, value:
-        case "append", [str(key), int() | str() as item]:
+        case "append" | "add", [str(key), int() | str() as item]:
             return Append(key, item)
         case "put", [str(key), item]:
             return Put(key, item)
@@ -59,6 +65,8 @@ def request_for(f: str, value: Any) -> ClientRequest | InstanceRequest | None:
             return Cas(key, old, new)
         case "read" | "get", str(key):
             return Get(key)
+        case "txn", [_, *_] if all(map(_is_step, value)):
+            return Txn(tuple((word, key, item) for word, key, item in value))
         case "propose", [int(instance), item] if item is not None:
             return Propose(instance, item)
         case "learn", int(instance):
@@ -113,6 +121,15 @@ def _done(f: str, reply: Ok, node: str) -> OpOutcome:
         value = [] if reply.value is None else reply.value
         if not isinstance(value, list):
             return OpOutcome(status="fail", error=f"not a list: {value!r:.80}", node=node)
-    elif f in {"get", "cas", "propose", "learn", *LOCK_OPERATIONS}:
+    elif f in {"get", "cas", "propose", "learn", "txn", *LOCK_OPERATIONS}:
         value = reply.value
     return OpOutcome(status="ok", value=value, node=node)
+
+
+def _is_step(step: Any) -> bool:
+    """Whether it is a step of a transaction."""
+    match step:
+        case ["append", str(), int() | str()] | ["r", str(), None]:
+            return True
+        case _:
+            return False

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from clusters.node.frames import BadFrame, FrameReader, frame
-from clusters.protocols.client_api import ClientReply, ClientRequest, InstanceRequest, NotLeader
+from clusters.protocols.client_api import ClientReply, ClientRequest, InstanceRequest, NotLeader, TransactionRequest
 from clusters.systems.operations import outcome_of, request_for, unanswered, unsent
 from harness.core.clock import SECOND, Ns
 from harness.core.protocols import NodeSpec, OpOutcome
@@ -26,9 +26,12 @@ CONNECT_LIMIT_NS = 1 * SECOND
 READ_BYTES = 256 * 1024
 
 
+_Request = ClientRequest | InstanceRequest | TransactionRequest
+
+
 class _Ask(msgspec.Struct, frozen=True, gc=False):
     id: int
-    request: ClientRequest | InstanceRequest
+    request: _Request
 
 
 class _Answer(msgspec.Struct, frozen=True, gc=False):
@@ -89,7 +92,7 @@ class TargetClient:
         for name in list(self._lines):
             self._drop(name)
 
-    def _ask(self, node: str, number: int, request: ClientRequest | InstanceRequest, deadline: Ns) -> _Answer:
+    def _ask(self, node: str, number: int, request: _Request, deadline: Ns) -> _Answer:
         line = self._lines.get(node)
         if line is not None and line.ended():
             self._drop(node)

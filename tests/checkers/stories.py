@@ -986,6 +986,78 @@ def a_swap_that_tells_no_outcome(t):
     t.did("put", ["r0", 1]).did("cas", ["r0", 1, 2]).did("get", "r0", 1)
 
 
+# --- set --------------------------------------------------------------------------------------------------------
+
+
+@story("set", "fail", "lost: 1 of s0", workload="set")
+def an_acknowledged_element_is_gone(t):
+    t.did("add", ["s0", 1]).did("add", ["s0", 2]).did("read", "s0", [2])
+
+
+@story("set", "fail", "phantom", workload="set")
+def a_failed_add_shows_up(t):
+    t.did("add", ["s0", 1]).did("add", ["s0", 2], status="fail").did("read", "s0", [1, 2])
+
+
+@story("set", "pass", workload="set")
+def an_unknown_add_may_be_there_or_not(t):
+    t.did("add", ["s0", 1]).did("add", ["s0", 2], status="info").did("read", "s0", [1]).did("read", "s0", [2, 1])
+
+
+@story("set", "pass", workload="set", promised={"linearizable_reads": False})
+def a_read_lacks_an_element_for_a_while_where_reads_may_be_old(t):
+    t.did("add", ["s0", 1]).did("read", "s0", []).did("read", "s0", [1])
+
+
+@story("set", "n/a", "does none of these operations")
+def reads_of_lists_are_no_reads_of_sets(t):
+    t.append(1).read([1])
+
+
+# --- list-append ------------------------------------------------------------------------------------------------
+
+
+@story("list-append", "fail", "G-single", workload="list-append")
+def a_transaction_sees_half_of_another_one(t):
+    t.did("txn", [["append", "x0", 1], ["append", "x1", 2]], [["append", "x0", 1], ["append", "x1", 2]])
+    t.did("txn", [["r", "x0", None], ["r", "x1", None]], [["r", "x0", [1]], ["r", "x1", []]])
+
+
+@story("list-append", "fail", "incompatible-order", workload="list-append")
+def two_transactions_read_two_orders(t):
+    t.did("txn", [["append", "x0", 1]], [["append", "x0", 1]]).did("txn", [["append", "x0", 2]], [["append", "x0", 2]])
+    t.did("txn", [["r", "x0", None]], [["r", "x0", [1, 2]]]).did("txn", [["r", "x0", None]], [["r", "x0", [2]]])
+
+
+@story("list-append", "pass", workload="list-append")
+def an_unknown_transaction_may_have_happened_or_not(t):
+    t.did("txn", [["append", "x0", 1]], status="info").did("txn", [["append", "x1", 2]], status="lost")
+    t.did("txn", [["r", "x0", None], ["r", "x1", None]], [["r", "x0", [1]], ["r", "x1", []]])
+
+
+@story("list-append", "pass", workload="list-append", promised={"linearizable_reads": False})
+def an_old_list_where_reads_may_be_old(t):
+    t.did("txn", [["append", "x0", 1]], [["append", "x0", 1]]).did("txn", [["r", "x0", None]], [["r", "x0", []]])
+
+
+# --- lock -------------------------------------------------------------------------------------------------------
+
+
+@story("lock", "fail", "overlap: a with token 1 and b with token 2", workload="lease")
+def two_owners_hold_at_one_moment(t):
+    t.lock("acquire", "a", 1).wait(100).lock("acquire", "b", 2)
+
+
+@story("lock", "fail", "token", workload="lease")
+def a_token_that_does_not_rise(t):
+    t.lock("acquire", "a", 5).lock("release", "a", 5).lock("acquire", "b", 3)
+
+
+@story("lock", "pass", workload="lease")
+def a_lock_that_ran_out_is_taken_by_somebody_else(t):
+    t.lock("acquire", "a", 1).wait(600).lock("acquire", "b", 2)
+
+
 def main() -> None:
     GOLDEN.mkdir(exist_ok=True)
     for name, one in STORIES.items():

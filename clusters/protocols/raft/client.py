@@ -8,6 +8,8 @@ Source: Raft paper, 8; thesis 6.
 
 from __future__ import annotations
 
+from typing import Any
+
 from clusters.protocols.client_api import (
     Acquire,
     Append,
@@ -19,7 +21,9 @@ from clusters.protocols.client_api import (
     Ok,
     Put,
     Refused,
+    TransactionRequest,
     Transfer,
+    Txn,
 )
 from clusters.protocols.raft import membership, reads, transfer
 from clusters.protocols.raft.commit import submit
@@ -28,7 +32,14 @@ from clusters.protocols.raft.node import Node
 PENDING_MAX = 10_000
 
 
-def on_request(n: Node, request: int, body: ClientRequest) -> None:
+def _only_writes(body: ClientRequest | TransactionRequest) -> bool:
+    """Whether its answer is known before it is applied."""
+    if isinstance(body, Txn):
+        return all(f == "append" for f, _, _ in body.steps)
+    return isinstance(body, Append | Put)
+
+
+def on_request(n: Node, request: int, body: ClientRequest | TransactionRequest) -> None:
     """Serve, redirect or refuse one request."""
     lead = n.leading
     if lead is None:
@@ -51,9 +62,12 @@ def on_request(n: Node, request: int, body: ClientRequest) -> None:
             expired = n.machine.expired(body.key, n.mono)
             if expired is not None:
                 submit(n, lead, expired)
-        if isinstance(body, Append | Put) and n.rules.acks_client("appended"):
+        if _only_writes(body) and n.rules.acks_client("appended"):
             index = submit(n, lead, body)
             n.note("write_acked", {"index": index, "term": n.term})
-            n.reply(request, Ok(index if isinstance(body, Append) else None, index, n.term))
+            told: Any = index if isinstance(body, Append) else None
+            if isinstance(body, Txn):
+                told = [list(step) for step in body.steps]
+            n.reply(request, Ok(told, index, n.term))
             return
         submit(n, lead, body, request)

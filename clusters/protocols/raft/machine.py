@@ -10,11 +10,12 @@ Source: thesis 6.1-6.4 (clients); lock tokens after Kleppmann, "How to do distri
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from clusters.protocols.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew
+from clusters.protocols.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn
 from clusters.protocols.raft.messages import Command, Expire
 from harness.core.clock import MS, Ns
 
@@ -82,6 +83,8 @@ class Machine:
                 return True
             case Get() | Holder():
                 return self.answer(command)
+            case Txn(steps):
+                return self._transact(steps)
             case Acquire(key, owner, ttl_ms):
                 lock = self.locks.get(key)
                 if lock is not None and lock.owner != owner:
@@ -106,6 +109,19 @@ class Machine:
                     del self.locks[key]
                 return None
         return None
+
+    def _transact(self, steps: Sequence[tuple[str, str, Any]]) -> Any:
+        """All steps, or none where one of them is about a key that holds no list."""
+        if any(not isinstance(self.values.get(key, []), list) for _, key, _ in steps):
+            return Refusal("not a list")
+        told: list[list[Any]] = []
+        for f, key, value in steps:
+            if f == "append":
+                self.values.setdefault(key, []).append(value)
+                told.append([f, key, value])
+            else:
+                told.append([f, key, list(self.values.get(key, ()))])
+        return told
 
     def _span(self, ttl_ms: int) -> Ns:
         """A time to live on this node's clock that no holder's clock outlasts."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clusters.protocols.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew
+from clusters.protocols.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn
 from clusters.protocols.raft.machine import Machine, Refusal
 from harness.core.clock import MS
 
@@ -48,6 +48,20 @@ def test_a_value_given_to_the_machine_is_never_changed_by_it():
 
 def test_get_is_a_command_too():
     assert run(Machine(), Append("k", 1), Get("k"))[1] == [1]
+
+
+def test_a_transaction_sees_its_own_appends_and_what_it_told_does_not_change():
+    machine = Machine()
+    steps = (("r", "x", None), ("append", "x", 1), ("r", "x", None), ("append", "y", 2))
+    told = run(machine, Txn(steps), Append("x", 3))[0]
+    assert told == [["r", "x", []], ["append", "x", 1], ["r", "x", [1]], ["append", "y", 2]]
+    assert (machine.read("x"), machine.read("y")) == ([1, 3], [2])
+
+
+def test_a_transaction_about_a_register_changes_nothing_at_all():
+    machine = Machine()
+    assert run(machine, Put("x", 1), Txn((("append", "y", 2), ("r", "x", None))))[1] == Refusal("not a list")
+    assert (machine.read("x"), machine.read("y")) == (1, None)
 
 
 def test_a_lock_excludes_and_its_tokens_rise():

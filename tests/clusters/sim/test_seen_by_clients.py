@@ -40,16 +40,38 @@ def test_honest_registers_are_linearizable_and_every_kind_of_answer_was_judged(s
     assert min(verdict.evidence[name] for name in ("swaps_refused", "unknown")) > 10
 
 
-@pytest.mark.parametrize("variant", ["45-acks-after-local-append"])
-def test_registers_of_a_planted_bug_are_not(variant):
-    outcomes = []
-    for seed in range(1, 9):
-        verdict = judged("register", "linearizable", seed, variant=variant)
-        outcomes.append(verdict.outcome)
+@pytest.mark.parametrize(("workload", "checker"), [("set", "set"), ("list-append", "list-append"), ("lease", "lock")])
+def test_honest_sets_lists_and_locks_pass(workload, checker):
+    verdict = judged(workload, checker, 1)
+    assert verdict.outcome == "pass", verdict.reason
+    assert verdict.evidence["judged"] > 300
+
+
+PLANTED = [
+    ("register", "linearizable", "45-acks-after-local-append", (1, 2)),
+    ("register", "linearizable", "56-reads-before-own-term", (20, 51)),
+    ("set", "set", "45-acks-after-local-append", (1, 2)),
+    ("set", "set", "46-acks-before-sync", (1, 2)),
+    ("list-append", "list-append", "45-acks-after-local-append", (1, 2)),
+    ("list-append", "list-append", "46-acks-before-sync", (1, 2)),
+]
+"""Workload, checker, bug, and seeds of which one at least shows it; drawn runs, found by trying seeds in order."""
+
+
+@pytest.mark.parametrize(("workload", "checker", "variant", "seeds"), PLANTED)
+def test_what_clients_of_a_planted_bug_see_fails(workload, checker, variant, seeds):
+    for seed in seeds:
+        verdict = judged(workload, checker, seed, variant=variant)
         if verdict.outcome == "fail":
-            assert all(1 <= len(found.certificate) <= 8 for found in verdict.findings)
+            assert all(1 <= len(found.certificate) <= 8 and found.excused is None for found in verdict.findings)
             return
-    raise AssertionError(outcomes)
+    raise AssertionError(f"no seed of {seeds}")
+
+
+@pytest.mark.parametrize("checker", ["linearizable", "set", "list-append", "lock"])
+def test_runs_of_another_workload_are_not_judged(checker):
+    verdict = judged("log", checker, 1)
+    assert (verdict.outcome, "does none of these operations" in verdict.reason) == ("n/a", True)
 
 
 def test_reads_that_are_not_promised_to_be_fresh_are_not_held_against_anybody():

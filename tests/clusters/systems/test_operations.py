@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from clusters.protocols.client_api import Acquire, ChangeConfig, Holder, Ok, Refused, Release, Renew, Unknown
+from clusters.protocols.client_api import (
+    Acquire,
+    Append,
+    ChangeConfig,
+    ClientRequest,
+    Holder,
+    Ok,
+    Refused,
+    Release,
+    Renew,
+    TransactionRequest,
+    Txn,
+    Unknown,
+)
 from clusters.systems.operations import LOCK_OPERATIONS, MEMBER_OPERATIONS, outcome_of, request_for
 
 
@@ -22,6 +36,26 @@ from clusters.systems.operations import LOCK_OPERATIONS, MEMBER_OPERATIONS, outc
 def test_locks_and_members_have_their_requests(f, value, request_):
     assert f in LOCK_OPERATIONS | MEMBER_OPERATIONS
     assert request_for(f, value) == request_
+
+
+def test_an_add_is_an_append_and_tells_no_index():
+    assert request_for("add", ["s0", 3]) == Append("s0", 3)
+    assert outcome_of("add", Ok(17, 17, 2), node="n1").value is None
+
+
+def test_a_transaction_is_asked_and_answered_step_by_step():
+    steps = [["append", "x0", 1], ["r", "x1", None]]
+    request = request_for("txn", steps)
+    assert request == Txn((("append", "x0", 1), ("r", "x1", None)))
+    assert msgspec.json.decode(msgspec.json.encode(request), type=ClientRequest | TransactionRequest) == request
+    told = [["append", "x0", 1], ["r", "x1", [5]]]
+    assert outcome_of("txn", Ok(told, 3, 1), node="n1").value == told
+    assert outcome_of("txn", Unknown("stepped down"), node="n1").status == "info"
+
+
+@pytest.mark.parametrize("steps", [[], "x", [["r", "x0", 1]], [["w", "x0", 1]], [["append", "x0"]], [["append", 1, 1]]])
+def test_steps_of_the_wrong_form_make_no_transaction(steps):
+    assert request_for("txn", steps) is None
 
 
 @pytest.mark.parametrize(

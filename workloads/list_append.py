@@ -1,0 +1,149 @@
+"""list-append: transactions append unique values to several lists and read them, at one moment each.
+
+    txn   value [["append", list, v], ["r", list, None], …]   ok: the same, with the list that was read in place of None
+
+A few lists are in use at a time; one that took ``APPENDS_MAX`` appends is replaced by a new one, so that reads stay
+short. In the end the lists are read once more, a batch of them in one transaction. Promises: no value is ever appended
+twice in a run, so the order of each list tells who wrote after whom. Leaves out judging.
+
+Source: the workload of Kingsbury, Alvaro, "Elle", VLDB 2020.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.core.clock import MS, Ns
+from harness.core.events import Return
+from harness.core.protocols import ClusterView, Generator, OpPlan
+from harness.core.rng import Rng
+from workloads.generators import Targets
+
+LISTS = 4
+"""In use at a time."""
+
+STEPS_MAX = 4
+"""Of one transaction; one at least."""
+
+APPENDS_MAX = 32
+"""Tried on one list before another one takes its place."""
+
+FINAL_TRIES_MAX = 25
+"""How often a final transaction goes round all nodes before it is given up."""
+
+FINAL_PAUSE_NS = 200 * MS
+"""Between two rounds of one final transaction."""
+
+
+class ListAppendWorkload:
+    """See ``harness.core.protocols.Workload``."""
+
+    name = "list-append"
+
+    def needs(self) -> frozenset[str]:
+        """Transactions."""
+        return frozenset({"txn"})
+
+    def processes(self, nodes: int) -> int:
+        """Two a node, six at least."""
+        return max(6, 2 * nodes)
+
+    def rate_per_s(self) -> int:
+        """Thirty over all processes."""
+        return 30
+
+    def main(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, rate_per_s: int) -> Generator:
+        """Endless."""
+        del processes, rate_per_s  # the asker's pace
+        return _Transactions(rng, nodes=nodes)
+
+    def final(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> Generator:
+        """All lists, shared out over the processes."""
+        return _FinalTransactions(rng, nodes=nodes, processes=processes)
+
+
+def list_name(number: int) -> str:
+    """The lists are numbered from 0."""
+    return f"x{number}"
+
+
+class _Transactions:
+    """See ``harness.core.protocols.Generator``."""
+
+    def __init__(self, rng: Rng, *, nodes: tuple[str, ...]) -> None:
+        self._steps, self._choice = rng.stream("steps"), rng.stream("lists")
+        self._targets = Targets(rng.stream("targets"), nodes)
+        self._lists = list(range(LISTS))
+        self._taken = dict.fromkeys(self._lists, 0)
+        self._last = 0
+
+    def next(self, process: int, now: Ns, view: ClusterView) -> OpPlan:
+        """A transaction for whichever process asks."""
+        del process, now
+        steps = [self._step() for _ in range(self._steps.between(1, STEPS_MAX))]
+        return OpPlan(f="txn", value=steps, target=self._targets.choose(view))
+
+    def _step(self) -> list[Any]:
+        at = self._choice.below(LISTS)
+        number = self._lists[at]
+        if self._steps.chance(1, 2):
+            return ["r", list_name(number), None]
+        self._last += 1
+        self._taken[number] += 1
+        if self._taken[number] >= APPENDS_MAX:
+            del self._taken[number]
+            self._lists[at] = max(self._lists) + 1
+            self._taken[self._lists[at]] = 0
+        return ["append", list_name(number), self._last]
+
+    def returned(self, process: int, op: OpPlan, result: Return) -> None:
+        """Learn whom to ask next."""
+        del process, op
+        self._targets.learn(result)
+
+
+class _FinalTransactions:
+    """Process p reads batch p, then p + processes, and so on, up to a batch of empty lists."""
+
+    def __init__(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> None:
+        self._nodes = nodes
+        self._processes = max(1, processes)
+        self._targets = Targets(rng.stream("targets"), nodes)
+        self._batch: dict[int, int | None] = {who: who for who in range(self._processes)}
+        self._tries = dict.fromkeys(range(self._processes), 0)
+        self._rest_until: dict[int, Ns] = dict.fromkeys(range(self._processes), 0)
+
+    def next(self, process: int, now: Ns, view: ClusterView) -> OpPlan | Ns | None:
+        """The batch of this process; a pause after each fruitless round; None when it has read everything."""
+        who = process % self._processes
+        batch = self._batch[who]
+        if batch is None:
+            return None
+        if now < self._rest_until[who]:
+            return self._rest_until[who]
+        leader = self._targets.likely_leader(view)
+        order = sorted(self._nodes, key=lambda node: node != leader)  # the leader first; sorting is stable
+        tries = self._tries[who]
+        if tries and tries % len(order) == 0:
+            self._rest_until[who] = now + FINAL_PAUSE_NS
+        steps = [["r", list_name(batch * LISTS + at), None] for at in range(LISTS)]
+        return OpPlan(f="txn", value=steps, target=order[tries % len(order)])
+
+    def returned(self, process: int, op: OpPlan, result: Return) -> None:
+        """On to the next batch once this one was read, or after the last round."""
+        del op
+        who = process % self._processes
+        self._targets.learn(result)
+        batch = self._batch[who]
+        if batch is None:
+            return
+        self._tries[who] += 1
+        if result.status == "ok":
+            self._tries[who] = 0
+            shown = any(step[2] for step in result.value)
+            self._batch[who] = batch + self._processes if shown else None
+        elif self._tries[who] >= FINAL_TRIES_MAX * len(self._nodes):
+            self._batch[who] = None
+
+
+WORKLOAD = ListAppendWorkload()
