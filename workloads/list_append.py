@@ -102,6 +102,10 @@ class _Transactions:
         self._targets.learn(result)
 
 
+def _reads(batch: int) -> list[list[Any]]:
+    return [["r", list_name(batch * LISTS + at), None] for at in range(LISTS)]
+
+
 class _FinalTransactions:
     """Process p reads batch p, then p + processes, and so on, up to a batch of empty lists."""
 
@@ -126,17 +130,15 @@ class _FinalTransactions:
         tries = self._tries[who]
         if tries and tries % len(order) == 0:
             self._rest_until[who] = now + FINAL_PAUSE_NS
-        steps = [["r", list_name(batch * LISTS + at), None] for at in range(LISTS)]
-        return OpPlan(f="txn", value=steps, target=order[tries % len(order)])
+        return OpPlan(f="txn", value=_reads(batch), target=order[tries % len(order)])
 
     def returned(self, process: int, op: OpPlan, result: Return) -> None:
         """On to the next batch once this one was read, or after the last round."""
-        del op
         who = process % self._processes
         self._targets.learn(result)
         batch = self._batch[who]
-        if batch is None:
-            return
+        if batch is None or op.value != _reads(batch):
+            return  # a transaction of the main phase that took its time
         self._tries[who] += 1
         if result.status == "ok":
             self._tries[who] = 0

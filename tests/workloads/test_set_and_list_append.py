@@ -93,5 +93,14 @@ def test_in_the_end_every_list_is_read_whatever_failed_before():
         assert {key: values for key, values in read.items() if values} == machine.values
 
 
+def test_a_late_return_of_the_main_phase_does_not_move_the_final_one():
+    generator = list_append.WORKLOAD.final(Rng(1), nodes=NODES, processes=1)
+    first = generator.next(0, 0, VIEW)
+    late = OpPlan(f="txn", value=[["r", "x77", None]], target="n1")
+    told = [["r", "x77", []]]
+    generator.returned(0, late, Return(seq=0, t=0, op=0, status="ok", value=told, node="n1"))
+    assert generator.next(0, 0, VIEW) == first
+
+
 def test_the_final_transactions_end_where_nobody_answers():
     assert final(Machine(), refuse=10**9) == {}

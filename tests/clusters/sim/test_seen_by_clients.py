@@ -54,6 +54,7 @@ PLANTED = [
     ("set", "set", "46-acks-before-sync", (1, 2)),
     ("list-append", "list-append", "45-acks-after-local-append", (1, 2)),
     ("list-append", "list-append", "46-acks-before-sync", (1, 2)),
+    ("lease", "lock", "12-grant-without-log-check", (3,)),
 ]
 """Workload, checker, bug, and seeds of which one at least shows it; drawn runs, found by trying seeds in order."""
 
