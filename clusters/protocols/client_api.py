@@ -70,6 +70,16 @@ class Holder(msgspec.Struct, frozen=True, gc=False, tag="holder"):
     mode: str = ""
 
 
+class Use(msgspec.Struct, frozen=True, gc=False, tag="use"):
+    """Change what the lock ``key`` guards, showing a fencing token; the answer's value is the token.
+
+    The guard knows tokens only, not the lock: it refuses one that is lower than the highest it accepted.
+    """
+
+    key: str
+    token: int
+
+
 class Txn(msgspec.Struct, frozen=True, gc=False, tag="txn"):
     """Steps on lists that take effect at one moment, in this order: ``["append", key, value]``, ``["r", key, null]``.
 
@@ -111,8 +121,8 @@ InstanceRequest = Propose | Learn
 """Served by targets that decide values instance by instance, beside the others or in their place."""
 
 
-TransactionRequest = Txn
-"""Served by targets whose state machine knows transactions, beside the others."""
+StateRequest = Txn | Use
+"""Served by targets whose state machine knows transactions and guards, beside the others."""
 
 
 class Ok(msgspec.Struct, frozen=True, gc=False, tag="ok"):

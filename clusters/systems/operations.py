@@ -5,6 +5,7 @@
     put     [key, v] → None      get  key → v      cas  [key, old, new] → whether it was set
     acquire, renew  [lock, owner, ttl_ms] → the fencing token      release  [lock, owner] → the token given back
     add     [set, v] → None      txn  [["append", k, v], ["r", k, None] …] → the same with what was read for None
+    use     [lock, token] → the token
     holder  lock → [owner, token], None: nobody      reconfigure  ["add" or "remove", node] → None
 
 Promises: a reading operation that was not answered is ``fail``, for it certainly changed nothing; a changing one that
@@ -34,8 +35,9 @@ from clusters.protocols.client_api import (
     Refused,
     Release,
     Renew,
-    TransactionRequest,
+    StateRequest,
     Txn,
+    Use,
 )
 from harness.core.protocols import OpOutcome
 
@@ -50,11 +52,14 @@ LOCK_OPERATIONS = frozenset({"acquire", "renew", "release", "holder"})
 TRANSACTIONS = frozenset({"txn"})
 """Of systems that change several lists at one moment."""
 
+GUARD_OPERATIONS = frozenset({"use"})
+"""Of systems that guard something with the tokens of their locks."""
+
 MEMBER_OPERATIONS = frozenset({"reconfigure"})
 """Of systems whose members change while they run."""
 
 
-def request_for(f: str, value: Any) -> ClientRequest | InstanceRequest | TransactionRequest | None:
+def request_for(f: str, value: Any) -> ClientRequest | InstanceRequest | StateRequest | None:
     """The request for an operation; None if there is no such operation or its value has the wrong form."""
     match f, value:
         case "append" | "add", [str(key), int() | str() as item]:
@@ -77,6 +82,8 @@ def request_for(f: str, value: Any) -> ClientRequest | InstanceRequest | Transac
             return Renew(lock, owner, ttl_ms)
         case "release", [str(lock), str(owner)]:
             return Release(lock, owner)
+        case "use", [str(lock), int(token)]:
+            return Use(lock, token)
         case "holder", str(lock):
             return Holder(lock)
         case "reconfigure", ["add", str(node)]:
@@ -121,7 +128,7 @@ def _done(f: str, reply: Ok, node: str) -> OpOutcome:
         value = [] if reply.value is None else reply.value
         if not isinstance(value, list):
             return OpOutcome(status="fail", error=f"not a list: {value!r:.80}", node=node)
-    elif f in {"get", "cas", "propose", "learn", "txn", *LOCK_OPERATIONS}:
+    elif f in {"get", "cas", "propose", "learn", "txn", "use", *LOCK_OPERATIONS}:
         value = reply.value
     return OpOutcome(status="ok", value=value, node=node)
 

@@ -17,7 +17,7 @@ import msgspec
 
 from clusters.protocols.raft.knobs import PROFILES, RaftKnobs
 from clusters.protocols.raft.variants import VARIANTS, Variant
-from clusters.systems.operations import LOCK_OPERATIONS, MEMBER_OPERATIONS, OPERATIONS, TRANSACTIONS
+from clusters.systems.operations import GUARD_OPERATIONS, LOCK_OPERATIONS, MEMBER_OPERATIONS, OPERATIONS, TRANSACTIONS
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
@@ -59,7 +59,7 @@ class RaftSystem(TargetSystem):
     """See ``harness.core.protocols.System``."""
 
     name = "raft"
-    served = OPERATIONS | LOCK_OPERATIONS | MEMBER_OPERATIONS | TRANSACTIONS
+    served = OPERATIONS | LOCK_OPERATIONS | GUARD_OPERATIONS | MEMBER_OPERATIONS | TRANSACTIONS
     tells_disk = True
 
     def profiles(self) -> Mapping[str, str]:

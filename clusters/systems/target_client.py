@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from clusters.node.frames import BadFrame, FrameReader, frame
-from clusters.protocols.client_api import ClientReply, ClientRequest, InstanceRequest, NotLeader, TransactionRequest
+from clusters.protocols.client_api import ClientReply, ClientRequest, InstanceRequest, NotLeader, StateRequest
 from clusters.systems.operations import outcome_of, request_for, unanswered, unsent
 from harness.core.clock import SECOND, Ns
 from harness.core.protocols import NodeSpec, OpOutcome
@@ -26,7 +26,7 @@ CONNECT_LIMIT_NS = 1 * SECOND
 READ_BYTES = 256 * 1024
 
 
-_Request = ClientRequest | InstanceRequest | TransactionRequest
+_Request = ClientRequest | InstanceRequest | StateRequest
 
 
 class _Ask(msgspec.Struct, frozen=True, gc=False):

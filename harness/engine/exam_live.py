@@ -38,7 +38,15 @@ from harness.engine.rehearsal import Rehearsed
 
 LIMIT_NS = 45 * SECOND
 """The longest run: with its start, its quiet end and its judgement, three of them fit into three minutes."""
-JUDGES: Mapping[str, str] = {"lease-exclusion": "acquire", "members-only": "reconfigure", "agreement": "propose"}
+JUDGES: Mapping[str, str] = {
+    "lease-exclusion": "acquire",
+    "lock": "acquire",
+    "members-only": "reconfigure",
+    "agreement": "propose",
+    "linearizable": "cas",
+    "set": "add",
+    "list-append": "txn",
+}
 """Checker → the operation without which it has nothing to judge."""
 
 

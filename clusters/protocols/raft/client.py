@@ -21,7 +21,7 @@ from clusters.protocols.client_api import (
     Ok,
     Put,
     Refused,
-    TransactionRequest,
+    StateRequest,
     Transfer,
     Txn,
 )
@@ -32,14 +32,14 @@ from clusters.protocols.raft.node import Node
 PENDING_MAX = 10_000
 
 
-def _only_writes(body: ClientRequest | TransactionRequest) -> bool:
+def _only_writes(body: ClientRequest | StateRequest) -> bool:
     """Whether its answer is known before it is applied."""
     if isinstance(body, Txn):
         return all(f == "append" for f, _, _ in body.steps)
     return isinstance(body, Append | Put)
 
 
-def on_request(n: Node, request: int, body: ClientRequest | TransactionRequest) -> None:
+def on_request(n: Node, request: int, body: ClientRequest | StateRequest) -> None:
     """Serve, redirect or refuse one request."""
     lead = n.leading
     if lead is None:

@@ -1,4 +1,4 @@
-"""The client state machine: lists, registers and locks by key, changed by committed entries only.
+"""The client state machine: lists, registers, locks and their guards by key, changed by committed entries only.
 
 Promises: the same entries give the same state and answers on every node: no clock decides. A lock runs out through an
 `Expire` entry; every node keeps, beside the state, its own monotonic deadline of each lock, counted from when it
@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from clusters.protocols.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn
+from clusters.protocols.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn, Use
 from clusters.protocols.raft.messages import Command, Expire
 from harness.core.clock import MS, Ns
 
@@ -38,11 +38,13 @@ class Lock(msgspec.Struct, frozen=True, gc=False):
 class Machine:
     """What a node's applied entries add up to. ``drift``: the largest ratio of two clocks' rates, as (num, den)."""
 
-    __slots__ = ("drift", "locks", "values")
+    __slots__ = ("drift", "guards", "locks", "values")
 
     def __init__(self, drift: tuple[int, int] = (1, 1)) -> None:
         self.values: dict[str, Any] = {}
         self.locks: dict[str, Lock] = {}
+        self.guards: dict[str, int] = {}
+        """Lock → the highest token that its guard accepted."""
         self.drift = drift
 
     def read(self, key: str) -> Any:
@@ -83,6 +85,12 @@ class Machine:
                 return True
             case Get() | Holder():
                 return self.answer(command)
+            case Use(key, token):
+                highest = self.guards.get(key, token)
+                if token < highest:
+                    return Refusal(f"token {token} is older than {highest}")
+                self.guards[key] = token
+                return token
             case Txn(steps):
                 return self._transact(steps)
             case Acquire(key, owner, ttl_ms):

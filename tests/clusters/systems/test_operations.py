@@ -15,11 +15,12 @@ from clusters.protocols.client_api import (
     Refused,
     Release,
     Renew,
-    TransactionRequest,
+    StateRequest,
     Txn,
     Unknown,
+    Use,
 )
-from clusters.systems.operations import LOCK_OPERATIONS, MEMBER_OPERATIONS, outcome_of, request_for
+from clusters.systems.operations import GUARD_OPERATIONS, LOCK_OPERATIONS, MEMBER_OPERATIONS, outcome_of, request_for
 
 
 @pytest.mark.parametrize(
@@ -29,12 +30,13 @@ from clusters.systems.operations import LOCK_OPERATIONS, MEMBER_OPERATIONS, outc
         ("renew", ["l0", "c1", 500], Renew("l0", "c1", 500)),
         ("release", ["l0", "c1"], Release("l0", "c1")),
         ("holder", "l0", Holder("l0")),
+        ("use", ["l0", 7], Use("l0", 7)),
         ("reconfigure", ["add", "n4"], ChangeConfig(add="n4")),
         ("reconfigure", ["remove", "n4"], ChangeConfig(remove="n4")),
     ],
 )
 def test_locks_and_members_have_their_requests(f, value, request_):
-    assert f in LOCK_OPERATIONS | MEMBER_OPERATIONS
+    assert f in LOCK_OPERATIONS | GUARD_OPERATIONS | MEMBER_OPERATIONS
     assert request_for(f, value) == request_
 
 
@@ -47,7 +49,7 @@ def test_a_transaction_is_asked_and_answered_step_by_step():
     steps = [["append", "x0", 1], ["r", "x1", None]]
     request = request_for("txn", steps)
     assert request == Txn((("append", "x0", 1), ("r", "x1", None)))
-    assert msgspec.json.decode(msgspec.json.encode(request), type=ClientRequest | TransactionRequest) == request
+    assert msgspec.json.decode(msgspec.json.encode(request), type=ClientRequest | StateRequest) == request
     told = [["append", "x0", 1], ["r", "x1", [5]]]
     assert outcome_of("txn", Ok(told, 3, 1), node="n1").value == told
     assert outcome_of("txn", Unknown("stepped down"), node="n1").status == "info"
@@ -65,7 +67,7 @@ def test_values_of_the_wrong_form_are_no_request(f, value):
     assert request_for(f, value) is None
 
 
-@pytest.mark.parametrize("f", ["acquire", "renew", "release"])
+@pytest.mark.parametrize("f", ["acquire", "renew", "release", "use"])
 def test_a_fencing_token_is_told_and_a_refusal_had_no_effect(f):
     assert outcome_of(f, Ok(17, 17, 2), node="n1").value == 17
     assert outcome_of(f, Refused("held"), node="n1").status == "fail"
