@@ -34,6 +34,7 @@ class Linearizable(SeenChecker):
     """See the module."""
 
     name = "linearizable"
+    rests_on = ("acknowledged-survives",)
     about = "put, get, cas: one order, true to real time, explains what every client saw"
 
     def functions(self) -> frozenset[str]:

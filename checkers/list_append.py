@@ -57,6 +57,7 @@ class ListAppend(SeenChecker):
     """See the module."""
 
     name = "list-append"
+    rests_on = ("acknowledged-survives",)
     about = "txn with [append k v] and [r k nil]: strict serializability, or a weaker level"
 
     def functions(self) -> frozenset[str]:

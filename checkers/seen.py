@@ -59,6 +59,8 @@ class SeenChecker(Base):
     kind: Literal["safety", "liveness", "coverage", "metric"] = "safety"
     needs: frozenset[Channel] = frozenset({"ops"})
     about = ""
+    rests_on: tuple[str, ...] = ()
+    """Properties without which this one is not owed either."""
 
     def summary(self) -> str:
         """One line: the operations that it knows."""
@@ -71,6 +73,14 @@ class SeenChecker(Base):
     def writing(self) -> frozenset[str]:
         """Of the functions those without which a run is not judged: reads alone may be of objects of another kind."""
         return self.functions()
+
+    def not_owed(self, promise: Promise) -> Verdict | None:
+        """``n/a`` where the promise exempts this property, or one that it rests on."""
+        for name in self.rests_on:
+            exempt = promise.exempt.get(name)
+            if exempt is not None:
+                return self.na(f"{exempt.kind}, for {name} is not: {exempt.reason}")
+        return super().not_owed(promise)
 
     def see(self, operations: Operations, options: ModelOptions) -> Seen:
         """The anomalies in these operations."""

@@ -66,6 +66,7 @@ class SetReads(SeenChecker):
     """See the module."""
 
     name = "set"
+    rests_on = ("acknowledged-survives",)
     about = "add v, read → all elements: lost, stale, diverged, phantom, duplicate"
 
     def functions(self) -> frozenset[str]:

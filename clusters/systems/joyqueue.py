@@ -64,7 +64,7 @@ class JoyQueueSystem(TargetSystem):
 
     name = "joyqueue"
     tells_disk = True
-    served = frozenset({"append", "read", "put", "get", "cas"})
+    served = frozenset({"append", "add", "read", "put", "get", "cas"})
 
     def profiles(self) -> Mapping[str, str]:
         """The original first."""

@@ -45,7 +45,7 @@ class MasterSlaveSystem(TargetSystem):
 
     name = "master-slave"
     tells_vote = False
-    served = frozenset({"append", "read", "put", "get"})
+    served = frozenset({"append", "add", "read", "put", "get"})
 
     def target_name(self) -> str:
         """The package's name."""

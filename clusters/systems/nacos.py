@@ -65,7 +65,7 @@ class NacosSystem(TargetSystem):
     tells_log = False
     tells_vote = False
     tells_disk = True
-    served = frozenset({"append", "read", "put", "get"})
+    served = frozenset({"append", "add", "read", "put", "get"})
 
     def profiles(self) -> Mapping[str, str]:
         """The original first."""

@@ -58,7 +58,7 @@ class PaxosSystem(TargetSystem):
     tells_log = False
     tells_vote = False
     tells_disk = True
-    served = frozenset({"propose", "learn", "append", "read", "put", "get", "cas"})
+    served = frozenset({"propose", "learn", "append", "add", "read", "put", "get", "cas"})
 
     def profiles(self) -> Mapping[str, str]:
         """The one with epochs first: without leaders there is no liveness to judge yet, so a run stays unknown."""

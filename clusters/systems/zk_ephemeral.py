@@ -52,7 +52,7 @@ class ZkEphemeralSystem(TargetSystem):
     name = "zk-ephemeral"
     tells_vote = False
     tells_disk = True
-    served = frozenset({"append", "read", "put", "get"})
+    served = frozenset({"append", "add", "read", "put", "get"})
 
     def target_name(self) -> str:
         """The package's name."""

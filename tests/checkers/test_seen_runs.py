@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from histories import Tale, plan, promise
 
+from checkers.linearizable import Linearizable
 from checkers.list_append import ListAppend
 from checkers.lock_holds import LockHolds
 from checkers.log_reads import LogReads
@@ -79,6 +80,15 @@ def test_a_run_without_such_operations_is_not_judged(checker):
 def test_what_is_not_promised_is_not_judged(checker):
     exempt = {checker.name: NotPromised(reason="says so")}
     assert check(checker, Tale().append(1).read([]), exempt=exempt).outcome == "n/a"
+
+
+@pytest.mark.parametrize("checker", [SetReads(), ListAppend(), Linearizable()])
+def test_where_acknowledged_writes_may_be_lost_nothing_that_rests_on_them_is_judged(checker):
+    exempt = {"acknowledged-survives": NotPromised(reason="spread over groups")}
+    tale = Tale().did("add", ["s", 1]).did("read", "s", []).did("put", ["r", 1]).did("get", "r")
+    verdict = check(checker, tale, exempt=exempt)
+    assert (verdict.outcome, "spread over groups" in verdict.reason) == ("n/a", True)
+    assert check(LockHolds(), Tale().lock("acquire", "a", 1), exempt=exempt).outcome == "pass"
 
 
 def test_a_history_without_its_end_is_never_passed():

@@ -116,7 +116,7 @@ def test_everything_it_shows_is_named():
     assert {"traced", "witness", "observed", "ops", "log_end", "commit", "voted_for", "found"} <= set(
         SYSTEM.observable()
     )
-    assert SYSTEM.operations() == {"append", "read", "put", "get", "cas"}
+    assert SYSTEM.operations() == {"append", "add", "read", "put", "get", "cas"}
 
 
 def test_three_processes_with_two_groups_elect_serve_and_tell_of_both(tmp_path):
