@@ -154,3 +154,24 @@ def test_a_run_that_was_exported_can_be_judged_again():
 
 def test_a_history_without_operations_is_an_empty_array():
     assert json.loads("\n".join(porcupine_json(History(story().events[:1])))) == []
+
+
+def test_a_compare_and_set_is_asked_by_key_and_fails_where_it_was_refused():
+    asked = [(0, True), (1, False)]
+    events = []
+    for op, told in asked:
+        events.append(Invoke(seq=2 * op, t=op, op=op, process=op, f="cas", value=["r0", None, op], target="n1"))
+        events.append(Return(seq=2 * op + 1, t=op, op=op, status="ok", value=told))
+    lines = list(jepsen_edn(History(events)))
+    assert ':value ["r0" [nil 0]]' in lines[0]
+    assert [":type :ok" in lines[1], ":type :fail" in lines[3]] == [True, True]
+
+
+def test_registers_are_read_and_written_by_jepsens_names():
+    events = []
+    for op, (f, value, told) in enumerate([("put", ["r0", 1], None), ("get", "r0", 1)]):
+        events.append(Invoke(seq=2 * op, t=op, op=op, process=op, f=f, value=value, target="n1"))
+        events.append(Return(seq=2 * op + 1, t=op, op=op, status="ok", value=told))
+    lines = list(jepsen_edn(History(events)))
+    assert ':f :write, :value ["r0" 1]' in lines[1]
+    assert ':f :read, :value ["r0" 1]' in lines[3]

@@ -23,7 +23,8 @@ Lines = Callable[[History], Iterator[str]]
 def jepsen_edn(history: History) -> Iterator[str]:
     """One op map a line, for Knossos, Elle and Jepsen's own checkers.
 
-    As there, an operation that changes something returns what it was asked with; what it was told stands in ``:told``.
+    As there, an operation that changes something returns what it was asked with; what it was told stands in ``:told``;
+    a compare-and-set that found another value is ``:fail``, and asks with [key [expected new]].
     """
     index = 0
     asked: dict[int, Invoke] = {}
@@ -35,8 +36,16 @@ def jepsen_edn(history: History) -> Iterator[str]:
         elif type(event) is Return and event.op in asked:
             invoke = asked.pop(event.op)
             value, told = _answer(invoke, event)
+            refused = invoke.f == "cas" and event.status == "ok" and event.value is False
             yield _op(
-                invoke, event.status, value, index=index, at_ns=event.t, told=told, error=event.error, node=event.node
+                invoke,
+                "fail" if refused else event.status,
+                value,
+                index=index,
+                at_ns=event.t,
+                told=told,
+                error=event.error,
+                node=event.node,
             )
         else:
             continue
@@ -54,11 +63,17 @@ _BY_KEY = frozenset({"read", "get", "poll"})
 """Those of them that are asked with a key."""
 
 
+_NAMES = {"get": "read", "put": "write"}
+"""Operations on registers by the names that Jepsen's models know."""
+
+
 def _question(invoke: Invoke) -> Any:
     """What was asked with; keys of several groups are [group key]."""
     value = invoke.value
     if invoke.f in _BY_KEY and isinstance(value, str | int):
         return [_key(invoke, value), None]
+    if invoke.f == "cas" and isinstance(value, list | tuple) and len(value) == 3:
+        return [_key(invoke, value[0]), list(value[1:])]
     if invoke.group and invoke.f not in _ASKS and isinstance(value, list | tuple) and len(value) == 2:
         return [_key(invoke, value[0]), value[1]]
     return value
@@ -84,7 +99,8 @@ def _op(invoke: Invoke, kind: str, value: Any, *, index: int, at_ns: int, **more
     shown = _transaction(value) if invoke.f == "txn" else edn(value)
     rest = "".join(f", :{name} {edn(word)}" for name, word in more.items() if word is not None)
     return (
-        f"{{:index {index}, :time {at_ns}, :type :{kind}, :process {invoke.process}, :f :{invoke.f},"
+        f"{{:index {index}, :time {at_ns}, :type :{kind}, :process {invoke.process},"
+        f" :f :{_NAMES.get(invoke.f, invoke.f)},"
         f" :value {shown}{rest}}}"
     )
 
