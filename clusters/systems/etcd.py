@@ -22,6 +22,7 @@ from typing import Literal
 import msgspec
 
 from clusters.systems.etcd_client import EtcdClient
+from clusters.systems.operations import OPERATIONS, TRANSACTIONS
 from clusters.systems.target import check_voters
 from harness.core.clock import MS, SECOND
 from harness.core.duration import show_duration
@@ -197,7 +198,7 @@ class EtcdSystem:
 
     def operations(self) -> frozenset[str]:
         """The op names that its clients serve."""
-        return frozenset({"append", "add", "read", "put", "get", "cas"})
+        return OPERATIONS | TRANSACTIONS | frozenset({"acquire", "release", "use"})
 
     def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
         """What its documentation claims."""

@@ -4,6 +4,7 @@
     add               the same
     read   key        all keys below ``list/<key>/`` in the order of their creation revisions (linearizable)
     put, get, cas     one key ``register/<key>``
+    txn, acquire, release, use   see ``clusters.systems.etcd_talks``
 
 Promises: one request is sent once; an error is ``fail`` only if it names itself as refused before it was proposed
 (``DEFINITE_CODES``) or nothing was sent; any other unanswered write is ``info``. Leaves out leader redirection: members
@@ -14,7 +15,6 @@ Source: etcd 3.4 API reference (gRPC gateway); gRPC status codes.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import http.client
 import json
@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from clusters.systems.etcd_talks import Ask, Refused, Talk, b64, talk_for, text
 from clusters.systems.operations import unanswered, unsent
 from harness.core.clock import SECOND, Ns
 from harness.core.protocols import NodeSpec, OpOutcome
@@ -54,21 +55,54 @@ class EtcdClient:
     def invoke(self, f: str, value: Any, *, target: str, timeout_ns: Ns) -> OpOutcome:
         """Carry out one operation at the member ``target``."""
         deadline = time.monotonic_ns() + timeout_ns
-        call = call_for(f, value)
-        if call is None:
-            return unsent(f"no operation {f!r} with the value {value!r:.80}")
+        call, talk = call_for(f, value), talk_for(f, value)
         if target not in self._addresses:
             return unsent(f"no node {target!r}")
+        if talk is not None:
+            return self._converse(f, talk, target, deadline)
+        if call is None:
+            return unsent(f"no operation {f!r} with the value {value!r:.80}")
+        answered = self._send(f, call.path, call.body, target, deadline)
+        if isinstance(answered, OpOutcome):
+            return answered
+        return understand(f, call, *answered, node=target)
+
+    def _converse(self, f: str, talk: Talk, target: str, deadline: Ns) -> OpOutcome:
+        """One request after another. What ends it before a request that changes something had no effect."""
+        ask: Ask | None = None
+        try:
+            ask = next(talk)
+            while True:
+                # as a read it is ``fail`` if it stays unanswered
+                named = f if ask.changes else "read"
+                answered = self._send(named, ask.path, ask.body, target, deadline)
+                if isinstance(answered, OpOutcome):
+                    return answered
+                outcome = understand(named, Call(ask.path, ask.body, lambda answer: answer), *answered, node=target)
+                if outcome.status != "ok":
+                    return outcome
+                ask = talk.send(outcome.value)
+        except StopIteration as end:
+            return OpOutcome(status="ok", value=end.value, node=target)
+        except Refused as why:
+            return OpOutcome(status="fail", error=str(why), node=target)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            named = f if ask is None or ask.changes else "read"
+            return unanswered(named, f"an answer that is not understood: {error}", node=target)
+
+    def _send(
+        self, f: str, path: str, body: Mapping[str, Any], target: str, deadline: Ns
+    ) -> tuple[int, bytes] | OpOutcome:
+        """Status and content of the answer; or how the operation ended without one."""
         try:
             connection = self._connection(target, deadline)
         except OSError as error:
             return unsent(f"{target}: {_reason(error)}")
         try:
-            status, body = _exchange(connection, call, deadline)
+            return _exchange(connection, path, body, deadline)
         except (OSError, http.client.HTTPException) as error:
             self._drop(target)
             return unanswered(f, f"{target}: {_reason(error)}", node=target)
-        return understand(f, call, status, body, node=target)
 
     def close(self) -> None:
         """Drop all connections."""
@@ -105,9 +139,9 @@ def call_for(f: str, value: Any) -> Call | None:
         case "read", str(key):
             return Call("/v3/kv/range", _below(f"list/{key}/"), _listed)
         case "put", [str(key), item]:
-            return Call("/v3/kv/put", {"key": _b64(f"register/{key}"), "value": _b64(json.dumps(item))}, lambda _: None)
+            return Call("/v3/kv/put", {"key": b64(f"register/{key}"), "value": b64(json.dumps(item))}, lambda _: None)
         case "get", str(key):
-            return Call("/v3/kv/range", {"key": _b64(f"register/{key}")}, _first)
+            return Call("/v3/kv/range", {"key": b64(f"register/{key}")}, _first)
         case "cas", [str(key), old, new]:
             return Call("/v3/kv/txn", _swap(f"register/{key}", old, new), lambda answer: bool(answer.get("succeeded")))
         case _:
@@ -137,28 +171,24 @@ def understand(f: str, call: Call, status: int, body: bytes, *, node: str) -> Op
 
 
 def _create(name: str, item: Any) -> dict[str, Any]:
-    absent = {"key": _b64(name), "target": "CREATE", "result": "EQUAL", "create_revision": "0"}
+    absent = {"key": b64(name), "target": "CREATE", "result": "EQUAL", "create_revision": "0"}
     return {"compare": [absent], "success": [_put(name, item)]}
 
 
 def _swap(name: str, old: Any, new: Any) -> dict[str, Any]:
-    holds = {"key": _b64(name), "target": "VALUE", "result": "EQUAL", "value": _b64(json.dumps(old))}
+    holds = {"key": b64(name), "target": "VALUE", "result": "EQUAL", "value": b64(json.dumps(old))}
     if old is None:
-        holds = {"key": _b64(name), "target": "CREATE", "result": "EQUAL", "create_revision": "0"}
+        holds = {"key": b64(name), "target": "CREATE", "result": "EQUAL", "create_revision": "0"}
     return {"compare": [holds], "success": [_put(name, new)]}
 
 
 def _put(name: str, item: Any) -> dict[str, Any]:
-    return {"request_put": {"key": _b64(name), "value": _b64(json.dumps(item))}}
+    return {"request_put": {"key": b64(name), "value": b64(json.dumps(item))}}
 
 
 def _below(prefix: str) -> dict[str, Any]:
     end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
-    return {"key": _b64(prefix), "range_end": _b64(end), "sort_order": "ASCEND", "sort_target": "CREATE"}
-
-
-def _b64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
+    return {"key": b64(prefix), "range_end": b64(end), "sort_order": "ASCEND", "sort_target": "CREATE"}
 
 
 # --- answers ----------------------------------------------------------------------------------------------------
@@ -170,7 +200,7 @@ def _must(answer: Answer, otherwise: str) -> None:
 
 
 def _listed(answer: Answer) -> list[Any]:
-    return [json.loads(base64.b64decode(kv["value"])) for kv in answer.get("kvs", [])]
+    return [json.loads(text(kv["value"])) for kv in answer.get("kvs", [])]
 
 
 def _first(answer: Answer) -> Any:
@@ -178,10 +208,12 @@ def _first(answer: Answer) -> Any:
     return values[0] if values else None
 
 
-def _exchange(connection: http.client.HTTPConnection, call: Call, deadline: Ns) -> tuple[int, bytes]:
+def _exchange(
+    connection: http.client.HTTPConnection, path: str, body: Mapping[str, Any], deadline: Ns
+) -> tuple[int, bytes]:
     """Send and wait for the whole answer; from here on the request may have arrived."""
     _limit(connection, deadline)
-    connection.request("POST", call.path, json.dumps(call.body), {"Content-Type": "application/json"})
+    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
     _limit(connection, deadline)
     response = connection.getresponse()
     _limit(connection, deadline)

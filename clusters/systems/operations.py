@@ -70,7 +70,7 @@ def request_for(f: str, value: Any) -> ClientRequest | InstanceRequest | StateRe
             return Cas(key, old, new)
         case "read" | "get", str(key):
             return Get(key)
-        case "txn", [_, *_] if all(map(_is_step, value)):
+        case "txn", [_, *_] if all(map(is_step, value)):
             return Txn(tuple((word, key, item) for word, key, item in value))
         case "propose", [int(instance), item] if item is not None:
             return Propose(instance, item)
@@ -133,7 +133,7 @@ def _done(f: str, reply: Ok, node: str) -> OpOutcome:
     return OpOutcome(status="ok", value=value, node=node)
 
 
-def _is_step(step: Any) -> bool:
+def is_step(step: Any) -> bool:
     """Whether it is a step of a transaction."""
     match step:
         case ["append", str(), int() | str()] | ["r", str(), None]:

@@ -273,3 +273,35 @@ def test_what_never_left_is_a_failure(gateway):
     assert server.asked == []
     closed = EtcdClient({"n1": NODES["n1"]}, port=1)
     assert append(closed).status == "fail"
+
+
+def transact(client, seconds=2.0, steps=(("append", "x", 1),)):
+    return client.invoke("txn", [list(step) for step in steps], target="n1", timeout_ns=int(seconds * SECOND))
+
+
+EMPTY = {"succeeded": True, "responses": [{"response_range": {}}]}
+
+
+def test_a_transaction_is_a_failure_until_its_write_was_sent_and_unknown_from_then_on(gateway):
+    server, client = gateway
+    for moods, status in (
+        (["hang up"], "fail"),
+        ([EMPTY, "hang up"], "info"),
+        ([EMPTY, {"nonsense": 1}, {}], "fail"),
+        ([{"responses": [{}]}], "fail"),
+        ([EMPTY, {"succeeded": True}], "ok"),
+    ):
+        server.moods[:] = moods
+        assert transact(client).status == status, moods
+    server.moods[:] = ["hang up"]
+    assert transact(client, steps=[("r", "x", None)]).status == "fail"
+
+
+def test_a_lock_that_somebody_holds_is_refused_and_the_lease_is_given_back(gateway):
+    server, client = gateway
+    server.moods += [{"ID": "7", "TTL": "2"}, {}, {}]
+    outcome = client.invoke("acquire", ["l", "a", 300], target="n1", timeout_ns=SECOND)
+    assert (outcome.status, outcome.error) == ("fail", "held")
+    assert [path for path, _ in server.asked] == ["/v3/lease/grant", "/v3/kv/txn", "/v3/lease/revoke"]
+    server.moods += [{"ID": "7", "TTL": "2"}, {"succeeded": True, "responses": []}]
+    assert client.invoke("acquire", ["l", "a", 300], target="n1", timeout_ns=SECOND).status == "info"

@@ -82,6 +82,7 @@ def test_members_name_themselves_as_computed_and_survive_a_kill(clusters):
     for number, name in enumerate(cluster.nodes):
         assert client.invoke("append", ["k", number], target=name, timeout_ns=5 * SECOND).status == "ok"
     assert client.invoke("read", "k", target="n3", timeout_ns=5 * SECOND).value == [0, 1, 2]
+    serves_transactions_and_locks(client)
     before = cluster.reading(leader)
     cluster.kill(leader)
     outcome = client.invoke("append", ["k", 9], target=leader, timeout_ns=5 * SECOND)
@@ -93,6 +94,26 @@ def test_members_name_themselves_as_computed_and_survive_a_kill(clusters):
     assert cluster.reading(leader).incarnation == 2
     assert client.invoke("read", "k", target=leader, timeout_ns=5 * SECOND).value == [0, 1, 2]
     client.close()
+
+
+def serves_transactions_and_locks(client):
+    def do(f, value, node="n2"):
+        outcome = client.invoke(f, value, target=node, timeout_ns=5 * SECOND)
+        return outcome.status, outcome.value
+
+    steps = [["append", "x", 1], ["r", "y", None], ["append", "y", 2], ["r", "x", None]]
+    assert do("txn", steps) == ("ok", [["append", "x", 1], ["r", "y", []], ["append", "y", 2], ["r", "x", [1]]])
+    assert do("txn", [["r", "y", None]], "n3") == ("ok", [["r", "y", [2]]])
+    _, first = do("acquire", ["l", "a", 60_000])
+    assert do("acquire", ["l", "b", 60_000], "n3") == ("fail", None)
+    assert do("use", ["l", first]) == do("release", ["l", "a"]) == ("ok", first)
+    status, second = do("acquire", ["l", "b", 300], "n1")
+    assert (status, second > first) == ("ok", True)
+    assert [do("use", ["l", token])[0] for token in (second, first)] == ["ok", "fail"]
+    end = time.monotonic() + 20  # a lease that nobody renews runs out: after two seconds at least, and not much later
+    while do("acquire", ["l", "c", 300])[0] != "ok":
+        assert time.monotonic() < end
+        time.sleep(0.2)
 
 
 def test_the_unsafe_one_forms_a_cluster_of_its_own_after_a_restart(clusters, unsafe):
