@@ -152,7 +152,7 @@ def _anomaly(violation: Violation, operations: Operations) -> Anomaly:
         data={
             "key": None if violation.key is None else told(violation.key),
             "lines": [op.line for op in proof],
-            "bars": [_plain(bar) for bar in violation.bars],
+            "bars": [{**_plain(bar), "process": operations.rows[bar.op].process} for bar in violation.bars],
             "zones": [_plain(zone) for zone in violation.zones],
             "stuck_at": violation.stuck_at,
             "states": list(violation.states),

@@ -15,13 +15,16 @@ import msgspec
 
 from checkers.base import FINDINGS_MAX, Base, finding
 from harness.core.history import History
-from harness.core.operations import ModelOptions, Operation, Operations, of_history
+from harness.core.operations import NEVER, ModelOptions, Operation, Operations, of_history
 from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise
 from harness.core.verdict import Finding, Verdict
 
 PLACES_MAX = 8
 """Events that a certificate names at most."""
+
+BARS_MAX, LABEL_MAX = 24, 100
+"""Operations that a finding's data draws as bars; characters of the words beside one."""
 
 
 class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +39,11 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     def places(self) -> tuple[int, ...]:
         """Places of the proving operations."""
         return tuple(sorted({place for op in self.proof for place in op.places}))[:PLACES_MAX]
+
+    @property
+    def drawn(self) -> dict[str, Any]:
+        """The data of the finding: with its class, and with the proof as bars unless it brings bars of its own."""
+        return {"anomaly": self.kind, "bars": bars(self.proof), **self.data}
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,8 +142,7 @@ class SeenChecker(Base):
             return self.na(f"not exercised: the workload {plan.workload.name} does none of these operations")
         seen = self.see(operations, self.options(promise))
         findings = [
-            finding(history, promise, one.sentence, one.places, data={"anomaly": one.kind, **one.data})
-            for one in by_turns(seen.anomalies)
+            finding(history, promise, one.sentence, one.places, data=one.drawn) for one in by_turns(seen.anomalies)
         ]
         return self.conclude(
             history,
@@ -149,7 +156,35 @@ class SeenChecker(Base):
 
 
 def _foreign(one: Anomaly) -> Finding:
-    return Finding(sentence=one.sentence, certificate=one.places, data={"anomaly": one.kind, **one.data})
+    return Finding(sentence=one.sentence, certificate=one.places, data=one.drawn)
+
+
+def bars(proof: Sequence[Operation]) -> list[dict[str, Any]]:
+    """Operations to draw, from the place of their calls to that of their returns, in order of their calls."""
+    return [
+        {
+            "process": op.process,
+            "label": label(op),
+            "call": op.invoked,
+            "ret": None if op.returned >= NEVER else op.returned,
+            "status": op.status,
+            "role": "",
+        }
+        for op in sorted({op.invoked: op for op in proof}.values(), key=lambda op: op.invoked)[:BARS_MAX]
+    ]
+
+
+def label(op: Operation) -> str:
+    """One operation in a few words: ``append x 3``, ``read x → [1 2]``, ``txn append x 1, r y []``."""
+    if op.f == "txn":
+        steps = op.result if op.status == "ok" else op.value
+        words = ", ".join(" ".join(map(told, step)) for step in steps or () if isinstance(step, list | tuple))
+    else:
+        words = " ".join(told(one) for one in (op.key, op.value) if one is not None)
+        if op.status == "ok" and op.result is not None and op.result != op.value:
+            words += f" → {told(op.result)}"
+    text = f"{op.f} {words}".rstrip()
+    return text if len(text) <= LABEL_MAX else text[: LABEL_MAX - 1] + "…"
 
 
 def by_turns(anomalies: Sequence[Anomaly]) -> list[Anomaly]:

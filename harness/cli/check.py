@@ -37,9 +37,9 @@ def check(
     """
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     if foreign is not None:
-        if update or github or junit_xml is not None:
-            raise click.UsageError("--update, --github and --junit-xml are for runs, not for files with --format")
-        sys.exit(_foreign(paths, foreign, screen, fail_on))
+        if update:
+            raise click.UsageError("--update is for runs, not for files with --format")
+        sys.exit(_foreign(paths, foreign, screen, fail_on, as_json=as_json, junit_xml=junit_xml, github=github))
     rows = []
     for path in paths:
         if len(paths) > 1:
@@ -57,7 +57,16 @@ def check(
     sys.exit(value["exit_code"])
 
 
-def _foreign(paths: tuple[Path, ...], asked: flags.Foreign, screen: Any, fail_on: Any) -> int:
+def _foreign(
+    paths: tuple[Path, ...],
+    asked: flags.Foreign,
+    screen: Any,
+    fail_on: Any,
+    *,
+    as_json: bool,
+    junit_xml: Path | None,
+    github: bool,
+) -> int:
     """Judge histories of other tools; the exit code."""
     from harness.report import foreign
 
@@ -74,6 +83,11 @@ def _foreign(paths: tuple[Path, ...], asked: flags.Foreign, screen: Any, fail_on
     if asked.report is not None:
         foreign.write_page(objects, asked.report)
         screen.say(f"report      {asked.report}", level=-1)
+    if junit_xml is not None:
+        write.write_junit([row.suite() for row in rows], junit_xml)
+    if github:
+        for row in rows:
+            flags.print_annotations(row.github(report=asked.report), as_json=as_json)
     value = machine.check_object(objects)
     screen.result(value)
     return int(value["exit_code"])

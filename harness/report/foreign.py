@@ -17,7 +17,8 @@ from harness.core.operations import ModelOptions, Operation, Operations
 from harness.core.verdict import Finding
 from harness.engine.foreign import ForeignCheck, check_file
 from harness.engine.model import EXIT_TROUBLE, exit_code
-from harness.report import machine, screens
+from harness.report import bars, github, machine, screens, write
+from harness.report.junit import Suite
 from harness.report.terminal import Screen, complain
 
 FINDINGS_MAX = 3
@@ -36,6 +37,25 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     found: ForeignCheck | None = None
     error: HarnessError | None = None
 
+    @property
+    def trouble(self) -> tuple[str, ...]:
+        """What kept this file from an answer."""
+        return () if self.error is None else (str(self.error),)
+
+    def suite(self) -> Suite:
+        """This file as a JUnit suite."""
+        known = _by_place(self.found) if self.found else {}
+        words = {place: _proving(op) for place, op in known.items() if place == op.invoked}
+        judgement = self.found.judgement if self.found else None
+        return Suite(name=f"{self.path.name}.{self.model}", judgement=judgement, trouble=self.trouble, proving=words)
+
+    def github(self, *, report: Path | None) -> Sequence[str]:
+        """Annotation lines; the step summary is written."""
+        judgement = self.found.judgement if self.found else None
+        title = f"{self.path.name} ({self.form}, {self.model})"
+        write.write_summary(github.summary(judgement, None, self.trouble, report=report, title=title))
+        return github.annotation_lines(judgement, self.trouble, name=self.path.name)
+
     def as_object(self) -> dict[str, Any]:
         """This file's part of the JSON object."""
         out = machine.judged(self.found.judgement if self.found else None, None)
@@ -46,10 +66,9 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
                 for one, row in zip(verdict.findings, told, strict=True):
                     row["events"] = [operation(lines[place]) for place in _firsts(one, lines)]
                     row["data"] = dict(one.data)
-        trouble = [] if self.error is None else [str(self.error)]
         return {
             **out,
-            "trouble": trouble,
+            "trouble": list(self.trouble),
             "exit_code": self.code,
             "path": str(self.path),
             "format": self.form,
@@ -92,7 +111,9 @@ def show(row: Checked, screen: Screen) -> None:
             screen.say(Text.assemble((f"\n{row.model}: ", "bold red"), one.sentence), level=-1)
             for place in _firsts(one, lines):
                 op = lines[place]
-                screen.say(f"  line {op.line:>6}  process {op.process:<4} {words(op)}", level=-1)
+                screen.say(f"  {_proving(op)}", level=-1)
+            for line in bars.lines(one.data):
+                screen.say(f"    {line}", level=-1)
         hidden = len(verdict.findings) - FINDINGS_MAX
         if hidden > 0:
             screen.say(f"\n({hidden} more findings with --json)", level=-1)
@@ -148,6 +169,10 @@ def operation(op: Operation) -> dict[str, Any]:
         "status": op.status,
         "text": words(op),
     }
+
+
+def _proving(op: Operation) -> str:
+    return f"line {op.line:>6}  process {op.process:<4} {words(op)}"
 
 
 def words(op: Operation) -> str:

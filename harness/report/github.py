@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.engine.model import Judgement
+from harness.report import bars
 from harness.report.rundir import RunFiles
 from harness.report.screens import cluster_words, why
 from harness.report.snippet import picture, proving
@@ -41,11 +42,18 @@ def command(level: str, title: str, message: str) -> str:
     return f"::{level} title={_property(title)}::{_data(message)}"
 
 
-def summary(judgement: Judgement | None, files: RunFiles | None, trouble: Sequence[str], *, report: Path | None) -> str:
-    """Markdown for the step summary: verdict, proof, properties."""
+def summary(
+    judgement: Judgement | None,
+    files: RunFiles | None,
+    trouble: Sequence[str],
+    *,
+    report: Path | None,
+    title: str = "dethrone",
+) -> str:
+    """Markdown for the step summary: verdict, proof, properties. ``title``: where no plan names what was judged."""
     outcome = judgement.outcome if judgement else None
     plan = files.plan if files else None
-    title = cluster_words(plan) if plan else "dethrone"
+    title = cluster_words(plan) if plan else title
     word = f"{_ICONS[outcome]} {verdict_word(outcome)}" if outcome else "❔ nothing was judged"
     lines = [f"### {word} · {cell(title)}", ""]
     if judgement and judgement.reason:
@@ -70,10 +78,13 @@ def _proof(judgement: Judgement, files: RunFiles | None) -> list[str]:
     for verdict in judgement.verdicts:
         for finding in verdict.findings[:1] if verdict.outcome == "fail" else ():
             out += ["", f"**{cell(verdict.checker)}**: {cell(finding.sentence)}"]
+            shown = bars.lines(finding.data)
             if files is not None:
                 events = [f"{at}  {text}" for _, at, text in proving(files.history, finding.certificate)]
                 drawing = picture(files.history, files.nodes, finding.certificate)
-                out += ["", "~~~~text", *(line.replace("~~~~", "~ ~ ~ ~") for line in [*events, "", *drawing]), "~~~~"]
+                shown = [*events, "", *drawing, *([""] if shown else []), *shown]
+            if shown:
+                out += ["", "~~~~text", *(line.replace("~~~~", "~ ~ ~ ~") for line in shown), "~~~~"]
     return out
 
 

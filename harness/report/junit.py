@@ -7,13 +7,14 @@ unknown and trouble → ``error``, n/a → ``skipped``; deterministic from the f
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree as ET
 
 import msgspec
 
 from harness.core.verdict import Verdict
 from harness.engine.model import Judgement
+from harness.report import bars
 from harness.report.rundir import RunFiles
 from harness.report.snippet import proving
 
@@ -21,12 +22,14 @@ _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 
 class Suite(msgspec.Struct, frozen=True, kw_only=True):
-    """One run as CI meets it. ``files`` None: there is no history (it never got that far)."""
+    """One run as CI meets it. ``files`` None: there is no history of ours (it never got that far, or another tool
+    recorded it: then ``proving`` has the words of what certificates name)."""
 
     name: str
     judgement: Judgement | None
-    files: RunFiles | None
+    files: RunFiles | None = None
     trouble: Sequence[str] = ()
+    proving: Mapping[int, str] = {}
 
 
 def render(suites: Sequence[Suite]) -> str:
@@ -73,6 +76,8 @@ def _case(suite: Suite, verdict: Verdict) -> ET.Element:
             lines.append(finding.sentence + (f" (excused: {finding.excused})" if finding.excused else ""))
             if suite.files is not None:
                 lines += [f"  {at}  {text}" for _, at, text in proving(suite.files.history, finding.certificate)]
+            lines += [f"  {suite.proving[place]}" for place in finding.certificate if place in suite.proving]
+            lines += [f"    {line}" for line in bars.lines(finding.data)]
         message = next((finding.sentence for finding in verdict.findings if not finding.excused), verdict.reason)
         ET.SubElement(case, "failure", message=clean(message), type=verdict.kind).text = clean("\n".join(lines))
     elif verdict.outcome == "unknown":

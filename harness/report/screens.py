@@ -18,6 +18,7 @@ from harness.core.schedule import PlannedFault
 from harness.core.store import PLANNED
 from harness.core.verdict import Finding, Verdict
 from harness.engine.model import CampaignRow, Drawn, Judgement, LiveView
+from harness.report import bars
 from harness.report.failover import failovers, summary
 from harness.report.rundir import RunFiles
 from harness.report.snippet import LEGEND, picture, proving
@@ -166,6 +167,8 @@ def findings(files: RunFiles, judgement: Judgement) -> list[RenderableType]:
         hidden = len(finding.certificate) - len(events)
         if hidden > 0:
             out.append(Text(f"  ({hidden} more proving events are in the report)", style="dim"))
+        drawn = bars.lines(finding.data)
+        out += [Text(""), *(Text("  " + line) for line in drawn)] if drawn else []
     if found:
         drawing = picture(files.history, files.nodes, found[0][1].certificate)
         out += [Text(""), *(Text("  " + line) for line in drawing), Text("  " + LEGEND, style="dim")] if drawing else []

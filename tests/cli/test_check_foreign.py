@@ -87,6 +87,34 @@ def test_a_weaker_level_allows_more(judge):
     assert (code, value["checkers"]["list-append"]["metrics"]) == (0, {"tolerated": {"G-single-realtime": 1}})
 
 
+def test_people_see_the_operations_as_bars_and_why_each_edge_is_there(call):
+    shown = call(
+        "check", str(GOLDEN / "list-append.fail.G2.jsonl"), "--format", "jsonl", "--model", "list-append"
+    ).stdout
+    assert "T1 ─rw→ T2  T1 is before T2, as T1 read x as [] without T2's 1" in shown
+    assert "0: txn r x [], append y 1  ├───────────┤" in shown
+
+
+def test_ci_gets_the_proof_as_junit_annotations_and_summary(call, tmp_path, monkeypatch):
+    from xml.etree import ElementTree as ET
+
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    bad, good, none = GOLDEN / "set.fail.lost.jsonl", GOLDEN / "set.pass.removed.jsonl", tmp_path / "none.jsonl"
+    none.write_text("?")
+    out = tmp_path / "junit.xml"
+    words = ("--format", "jsonl", "--model", "set", "--github", "--junit-xml", str(out))
+    done = call("check", str(bad), str(good), str(none), *words)
+    assert done.exit_code == 3
+    suites = ET.parse(out).getroot()  # noqa: S314 - written by us a moment ago
+    assert (suites.get("tests"), suites.get("failures"), suites.get("errors")) == ("3", "1", "1")
+    told = suites.find("testsuite/testcase/failure").text
+    assert ("line      1  process 0    add 1" in told, "├───┤" in told) == (True, True)
+    assert "::error title=set.fail.lost.jsonl%3A set::lost: 1" in done.stdout
+    assert "::error title=none.jsonl%3A harness trouble::" in done.stdout
+    summary = (tmp_path / "summary.md").read_text()
+    assert ("set.fail.lost.jsonl" in summary, "├───┤" in summary) == (True, True)
+
+
 def test_a_history_without_a_verdict_is_unknown(judge):
     code, value, _ = judge(both(0, "add", 1), "set")
     assert (code, value["verdict"]) == (2, "unknown")

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import msgspec
 import pytest
 
 from harness.report.html.drawings import BARS_MAX, drawing
@@ -23,8 +24,13 @@ BAR = {"op": 0, "label": "write <3>", "call": 0, "ret": 4, "status": "ok", "role
 ZONE = {"label": "3", "lo": -1, "hi": 9, "forward": False}
 
 
-def parsed(svg):
-    return ET.fromstring(svg)  # noqa: S314 - drawn by us a moment ago
+EDGES = [{"from": "T1", "to": "T2", "kind": "rw", "why": "T1 read x without <T2>"}]
+GOLDEN = Path(__file__).parent.parent / "golden" / "foreign"
+FORMATS = {".jsonl": "jsonl", ".edn": "jepsen-edn", ".log": "jepsen-log"}
+
+
+def parsed(html):
+    return ET.fromstring(f"<body>{html}</body>")  # noqa: S314 - drawn by us a moment ago
 
 
 def texts(svg):
@@ -40,6 +46,49 @@ def test_bars_show_operations_zones_and_where_it_is_stuck():
     assert texts(svg) == ["write <3>", "write <3>"]
     assert "no order gets past this point" in svg
     assert len([node for node in parsed(svg).iter() if node.tag == "rect"]) == 3
+
+
+def test_each_edge_has_its_sentence_beside_the_graph():
+    html = drawing({"drawing": CYCLE, "edges": EDGES, "bars": [{**BAR, "process": 3}]})
+    assert [node.text for node in parsed(html).iter("li")] == ["T1 read x without <T2>"]
+    assert len(list(parsed(html).iter("svg"))) == 2
+    assert "3: write <3>" in texts(html)
+
+
+def test_what_the_signs_of_a_picture_mean_is_said_under_it():
+    bars = [{**BAR, "role": "first"}, {**BAR, "role": "second", "status": "info"}]
+    (said,) = (node.text for node in parsed(drawing({"bars": bars, "zones": [ZONE]})).iter("figcaption"))
+    assert all(word in said for word in ("two colours", "shaded", "dashed"))
+    (said,) = (node.text for node in parsed(drawing({"bars": [{**BAR, "role": ""}]})).iter("figcaption"))
+    assert not any(word in said for word in ("two colours", "shaded", "dashed"))
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.fail.*")), ids=lambda path: path.name)
+def test_every_finding_in_the_history_of_another_tool_is_drawn(path):
+    from harness.core.operations import ModelOptions
+    from harness.engine.foreign import check_file
+
+    found = check_file(path, form=FORMATS[path.suffix], model=path.name.split(".")[0], options=ModelOptions())
+    for verdict in found.judgement.verdicts:
+        assert verdict.findings
+        for one in verdict.findings:
+            html = drawing(one.data)
+            assert parsed(html).find("figure/svg") is not None
+            assert len(one.data["bars"]) == len({bar["call"] for bar in one.data["bars"]}) >= 1
+            assert all("process" in bar for bar in one.data["bars"])
+
+
+def test_a_runs_page_shows_class_graph_sentences_and_bars(failing):
+    from harness.core.verdict import Finding, Verdict
+    from harness.report import html
+
+    data = {"anomaly": "G2", "drawing": CYCLE, "edges": EDGES, "bars": [{**BAR, "process": 3}]}
+    found = Finding(sentence="a cycle", certificate=(1, 2), data=data)
+    verdict = Verdict(checker="list-append", version=1, kind="safety", outcome="fail", findings=(found,))
+    files = msgspec.structs.replace(failing, judgement=msgspec.structs.replace(failing.judgement, verdicts=(verdict,)))
+    page_ = html.render(files)
+    assert all(text in page_ for text in ("list-append · G2", "T1 read x without &lt;T2&gt;", "3: write &lt;3&gt;"))
+    assert page_.count('<svg class="drawing"') == 2
 
 
 def test_very_many_bars_are_cut():
@@ -59,7 +108,7 @@ def test_the_page_of_a_foreign_history_stands_alone(tmp_path):
 
     from harness.cli.main import main
 
-    golden = Path(__file__).parent.parent / "golden" / "foreign" / "list-append.fail.G2.jsonl"
+    golden = GOLDEN / "list-append.fail.G2.jsonl"
     out = tmp_path / "page.html"
     words = ["check", str(golden), "--format", "jsonl", "--model", "list-append", "--json", "--report", str(out)]
     done = CliRunner().invoke(main, words)

@@ -1,15 +1,16 @@
 """Small drawings of findings as SVG: a cycle of transactions, or operations as bars.
 
 A finding says in its data what there is to draw: ``drawing`` of kind ``cycle`` (nodes with places, edges with words),
-or ``bars`` (operations by the places of their invocations and returns) with ``zones`` and ``stuck_at``. Promises: no
-script, no address, every text escaped; what does not look like a drawing draws nothing. Leaves out layout: that came
-with the data.
+its ``edges`` with a sentence each, and ``bars`` (operations by the places of their invocations and returns) with
+``zones`` and ``stuck_at``. Promises: no script, no address, every text escaped; what does not look like a drawing draws
+nothing. Leaves out layout: that came with the data.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from html import escape
 from typing import Any
 
@@ -17,32 +18,78 @@ NODE_W, NODE_H = 44, 26
 BEND = 26
 """How far an edge swings out to its left, so that two that run against each other stay apart."""
 
-WIDTH, LEFT, ROW, TOP = 760, 190, 22, 14
+WIDTH, LEFT, ROW, TOP = 860, 290, 22, 14
 """Of bars: the picture, where time begins, the height of a row, what is above the first one."""
 
 BARS_MAX = 60
-LABEL_MAX, TEXT_MAX = 26, 44
+LABEL_MAX, TEXT_MAX = 42, 44
 """Characters of a bar's name and of a transaction."""
 
-LABEL_OFF = 20
+LABEL_OFF = 8
 """How far the word of an edge stands from it."""
+
+SIDEWAYS = 0.3
+"""From which slope on it stands beside the edge and not above or below it."""
 
 _KIND = {"ww": "--ok", "wr": "--clock", "rw": "--proof", "process": "--muted", "realtime": "--muted"}
 _ROLE = {"stuck": "--proof", "first": "--ok", "second": "--candidate", "between": "--other"}
 
 
 def drawing(data: Mapping[str, Any]) -> str:
-    """The SVG of a finding's data; nothing if there is nothing to draw."""
-    try:
-        shape = data.get("drawing")
-        if isinstance(shape, Mapping) and shape.get("kind") == "cycle":
-            return _cycle(shape)
-        bars = data.get("bars")
-        if isinstance(bars, list | tuple) and bars:
-            return _bars(bars[:BARS_MAX], data.get("zones") or (), data.get("stuck_at"))
-    except (KeyError, TypeError, ValueError):  # data of a plug-in that only looks like ours
+    """All that a finding's data has to draw, as HTML; nothing if there is nothing."""
+    return "".join(part(data) for part in (_cycle_of, _edges_of, _bars_of))
+
+
+def _quiet(draw: Callable[[Mapping[str, Any]], str]) -> Callable[[Mapping[str, Any]], str]:
+    """Data of a plug-in that only looks like ours draws nothing."""
+
+    @wraps(draw)
+    def tried(data: Mapping[str, Any]) -> str:
+        try:
+            return draw(data)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return ""
+
+    return tried
+
+
+@_quiet
+def _cycle_of(data: Mapping[str, Any]) -> str:
+    shape = data.get("drawing")
+    return _cycle(shape) if isinstance(shape, Mapping) and shape.get("kind") == "cycle" else ""
+
+
+@_quiet
+def _edges_of(data: Mapping[str, Any]) -> str:
+    edges = "".join(f"<li>{escape(str(edge['why']))}</li>" for edge in data.get("edges") or ())
+    return f"<ol>{edges}</ol>" if edges else ""
+
+
+@_quiet
+def _bars_of(data: Mapping[str, Any]) -> str:
+    bars = data.get("bars")
+    if not isinstance(bars, list | tuple) or not bars:
         return ""
-    return ""
+    shown, zones, stuck_at = bars[:BARS_MAX], data.get("zones") or (), data.get("stuck_at")
+    svg = _bars(shown, zones, stuck_at)
+    return f'<figure>{svg}<figcaption class="hint">{escape(_legend(shown, zones, stuck_at))}</figcaption></figure>'
+
+
+def _legend(bars: Sequence[Mapping[str, Any]], zones: Sequence[Any], stuck_at: Any) -> str:
+    """What the signs of this picture mean."""
+    roles = {bar["role"] for bar in bars}
+    words = ["each bar an operation from its call to its return, time to the right"]
+    if any(bar["status"] != "ok" for bar in bars):
+        words.append("dashed: failed, or of unknown outcome")
+    if "stuck" in roles:
+        words.append("in the colour of findings: what has no place in any order")
+    if {"first", "second"} <= roles:
+        words.append("two colours: the operations of the one value and of the other")
+    if zones:
+        words.append("shaded: where each value must have been held")
+    if isinstance(stuck_at, int):
+        words.append("the dashed line: no order gets past it")
+    return "; ".join(words) + "."
 
 
 # --- cycles -----------------------------------------------------------------------------------------------------
@@ -72,12 +119,13 @@ def _edge(edge: Mapping[str, Any], places: Mapping[str, tuple[float, float]]) ->
     ax, ay = _border(ax, ay, mx, my)
     bx, by = _border(bx, by, mx, my)
     color = f"var({_KIND.get(str(edge['text']), '--text')})"
+    anchor = "start" if nx > SIDEWAYS else "end" if nx < -SIDEWAYS else "middle"
     dash = ' stroke-dasharray="5 4"' if edge["text"] in ("process", "realtime") else ""
     return (
         f'<path d="M{ax:.1f} {ay:.1f} Q{mx:.1f} {my:.1f} {bx:.1f} {by:.1f}" fill="none"{dash}'
         f' style="stroke:{color};stroke-width:2"/>{_head(mx, my, bx, by, color)}'
         f'<text x="{(ax + bx) / 4 + mx / 2 + LABEL_OFF * nx:.1f}" y="{(ay + by) / 4 + my / 2 + 14 * ny + 4:.1f}"'
-        f' text-anchor="middle" style="fill:{color}">{escape(str(edge["text"]))}</text>'
+        f' text-anchor="{anchor}" style="fill:{color}">{escape(str(edge["text"]))}</text>'
     )
 
 
@@ -117,9 +165,9 @@ def _bars(bars: Sequence[Mapping[str, Any]], zones: Sequence[Mapping[str, Any]],
         top = TOP + ROW * row
         begin = across(int(bar["call"]))
         end = across(high if bar["ret"] is None else int(bar["ret"]))
-        color = f"var({_ROLE.get(str(bar['role']), '--follower')})"
+        color = f"var({_ROLE.get(str(bar['role']), '--link')})"
         dash = ' stroke-dasharray="4 3"' if bar["status"] != "ok" else ""
-        label = str(bar["label"])
+        label = f"{bar['process']}: {bar['label']}" if "process" in bar else str(bar["label"])
         short = _cut(label, LABEL_MAX)
         parts.append(
             f"<g><title>{escape(label)} · {escape(str(bar['status']))}</title>"

@@ -53,14 +53,12 @@ def _row(row: Mapping[str, Any]) -> str:
 
 def _finding(name: str, one: Mapping[str, Any]) -> str:
     data = one["data"]
-    edges = "".join(f"<li>{escape(edge['why'])}</li>" for edge in data.get("edges", ()))
     events = "".join(
         f'<li><span class="text">line {event["line"]}, process {event["process"]}: {escape(event["text"])}</span></li>'
         for event in one["events"]
     )
-    reasons = f"<ol>{edges}</ol>" if edges else ""
     return (
         f'<div class="finding"><h3>{escape(name)} · {escape(str(data.get("anomaly", "")))}</h3>'
-        f"<p>{escape(one['sentence'])}</p>{drawing(data)}{reasons}"
+        f"<p>{escape(one['sentence'])}</p>{drawing(data)}"
         f'<ul class="events">{events}</ul></div>'
     )

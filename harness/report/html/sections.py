@@ -109,9 +109,15 @@ def _finding(key: str, finding: Finding, proofs: Sequence[Mapping[str, Any]]) ->
     excused = f" · excused: {escape(finding.excused)}" if finding.excused else ""
     return (
         f'<div class="finding{" excused" if finding.excused else ""}" id="{escape(key)}">'
-        f"<h3>{escape(key.rsplit('-', 1)[0])}{excused}</h3><p>{escape(finding.sentence)}</p>"
+        f"<h3>{escape(key.rsplit('-', 1)[0])}{_class(finding)}{excused}</h3><p>{escape(finding.sentence)}</p>"
         f'{drawing(finding.data)}<ul class="events">{events}{more}</ul></div>'
     )
+
+
+def _class(finding: Finding) -> str:
+    """The anomaly's name in the literature, where it has one."""
+    kind = finding.data.get("anomaly")
+    return f" · {escape(kind)}" if isinstance(kind, str) else ""
 
 
 def cards(files: RunFiles) -> str:
