@@ -60,7 +60,9 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     core (of the wall where runs are real), until found or given up; ``confirm_ns`` of it went into runs of the build
     without the bug. ``base``: what the checker ``by`` says of that build. ``also``: all checkers that failed in that
     run. ``before``: how often others failed in earlier runs (found by another checker). ``hits``, ``misses``: of the
-    triggers. ``events``: in the certificate.
+    triggers. ``events``: in the certificate. ``simulated_ns``: of all runs of this build, whole. ``found_at_ns``: the
+    time of the runs before the one that shows it, and of that one up to the last event of the earliest certificate of
+    a checker named for it: how long somebody waits who watches clusters, one after another; None: not found.
     """
 
     system: str
@@ -72,6 +74,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 0
     spent_ns: Ns = 0
     simulated_ns: Ns = 0
+    found_at_ns: Ns | None = None
     also: tuple[str, ...] = ()
     before: Mapping[str, int] = {}
     unknown: int = 0
@@ -134,7 +137,15 @@ def examine(
     runs = unknown = hits = misses = 0
     simulated = confirming = 0
 
-    def told(by: str = "", seed: int = -1, also: Sequence[str] = (), events: int = 0, base: str = "") -> Found:
+    def told(
+        *,
+        by: str = "",
+        seed: int = -1,
+        also: Sequence[str] = (),
+        events: int = 0,
+        base: str = "",
+        found_at_ns: Ns | None = None,
+    ) -> Found:
         return Found(
             system=task.system,
             bug=bug.name,
@@ -145,6 +156,7 @@ def examine(
             runs=runs,
             spent_ns=core_ns() - began,
             simulated_ns=simulated,
+            found_at_ns=found_at_ns,
             also=tuple(also),
             before=before,
             unknown=unknown,
@@ -162,7 +174,7 @@ def examine(
             break
         done = carry_out(options_of(task, seed, variant=bug.name), named)
         runs += 1
-        simulated += done.simulated_ns
+        before_ns, simulated = simulated, simulated + done.simulated_ns
         hit, missed = _triggers(done)
         hits, misses = hits + hit, misses + missed
         unknown += done.judgement.outcome == "unknown"
@@ -186,7 +198,8 @@ def examine(
                 if finding.excused is None
             )
             said = next(verdict.outcome for verdict in base.judgement.verdicts if verdict.checker == caught[0])
-            return told(caught[0], seed, also, events, said)
+            shown_ns = before_ns + _shown_ns(done, caught)
+            return told(by=caught[0], seed=seed, also=also, events=events, base=said, found_at_ns=shown_ns)
     return told()
 
 
@@ -228,6 +241,17 @@ def watch(
 
 def _rehearse(options: RunOptions, checkers: Mapping[str, Checker]) -> Rehearsed:
     return rehearse(options, checkers, seed=options.seed or 0)
+
+
+def _shown_ns(done: Rehearsed, caught: Sequence[str]) -> Ns:
+    """When the first certificate of one of these checkers was complete, since the run began."""
+    return min(
+        max((done.history.at(seq).t for seq in finding.certificate), default=done.simulated_ns)
+        for verdict in done.judgement.verdicts
+        if verdict.checker in caught
+        for finding in verdict.findings
+        if finding.excused is None
+    )
 
 
 def _alarms(task: Task, build: str, seed: int, done: Rehearsed, names: frozenset[str]) -> list[Alarm]:

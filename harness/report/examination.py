@@ -103,10 +103,10 @@ def compare(
 
     rows, interrupted = run_exam(tasks, out, jobs=jobs, on_row=say)
     one, other = strategies
-    lines = compared(rows, one=one, other=other, budget_ns=budget_ns)
-    value = compare_object(lines, one=one, other=other, budget_ns=budget_ns)
+    comparison = compared(rows, one=one, other=other, budget_ns=budget_ns)
+    value = compare_object(comparison)
     screen.say("")
-    screen.say(compare_table(lines, one=one, other=other, budget_ns=budget_ns))
+    screen.say(compare_table(comparison))
     screen.say("")
     for line in compare_lines(value):
         screen.say(line, level=-1)

@@ -76,6 +76,9 @@ class Names(set):
     def of(self, _):
         return []
 
+    def at(self, seq):
+        return SimpleNamespace(t=seq * SECOND)
+
 
 def task(**more):
     return Task(system="raft", plan=PLAN, strategy="triggered", planted=BUG, **more)
@@ -88,6 +91,14 @@ def test_a_bug_is_found_by_the_checker_named_for_it_at_the_first_seed_that_shows
     assert found.also == ("log-matching", "one-vote-per-term")
     assert found.events == 2
     assert [one.variant for one in world.runs] == ["01-x"] * 4 + [None]
+
+
+def test_the_simulated_time_to_find_ends_with_the_last_event_of_the_first_certificate():
+    world = World({3: ("one-vote-per-term",)})
+    found = examine(task(), CHECK, core_ns=world.now, run=world.run)
+    assert (found.found_at_ns, found.simulated_ns) == ((3 * 60 + 2) * SECOND, 4 * 60 * SECOND)
+    missed = examine(task(seeds=2), CHECK, core_ns=world.now, run=World({}).run)
+    assert (missed.found_at_ns, missed.simulated_ns) == (None, 2 * 60 * SECOND)
 
 
 def test_another_checkers_failure_does_not_count():
