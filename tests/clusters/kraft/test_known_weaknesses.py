@@ -11,7 +11,9 @@ from clusters.protocols.kraft.messages import (
     VoteResponse,
 )
 from clusters.protocols.kraft.storage import STATE
+from clusters.protocols.kraft.target import TARGET, rules_of
 from harness.core.clock import MS
+from harness.core.rng import Rng
 from tests.clusters.kraft.minisim import World, leaders
 
 
@@ -208,6 +210,17 @@ def test_kr_b7_killing_the_leader_of_five_makes_several_candidates_and_several_r
         assert world.problems == []
     assert several >= 4
     assert split >= 1
+
+
+def test_after_many_rounds_in_vain_the_back_off_is_its_maximum_for_everybody_and_parts_nobody_any_more():
+    rules = rules_of(None, TARGET.knobs({}, profile="kraft"))
+
+    def drawn(retries):
+        rng = Rng(retries)
+        return [rules.backoff_ms(rng, retries) for _ in range(1_000)]
+
+    assert len(set(drawn(3))) == 8
+    assert drawn(15).count(rules.knobs.election_backoff_max_ms) > 990
 
 
 # --- the rest of the specification's section on liveness ----------------------------------------------------------
