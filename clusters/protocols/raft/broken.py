@@ -378,6 +378,51 @@ class HeartbeatsWhileStuck(Rules):
         return True
 
 
+# --- what clients see: not of the table -------------------------------------------------------------------------
+
+
+class ReadsUnconfirmed(Rules):
+    """Serves by read-index without the round that shows that it still leads. The class of Consul's default reads."""
+
+    def confirms_reads(self) -> bool:  # noqa: D102
+        return False
+
+
+class SwapComparedEarly(Rules):
+    """Check, then act: another write may be ordered between the two."""
+
+    def decides_early(self, kind: Literal["cas", "txn"]) -> bool:  # noqa: D102
+        return kind == "cas"
+
+
+class TransactionReadsEarly(Rules):
+    """Reads of a transaction are of before its appends are ordered: write skew, lost updates."""
+
+    def decides_early(self, kind: Literal["cas", "txn"]) -> bool:  # noqa: D102
+        return kind == "txn"
+
+
+class ProposedAgain(Rules):
+    """A retry without sessions (thesis 6.3): the same command may be carried out twice."""
+
+    def proposes_again(self) -> bool:  # noqa: D102
+        return True
+
+
+class ClockDecides(Rules):
+    """Nodes that apply one entry at different moments, or again after a restart, come to different holders."""
+
+    def clock_decides(self) -> bool:  # noqa: D102
+        return True
+
+
+class AnyTokenPasses(Rules):
+    """A lease without fencing: Kleppmann, 2016; HBase's leases."""
+
+    def accepts_token(self, token: int, highest: int) -> bool:  # noqa: ARG002, D102
+        return True
+
+
 # --- harmless ---------------------------------------------------------------------------------------------------
 
 

@@ -58,7 +58,7 @@ def on_request(n: Node, request: int, body: ClientRequest | StateRequest) -> Non
     elif lead.handover is not None:
         n.reply(request, Refused("leadership is being transferred"))
     else:
-        if isinstance(body, Acquire):
+        if isinstance(body, Acquire) and not n.rules.clock_decides():
             expired = n.machine.expired(body.key, n.mono)
             if expired is not None:
                 submit(n, lead, expired)

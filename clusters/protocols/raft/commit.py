@@ -20,7 +20,10 @@ from clusters.protocols.raft.replication import append_own, broadcast
 
 def submit(n: Node, lead: Leading, command: Command, request: int | None = None) -> int:
     """Append a command as the leader; ``request`` is answered when it is committed and applied. Its index."""
-    index = append_own(n, lead, command)
+    decided = n.machine.early(command) if request is not None else None
+    index = append_own(n, lead, command if decided is None else decided[0])
+    if decided is not None:
+        lead.early[index] = decided[1]
     if request is not None:
         lead.writes[index] = request
     if n.log.durable >= index:
@@ -93,4 +96,4 @@ def _apply(n: Node, lead: Leading | None, index: int) -> None:
         n.reply(request, Failed(result.why))
         return
     n.note("write_acked", {"index": index, "term": entry.term})
-    n.reply(request, Ok(result, index, entry.term))
+    n.reply(request, Ok(lead.early.pop(index, result), index, entry.term))

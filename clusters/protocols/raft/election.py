@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from clusters.protocols.raft import commit
 from clusters.protocols.raft.leading import FAR, Leading, Progress
-from clusters.protocols.raft.messages import Noop, RequestVote, VoteReply
+from clusters.protocols.raft.messages import Config, Noop, RequestVote, VoteReply
 from clusters.protocols.raft.node import CANDIDATE, ELECTION, LEADER, RETRY, Node
 from clusters.protocols.raft.quorum_check import start_ticking
 from harness.core.machine import SetTimer
@@ -161,5 +161,9 @@ def become_leader(n: Node, *, why: str) -> None:
     if n.rules.appends_noop():
         n.note("noop", {"index": last + 1})
         commit.submit(n, lead, Noop())
+    if n.rules.proposes_again():
+        for entry in n.log.entries[n.commit : last]:
+            if not isinstance(entry.command, Noop | Config):
+                commit.submit(n, lead, entry.command)
     if n.leading is lead:
         start_ticking(n, lead)

@@ -8,6 +8,7 @@ Source: Raft paper, figure 2 (volatile state on leaders); thesis 3.10, 4.2, 6.4,
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 from clusters.protocols.client_api import Get, Holder
 from harness.core.clock import Ns
@@ -104,6 +105,7 @@ class Leading:
 
     __slots__ = (
         "change",
+        "early",
         "handover",
         "lease_checked",
         "lease_checked_at",
@@ -141,6 +143,8 @@ class Leading:
         self.lease_checked = False
         self.writes: dict[int, int] = {}
         """Log index → the client's request that waits for its commit."""
+        self.early: dict[int, Any] = {}
+        """Log index → what is answered whatever comes of it, where a rule decided before the entry was ordered."""
         self.reads: deque[Read] = deque()
         self.read_seq = 0
         """The outstanding round of reads; 0: none."""

@@ -16,7 +16,9 @@ from typing import Any
 import msgspec
 
 from clusters.protocols.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn, Use
+from clusters.protocols.raft.knobs import read_knobs
 from clusters.protocols.raft.messages import Command, Expire
+from clusters.protocols.raft.rules import Rules
 from harness.core.clock import MS, Ns
 
 
@@ -36,11 +38,13 @@ class Lock(msgspec.Struct, frozen=True, gc=False):
 
 
 class Machine:
-    """What a node's applied entries add up to. ``drift``: the largest ratio of two clocks' rates, as (num, den)."""
+    """What a node's applied entries add up to. ``drift``: the largest ratio of two clocks' rates, as (num, den).
+    ``rules``: the honest ones unless said otherwise."""
 
-    __slots__ = ("drift", "guards", "locks", "values")
+    __slots__ = ("drift", "guards", "locks", "rules", "values")
 
-    def __init__(self, drift: tuple[int, int] = (1, 1)) -> None:
+    def __init__(self, drift: tuple[int, int] = (1, 1), rules: Rules | None = None) -> None:
+        self.rules = Rules(read_knobs({}, profile=None)) if rules is None else rules
         self.values: dict[str, Any] = {}
         self.locks: dict[str, Lock] = {}
         self.guards: dict[str, int] = {}
@@ -87,15 +91,15 @@ class Machine:
                 return self.answer(command)
             case Use(key, token):
                 highest = self.guards.get(key, token)
-                if token < highest:
+                if not self.rules.accepts_token(token, highest):
                     return Refusal(f"token {token} is older than {highest}")
-                self.guards[key] = token
+                self.guards[key] = max(token, highest)
                 return token
             case Txn(steps):
                 return self._transact(steps)
             case Acquire(key, owner, ttl_ms):
                 lock = self.locks.get(key)
-                if lock is not None and lock.owner != owner:
+                if lock is not None and lock.owner != owner and not self._over(lock, now):
                     return Refusal("held")
                 self.locks[key] = Lock(owner, index, index, now + self._span(ttl_ms))
                 return index
@@ -130,6 +134,21 @@ class Machine:
             else:
                 told.append([f, key, list(self.values.get(key, ()))])
         return told
+
+    def _over(self, lock: Lock, now: Ns) -> bool:
+        return self.rules.clock_decides() and now >= lock.deadline
+
+    def early(self, command: Command) -> tuple[Command, Any] | None:
+        """What to append and to answer where a rule decides a command before it is ordered; None: it is not decided."""
+        if isinstance(command, Cas) and self.rules.decides_early("cas"):
+            held = _same(self.values.get(command.key), command.old)
+            return (Put(command.key, command.to), True) if held else (Get(command.key), False)
+        if isinstance(command, Txn) and self.rules.decides_early("txn"):
+            now = Machine(self.drift, self.rules)
+            now.values = {key: self.read(key) for _, key, _ in command.steps if key in self.values}
+            told = now.apply(0, command, 0)
+            return None if isinstance(told, Refusal) else (command, told)
+        return None
 
     def _span(self, ttl_ms: int) -> Ns:
         """A time to live on this node's clock that no holder's clock outlasts."""

@@ -87,7 +87,7 @@ class Node:
         self.knobs = knobs
         self.rules = rules
         self.log = Log(Config(tuple(members)), sync=rules.syncs("log"))
-        self.machine = Machine((knobs.drift_num, knobs.drift_den))
+        self.machine = Machine((knobs.drift_num, knobs.drift_den), rules)
         self.mono: Ns = 0
         self.wall: Ns = 0
         self.rng: Rng = Rng(0)

@@ -35,6 +35,9 @@ def on_get(n: Node, lead: Leading, request: int, body: Get | Holder) -> None:
             read.index = n.commit
             _serve(n, read, lease_left=lease_end(n, lead) - _lease_now(n))
             return
+        if ready and not n.rules.confirms_reads():
+            _serve(n, read)
+            return
         lead.reads.append(read)
         if ready:
             read.index = n.commit

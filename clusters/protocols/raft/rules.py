@@ -223,6 +223,29 @@ class Rules:
         """When a client's write is acknowledged."""
         return at == "committed"
 
+    # --- clients ------------------------------------------------------------------------------------------------
+
+    def confirms_reads(self) -> bool:
+        """Whether a read waits for a round that shows that its leader still leads."""
+        return True
+
+    def decides_early(self, kind: Literal["cas", "txn"]) -> bool:
+        """Whether the leader answers a command from what it has applied when it is asked: no, when its entry is."""
+        del kind
+        return False
+
+    def proposes_again(self) -> bool:
+        """Whether a new leader appends again what its log holds and it does not know to be committed: never."""
+        return False
+
+    def clock_decides(self) -> bool:
+        """Whether each node's own clock decides, as it applies an acquire, if a lock is over: no, an entry does."""
+        return False
+
+    def accepts_token(self, token: int, highest: int) -> bool:
+        """Whether a guard that has accepted ``highest`` accepts ``token``."""
+        return token >= highest
+
     # --- leader -------------------------------------------------------------------------------------------------
 
     def steps_down(self, age: Ns) -> bool:

@@ -2,7 +2,8 @@
 
 Promises: each broken build overrides one rule (37: the two that make its deadlock; `broken` holds the classes), is
 named by its number in the table of planted bugs (``plain``: none of that table, but shown by nearly any schedule, for
-the acceptance of each checker on live clusters), and says which knobs it shows nothing without. It inherits the promise
+the acceptance of each checker on live clusters; ``clients``: none of it either, for it breaks nothing of the election,
+and shows in what clients of one workload see), and says which knobs it shows nothing without. It inherits the promise
 of its profile. Leaves out finding them: that is the checkers' exam.
 """
 
@@ -24,7 +25,9 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     says: str
     rules: Callable[[RaftKnobs], Rules]
     caught_by: tuple[str, ...] = ()
-    """Checkers of which any one counts; none: the build is harmless."""
+    """Checkers of which any one counts; none, and no ``seen_by``: the build is harmless."""
+    seen_by: tuple[str, ...] = ()
+    """Checkers of what clients saw that must find it, each under its own workload; the exam of elections runs none."""
     needs: Mapping[str, str] = {}
     """Knobs without which the mistake cannot show; refused otherwise."""
     advised: Mapping[str, str] = {}
@@ -202,6 +205,33 @@ VARIANTS: Mapping[str, Variant] = {
         "keeps entries that conflict with its leader's", broken.NeverTruncates, "log-matching", _ACKED
     ),
     "plain-wants-every-vote": _bug("is elected only with the votes of all voters", broken.WantsEveryVote, _OWED),
+    "clients-read-unconfirmed": _bug(
+        "serves reads without asking a majority whether it still leads",
+        broken.ReadsUnconfirmed,
+        seen_by=("linearizable", "set"),
+        needs={"reads": "readindex"},
+    ),
+    "clients-swap-compared-early": _bug(
+        "compares what a cas expects before its write is ordered", broken.SwapComparedEarly, seen_by=("linearizable",)
+    ),
+    "clients-transaction-reads-early": _bug(
+        "reads for a transaction before its appends are ordered",
+        broken.TransactionReadsEarly,
+        seen_by=("list-append",),
+    ),
+    "clients-proposed-again": _bug(
+        "as a new leader appends again what it does not know to be committed",
+        broken.ProposedAgain,
+        seen_by=("linearizable", "set", "list-append"),
+    ),
+    "clients-clock-decides": _bug(
+        "gives a lock away by its own clock, as it applies the question",
+        broken.ClockDecides,
+        seen_by=("lock",),
+    ),
+    "clients-any-token-passes": _bug(
+        "accepts fencing tokens of holders that were superseded", broken.AnyTokenPasses, seen_by=("lock",)
+    ),
     "harmless-longer-jitter": _bug("draws its timeouts from a wider range", broken.LongerJitter),
     "harmless-half-heartbeat": _bug("sends heartbeats twice as often", broken.HalfHeartbeat),
     "harmless-more-pre-votes": _bug("repeats its pre-vote requests more often", broken.MorePreVotes),

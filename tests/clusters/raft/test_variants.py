@@ -81,6 +81,12 @@ VECTORS = {
     "plain-votes-twice": lambda r: r.grants_vote(voted_for="B", candidate="C", up_to_date=True),
     "plain-never-truncates": lambda r: r.truncates(3, 4),
     "plain-wants-every-vote": lambda r: r.is_quorum({"A", "B"}, ("A", "B", "C"), {"A", "B"}),
+    "clients-read-unconfirmed": lambda r: r.confirms_reads(),
+    "clients-swap-compared-early": lambda r: [r.decides_early(kind) for kind in ("cas", "txn")],
+    "clients-transaction-reads-early": lambda r: [r.decides_early(kind) for kind in ("cas", "txn")],
+    "clients-proposed-again": lambda r: r.proposes_again(),
+    "clients-clock-decides": lambda r: r.clock_decides(),
+    "clients-any-token-passes": lambda r: r.accepts_token(3, 4),
     "harmless-longer-jitter": several(lambda r, rng: r.deadline(rng)),
     "harmless-half-heartbeat": lambda r: r.heartbeat_interval(),
     "harmless-more-pre-votes": lambda r: r.pre_vote_repeat_interval(),
@@ -115,7 +121,8 @@ def test_a_variant_overrides_one_rule(name):
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_variant_names_who_must_catch_it_unless_it_is_harmless(name):
-    assert bool(VARIANTS[name].caught_by) != name.startswith("harmless")
+    assert bool(VARIANTS[name].caught_by) != name.startswith(("harmless", "clients"))
+    assert bool(VARIANTS[name].seen_by) == name.startswith("clients")
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if name.startswith("harmless")])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from clusters.protocols.raft.variants import VARIANTS
 from harness.core.clock import SECOND
 from harness.core.registry import CHECKERS, load
 from harness.engine.model import RunOptions
 from harness.engine.rehearsal import rehearse
 
 
-def judged(workload, checker, seed, *, variant=None, **more):
+def judged(workload, checker, seed, *, variant=None, seconds=60, **more):
     """The verdict of one checker on a run with many faults."""
     given = RunOptions(
         system="raft",
@@ -21,7 +22,7 @@ def judged(workload, checker, seed, *, variant=None, **more):
         faults=("partition", "kill", "pause", "restart", "powerloss"),
         strategy="triggered",
         variant=variant,
-        time_limit_ns=60 * SECOND,
+        time_limit_ns=seconds * SECOND,
         nemesis_interval_ns=1 * SECOND,
         rate_per_s=100,
         processes=10,
@@ -67,6 +68,44 @@ def test_what_clients_of_a_planted_bug_see_fails(workload, checker, variant, see
             assert all(1 <= len(found.certificate) <= 8 and found.excused is None for found in verdict.findings)
             return
     raise AssertionError(f"no seed of {seeds}")
+
+
+PAPER = {"profile": "raft-paper", "settings": {"reads": "readindex", "noop": "on"}}
+"""An isolated leader does not step down, so whoever asks it is answered."""
+
+SLOW_DISK = {"settings": {"sim.sync_us": "20000..60000"}}
+"""What was read is old by the time its entry is on disk."""
+
+OWN = [
+    ("register", "linearizable", "clients-read-unconfirmed", (1, 2), PAPER),
+    ("register", "linearizable", "clients-swap-compared-early", (1, 2), SLOW_DISK),
+    ("register", "linearizable", "clients-proposed-again", (6, 7), {}),
+    ("set", "set", "clients-read-unconfirmed", (11,), PAPER),
+    ("set", "set", "clients-proposed-again", (1, 2), {}),
+    ("list-append", "list-append", "clients-transaction-reads-early", (1, 2), {}),
+    ("list-append", "list-append", "clients-proposed-again", (1, 2), {}),
+    ("lock", "lock", "clients-clock-decides", (1, 2), {}),
+    ("lock", "lock", "clients-any-token-passes", (1,), {}),
+]
+"""Bugs that break nothing of the election: workload, checker, bug, seeds of which one at least shows it, settings."""
+
+
+@pytest.mark.parametrize(("workload", "checker", "variant", "seeds", "more"), OWN)
+def test_bugs_that_only_clients_see_are_named_and_the_honest_build_passes_the_same_run(
+    workload, checker, variant, seeds, more
+):
+    for seed in seeds:
+        verdict = judged(workload, checker, seed, variant=variant, seconds=30, **more)
+        if verdict.outcome == "fail":
+            assert all(1 <= len(found.certificate) <= 8 and found.data["bars"] for found in verdict.findings)
+            assert judged(workload, checker, seed, seconds=30, **more).outcome == "pass"
+            return
+    raise AssertionError(f"no seed of {seeds}")
+
+
+def test_every_bug_that_clients_see_is_found_here_by_each_checker_that_it_names():
+    named = {(name, checker) for name, one in VARIANTS.items() for checker in one.seen_by}
+    assert named == {(variant, checker) for _, checker, variant, _, _ in OWN}
 
 
 @pytest.mark.parametrize("checker", ["linearizable", "set", "list-append", "lock"])
