@@ -69,6 +69,7 @@ class SimNode(Storing):
         "_ears",
         "_frozen_at",
         "_glance",
+        "_grouped",
         "_hears",
         "_inbox",
         "_last_request",
@@ -106,6 +107,7 @@ class SimNode(Storing):
         self._sent: Callable[[str, Any], list[Witnessed]] = _nothing
         self._hears: frozenset[type] | None = None
         self._glance: Callable[[], Glance] | None = None
+        self._grouped: Grouped | None = None
         self._inbox: list[Callable[[], None]] = []
         self._after_inbox: list[Callable[[], None]] = []
         self._backlog: list[Callable[[], None]] = []
@@ -137,6 +139,7 @@ class SimNode(Storing):
         )
         witness = self._witness = build.target.witness(node=self.name, members=build.members)
         self._glance = core.glance if isinstance(core, Glancing) else None
+        self._grouped = core if isinstance(core, Grouped) else None  # once: to ask a protocol is slow
         self._step = core.handle
         self._sent = witness.sent
         self._hears = getattr(witness, "hears", None)
@@ -381,7 +384,7 @@ class SimNode(Storing):
             return None
         now = self.clock.read(self._line.now)
         try:
-            statuses = core.statuses(now) if isinstance(core, Grouped) else (core.status(now),)
+            statuses = (core.status(now),) if self._grouped is None else self._grouped.statuses(now)
         except Exception as error:  # noqa: BLE001 - see _boot
             self._crashed("status", error)
             return None

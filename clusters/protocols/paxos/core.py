@@ -204,7 +204,7 @@ class PaxosCore:
                 "learner": {"chosen": chosen, "id": 0 if inst is None else inst.chosen_id},
                 "cnt": n.cnt,
                 "instances": len(n.instances),
-                "attempts_open": sum(one.attempt is not None for one in n.instances.values()),
+                "attempts_open": n.attempts_open,
                 "requests_open": len(n.open),
                 "frontier": n.frontier,
                 "epoch": n.epoch,

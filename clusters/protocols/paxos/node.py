@@ -101,6 +101,8 @@ class Node:
         self.instances: dict[int, Instance] = {}
         self.latest = 0
         """The highest client instance that was touched."""
+        self.attempts_open = 0
+        """Instances with an attempt: a node is asked for it more often than attempts begin."""
         self.heard: dict[str, Ns] = {}
         """When something last arrived from a peer."""
         self.unreached: set[int] = set()

@@ -29,6 +29,7 @@ def want(n: Node, number: int, own: Value | None, request: int | None = None) ->
     fresh = attempt is None
     if attempt is None:
         attempt = inst.attempt = Attempt(own)
+        n.attempts_open += 1
         inst.done = False
     elif attempt.own is None:
         attempt.own = own
@@ -206,6 +207,7 @@ def drop(n: Node, inst: Instance, request: int) -> bool:
 
 def stop(n: Node, inst: Instance) -> None:
     """The attempt is over."""
+    n.attempts_open -= inst.attempt is not None
     inst.attempt = None
     n.unreached.discard(inst.number)
     n.disarm(ATTEMPT + str(inst.number))
