@@ -182,9 +182,10 @@ def test_an_interval_below_the_bound_is_haste_without_waiting_for_health(seed):
 
 
 @given(seeds)
-def test_the_same_seed_gives_the_same_schedule_and_another_seed_another(seed):
+def test_the_same_seed_gives_the_same_schedule_and_other_seeds_others(seed):
     assert draw(seed) == draw(seed)
-    assert draw(seed).steps != draw(seed ^ 1).steps
+    others = [draw(seed ^ number).steps for number in range(1, 8)]
+    assert any(steps != draw(seed).steps for steps in others)  # two of them may be alike: few faults fit in a short run
 
 
 def test_a_schedule_survives_json():
