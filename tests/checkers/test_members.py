@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from histories import Tale, plan, promise
 
 from checkers.graph import timeline
@@ -55,6 +56,18 @@ def test_a_removed_node_that_follows_nobody_is_no_finding():
     tale.heal(cut).polls(5000, 1, "n1", except_="n5=1")
     checker = registry.load(registry.CHECKERS, "convergence-after-heal")
     assert checker.check(tale.end(), promise(), plan(5)).outcome == "unknown"
+
+
+@pytest.mark.parametrize(("halts", "outcome"), [("n4", "unknown"), ("n1", "fail"), (None, "fail")])
+def test_who_does_not_come_back_after_a_node_that_does_not_vote_ended_is_no_finding(halts, outcome):
+    tale = Tale(4).up().polls(500, 1, "n1")
+    cut = tale.isolate("n3")
+    tale.polls(500, 1, "n1", except_="n3=1")
+    if halts:
+        tale.traced(halts, "halt", 1, why="its disk refused a write")
+    tale.heal(cut).polls(2500, 1, "n1", except_="n3=1")
+    checker = registry.load(registry.CHECKERS, "convergence-after-heal")
+    assert checker.check(tale.end(), promise(), plan(4, voters=("n1", "n2", "n3"))).outcome == outcome
 
 
 def test_a_majority_of_fewer_members_is_no_early_stop():
