@@ -97,6 +97,7 @@ def _row(row: Found) -> dict[str, Any]:
         "find_s": _seconds(row.find_ns),
         "confirm_s": _seconds(row.confirm_ns),
         "runs_s": _seconds(row.simulated_ns),
+        "found_at_s": None if row.found_at_ns is None else _seconds(row.found_at_ns),
         "base": row.base or None,
         "also": list(row.also),
         "trigger_hits": row.hits,

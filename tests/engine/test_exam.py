@@ -97,6 +97,8 @@ def test_the_simulated_time_to_find_ends_with_the_last_event_of_the_first_certif
     world = World({3: ("one-vote-per-term",)})
     found = examine(task(), CHECK, core_ns=world.now, run=world.run)
     assert (found.found_at_ns, found.simulated_ns) == ((3 * 60 + 2) * SECOND, 4 * 60 * SECOND)
+    (told,) = exam_object([found], strategy="triggered", interrupted=False)["bugs"]
+    assert (told["found_at_s"], told["runs_s"]) == (182.0, 240.0)
     missed = examine(task(seeds=2), CHECK, core_ns=world.now, run=World({}).run)
     assert (missed.found_at_ns, missed.simulated_ns) == (None, 2 * 60 * SECOND)
 
