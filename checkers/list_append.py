@@ -53,11 +53,16 @@ STRANGE_MAX = 100
 """Values of one list that nobody can have committed: more are not looked for."""
 
 
+OPERATIONS_MAX = 500_000
+"""Transactions that are read of a foreign file unless it is asked for more: with their graph up to two gigabytes."""
+
+
 class ListAppend(SeenChecker):
     """See the module."""
 
     name = "list-append"
     rests_on = ("acknowledged-survives",)
+    operations_max = OPERATIONS_MAX
     about = "txn with [append k v] and [r k nil]: strict serializability, or a weaker level"
 
     def functions(self) -> frozenset[str]:

@@ -22,6 +22,7 @@ Source: Gray, Cheriton, "Leases", 1989; Kleppmann, "How to do distributed lockin
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -162,29 +163,55 @@ def certain_holds(lock: Lock, drift_ppm_max: int) -> list[Hold]:
 
 def _of_one(asks: Sequence[Ask], drift_ppm_max: int) -> Iterator[Hold]:
     """The certain holds of one owner. Its own later questions may shorten one: a release, or a shorter ttl."""
+    released, shortest = _later(asks, drift_ppm_max)
     open_before: list[Ask] = []
     """Earlier questions without an answer when this one was asked: they may still take effect after it."""
+    never_over: list[Ask] = []
+    """Those of them that nobody ever answered: any release, and of the others the one with the shortest ttl."""
     for at, ask in enumerate(asks):
         op = ask.op
         open_before = [one for one in open_before if one.op.returned > op.invoked]
         if ask.f != "release" and op.status == "ok":
-            until, until_ns = NEVER, _ends(op.invoked_ns, ask.ttl, drift_ppm_max)
-            for one in open_before:
-                if one.f == "release":
-                    until = op.returned
+            until = min(released[at], op.returned) if _release_among(open_before, never_over) else released[at]
+            until_ns = min(_ends(op.invoked_ns, ask.ttl, drift_ppm_max), shortest[at])
+            for one in (*open_before, *never_over):
                 until_ns = min(until_ns, _ends(op.invoked_ns, one.ttl, drift_ppm_max))
-            for one in asks[at + 1 :]:
-                if one.f == "release" and one.op.status != "fail":
-                    until = min(until, one.op.invoked)
-                elif one.op.status != "fail":
-                    until_ns = min(until_ns, _ends(one.op.invoked_ns, one.ttl, drift_ppm_max))
-                if one.op.invoked >= until or one.op.invoked_ns >= until_ns:
-                    break
             hold = Hold(ask.owner, ask, until, until_ns)
             if hold.lasts(op.returned, op.returned_ns):
                 yield hold
-        if op.status != "fail":
+        if op.status == "fail":
+            continue
+        if op.returned < NEVER:
             open_before.append(ask)
+        else:
+            never_over = _kept([*never_over, ask])
+
+
+def _release_among(*asks: Sequence[Ask]) -> bool:
+    return any(one.f == "release" for some in asks for one in some)
+
+
+def _kept(asks: Sequence[Ask]) -> list[Ask]:
+    """One release, and the question with the shortest ttl: the others change nothing beside them."""
+    releases = [one for one in asks if one.f == "release"]
+    others = [one for one in asks if one.f != "release"]
+    return [*releases[:1], *sorted(others, key=lambda one: FOREVER if one.ttl is None else one.ttl)[:1]]
+
+
+def _later(asks: Sequence[Ask], drift_ppm_max: int) -> tuple[list[int], list[Ns]]:
+    """By question: where the next release was asked for, and when the leases that were asked for before it end."""
+    released, shortest = [NEVER] * len(asks), [FOREVER] * len(asks)
+    release, end = NEVER, FOREVER
+    for at in range(len(asks) - 1, -1, -1):
+        released[at], shortest[at] = release, end
+        ask = asks[at]
+        if ask.op.status == "fail":
+            continue
+        if ask.f == "release":
+            release, end = ask.op.invoked, FOREVER
+        else:
+            end = min(end, _ends(ask.op.invoked_ns, ask.ttl, drift_ppm_max))
+    return released, shortest
 
 
 def _ends(asked_ns: Ns, ttl: Ns | None, drift_ppm_max: int) -> Ns:
@@ -314,9 +341,13 @@ def _refused_while_free(lock: Lock) -> int:
     for ask in lock.asks:
         if ask.f == "release" and ask.op.status == "ok":
             ends[ask.owner].append(ask.op.returned)
+    for over in ends.values():
+        over.sort()
     for ask in lock.asks:
         if ask.f in ("acquire", "renew") and ask.op.status != "fail":
-            end = min((at for at in ends[ask.owner] if at > ask.op.invoked), default=NEVER)
+            over = ends[ask.owner]
+            next_at = bisect_right(over, ask.op.invoked)
+            end = over[next_at] if next_at < len(over) else NEVER
             begun.append((ask.op.invoked, end if ask.op.status == "ok" else NEVER))
     begun.sort()
     count = position = 0

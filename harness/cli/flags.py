@@ -14,7 +14,6 @@ import msgspec
 
 from harness.cli import settings
 from harness.core.duration import parse_duration
-from harness.core.foreign.pairing import OPERATIONS_MAX
 from harness.core.operations import ModelOptions
 from harness.report.terminal import Screen, complain
 
@@ -99,7 +98,7 @@ class Foreign:
     form: str
     model: str
     options: ModelOptions
-    most: int
+    most: int | None
     report: Path | None
 
 
@@ -113,7 +112,9 @@ _FOREIGN = (
     click.option("--drift-ppm", type=click.IntRange(0, 1_000_000), metavar="N", help="of lock: how far clocks differ"),
     click.option("--limit", "limit", metavar="TIME", help="what a search may take before it says unknown; default 60s"),
     click.option("--memory", "memory_mb", type=click.IntRange(1), metavar="MB", help="and its memory; default 1000"),
-    click.option("--ops-max", type=click.IntRange(1), metavar="N", help="operations read of one file; default 2000000"),
+    click.option(
+        "--ops-max", type=click.IntRange(1), metavar="N", help="operations read of a file; default: the model's"
+    ),
     click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="write a page with drawings here"),
 )
 
@@ -166,7 +167,7 @@ def _foreign(given: Mapping[str, Any]) -> Foreign | None:
         options["limit_ns"] = parse_duration(given["limit"])
     if given["memory_mb"] is not None:
         options["memory_bytes_max"] = given["memory_mb"] * 1_000_000
-    most = given["ops_max"] or OPERATIONS_MAX
+    most: int | None = given["ops_max"]
     return Foreign(form=form, model=model, options=ModelOptions(**options), most=most, report=given["report"])
 
 

@@ -577,7 +577,8 @@ class Model(Protocol):
     """What clients may see of one kind of object (a register, a set, a log): judges operations of any origin.
 
     Pure, as a checker is. ``pass`` only if every operation could be judged; a search that gives up is ``unknown`` with
-    how far it came; certificates hold places (``harness.core.operations``).
+    how far it came; certificates hold places (``harness.core.operations``). A model that takes much memory may say in
+    ``operations_max`` how many operations of a file it is given unless asked for more.
     """
 
     name: str

@@ -32,9 +32,14 @@ class ForeignCheck(msgspec.Struct, frozen=True, kw_only=True):
     judgement: Judgement
 
 
-def check_file(path: Path, *, form: str, model: str, options: ModelOptions, most: int = OPERATIONS_MAX) -> ForeignCheck:
-    """Judge one file. HistoryError: it is no such history; ConfigError: there is no such model or option."""
+def check_file(path: Path, *, form: str, model: str, options: ModelOptions, most: int | None = None) -> ForeignCheck:
+    """Judge one file. ``most``: operations that are read of it; None: as many as the model takes.
+
+    HistoryError: it is no such history; ConfigError: there is no such model or option.
+    """
     judge: Model = registry.load(registry.MODELS, model)
+    if most is None:
+        most = int(getattr(judge, "operations_max", OPERATIONS_MAX))
     with no_garbage():
         operations = read_file(path, form, judge.functions(), most=most)
         began = time.monotonic_ns()

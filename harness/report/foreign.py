@@ -83,7 +83,7 @@ def check(
     form: str,
     model: str,
     options: ModelOptions,
-    most: int,
+    most: int | None,
     fail_on: Literal["unknown", "violation"],
 ) -> Checked:
     """Judge one file; what is wrong with it is its own trouble and hides no other file."""
