@@ -4,8 +4,11 @@
     learn    value k        ok: the value decided in instance k, None if the node cannot learn one
 
 Each process proposes once in an instance, so an instance is contended by all of them; who was held up comes late, to a
-decision that must stand. In the end every process asks every node for a choice of instances. Promises: no value is
-ever used twice in a run; instances are 1, 2, 3 … Leaves out judging.
+decision that must stand. Besides, processes meet: they wait for the next beat and propose for one instance at the same
+moment, as far as the rate lets them, so that proposers duel. And now and then somebody proposes another value for an
+older instance through a node of its choice: one that missed the decision has to find it before it may propose. In the
+end every process asks every node for a choice of instances. Promises: no value is ever used twice in a run; instances
+are 1, 2, 3 … Leaves out judging.
 """
 
 from __future__ import annotations
@@ -15,14 +18,16 @@ from harness.core.events import Return
 from harness.core.protocols import ClusterView, Generator, OpPlan
 from harness.core.rng import Rng
 
-PROPOSALS, QUESTIONS = 3, 2
-"""Weights of the two operations."""
+PROPOSALS, MEETINGS, QUESTIONS, LATE = 2, 2, 2, 1
+"""Weights of proposals in turn, proposals at the next beat, questions, and proposals for older instances."""
+
+BEAT_NS = 500 * MS
 
 BEHIND_MAX = 12
 """A process that is further behind than so many instances skips to the others."""
 
 LOOK_BACK = 50
-"""A question is for one of the last so many instances."""
+"""A question, or a late proposal, is for one of the last so many instances."""
 
 FINAL_INSTANCES = 24
 """Instances that are asked for in the end, spread evenly over all that were proposed for."""
@@ -71,19 +76,45 @@ class _Contention:
         self._at = dict.fromkeys(range(self._processes), 0)
         self._newest = 0
         self._values = 0
+        self._meets: dict[int, Ns] = {}
+        """The beat that a process waits for."""
+        self._beat: Ns = 0
+        """The last beat that somebody came to."""
 
-    def next(self, process: int, now: Ns, view: ClusterView) -> OpPlan:
-        """A proposal for this process' next instance, through the node whose turn it is; or a question."""
-        del now, view
-        if self._newest and not self._mix.chance(PROPOSALS, PROPOSALS + QUESTIONS):
-            instance = self._choice.between(max(1, self._newest - LOOK_BACK), self._newest)
-            return OpPlan(f="learn", value=instance, target=self._choice.choice(self._nodes))
+    def next(self, process: int, now: Ns, view: ClusterView) -> OpPlan | Ns:
+        """A proposal for this process' next instance or the one of the beat, a late one, a question; or a wait."""
+        del view
         who = process % self._processes
+        if (beat := self._meets.get(who)) is not None:
+            return self._meet(who, beat) if now >= beat else beat
+        drawn = self._mix.below(PROPOSALS + MEETINGS + QUESTIONS + LATE) if self._newest else 0
+        if PROPOSALS <= drawn < PROPOSALS + MEETINGS:
+            beat = self._meets[who] = (now // BEAT_NS + 1) * BEAT_NS
+            return beat
+        if drawn >= PROPOSALS:
+            instance = self._choice.between(max(1, self._newest - LOOK_BACK), self._newest)
+            target = self._choice.choice(self._nodes)
+            if drawn < PROPOSALS + MEETINGS + QUESTIONS:
+                return OpPlan(f="learn", value=instance, target=target)
+            return self._propose(instance, target)
         instance = max(self._at[who] + 1, self._newest - BEHIND_MAX)
+        return self._in_turn(who, instance)
+
+    def _meet(self, who: int, beat: Ns) -> OpPlan:
+        """Who comes first to a beat opens an instance for it."""
+        del self._meets[who]
+        instance = max(self._newest, self._at[who] + 1)
+        if beat != self._beat:
+            self._beat, instance = beat, self._newest + 1
+        return self._in_turn(who, instance)
+
+    def _in_turn(self, who: int, instance: int) -> OpPlan:
         self._at[who] = instance
         self._newest = max(self._newest, instance)
+        return self._propose(instance, self._nodes[(who + instance) % len(self._nodes)])
+
+    def _propose(self, instance: int, target: str) -> OpPlan:
         self._values += 1
-        target = self._nodes[(who + instance) % len(self._nodes)]
         return OpPlan(f="propose", value=[instance, self._values], target=target)
 
     def returned(self, process: int, op: OpPlan, result: Return) -> None:

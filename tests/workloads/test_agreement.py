@@ -19,8 +19,13 @@ def main(seed=1, processes=3):
     return agreement.WORKLOAD.main(Rng(seed), nodes=NODES, processes=processes, rate_per_s=20)
 
 
-def drawn(generator, count, processes=3):
-    return [generator.next(number % processes, number, VIEW) for number in range(count)]
+STEP = 50_000_000
+
+
+def drawn(generator, count, processes=3, first=0, since=0):
+    """What the processes are told in turn, every 50 ms, but for waits."""
+    plans = (generator.next(first + number % processes, (since + number) * STEP, VIEW) for number in range(count))
+    return [plan for plan in plans if isinstance(plan, OpPlan)]
 
 
 def result(status="ok", value=None):
@@ -57,22 +62,58 @@ def test_instances_are_contended_through_different_nodes(seed):
         if op.f == "propose":
             through.setdefault(op.value[0], set()).add(op.target)
     assert set(through) == set(range(1, max(through) + 1))
-    assert sum(len(nodes) == 3 for nodes in through.values()) > len(through) // 2
+    assert sum(len(nodes) > 1 for nodes in through.values()) > len(through) // 2
+    assert sum(len(nodes) == 3 for nodes in through.values()) > len(through) // 10
+
+
+@given(seeds)
+def test_who_waits_for_a_beat_proposes_for_one_instance_with_the_others(seed):
+    generator = main(seed)
+    waits: dict[int, int] = {}
+    together: dict[int, list[OpPlan]] = {}
+    for number in range(400):
+        process, now = number % 3, number * STEP
+        plan = generator.next(process, now, VIEW)
+        if isinstance(plan, OpPlan):
+            if process in waits:
+                assert now >= waits[process]
+                together.setdefault(waits.pop(process), []).append(plan)
+            continue
+        assert now < plan <= now + agreement.BEAT_NS
+        waits[process] = plan
+    assert together
+    for plans in together.values():
+        assert {plan.f for plan in plans} == {"propose"}
+        assert len({plan.target for plan in plans}) == len(plans)
+    opened = [plans[0].value[0] for plans in together.values()]
+    assert opened == sorted(set(opened))
+    assert any(plans[1].value[0] == plans[0].value[0] for plans in together.values() if len(plans) > 1)
 
 
 def test_a_process_that_was_held_up_skips_to_the_others():
     generator = main()
-    for number in range(400):
-        generator.next(number % 2, number, VIEW)
-    late = next(op for op in (generator.next(2, 0, VIEW) for _ in range(100)) if op.f == "propose")
-    assert late.value[0] >= generator._newest - agreement.BEHIND_MAX
+    drawn(generator, 400, processes=2)
+    before = generator._newest
+    late = [op.value[0] for op in drawn(generator, 100, processes=1, first=2, since=400) if op.f == "propose"]
+    assert min(late) >= before - agreement.LOOK_BACK
+    assert before - agreement.BEHIND_MAX in late or max(late) > before
 
 
 def test_a_process_keeps_its_turn_under_a_new_number():
     generator = main()
-    first = [op for op in (generator.next(0, 0, VIEW) for _ in range(20)) if op.f == "propose"]
-    later = [op for op in (generator.next(3, 0, VIEW) for _ in range(20)) if op.f == "propose"]
-    assert later[0].value[0] == first[-1].value[0] + 1
+    first = [op for op in drawn(generator, 40, processes=1) if op.f == "propose"]
+    later = [op for op in drawn(generator, 40, processes=1, first=3, since=40) if op.f == "propose"]
+    assert max(op.value[0] for op in first) + 1 in {op.value[0] for op in later}
+
+
+def test_older_instances_get_late_proposals_through_any_node():
+    newest, late = 0, set()
+    for op in drawn(main(), 600):
+        if op.f == "propose":
+            if op.value[0] < newest - 2:
+                late.add(op.target)
+            newest = max(newest, op.value[0])
+    assert late == set(NODES)
 
 
 @given(seeds)
