@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from typing import Any
 
 from harness.core.machine import Await, Disk, Effect, Halt, Note, Reply, Send
 
@@ -46,6 +47,7 @@ class Barrier:
         ready: list[Effect] = []
         held = self._held
         behind_failure = False
+        effect: Any
         for effect in effects:
             kind = type(effect)
             if kind in _HELD:
@@ -55,16 +57,16 @@ class Barrier:
                     held.append(effect)
                 else:
                     ready.append(effect)
-            elif isinstance(effect, Await):
+            elif kind is Await:
                 if effect.token in self._failed:
                     behind_failure = True
                 elif effect.token in self._pending and not behind_failure:
                     held.append(effect)
             else:
-                if isinstance(effect, Disk):
+                if kind is Disk:
                     self._start(effect.token)
                 ready.append(effect)
-                if isinstance(effect, Halt):
+                if kind is Halt:
                     break
         return ready
 

@@ -7,14 +7,15 @@ up to one part in 2**32. Leaves out single decisions: those are drawn from ``har
 from __future__ import annotations
 
 import hashlib
-import struct
 from collections.abc import Callable, Iterator
+from itertools import chain
+
+import numpy as np
 
 from harness.core.clock import Ns
 from harness.core.rng import Rng
 
 _BLOCK = 512
-_UNPACK = struct.Struct(f"<{_BLOCK}I").unpack
 _SPAN_MAX = 1 << 32
 
 
@@ -25,13 +26,15 @@ def uniform(rng: Rng, name: str, lo: Ns, hi: Ns) -> Callable[[], Ns]:
         raise ValueError(f"no range to draw from: [{lo}, {hi}]")
     if span == 1:
         return lambda: lo
-    return _draws(rng.stream(name).seed, lo, span).__next__
+    # The chain steps through a block without entering Python: a draw a message is made here.
+    return chain.from_iterable(_blocks(rng.stream(name).seed, lo, span)).__next__
 
 
-def _draws(seed: int, lo: Ns, span: int) -> Iterator[Ns]:
+def _blocks(seed: int, lo: Ns, span: int) -> Iterator[list[Ns]]:
     key = seed.to_bytes(8, "big")
     number = 0
     while True:
-        block = hashlib.shake_128(key + number.to_bytes(8, "big")).digest(4 * _BLOCK)
-        yield from [lo + (draw * span >> 32) for draw in _UNPACK(block)]
+        block = np.frombuffer(hashlib.shake_128(key + number.to_bytes(8, "big")).digest(4 * _BLOCK), dtype="<u4")
+        # Below 2**64, for both factors are at most 2**32 and the draw is less.
+        yield (lo + (block.astype(np.uint64) * np.uint64(span) >> np.uint64(32)).astype(np.int64)).tolist()
         number += 1

@@ -8,12 +8,13 @@ answered is ``info`` where it may have an effect. Leaves out what operations mea
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
 from clusters.protocols.client_api import NotLeader
-from clusters.sim.network import Timeline
+from clusters.sim.network import Entry, Timeline
 from clusters.systems.operations import outcome_of, request_for, unanswered, unsent
 from clusters.systems.records import LEADER
 from clusters.systems.target_client import CONNECT_LIMIT_NS, HOPS_MAX
@@ -63,6 +64,9 @@ class Clients:
         """(client, node) → the node's life that the connection is with."""
         self._open: dict[tuple[str, int, int], tuple[_Op, int]] = {}
         """(node, its life, request id) → who waits for the answer."""
+        self._deadlines: deque[Entry] = deque()
+        """Time-outs to come, in their order; only the first of them is in the event heap. Nearly all find their
+        operation done, and hundreds of them in the heap would make every other event dearer."""
 
     def invoke(self, action: InvokeOp) -> None:
         """Begin an operation."""
@@ -72,7 +76,7 @@ class Clients:
             self._done(OpDone(action.op, action.process, now, unsent(f"no operation {plan.f!r}")))
             return
         op = _Op(action, request, now + action.timeout_ns)
-        self._line.at(op.deadline, self._timed_out, op, None)
+        self._limit(op)
         self._go(op)
 
     def answered(self, node: SimNode, number: int, reply: Any) -> None:
@@ -86,6 +90,17 @@ class Clients:
         for key in [key for key in self._open if key[0] == node.name]:
             op, attempt = self._open.pop(key)
             self._line.at(self._line.now + self._delay(), self._closed, op, attempt)
+
+    def _limit(self, op: _Op) -> None:
+        """Plan the time-out."""
+        deadlines = self._deadlines
+        entry: Entry = (op.deadline, self._line.order(), self._timed_out, op, None)
+        if deadlines and op.deadline >= deadlines[-1][0]:
+            deadlines.append(entry)
+            return
+        if not deadlines:
+            deadlines.append(entry)
+        heappush(self._line.heap, entry)
 
     # --- one operation --------------------------------------------------------------------------------------------
 
@@ -166,6 +181,13 @@ class Clients:
             self._finish(op, unanswered(op.action.plan.f, f"{op.node}: the connection was closed", node=op.node))
 
     def _timed_out(self, op: _Op, _: None) -> None:
+        deadlines = self._deadlines
+        if deadlines and deadlines[0][3] is op:  # the next one that still matters takes its place in the heap
+            deadlines.popleft()
+            while deadlines and deadlines[0][3].done:
+                deadlines.popleft()
+            if deadlines:
+                heappush(self._line.heap, deadlines[0])
         if op.done:
             return
         self._connected.pop((op.action.process, op.node), None)  # a late answer must not meet the next request
@@ -206,7 +228,7 @@ class Observer:
         nodes: dict[str, SimNode],
         line: Timeline,
         delay: Callable[[], Ns],
-        said: Callable[[Polled], None],
+        said: Callable[[Ns, Polled], None],
         *,
         interval_ns: Ns,
         read: Callable[[str, bytes], Reading | None] | None,
@@ -252,7 +274,7 @@ class Observer:
             # Nothing is new, as most of the time: what `_answer` and `_ask` do, without the calls.
             line = self._line
             back = line.now + self._delay()
-            self._said(Polled(node.name, Span(one.asked_at, back), one.reading))
+            self._said(back, Polled(node.name, Span(one.asked_at, back), one.reading))
             one.number = number = number + 1
             one.asked_at = at = one.due if one.due > back else back  # noqa: FURB136 - a call less
             one.due = at + self._interval_ns
@@ -304,7 +326,7 @@ class Observer:
             self._line.at(back, self._silent, one, number)
             return
         one.open = False  # nothing can keep it from arriving: it is told at that moment
-        self._said(Polled(one.node.name, Span(one.asked_at, back), reading))
+        self._said(back, Polled(one.node.name, Span(one.asked_at, back), reading))
         self._ask(one, max(one.due, back))
 
     def _silent(self, one: _Line, number: int) -> None:
@@ -317,5 +339,5 @@ class Observer:
         if one.open and one.number == number:
             now = self._line.now
             one.open = False
-            self._said(Polled(one.node.name, Span(one.asked_at, now), None, why))
+            self._said(now, Polled(one.node.name, Span(one.asked_at, now), None, why))
             self._ask(one, max(one.due, now + RETRY_NS))

@@ -9,6 +9,7 @@ nothing per synced byte: each file keeps what its unsynced writes replaced. Leav
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Literal
 
 from harness.core.machine import DiskOp, Fsync, Rename, Unlink, Unreadable, Write
@@ -180,5 +181,6 @@ class SimDisk:
             directory = _parent(directory)
 
 
+@lru_cache(maxsize=256)  # the same few paths, at every sync
 def _parent(path: str) -> str:
     return path.rpartition("/")[0]

@@ -33,6 +33,7 @@ from harness.core.machine import (
     Await,
     Core,
     CoreEvent,
+    Direct,
     Disk,
     Effect,
     Fired,
@@ -70,6 +71,7 @@ class SimNode(Storing):
         "_frozen_at",
         "_glance",
         "_grouped",
+        "_hear",
         "_hears",
         "_inbox",
         "_last_request",
@@ -105,6 +107,7 @@ class SimNode(Storing):
         super()._forget()
         self._core: Core | None = None
         self._sent: Callable[[str, Any], list[Witnessed]] = _nothing
+        self._hear: Callable[[str, Any, Ns, Ns, list[Effect]], None] = self._hear_as_event
         self._hears: frozenset[type] | None = None
         self._glance: Callable[[], Glance] | None = None
         self._grouped: Grouped | None = None
@@ -141,6 +144,8 @@ class SimNode(Storing):
         self._glance = core.glance if isinstance(core, Glancing) else None
         self._grouped = core if isinstance(core, Grouped) else None  # once: to ask a protocol is slow
         self._step = core.handle
+        if isinstance(core, Direct):
+            self._hear, self._ring = core.hear, core.ring
         self._sent = witness.sent
         self._hears = getattr(witness, "hears", None)
         self._rng = Rng(Rng(build.seed).stream(stream_name(self.name, self.incarnation)).seed)
@@ -285,7 +290,7 @@ class SimNode(Storing):
             self._witnessed(self._witness.received(src, body))  # type: ignore[union-attr]  # alive: there is one
         out = self._out
         try:
-            self._step(Message(src, body), Clocks(now + self._mono, now + self._wall), self._rng, out)
+            self._hear(src, body, now + self._mono, now + self._wall, out)
         except Exception as error:  # noqa: BLE001 - see _boot
             self._crashed("handle(Message)", error)
             return
@@ -293,6 +298,10 @@ class SimNode(Storing):
             self._carry(out)
         if self._lines:
             self.tell()
+
+    def _hear_as_event(self, src: str, body: Any, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """For cores that are not ``Direct``."""
+        self._step(Message(src, body), Clocks(mono, wall), self._rng, out)
 
     def _arrive_slowly(self, link: Link, body: Any) -> None:
         if self.frozen:
@@ -364,12 +373,12 @@ class SimNode(Storing):
 
     def glance(self) -> Glance | None:
         """What the core says of itself now; None: it has none, or crashed over the question."""
-        core = self._core
+        glance, core = self._glance, self._core
         if core is None:
             return None
         try:
-            if self._glance is not None:
-                return self._glance()
+            if glance is not None:
+                return glance()
             status = core.status(self.clock.read(self._line.now))
         except Exception as error:  # noqa: BLE001 - see _boot
             self._crashed("status", error)
@@ -493,7 +502,11 @@ class SimNode(Storing):
                 self._send_call(effect)
                 return
             link = self.links.get(effect.to)
-            if link is not None:
+            if link is None:
+                return
+            if link.plain:
+                self._send(link, effect.body)
+            else:
                 self._network.send(link, effect.body)
         elif kind is Note:
             self._note(effect)
@@ -511,6 +524,15 @@ class SimNode(Storing):
             )
             self._shell("halt", {"reason": reason})
             self._die(EXIT_HALTED)
+
+    def _send(self, link: Link, body: Any) -> None:
+        """Send over a plain link; `_carry` spells it out."""
+        seen = self._sent(link.dst.name, body)
+        if seen:
+            self._witnessed(seen)
+        line = self._line
+        link.last = at = max(line.now + self._delay(), link.last)
+        heappush(line.heap, (at, line.order(), link.arrive, link, body))
 
     def _send_call(self, effect: Send) -> None:
         leaves = self.calls.begin(effect.to, effect.body, effect.answers)

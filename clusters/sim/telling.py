@@ -43,11 +43,11 @@ class Teller:
         group = data.get("group", "")
         self._term = note.term
         self._roles[group] = note.role
-        self._lines.append(TraceTold(n, note.name, note.term, note.role, "core", data, group))
+        self._lines.append((n, note.name, note.term, note.role, "core", data, group))
 
     def _shell(self, name: str, data: Mapping[str, Any]) -> None:
         self._n = n = self._n + 1
-        self._lines.append(TraceTold(n, name, self._term, self._roles.get("", ""), "shell", data))
+        self._lines.append((n, name, self._term, self._roles.get("", ""), "shell", data, ""))
 
     def _witnessed(self, seen: Iterable[Witnessed]) -> None:
         for each in seen:
@@ -56,7 +56,7 @@ class Teller:
             group = data.get("group", "")
             if each.name == "persisted":
                 self._persisted[group] = persisted_of(each)
-            self._lines.append(TraceTold(n, each.name, each.term, self._roles.get(group, ""), "shell", data, group))
+            self._lines.append((n, each.name, each.term, self._roles.get(group, ""), "shell", data, group))
 
     def tell(self) -> None:
         """Hand over what was traced since the last time."""

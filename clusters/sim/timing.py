@@ -30,6 +30,7 @@ class Timed(Teller):
         "_mono",
         "_order",
         "_out",
+        "_ring",
         "_rng",
         "_step",
         "_stepped",
@@ -71,6 +72,7 @@ class Timed(Teller):
         """A clock was set, or time passed unseen: a timer may be due although nobody was woken for it."""
         self._out: list[Effect] = []
         self._step: Callable[[CoreEvent, Clocks, Rng, list[Effect]], None] = _no_core
+        self._ring: Callable[[str, Ns, Ns, list[Effect]], None] = self._ring_as_event
         self._rng = Rng(0)
 
     # --- what a subclass does -------------------------------------------------------------------------------------
@@ -153,7 +155,7 @@ class Timed(Teller):
                 return
             out = self._out
             try:
-                self._step(_fired(name), Clocks(now + self._mono, now + self._wall), self._rng, out)
+                self._ring(name, now + self._mono, now + self._wall, out)
             except Exception as error:  # noqa: BLE001 - see _boot
                 self._crashed("handle(Fired)", error)
                 return
@@ -166,6 +168,10 @@ class Timed(Teller):
             self._rearm()
         if self._lines:
             self.tell()
+
+    def _ring_as_event(self, name: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """For cores that are not ``Direct``."""
+        self._step(_fired(name), Clocks(mono, wall), self._rng, out)
 
     def _rearm(self) -> None:
         """See to it that the next timer wakes the node."""

@@ -33,7 +33,6 @@ from harness.core.world import (
     HostSaid,
     InvokeOp,
     OpDone,
-    Polled,
     Simulable,
     StartNodes,
 )
@@ -99,7 +98,7 @@ class SimWorld:
             self._nodes,
             line,
             delay,
-            self._polled,
+            self._hand_over,
             interval_ns=plan.observe_interval_ns,
             read=_reader(system, plan),
             tells_log=system.tells_log,
@@ -155,8 +154,9 @@ class SimWorld:
         inbox: list[Happening] = []
         while told and told[0][0] <= now:
             inbox.append(told.popleft()[1])
-        inbox += self._inbox
-        self._inbox.clear()
+        if self._inbox:
+            inbox += self._inbox
+            self._inbox.clear()
         self._urgent = False
         return inbox
 
@@ -164,11 +164,7 @@ class SimWorld:
 
     def _tell(self, happening: Happening) -> None:
         """An agent tells something: a little later, and behind everything that was told before."""
-        at = self._line.now + self._trace_delay()
-        self._told_at = max(self._told_at, at)
-        self._told.append((self._told_at, happening))
-        if self.eager:
-            self._line.at(self._told_at, self._look, None, None)
+        self._hand_over(self._line.now + self._trace_delay(), happening)
 
     def _look(self, _one: None, _two: None) -> None:
         self._urgent = True
@@ -177,13 +173,12 @@ class SimWorld:
         self._inbox.append(happening)
         self._urgent = True
 
-    def _polled(self, polled: Polled) -> None:
-        at = polled.span.hi
+    def _hand_over(self, at: Ns, happening: Happening) -> None:
         if at > self._told_at:
             self._told_at = at
         else:
             at = self._told_at
-        self._told.append((at, polled))
+        self._told.append((at, happening))
         if self.eager:
             self._line.at(at, self._look, None, None)
 

@@ -230,6 +230,20 @@ class Glancing(Protocol):
         """The same as ``status`` says of these."""
 
 
+@runtime_checkable
+class Direct(Protocol):
+    """A core that takes messages and timers without an event and clocks made for each: they are most of a run.
+
+    Draws come from the generator that ``boot`` was given.
+    """
+
+    def hear(self, src: str, body: Any, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """The same as ``handle`` does of ``Message(src, body)`` and ``Clocks(mono, wall)``."""
+
+    def ring(self, timer: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """The same as ``handle`` does of ``Fired(timer)`` and these clocks."""
+
+
 SHUTDOWN = "shutdown"
 
 

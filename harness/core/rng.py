@@ -43,10 +43,10 @@ class Rng:
         """A uniform integer in [0, n); ``n`` must be positive and below 2**64. Unbiased by rejection."""
         if n <= 0:
             raise ValueError(f"below({n}): the bound must be positive")
-        limit = (1 << 64) - ((1 << 64) % n)
         while True:
             draw = self.next64()
-            if draw < limit:
+            # The last, incomplete run of n is refused. It is shorter than n, so the exact bound is rarely worked out.
+            if draw <= _MASK - n or draw < (1 << 64) - ((1 << 64) % n):
                 return draw % n
 
     def between(self, lo: int, hi: int) -> int:

@@ -75,19 +75,10 @@ class ConvergeDone(msgspec.Struct, frozen=True):
     resets: Mapping[str, Mapping[str, object]]
 
 
-class TraceTold(msgspec.Struct, frozen=True, gc=False):
-    """One line of a node's trace, where no file lies in between; fields as in ``harness.core.events.Traced``.
-
-    Sequences within ``data`` may be tuples, which a line that was read from a file has as lists.
-    """
-
-    n: int
-    name: str
-    term: int
-    role: str
-    source: Literal["core", "shell"]
-    data: Mapping[str, Any]
-    group: str = ""
+TraceTold = tuple[int, str, int, str, Literal["core", "shell"], Mapping[str, Any], str]
+"""One line of a node's trace, where no file lies in between: n, name, term, role, source, data, group, as
+``harness.core.events.Traced`` has them; a bare tuple, for it lives only until the director makes an event of it.
+Sequences within ``data`` may be tuples, which a line that was read from a file has as lists."""
 
 
 class Traces(msgspec.Struct, frozen=True, gc=False):

@@ -33,6 +33,9 @@ from harness.engine.model import Judgement, Listener, RunOptions, RunResult, exi
 from harness.engine.planning import Draft
 from harness.engine.trigger_figures import trigger_figures
 
+WORTH_A_LINE = frozenset({Mark, FaultEvent})
+"""What whoever watches a run is told of it, one by one."""
+
 
 class Course:
     """The state of one run that its steps share."""
@@ -130,9 +133,8 @@ class Course:
 
     def tell(self, events: list[AnyEvent]) -> None:
         """Let whoever watches see the events that are worth a line."""
-        for event in events:
-            if type(event) is Mark or type(event) is FaultEvent:
-                self.listener.event(event)
+        for event in [event for event in events if type(event) in WORTH_A_LINE]:
+            self.listener.event(event)
 
     def _warmed(self, plan: Plan) -> None:
         """The bounds are fixed now, before the first fault."""

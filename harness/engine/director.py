@@ -32,7 +32,7 @@ from harness.core.events import (
 )
 from harness.core.hoststate import HEALTHY
 from harness.core.plan import Plan
-from harness.core.protocols import HostNews, System
+from harness.core.protocols import HostNews, Reading, System
 from harness.core.rng import Rng
 from harness.core.schedule import RealisedSchedule
 from harness.engine import world as w
@@ -194,27 +194,34 @@ class Director:
         if self._ready.get(node) != incarnation:
             self._ready[node] = incarnation
             self._add(NodeProcess, now, span=span, node=node, incarnation=incarnation, phase="ready", asked=True)
-        for one in (reading, *reading.others):
-            if one.leads:
-                self._elections.add((one.group, one.term, node))
-            self._append(
-                Observed(
-                    seq=self._seq,
-                    t=now,
-                    group=one.group,
-                    span=span,
-                    node=node,
-                    incarnation=incarnation,
-                    role=one.role,
-                    leads=one.leads,
-                    term=one.term,
-                    leader=one.leader,
-                    voted_for=one.voted_for,
-                    log_end=one.log_end,
-                    commit=one.commit,
-                    atomic=one.atomic,
-                )
-            )
+        self._observed(now, node, span, incarnation, reading)
+        for other in reading.others:
+            self._observed(now, node, span, incarnation, other)
+
+    def _observed(self, now: Ns, node: str, span: Span, incarnation: int, one: Reading) -> None:
+        if one.leads:
+            self._elections.add((one.group, one.term, node))
+        event = Observed(
+            seq=self._seq,
+            t=now,
+            group=one.group,
+            span=span,
+            node=node,
+            incarnation=incarnation,
+            role=one.role,
+            leads=one.leads,
+            term=one.term,
+            leader=one.leader,
+            voted_for=one.voted_for,
+            log_end=one.log_end,
+            commit=one.commit,
+            atomic=one.atomic,
+        )
+        if self._watchers or Observed in self._triggers.hears:
+            self._append(event)
+        else:  # nobody looks at it before it is told
+            self._seq += 1
+            self._events.append(event)
 
     def _op_done(self, _now: Ns, done: w.OpDone) -> None:
         outcome = done.outcome
@@ -260,22 +267,22 @@ class Director:
         node, incarnation, span = told.node, told.incarnation, told.span
         heard = bool(self._watchers) or Traced in self._triggers.hears  # else nobody looks at them before they are told
         seq, events = self._seq, self._events
-        for line in lines:
-            if line.name == "elected":
-                self._elections.add((line.group, line.term, node))
+        for n, name, term, role, source, data, group in lines:
+            if name == "elected":
+                self._elections.add((group, term, node))
             event = Traced(
                 seq=seq,
                 t=now,
-                group=line.group,
+                group=group,
                 span=span,
                 node=node,
                 incarnation=incarnation,
-                n=line.n,
-                name=line.name,
-                term=line.term,
-                role=line.role,
-                source=line.source,
-                data=line.data,
+                n=n,
+                name=name,
+                term=term,
+                role=role,
+                source=source,
+                data=data,
             )
             if heard:
                 self._append(event)

@@ -193,10 +193,10 @@ class _Stage:
 
     def _hear(self, happening: Happening) -> None:
         if isinstance(happening, Traces):
-            for line in happening.lines:
-                self.term_seen = max(self.term_seen, line.term)
-                if line.name == "elected" and line.source == "shell" and line.term > self.elected[2]:
-                    self.elected = (happening.span.hi, happening.node, line.term)
+            for _, name, term, _, source, _, _ in happening.lines:
+                self.term_seen = max(self.term_seen, term)
+                if name == "elected" and source == "shell" and term > self.elected[2]:
+                    self.elected = (happening.span.hi, happening.node, term)
         elif isinstance(happening, ConvergeDone):
             self.over.add(happening.token)
         elif isinstance(happening, OpDone):

@@ -37,18 +37,14 @@ def advance(n: Node) -> None:
     if lead is None:
         return
     progress = lead.progress
-    stored = sorted(
-        (
-            n.log.durable if voter == n.me else progress[voter].match
-            for voter in n.voters
-            if voter in progress or voter == n.me
-        ),
-        reverse=True,
-    )
+    stored = [p.match for voter in n.voters if (p := progress.get(voter)) is not None and voter != n.me]
+    if n.me in n.voters:
+        stored.append(n.log.durable)
     need = n.rules.quorum_size(len(n.voters))
     if len(stored) < need:
         return
-    index = min(stored[need - 1], n.log.last_index)
+    stored.sort()
+    index = min(stored[-need], n.log.last_index)
     if index <= n.commit or not n.rules.may_commit(n.log.term_at(index), n.term):
         return
     set_commit(n, index)

@@ -1,7 +1,7 @@
 """The Raft core: boots from a disk, hands each event to its handler, puts the write of term and vote in its place.
 
-Promises: deterministic; dispatch by type, so that a steady heartbeat costs a lookup and its handler; after ``Halt``
-nothing happens any more. Leaves out every rule (`rules`) and the handlers (one module a concern).
+Promises: deterministic; dispatch by type, so that a steady heartbeat costs a lookup and its handler (`hear`, `ring`);
+after ``Halt`` nothing happens any more. Leaves out every rule (`rules`) and the handlers (one module a concern).
 
 Source: Raft paper, figure 2.
 """
@@ -36,7 +36,7 @@ from clusters.protocols.raft.status import glance, status
 from clusters.protocols.raft.storage import HardState, Unreadable
 from clusters.protocols.raft.transfer import on_deadline as on_transfer_deadline
 from clusters.protocols.raft.transfer import on_timeout_now
-from harness.core.clock import Clocks
+from harness.core.clock import Clocks, Ns
 from harness.core.machine import (
     Await,
     CoreEvent,
@@ -109,30 +109,56 @@ class RaftCore:
         if n.vote_mark >= 0:
             n.write_vote()
 
-    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Handle one event."""
+    def hear(self, src: str, body: Any, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """Handle a peer's message."""
         n = self.node
         if n.halted:
             return
-        n.mono = mono = now.mono
-        n.wall = now.wall
-        n.rng = rng
+        n.mono = mono
+        n.wall = wall
         n.out = out
-        if mono >= n.overdue_at and not (type(event) is Fired and event.timer == HEARTBEAT):
-            tick(
-                n, late=True
-            )  # a late tick comes before queued messages: they prove nothing about the time of the pause
+        if mono >= n.overdue_at:
+            tick(n, late=True)  # before queued messages: they prove nothing about the time of the pause
+        handler = _BODIES.get(type(body))
+        if handler is None:
+            n.note("violation", {"what": "unknown message", "from": src})
+        else:
+            handler(n, src, body)
+        if n.vote_mark >= 0:
+            _write_vote(n)
+
+    def ring(self, timer: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """Handle a timer that is due."""
+        n = self.node
+        if n.halted:
+            return
+        n.mono = mono
+        n.wall = wall
+        n.out = out
+        if mono >= n.overdue_at and timer != HEARTBEAT:
+            tick(n, late=True)
+        on_timer = _TIMERS.get(timer)
+        if on_timer is not None:
+            on_timer(n)
+        if n.vote_mark >= 0:
+            _write_vote(n)
+
+    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+        """Handle one event."""
+        n = self.node
+        n.rng = rng
         if type(event) is Message:
-            handler = _BODIES.get(type(event.body))
-            if handler is None:
-                n.note("violation", {"what": "unknown message", "from": event.src})
-            else:
-                handler(n, event.src, event.body)
-        elif isinstance(event, Fired):
-            on_timer = _TIMERS.get(event.timer)
-            if on_timer is not None:
-                on_timer(n)
-        elif isinstance(event, DiskDone):
+            self.hear(event.src, event.body, now.mono, now.wall, out)
+            return
+        if type(event) is Fired:
+            self.ring(event.timer, now.mono, now.wall, out)
+            return
+        if n.halted:
+            return
+        n.mono, n.wall, n.out = now.mono, now.wall, out
+        if n.mono >= n.overdue_at:
+            tick(n, late=True)
+        if isinstance(event, DiskDone):
             _disk_done(n, event)
         elif isinstance(event, Request):
             on_request(n, event.id, event.body)

@@ -22,11 +22,12 @@ def quorum_age(n: Node, lead: Leading) -> Ns:
     """How long ago the newest round was sent that a majority of the voters answered."""
     since = lead.since
     if not n.config_index and n.me in n.voters:  # everybody who is sent to votes: the members of the start
-        others = sorted([p.acked_at for p in lead.progress.values()], reverse=True)
+        others = [p.acked_at for p in lead.progress.values()]
         need = n.rules.quorum_size(len(n.voters))
         if need < 2:
             return 0
-        newest = others[need - 2]
+        others.sort()
+        newest = others[1 - need]
         return n.mono - (newest if newest > since else since)  # noqa: FURB136 - a call less, twenty times a second
     contact = []
     for voter in n.voters:

@@ -81,11 +81,10 @@ def join_round(lead: Leading, seq: int) -> None:
 
 def confirm(n: Node, lead: Leading) -> None:
     """Answer the reads whose round a majority answered; start the next round if some wait for it."""
-    acked = sorted(
-        (FAR if voter == n.me else p.acked_seq if (p := lead.progress.get(voter)) else 0 for voter in n.voters),
-        reverse=True,
-    )
-    confirmed = acked[n.rules.quorum_size(len(n.voters)) - 1]
+    progress = lead.progress
+    acked = [FAR if voter == n.me else p.acked_seq if (p := progress.get(voter)) else 0 for voter in n.voters]
+    acked.sort()
+    confirmed = acked[-n.rules.quorum_size(len(acked))]
     waiting = []
     while lead.reads:
         read = lead.reads.popleft()

@@ -15,6 +15,7 @@ Source: Raft paper, figure 2.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -55,7 +56,6 @@ class RaftWitness:
         "_acked",
         "_answered",
         "_commit",
-        "_configs",
         "_damaged",
         "_ends",
         "_grants",
@@ -84,8 +84,6 @@ class RaftWitness:
         self._acked = (-1, -1)
         self._answered = 0
         self._commit = 0
-        self._configs: list[Witnessed] = []
-        """Configurations among the records parsed last."""
         self._ends: list[int] = []
         self._damaged = False
         self._temporary: HardState | None = None
@@ -97,14 +95,15 @@ class RaftWitness:
         out = [self._found(disk)]
         try:
             content = file_of(disk, LOG) or b""
-            found = self._parse(content)
+            found, ends, configs = _parse(content, 1)
         except Unreadable:
             self._damaged = True
             return out
+        self._ends += ends
         out.append(Witnessed("log_truncate", 0, {"from": len(self._ends) + 1}))
         if found:
-            out.append(Witnessed("log_append", found[-1][1], {"from": 1, "entries": found}))
-        return out + self._take_configs()
+            out.append(Witnessed("log_append", found[-1][1], {"from": 1, "entries": list(found)}))
+        return [*out, *configs]
 
     def _found(self, disk: DiskImage) -> Witnessed:
         """The vote file as it lies there, whatever the node makes of it."""
@@ -127,7 +126,8 @@ class RaftWitness:
                 self._answered = max(self._answered, body.term)
                 return [Witnessed("acked", body.term, {"index": body.match_index, "leader": to})]
         elif kind is AppendEntries:
-            return self._sent_append(body)
+            if body.term != self._leads or body.leader_commit > self._commit:  # else a steady heartbeat
+                return self._sent_append(body)
         elif kind is VoteReply:
             return self._vote(body.term, to) if body.vote_granted else self._refusal(body, to)
         elif kind is RequestVote and body.candidate_id == self._node:
@@ -153,8 +153,6 @@ class RaftWitness:
         return out
 
     def _sent_append(self, body: AppendEntries) -> list[Witnessed]:
-        if body.term == self._leads and body.leader_commit <= self._commit:
-            return []
         out: list[Witnessed] = []
         if body.term not in self._led and body.leader_id == self._node:  # what leaves late tells nothing new
             self._leads = body.term
@@ -185,19 +183,21 @@ class RaftWitness:
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
         """This batch was carried out."""
         out: list[Witnessed] = []
+        op: Any
         for op in ops:
-            if isinstance(op, Write):
+            kind = type(op)
+            if kind is Write:
                 if op.path == LOG:
                     out += self._wrote_log(op)
                 elif op.path == VOTE_TEMPORARY:
                     self._temporary = _state(op.data)
                 elif op.path == VOTE:
                     self._renamed = _state(op.data)
-            elif isinstance(op, Rename) and op.dst == VOTE:
+            elif kind is Rename and op.dst == VOTE:
                 self._renamed = self._temporary
-            elif isinstance(op, Fsync) and op.path == VOTE and self._renamed is not None:
+            elif kind is Fsync and op.path == VOTE and self._renamed is not None:
                 out.append(_persisted(self._renamed))
-            elif isinstance(op, Unlink) and op.path == LOG:
+            elif kind is Unlink and op.path == LOG:
                 self._ends = []
                 out.append(Witnessed("log_truncate", 0, {"from": 1}))
         return out
@@ -216,26 +216,32 @@ class RaftWitness:
         if op.data:
             first = len(self._ends) + 1
             try:
-                found = self._parse(op.data, first=first, base=offset)
+                found, ends, configs = _appended(op.data, first)
             except Unreadable:
                 self._damaged = True
                 return out
+            self._ends += [offset + end for end in ends]
             if found:
-                out.append(Witnessed("log_append", found[-1][1], {"from": first, "entries": found}))
-                out += self._take_configs()
+                out.append(Witnessed("log_append", found[-1][1], {"from": first, "entries": list(found)}))
+                out += configs
         return out
 
-    def _take_configs(self) -> list[Witnessed]:
-        configs, self._configs = self._configs, []
-        return configs
 
-    def _parse(self, data: bytes, *, first: int = 1, base: int = 0) -> list[tuple[int, int, str]]:
-        records, _ = split_records(data, first_index=first, base=base)
-        self._ends.extend(end for _, _, _, end in records)
-        for index, term, command, _ in records:
-            if command.startswith(_CONFIG):
-                self._configs.append(_config(index, term, command))
-        return [(index, term, digest(command)) for index, term, command, _ in records]
+Parsed = tuple[tuple[tuple[int, int, str], ...], tuple[int, ...], tuple[Witnessed, ...]]
+"""What log records hold: [index, term, hash] each, where each ends, and the configurations among them."""
+
+
+def _parse(data: bytes, first: int) -> Parsed:
+    records, _ = split_records(data, first_index=first)
+    return (
+        tuple((index, term, digest(command)) for index, term, command, _ in records),
+        tuple(end for _, _, _, end in records),
+        tuple(_config(index, term, command) for index, term, command, _ in records if command.startswith(_CONFIG)),
+    )
+
+
+_appended = lru_cache(maxsize=64)(_parse)
+"""The same of one append: in a simulation all nodes write the same bytes at about the same time."""
 
 
 def _state(content: bytes) -> HardState | None:

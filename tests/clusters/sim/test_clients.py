@@ -7,6 +7,7 @@ import msgspec
 from clusters.protocols.client_api import NotLeader, Ok, Put
 from harness.core.hoststate import HEALTHY
 from harness.core.machine import Reply, Request
+from harness.core.world import OpDone
 from tests.clusters.sim.toy import MS, SECOND, ToyWorld
 
 DOWN = msgspec.structs.replace(HEALTHY, down="SIGKILL")
@@ -62,6 +63,20 @@ def test_a_write_that_nobody_answers_is_info_and_a_read_is_fail():
     world.on(2 * MS)
     assert (world.outcome(1).outcome.status, world.outcome(1).outcome.error) == ("info", "n1: timeout")
     assert world.outcome(2).outcome.status == "fail"
+
+
+def test_time_outs_come_at_their_moments_whatever_their_order_and_whoever_is_done():
+    world = ToyWorld(obliging)
+    put(world, "n2", op=1, timeout=400 * MS).on(10 * MS)
+    world.converge(n2=FROZEN)
+    began = world.now
+    for op, timeout in ((2, 300 * MS), (3, 500 * MS), (4, 100 * MS), (5, 500 * MS), (6, 600 * MS)):
+        put(world, "n2", op=op, timeout=timeout)
+    world.on(700 * MS)
+    assert world.outcome(1).outcome.status == "ok"
+    ended = {op: world.outcome(op).at - began for op in range(2, 7)}
+    assert ended == {2: 300 * MS, 3: 500 * MS, 4: 100 * MS, 5: 500 * MS, 6: 600 * MS}
+    assert [one.op for one in world.told if isinstance(one, OpDone)] == [1, 4, 2, 3, 5, 6]
 
 
 def test_an_operation_at_a_node_that_is_down_certainly_did_not_happen():

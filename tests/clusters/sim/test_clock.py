@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import hashlib
+import struct
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,3 +59,14 @@ def test_draws_fill_their_range_and_nothing_else():
     assert [again() for _ in range(5000)] == drawn
     other = uniform(Rng(5), "y", 10, 19)
     assert [other() for _ in range(100)] != drawn[:100]
+
+
+@pytest.mark.parametrize(("lo", "hi"), [(10, 19), (200_000, 500_000), (0, 4_000_000_000), (7, (1 << 32) + 6)])
+def test_draws_are_those_of_plain_integers_on_any_machine(lo, hi):
+    seed = Rng(5).stream("x").seed.to_bytes(8, "big")
+    bits = b"".join(hashlib.shake_128(seed + number.to_bytes(8, "big")).digest(2048) for number in range(3))
+    plain = [lo + (bits_of * (hi - lo + 1) >> 32) for (bits_of,) in struct.iter_unpack("<I", bits)]
+    draw = uniform(Rng(5), "x", lo, hi)
+    drawn = [draw() for _ in plain]
+    assert drawn == plain
+    assert {type(value) for value in drawn} == {int}

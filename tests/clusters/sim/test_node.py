@@ -230,10 +230,7 @@ def test_the_trace_counts_from_1_in_each_incarnation():
     world.converge(n1=HEALTHY)
     world.on(50 * MS)
     told = [
-        (one.incarnation, line.n)
-        for one in world.told
-        if hasattr(one, "lines") and one.node == "n1"
-        for line in one.lines
+        (one.incarnation, n) for one in world.told if hasattr(one, "lines") and one.node == "n1" for n, *_ in one.lines
     ]
     assert told == [(1, 1), (1, 2), (2, 1)]
 
@@ -447,4 +444,7 @@ def test_a_note_with_a_group_carries_it():
     world = ToyWorld(doing(Note("a", 3, "LEADER", {"group": "g1"}), Note("b", 4, "FOLLOWER", {})))
     world.poke("n1", "x").on(5 * MS)
     lines = [line for told in world.told if hasattr(told, "lines") and told.node == "n1" for line in told.lines]
-    assert [(line.name, line.group, line.role) for line in lines[1:]] == [("a", "g1", "LEADER"), ("b", "", "FOLLOWER")]
+    assert [(name, group, role) for _, name, _, role, _, _, group in lines[1:]] == [
+        ("a", "g1", "LEADER"),
+        ("b", "", "FOLLOWER"),
+    ]

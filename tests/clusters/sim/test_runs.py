@@ -176,3 +176,16 @@ def test_a_stored_schedule_with_a_fault_of_simulated_hosts_is_refused_on_real_on
     store.write_json(tmp_path / "s.json", plan.schedule)
     with pytest.raises(MissingCapability, match="wipe"):
         dry_run(options(backend="docker", schedule=tmp_path / "s.json"))
+
+
+@pytest.mark.parametrize("variant", [None, "10-resumes-leadership"])
+def test_a_core_that_is_told_directly_does_what_it_does_of_events(variant, monkeypatch):
+    class Nobody:
+        """Nothing is an instance of this."""
+
+    made = options(faults=ALL, workload="log", strategy="mixed", variant=variant)
+    directly = rehearse(made, {}, seed=3).history
+    monkeypatch.setattr("clusters.sim.node.Direct", Nobody)
+    by_events = rehearse(made, {}, seed=3).history
+    assert [msgspec.json.encode(event) for event in directly] == [msgspec.json.encode(event) for event in by_events]
+    assert len(directly.of(FaultEvent)) > 2

@@ -199,19 +199,19 @@ class ToyWorld:
     def lines(self, name):
         """Names of the trace lines of a node, in order, with their data."""
         return [
-            (line.name, line.data)
+            (line, data)
             for told in self.told
             if isinstance(told, Traces) and told.node == name
-            for line in told.lines
+            for _, line, _, _, _, data, _ in told.lines
         ]
 
     def notes(self, name):
         return [
-            line.name
+            line
             for told in self.told
             if isinstance(told, Traces) and told.node == name
-            for line in told.lines
-            if line.source == "core"
+            for _, line, _, _, source, _, _ in told.lines
+            if source == "core"
         ]
 
     def news(self, kind):
