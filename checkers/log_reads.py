@@ -13,9 +13,11 @@ this reader (a client process); ``seek`` index: this reader goes on there. One l
 * ``stale``: a read lacks what was acknowledged, or read, before it was asked, and a later one shows it.
 
 Where reads may be old (``stale_reads``), ``stale`` is counted, not judged, and a value is lost if none of the reads
-that were asked after the last append shows it. Promises: exact for logs that are read as a whole: otherwise a history
-is passed if and only if it is linearizable. Left out: indices that no value is known for (a log may hold marks of its
-own there); values that were appended twice; polls of unknown outcome, after which a reader may begin anywhere.
+that were asked after the last append shows it. Runs of ours are judged where reads are promised to be linearizable:
+elsewhere a follower may also show what is undone later, and ``acknowledged-survives`` says what must not be lost.
+Promises: exact for logs that are read as a whole: otherwise a history is passed if and only if it is linearizable. Left
+out: indices that no value is known for (a log may hold marks of its own there); values that were appended twice; polls
+of unknown outcome, after which a reader may begin anywhere.
 
 Source: Jepsen's ``kafka`` workload and list-append; the exact statement by phases (``checkers.phases``).
 """
@@ -30,6 +32,8 @@ from typing import Any
 from checkers.phases import Spot, contradictions
 from checkers.seen import Anomaly, Seen, SeenChecker, of_key, place, told
 from harness.core.operations import NEVER, ModelOptions, Operation, Operations, identity
+from harness.core.promise import Promise
+from harness.core.verdict import Verdict
 
 EACH_MAX = 1000
 """Anomalies of one class in one log; more are not looked for."""
@@ -64,11 +68,24 @@ class LogReads(SeenChecker):
     """See the module."""
 
     name = "log"
+    rests_on = ("acknowledged-survives",)
     about = "append v → index, read → all values, poll → [[index, v] …]: lost, duplicate, reordered, diverged, gaps"
 
     def functions(self) -> frozenset[str]:
         """Append, read, poll and seek."""
         return frozenset({"append", "read", "poll", "seek"})
+
+    def not_owed(self, promise: Promise) -> Verdict | None:
+        """``n/a`` also where reads may be old."""
+        if not promise.linearizable_reads:
+            return self.na(
+                "not promised: reads may be old; acknowledged-survives judges what they must show in the end"
+            )
+        return super().not_owed(promise)
+
+    def writing(self) -> frozenset[str]:
+        """A run that only reads has sets, or nothing to lose."""
+        return frozenset({"append"})
 
     def see(self, operations: Operations, options: ModelOptions) -> Seen:
         """All anomalies of all logs."""

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from checkers.base import FINDINGS_MAX, Base, finding
+from harness.core.events import Mark
 from harness.core.history import History
 from harness.core.operations import NEVER, ModelOptions, Operation, Operations, of_history
 from harness.core.plan import Plan
@@ -140,7 +141,7 @@ class SeenChecker(Base):
         operations = of_history(history, self.functions()).each(self.keyed)
         if history.complete and not any(op.f in self.writing() for op in operations.rows):
             return self.na(f"not exercised: the workload {plan.workload.name} does none of these operations")
-        seen = self.see(operations, self.options(promise))
+        seen = self.see(operations, msgspec.structs.replace(self.options(promise), settled=_settled(history)))
         findings = [
             finding(history, promise, one.sentence, one.places, data=one.drawn) for one in by_turns(seen.anomalies)
         ]
@@ -153,6 +154,11 @@ class SeenChecker(Base):
             metrics=_metrics(seen),
             doubts=seen.doubts,
         )
+
+
+def _settled(history: History) -> int:
+    """Where the final phase began, before which a follower that answers may be behind; if it did not, never."""
+    return next((mark.seq for mark in history.of(Mark) if mark.name == "final"), NEVER)
 
 
 def _foreign(one: Anomaly) -> Finding:

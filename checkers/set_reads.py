@@ -10,9 +10,10 @@ Operations ``add`` v and ``read`` → all elements, of one set or of one a key. 
 * ``duplicate``: an element twice in one read.
 
 Where reads may be old (``stale_reads``), ``stale`` and ``diverged`` are counted, not judged, and an element is lost
-if none of the reads that were asked after the last add shows it. Promises: exact; otherwise a history is passed if
-and only if it is linearizable; time is that of sorting, and of looking at what the reads show. Left out: sets from
-which elements are removed (the model ``set`` of ``linearizable`` knows them).
+if none of the reads that were asked after the last add shows it (in a run of ours: of those of its final phase).
+Promises: exact; otherwise a history is passed if and only if it is linearizable; time is that of sorting, and of
+looking at what the reads show. Left out: sets from which elements are removed (the model ``set`` of ``linearizable``
+knows them).
 
 Source: Jepsen's checkers ``set`` and ``set-full``; the exact statement by phases (``checkers.phases``).
 """
@@ -83,7 +84,7 @@ class SetReads(SeenChecker):
         anomalies: list[Anomaly] = []
         judged = 0
         for one in sets:
-            finals = final_reads(one)
+            finals = final_reads(one, options.settled)
             judged += _tested(one, finals if options.stale_reads else one.reads)
             found = of_set(one)
             if options.stale_reads:
@@ -148,10 +149,10 @@ def _double(values: Sequence[Any]) -> Any:
     return None
 
 
-def final_reads(one: Elements) -> list[Read]:
-    """Reads that were asked when the last add was over, or had been asked if it never came back."""
+def final_reads(one: Elements, settled: int = -1) -> list[Read]:
+    """Reads that were asked after ``settled`` and when the last add was over, or had been asked if it never was."""
     over = max((add.op.invoked for add in one.adds.values()), default=-1)
-    over = max([over, *(add.hi for add in one.adds.values() if add.hi < NEVER)])
+    over = max([over, settled, *(add.hi for add in one.adds.values() if add.hi < NEVER)])
     return [read for read in one.reads if read.op.invoked > over]
 
 

@@ -81,7 +81,8 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     ``strict_cas``: a failed cas is an answer ("the value was another one"), not an operation that did not happen.
     ``consistency``: what transactions are held against: ``strict-serializable``, ``strong-session-serializable``,
-    ``serializable``, ``read-committed`` or ``read-uncommitted``. ``stale_reads``: reads may be old.
+    ``serializable``, ``read-committed`` or ``read-uncommitted``. ``stale_reads``: reads may be old. ``settled``:
+    the place from which on they must show everything all the same.
     ``drift_ppm_max``: by how much clocks may differ in rate, for leases. ``limit_ns``, ``memory_bytes_max``: what a
     search may cost before it ends in ``unknown``; ``elapsed`` tells the ns since it began (None: no time passes).
     """
@@ -90,6 +91,7 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
     strict_cas: bool = False
     consistency: str = "strict-serializable"
     stale_reads: bool = False
+    settled: int = -1
     drift_ppm_max: int = 0
     limit_ns: Ns = 60_000_000_000
     memory_bytes_max: int = 1_000_000_000

@@ -1006,12 +1006,117 @@ def an_unknown_add_may_be_there_or_not(t):
 
 @story("set", "pass", workload="set", promised={"linearizable_reads": False})
 def a_read_lacks_an_element_for_a_while_where_reads_may_be_old(t):
-    t.did("add", ["s0", 1]).did("read", "s0", []).did("read", "s0", [1])
+    t.did("add", ["s0", 1]).did("read", "s0", []).mark("final").did("read", "s0", [1])
+
+
+@story("set", "unknown", "no read was asked", workload="set", promised={"linearizable_reads": False})
+def a_follower_is_behind_and_the_last_reads_failed(t):
+    t.did("add", ["s0", 1]).did("read", "s0", []).mark("final").did("read", "s0", status="fail")
 
 
 @story("set", "n/a", "does none of these operations")
 def reads_of_lists_are_no_reads_of_sets(t):
     t.append(1).read([1])
+
+
+# --- log --------------------------------------------------------------------------------------------------------
+
+
+def told(index: int) -> dict[str, int]:
+    return {"index": index, "term": 1}
+
+
+@story("log", "fail", "lost: 1 had been acknowledged of k")
+def an_acknowledged_value_is_in_no_later_read(t):
+    t.append(1).append(2, status="info").read([2])
+
+
+@story("log", "fail", "duplicate")
+def a_value_stands_twice_in_a_log(t):
+    t.append(1).append(2).read([1, 2, 1])
+
+
+@story("log", "fail", "duplicate: 1 stands at index 3")
+def a_value_was_told_one_index_and_is_seen_at_another(t):
+    t.append(1, told=told(3)).did("poll", "k", [[4, 1]])
+
+
+@story("log", "fail", "reordered: 1 had been appended")
+def a_value_stands_behind_one_that_was_appended_after_it(t):
+    t.append(1).append(2).read([2, 1])
+
+
+@story("log", "fail", "reordered: 1 had been appended")
+def an_append_is_told_a_lower_index_than_one_before_it(t):
+    t.append(1, told=told(5)).append(2, told=told(4)).read([])
+
+
+@story("log", "fail", "reordered: reader 0 went back")
+def a_reader_goes_back(t):
+    t.append(1, told=told(3)).append(2, told=told(4)).did("poll", "k", [[3, 1], [4, 2]]).did("poll", "k", [[3, 1]])
+
+
+@story("log", "fail", "diverged: at place 0")
+def two_readers_see_two_beginnings(t):
+    one, two = t.invoke("append", ["k", 1]), t.invoke("append", ["k", 2])
+    t.back(one).back(two).read([1]).read([2, 1])
+
+
+@story("log", "fail", "diverged: index 3")
+def two_values_were_told_one_index(t):
+    t.append(1, told=told(3)).append(2, told=told(3)).read([1, 2])
+
+
+@story("log", "fail", "gap: reader 0 went")
+def a_reader_skips_a_value(t):
+    t.append(1, told=told(3)).append(2, told=told(4)).append(3, told=told(5)).did("poll", "k", [[3, 1], [5, 3]])
+
+
+@story("log", "fail", "phantom")
+def a_value_of_a_failed_append_is_read(t):
+    t.append(1).append(2, status="fail").read([1, 2])
+
+
+@story("log", "fail", "stale: 2 had been acknowledged")
+def a_read_lacks_what_a_later_one_shows(t):
+    t.append(1).append(2).read([1]).read([1, 2])
+
+
+@story("log", "pass")
+def appends_at_one_time_stand_in_any_order(t):
+    one, two = t.invoke("append", ["k", 1]), t.invoke("append", ["k", 2])
+    t.back(two, "ok", told(3)).back(one, "ok", told(4)).append(3, told=told(7)).read([2, 1, 3]).read([2, 1, 3])
+
+
+@story("log", "pass")
+def an_unknown_append_shows_up_late_or_never(t):
+    t.append(1, status="info").append(2).read([2]).append(3, status="lost").read([2, 1])
+
+
+@story("log", "pass")
+def each_key_is_a_log_of_its_own(t):
+    t.append(1, "a", told=told(4)).append(2, "b", told=told(5)).read([1], "a").read([2], "b").read([], "c")
+
+
+@story("log", "pass")
+def a_reader_leaves_out_marks_of_the_log_and_goes_back_after_a_seek(t):
+    t.append(1, told=told(3)).append(2, told=told(6)).did("poll", "k", [[3, 1], [6, 2]])
+    t.did("seek", ["k", 3]).did("poll", "k", [[3, 1]])
+
+
+@story("log", "n/a", "acknowledged-survives judges", promised={"linearizable_reads": False})
+def an_old_log_where_reads_may_be_old(t):
+    t.append(1).read([]).read([1])
+
+
+@story("log", "n/a", "does none of these operations", workload="set")
+def a_run_of_sets_has_no_log(t):
+    t.did("add", ["s0", 1]).did("read", "s0", [1])
+
+
+@story("log", "unknown", "no read was asked after")
+def nobody_looked_into_the_log(t):
+    t.append(1)
 
 
 # --- list-append ------------------------------------------------------------------------------------------------
