@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from clusters.sim.settings import Settings
-from harness.core.machine import Target
+from harness.core.machine import Core, Target
 from harness.core.world import Traces
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Build:
     """What all nodes of one cluster are made of."""
 
-    __slots__ = ("knobs", "members", "profile", "seed", "settings", "target", "variant", "words")
+    __slots__ = ("_abilities", "knobs", "members", "profile", "seed", "settings", "target", "variant", "words")
 
     def __init__(
         self,
@@ -38,6 +38,15 @@ class Build:
         self.variant = variant
         self.seed = seed
         self.settings = settings
+        self._abilities: dict[tuple[type, type], bool] = {}
+
+    def able(self, core: Core, ability: type) -> bool:
+        """Whether cores of this kind have an ability; looked for once, for to ask a protocol is slow."""
+        key = type(core), ability
+        found = self._abilities.get(key)
+        if found is None:
+            found = self._abilities[key] = isinstance(core, ability)
+        return found
 
 
 class Ears:

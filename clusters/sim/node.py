@@ -137,14 +137,17 @@ class SimNode(Storing):
             return
         build = self._build
         image = self.disk.image()
+        core: Any
         core = self._core = build.target.core(
             node=self.name, members=build.members, knobs=build.knobs, variant=build.variant
         )
         witness = self._witness = build.target.witness(node=self.name, members=build.members)
-        self._glance = core.glance if isinstance(core, Glancing) else None
-        self._grouped = core if isinstance(core, Grouped) else None  # once: to ask a protocol is slow
         self._step = core.handle
-        if isinstance(core, Direct):
+        if build.able(core, Glancing):
+            self._glance = core.glance
+        if build.able(core, Grouped):
+            self._grouped = core
+        if build.able(core, Direct):
             self._hear, self._ring = core.hear, core.ring
         self._sent = witness.sent
         self._hears = getattr(witness, "hears", None)
