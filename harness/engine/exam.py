@@ -16,12 +16,16 @@ import msgspec
 from harness.core.clock import SECOND, Ns
 from harness.core.planted import ExamPlan, Planted
 from harness.core.protocols import Checker
+from harness.core.rng import Rng
 from harness.engine.garbage import swept
 from harness.engine.judge import judge
 from harness.engine.model import RunOptions
 from harness.engine.rehearsal import Rehearsed, rehearse
 
 SCHEMA = 1
+
+FEWEST_KINDS = 2
+"""Of faults, in a run that has not all of them."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +112,7 @@ def options_of(task: Task, seed: int, *, variant: str | None) -> RunOptions:
         nodes=nodes,
         seed=seed,
         workload=workload,
-        faults=plan.faults,
+        faults=kinds_of(plan.faults, seed),
         strategy=task.strategy,
         profile=task.profile if task.profile is not None else plan.profile,
         variant=variant,
@@ -118,6 +122,18 @@ def options_of(task: Task, seed: int, *, variant: str | None) -> RunOptions:
         settings={**plan.settings, **task.planted.settings},
         stop_at_first_failure=False,
     )
+
+
+def kinds_of(faults: tuple[str, ...], seed: int) -> tuple[str, ...]:
+    """The kinds of faults of the run with this seed: all of them in one run of two, in the others a choice of some.
+
+    Many kinds hide what few that meet often show (Groce et al., Swarm Testing, 2012). A choice has two kinds at least.
+    """
+    rng = Rng(seed).stream("kinds")
+    if len(faults) <= FEWEST_KINDS or rng.chance(1, 2):
+        return faults
+    chosen = rng.shuffle(list(range(len(faults))))[: rng.between(FEWEST_KINDS, len(faults) - 1)]
+    return tuple(faults[number] for number in sorted(chosen))
 
 
 def examine(

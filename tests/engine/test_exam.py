@@ -11,7 +11,7 @@ from harness.core.errors import ConfigError
 from harness.core.planted import ExamPlan, Planted
 from harness.core.registry import CHECKERS
 from harness.core.verdict import Finding, Verdict
-from harness.engine.exam import Task, examine, options_of, watch
+from harness.engine.exam import Task, examine, kinds_of, options_of, watch
 from harness.engine.exam_jobs import read_rows, run_exam, tasks_for
 from harness.report.exam_table import exam_lines, exam_object
 
@@ -209,3 +209,13 @@ def test_rows_are_kept_and_not_computed_again(tmp_path):
 def test_a_torn_last_row_is_computed_again(tmp_path):
     (tmp_path / "exam.jsonl").write_bytes(b'{"strategy":"random"')
     assert read_rows(tmp_path / "exam.jsonl") == []
+
+
+def test_half_of_the_runs_have_all_kinds_of_faults_and_the_others_a_choice_of_two_at_least():
+    kinds = ("partition", "kill", "pause", "clock", "link")
+    drawn = [kinds_of(kinds, seed) for seed in range(400)]
+    assert 150 < drawn.count(kinds) < 250
+    assert {len(some) for some in drawn} == {2, 3, 4, 5}
+    assert all(tuple(kind for kind in kinds if kind in some) == some for some in drawn)
+    assert {kind for some in drawn if len(some) == 2 for kind in some} == set(kinds)
+    assert kinds_of(("kill",), 3) == ("kill",)
