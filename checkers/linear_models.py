@@ -21,7 +21,6 @@ from checkers.linearizability.decide import decide
 from checkers.models import model as make
 from checkers.models.ops import NAMES, F, Row, encode
 from checkers.seen import Anomaly, Seen, SeenChecker, told
-from checkers.set_reads import SetReads
 from harness.core.errors import HistoryError
 from harness.core.operations import ModelOptions, Operation, Operations
 from harness.core.verdict import Verdict
@@ -56,6 +55,8 @@ class LinearModel(SeenChecker):
     def judge(self, operations: Operations, options: ModelOptions) -> Verdict:
         """The verdict on a history of others."""
         if self.name == "set" and all(_only_grows(row) for row in operations.rows):
+            from checkers.set_reads import SetReads
+
             plain = operations.each(lambda row: msgspec.structs.replace(row, f=NAMES[row.f].name.lower()))
             return SetReads().judge(plain, options)
         return super().judge(operations, options)
@@ -155,6 +156,7 @@ def _anomaly(violation: Violation, operations: Operations) -> Anomaly:
             "bars": [{**_plain(bar), "process": operations.rows[bar.op].process} for bar in violation.bars],
             "zones": [_plain(zone) for zone in violation.zones],
             "stuck_at": violation.stuck_at,
+            "since": violation.since,
             "states": list(violation.states),
         },
     )

@@ -3,6 +3,8 @@
 Registers go to the zones first, queues and growing sets to their own engines; what those cannot judge, and every other
 model, goes to the search, object by object, until the budget is gone. Promises: ``pass`` only if every object has an
 order, ``fail`` only with a proof. Leaves out where operations come from.
+
+Engines are imported where they are used: a small file is judged in less time than all of them take to load.
 """
 
 from __future__ import annotations
@@ -13,13 +15,13 @@ from typing import cast
 
 import numpy as np
 
-from checkers.linearizability import grow_sets, minimal, queues, tell, zones
+from checkers.linearizability import zones
 from checkers.linearizability.answer import Answer, Budget, Elapsed, Undecided, Violation, unhurried
-from checkers.linearizability.search import Bounds, GaveUp, Since, Stuck, search
+from checkers.linearizability.frontier import Bounds, GaveUp, Since, Stuck
 from checkers.models.base import Model
 from checkers.models.fifo_queue import FifoQueue
 from checkers.models.mutex import FREE, HELD, Mutex
-from checkers.models.ops import Codes, F, Ints, Ops
+from checkers.models.ops import Codes, F, Ints, Ops, distinct
 from checkers.models.register import Register
 from checkers.models.sets import SetModel
 from harness.core.errors import HistoryError
@@ -42,7 +44,7 @@ def decide(ops: Ops, model: Model, *, budget: Budget | None = None, elapsed: Ela
     else:
         for rows in _split(groups):
             work.one(ops.take(rows))
-    objects = len(np.unique(groups))
+    objects = len(distinct(groups))
     bad = work.bad
     return Answer(
         outcome="fail" if bad else "unknown" if work.undecided else "pass",
@@ -91,7 +93,9 @@ class _Work:
         initial = cast("int", model.start(ops.values))
         found = zones.judge(ops, initial=initial, strict=model.strict_cas, clashes_max=VIOLATIONS_MAX)
         self.bad += len(found.bad)
-        self.engines["zones"] += len(np.unique(ops.key)) - len(found.undecided)
+        self.engines["zones"] += len(distinct(ops.key)) - len(found.undecided)
+        if found.clashes:
+            from checkers.linearizability import tell
         for clash in found.clashes.values():
             self.violations.append(tell.register_clash(ops, model, clash))
         for key in found.undecided.tolist():
@@ -100,18 +104,26 @@ class _Work:
     def one(self, ops: Ops) -> None:
         """One object of any other model."""
         if isinstance(self.model, FifoQueue):
+            from checkers.linearizability import queues
+
             queue = queues.judge(ops)
             if queue is not None:
                 self.engines["queues"] += 1
                 if isinstance(queue, queues.Broken):
+                    from checkers.linearizability import tell
+
                     self._bad(tell.queue_broken(ops, queue))
                 return
             ops = queues.relevant(ops)
         if isinstance(self.model, SetModel):
+            from checkers.linearizability import grow_sets
+
             grown = grow_sets.judge(ops)
             if grown is not None:
                 self.engines["grow-sets"] += 1
                 if isinstance(grown, grow_sets.Broken):
+                    from checkers.linearizability import tell
+
                     self._bad(tell.set_broken(ops, grown))
                 return
         self._searched(ops)
@@ -122,7 +134,9 @@ class _Work:
             self.violations.append(violation)
 
     def _searched(self, ops: Ops) -> None:
-        key = tell.key_word(ops)
+        from checkers.linearizability.search import search
+
+        key = ops.keys.words[int(ops.key[0])] if len(ops) else None
         if self.bounds.elapsed() > self.bounds.time_ns:
             self.undecided.append(Undecided(key=key, reason="out of time", returns_done=0, returns=len(ops)))
             return
@@ -140,6 +154,9 @@ class _Work:
 
     def _stuck(self, ops: Ops, stuck: Stuck) -> Violation:
         """A small proof, as far as the model lets anything be left out."""
+        from checkers.linearizability import minimal, tell
+        from checkers.linearizability.search import by_frontiers
+
         model = self.model
         end = int(ops.ret[stuck.row])
         cut = minimal.until(ops, end + 1)
@@ -152,7 +169,7 @@ class _Work:
         small = cut
         if len(cut) <= minimal.PROOF_MAX:
             small = minimal.fewest(cut, lambda rest: searcher.stuck(rest, since) is not None, cascade)
-        again = search(small, model, Bounds(steps=minimal.STEPS_MAX), since=since)
+        again = by_frontiers(small, model, Bounds(steps=minimal.STEPS_MAX), since=since)
         if not isinstance(again, Stuck):
             small, again = cut, Stuck(int(np.flatnonzero(cut.ret == end)[0]), stuck.states, stuck.returns_done)
         return tell.stuck(small, model, again, since=since, came=stuck.returns_done)

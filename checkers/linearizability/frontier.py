@@ -75,6 +75,17 @@ class GaveUp:
     steps: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Since:
+    """A later beginning: at this position the object held any of these states.
+
+    Whatever is open there may have taken effect before, or not.
+    """
+
+    position: int
+    states: tuple[State, ...]
+
+
 Found = Fits | Stuck | GaveUp
 
 

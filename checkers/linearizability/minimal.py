@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from checkers.linearizability.search import Bounds, Since, Stuck, search
+from checkers.linearizability.search import Bounds, Since, Stuck, by_frontiers
 from checkers.models.base import Model
 from checkers.models.ops import FAIL, OK, OPEN, Bools, F, Ints, Ops
 from checkers.models.register import Register
@@ -129,7 +129,7 @@ class Searcher:
         """Where they are stuck; None if they are not, or that is too much to say."""
         if self._left <= 0:
             return None
-        found = search(ops, self._model, Bounds(steps=min(self._left, TEST_STEPS)), since=since)
+        found = by_frontiers(ops, self._model, Bounds(steps=min(self._left, TEST_STEPS)), since=since)
         self._left -= found.steps + len(ops)
         return found if isinstance(found, Stuck) else None
 

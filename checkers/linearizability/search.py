@@ -22,14 +22,15 @@ Promises: ``Stuck`` only if there is no order, ``Fits`` only if there is one. Bo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import sys
+from dataclasses import replace
 
 from checkers.linearizability.course import Table, course_of
-from checkers.linearizability.frontier import Bounds, Fits, Found, GaveUp, Mode, Pass, Stuck
-from checkers.models.base import Model, State, Trait
+from checkers.linearizability.frontier import Bounds, Fits, Found, GaveUp, Mode, Pass, Since, Stuck
+from checkers.models.base import Model, Trait
 from checkers.models.ops import OPEN, Ops
 
-ALL = 1 << 62
+ALL = 1 << 40
 PASSES: tuple[tuple[Mode, tuple[int, ...], int], ...] = (
     ("exact", (32, 128), 60),
     ("exact", (ALL,), 500),
@@ -48,23 +49,45 @@ PASSES_UNKNOWN: tuple[tuple[Mode, tuple[int, ...], int], ...] = (
 """The same where there are operations of unknown outcome."""
 STEPS_LEAST = 20_000
 """Steps of a pass over a few returns."""
+ROWS_MANY = 20_000
+"""Operations with which the kernel is loaded at once."""
+STEPS_TRIED = 30_000
+"""Steps that take about as long as loading the kernel."""
 
-__all__ = ["Bounds", "Fits", "Found", "GaveUp", "Since", "Stuck", "search"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Since:
-    """A later beginning: at this position the object held any of these states.
-
-    Whatever is open there may have taken effect before, or not.
-    """
-
-    position: int
-    states: tuple[State, ...]
+__all__ = ["Bounds", "Fits", "Found", "GaveUp", "Since", "Stuck", "by_frontiers", "search"]
 
 
 def search(ops: Ops, model: Model, bounds: Bounds, *, since: Since | None = None) -> Found:
-    """Whether the operations of one object fit an order that the model accepts; ``since``: from a later moment on."""
+    """Whether the operations of one object fit an order that the model accepts; ``since``: from a later moment on.
+
+    By the compiled kernel where there is one and it is worth its loading: it has been loaded, there is much to go over,
+    or a first try takes too long.
+    """
+    tried = 0
+    if len(ops) < ROWS_MANY and not kernel_loaded():
+        few = min(STEPS_TRIED, bounds.steps)
+        found = by_frontiers(ops, model, replace(bounds, steps=few), since=since)
+        out = isinstance(found, GaveUp) and found.reason == "out of steps"
+        if not out or few == bounds.steps:
+            return found
+        tried = found.steps
+    from checkers.linearizability import fast
+
+    bounds = replace(bounds, steps=bounds.steps - tried)
+    if not fast.there():
+        return by_frontiers(ops, model, bounds, since=since)
+    found_fast = fast.search(ops, model, bounds, since=since)
+    return found_fast or by_frontiers(ops, model, bounds, since=since)
+
+
+def kernel_loaded() -> bool:
+    """Whether the kernel costs no loading any more."""
+    fast = sys.modules.get("checkers.linearizability.fast")
+    return fast is not None and bool(fast.loaded())
+
+
+def by_frontiers(ops: Ops, model: Model, bounds: Bounds, *, since: Since | None = None) -> Found:
+    """The same in plain Python."""
     table = Table(model)
     course = course_of(ops, model, table)
     states = (model.start(ops.values),) if since is None else since.states

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.models.ops import FAIL, OK, OPEN, Bools, Codes, F, Ints, Ops
+from checkers.models.ops import FAIL, OK, OPEN, Bools, Codes, F, Ints, Ops, distinct
 
 _SHIFT = 32
 _ROUNDS = 32
@@ -137,7 +137,7 @@ def judge(ops: Ops, *, initial: int, strict: bool, clashes_max: int = 20) -> Fou
                 break
     bad &= ~undecided
     if strict:
-        for key in np.unique(ops.key[(ops.f == F.CAS) & (ops.status == FAIL)]).tolist():
+        for key in distinct(ops.key[(ops.f == F.CAS) & (ops.status == FAIL)]).tolist():
             if not (bad[key] or undecided[key]) and not _fits(ops, made, np.minimum(first, last)[block], key, initial):
                 undecided[key] = True
     return Found(clashes=clashes, bad=np.flatnonzero(bad), undecided=np.flatnonzero(undecided))
@@ -197,7 +197,7 @@ def _clusters(ops: Ops, initial: int, keys: int) -> tuple[_Clusters, Ints]:
     is_initial = np.concatenate([is_initial, np.zeros(len(unseen), dtype=np.bool_)])
     total = count + len(unseen)
     writers = np.bincount(target, minlength=total) + is_initial
-    ambiguous = np.unique(cluster_key[(writers > 1) & np.concatenate([seen[:-1], np.zeros(len(unseen), np.bool_)])])
+    ambiguous = distinct(cluster_key[(writers > 1) & np.concatenate([seen[:-1], np.zeros(len(unseen), np.bool_)])])
     writer = np.full(total, -1, dtype=np.int64)
     writer[target] = movers
     writer[is_initial] = -2

@@ -185,6 +185,11 @@ class Ops:
         )
 
 
+def distinct(codes: NDArray[Any]) -> Ints:
+    """Which codes there are, in rising order: codes are small numbers, so nothing need be sorted."""
+    return np.flatnonzero(np.bincount(codes))
+
+
 def positions(call: Ints, ret: Ints, *, open_rows: Bools) -> tuple[Ints, Ints]:
     """Times as positions; ``open_rows`` get OPEN. Ties: calls come before returns, so equal times overlap."""
     count = len(call)
@@ -223,7 +228,7 @@ def encode(rows: Iterable[Row], *, sets: bool = False) -> Ops:
     values, keys = Values(), Values()
     a, b = np.zeros(len(rows), dtype=np.int64), np.full(len(rows), UNTOLD, dtype=np.int64)
     key = keys.coded([row.key for row in rows])
-    for kind in np.unique(f).tolist():
+    for kind in distinct(f).tolist():
         where = np.flatnonzero(f == kind)
         some = [rows[at] for at in where.tolist()]
         a[where], b[where] = _arguments(F(kind), some, where.tolist(), values, keys, sets=sets)

@@ -26,13 +26,13 @@ MODEL = {"register": "register", "cas": "cas-register", "queue": "fifo-queue"}
 
 
 def write(path, kind, cell):
-    """One history as JSON lines, as other programs can read it."""
-    from linear_histories import rows
+    """One history in the JSON-lines format that both read."""
+    from linear_histories import events
 
     n, clients, unknown, violation = cell
     with path.open("w") as file:
-        for row in rows(kind, n, clients=clients, unknown=unknown, violation=violation, seed=1):
-            file.write(json.dumps(row) + "\n")
+        for event in events(kind, n, clients=clients, unknown=unknown, violation=violation, seed=1):
+            file.write(json.dumps(event) + "\n")
 
 
 def one(path, kind, seconds):

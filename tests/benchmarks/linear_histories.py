@@ -2,6 +2,8 @@
 
     rows(kind, n, clients=…, unknown=…, violation=…, seed=…)
         → list of dicts: f, process, value, output, call, ret, status
+    events(kind, n, …)
+        → the same as calls and returns, in the JSON-lines format (docs/histories.md)
 
 ``register``: half reads, half writes of values never written before. ``cas``: a third each of reads, writes and cas
 over five values. ``queue``: enqueues of unique values and dequeues. Each operation takes effect at one moment within
@@ -86,6 +88,18 @@ def rows(kind, n, *, clients, unknown, violation, seed):
                 op["status"], op["output"], op["ret"] = status, output, at
             heapq.heappush(heap, (at + rng.randint(1, 200), tie, 0, process, None))
     return out
+
+
+def events(kind, n, **options):
+    """Calls and returns in their order, a call before a return at the same time. What is lost has no return."""
+    made = rows(kind, n, **options)
+    calls = [(row["call"], 0, at) for at, row in enumerate(made)]
+    returns = [(row["ret"], 1, at) for at, row in enumerate(made) if row["ret"] is not None]
+    for time, returned, at in sorted(calls + returns):
+        row = made[at]
+        value = row["output"] if returned and row["f"] in ("read", "dequeue") else row["value"]
+        kind = row["status"] if returned else "invoke"
+        yield {"type": kind, "process": row["process"], "f": row["f"], "value": value, "time": time}
 
 
 def stale(kind, clients, past, line, output):

@@ -1,6 +1,10 @@
-// Judges one JSON-lines history of a register with Porcupine and prints one JSON object: for comparison only.
+// Judges one history of a register (docs/histories.md, the JSON-lines format) with Porcupine and prints one JSON object:
+// for comparison only.
 //
 //	porcupine-bench FILE SECONDS
+//
+// A failed cas did not happen and is left out; what never returned may take effect at any later time; a question that was
+// never answered says nothing.
 package main
 
 import (
@@ -16,14 +20,11 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-type row struct {
+type line struct {
+	Type    string          `json:"type"`
 	F       string          `json:"f"`
 	Process int             `json:"process"`
 	Value   json.RawMessage `json:"value"`
-	Output  *int            `json:"output"`
-	Call    int64           `json:"call"`
-	Ret     *int64          `json:"ret"`
-	Status  string          `json:"status"`
 }
 
 type input struct {
@@ -61,6 +62,66 @@ func cpu() float64 {
 	return float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
 }
 
+// read pairs the lines of a file; places of lines are the times.
+func read(file *os.File) []porcupine.Operation {
+	var operations []porcupine.Operation
+	open := map[int]int{}
+	dropped := map[int]bool{}
+	lines := bufio.NewScanner(file)
+	for at := int64(0); lines.Scan(); at++ {
+		var one line
+		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
+			panic(err)
+		}
+		if one.Type == "invoke" {
+			ask := input{}
+			switch one.F {
+			case "write":
+				ask.kind, ask.to = 1, number(one.Value)
+			case "cas":
+				var pair [2]int
+				if err := json.Unmarshal(one.Value, &pair); err != nil {
+					panic(err)
+				}
+				ask = input{2, pair[0], pair[1]}
+			}
+			open[one.Process] = len(operations)
+			operations = append(operations, porcupine.Operation{
+				ClientId: one.Process, Input: ask, Call: at, Output: output{unset, true}, Return: math.MaxInt64,
+			})
+			continue
+		}
+		place := open[one.Process]
+		operation := &operations[place]
+		switch one.Type {
+		case "ok":
+			operation.Output, operation.Return = output{value: number(one.Value)}, at
+			if operation.Input.(input).kind != 0 {
+				operation.Output = output{value: unset}
+			}
+		case "fail":
+			dropped[place] = true
+		}
+	}
+	kept := operations[:0]
+	for place, one := range operations {
+		asked := one.Input.(input).kind == 0 && one.Output.(output).unknown
+		if !dropped[place] && !asked {
+			kept = append(kept, one)
+		}
+	}
+	return kept
+}
+
+// number is a value, unset for null; of a cas that succeeded, which answers with its pair, nothing.
+func number(value json.RawMessage) int {
+	var found *int
+	if err := json.Unmarshal(value, &found); err != nil || found == nil {
+		return unset
+	}
+	return *found
+}
+
 func main() {
 	file, err := os.Open(os.Args[1])
 	if err != nil {
@@ -70,43 +131,7 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
-	var operations []porcupine.Operation
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		var one row
-		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
-			panic(err)
-		}
-		if one.Status == "fail" {
-			continue
-		}
-		ask, answer := input{}, output{value: unset, unknown: one.Status == "info"}
-		switch one.F {
-		case "read":
-			if answer.unknown {
-				continue
-			}
-			if one.Output != nil {
-				answer.value = *one.Output
-			}
-		case "write":
-			ask.kind = 1
-			if err := json.Unmarshal(one.Value, &ask.to); err != nil {
-				panic(err)
-			}
-		case "cas":
-			var pair [2]int
-			if err := json.Unmarshal(one.Value, &pair); err != nil {
-				panic(err)
-			}
-			ask = input{2, pair[0], pair[1]}
-		}
-		end := int64(math.MaxInt64)
-		if one.Ret != nil && !answer.unknown {
-			end = *one.Ret
-		}
-		operations = append(operations, porcupine.Operation{ClientId: one.Process, Input: ask, Call: one.Call, Output: answer, Return: end})
-	}
+	operations := read(file)
 	began, used := time.Now(), cpu()
 	// The bound is CPU time, so that a busy machine gives it as much as an idle one.
 	answers := make(chan porcupine.CheckResult, 1)

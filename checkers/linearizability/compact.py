@@ -1,0 +1,201 @@
+"""The operations of one object as arrays of small integers, where the object is a register at heart.
+
+A lock is a register of two values that is compared and set, an element of a set one that is written or compared and
+set. Promises: operations that say nothing are left out, and those of unknown outcome that lead only to values that
+nobody needs (they can be thought away: the next thing to happen would overwrite them). None where the object is no
+register, or too many operations are open at once. Leaves out the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.linearizability.kernel import CAS, OTHER, READ, VALUES_LED, WRITE
+from checkers.models.base import Model, State
+from checkers.models.mutex import FREE, HELD, Mutex
+from checkers.models.ops import FAIL, INFO, OK, OPEN, UNTOLD, Bools, F, Ints, Ops
+from checkers.models.register import Register
+from checkers.models.sets import SetModel
+
+KINDS_MAX = 128
+"""Different operations of unknown outcome that the kernel counts."""
+_NONE = -1
+ABSENT, PRESENT = 0, 1
+
+
+@dataclass(frozen=True, eq=False)
+class Compact:
+    """Events → operations (numbers here, not rows), and by operation what it does; see ``kernel``."""
+
+    event: Ints
+    is_return: Bools
+    does: Ints
+    a: Ints
+    b: Ints
+    action: Ints
+    ret: Ints
+    info: Ints
+    rows: Ints
+    """Row of the Ops, by operation."""
+    kinds: tuple[Ints, Ints, Ints, Ints]
+    values: int
+    actions: int
+    states: Callable[[int], State]
+    """The state of the model that a value stands for."""
+    code: Callable[[State], int]
+    returns: int
+
+
+def compact(ops: Ops, model: Model, begins: tuple[State, ...]) -> Compact | None:
+    """See the module; ``begins``: what the object may hold at first. None: not for the kernel."""
+    told = _told(ops, model)
+    if told is None:
+        return None
+    does, a, b, names = told
+    mover = does >= WRITE
+    heard = (does != _NONE) & (mover | (ops.ret != OPEN))
+    unknown = heard & (ops.ret == OPEN)
+    if unknown.any() and not (does == OTHER).any():
+        needed = np.zeros(int(max(a.max(), b.max())) + 1, dtype=np.bool_)
+        needed[a[heard & ((does == READ) | (does == CAS))]] = True
+        heard &= ~unknown | needed[np.where(does == CAS, b, a)]
+    rows = np.flatnonzero(heard)
+    does, a, b, ret, call = does[rows], a[rows], b[rows], ops.ret[rows], ops.call[rows]
+    a, b, used = _dense(does, a, b, [names.code(state) for state in begins])
+    action, actions = _actions(does, a, b, len(used))
+    info = np.full(len(rows), -1, dtype=np.int64)
+    open_ended = np.flatnonzero(ret == OPEN)
+    kinds, first, which = np.unique(action[open_ended], return_index=True, return_inverse=True)
+    if len(kinds) > KINDS_MAX:
+        return None
+    info[open_ended] = which.reshape(-1)
+    first = open_ended[first]
+    event, is_return = _events(call, ret)
+    place = {int(value): at for at, value in enumerate(used.tolist())}
+    return Compact(
+        event=event,
+        is_return=is_return,
+        does=does,
+        a=a,
+        b=b,
+        action=action,
+        ret=ret,
+        info=info,
+        rows=rows,
+        kinds=(does[first], a[first], b[first], action[first]),
+        values=len(used),
+        actions=actions,
+        states=lambda value: names.state(int(used[value])),
+        code=lambda state: place[names.code(state)],
+        returns=len(rows) - len(open_ended),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Names:
+    """Values of the register and states of the model."""
+
+    state: Callable[[int], State]
+    code: Callable[[State], int]
+
+
+def _told(ops: Ops, model: Model) -> tuple[Ints, Ints, Ints, _Names] | None:
+    """What each row does to a register (-1: nothing), its a and b."""
+    f, status = ops.f, ops.status
+    a, b = ops.a.astype(np.int64), ops.b.astype(np.int64)
+    ok, failed = status == OK, status == FAIL
+    if isinstance(model, Register):
+        is_cas = f == F.CAS
+        same = is_cas & (a == b)
+        does = np.full(len(ops), _NONE, dtype=np.int64)
+        does[ok & ((f == F.READ) | same)] = READ
+        does[~failed & (f == F.WRITE)] = WRITE
+        does[~failed & is_cas & ~same] = CAS
+        if model.strict_cas:
+            does[failed & is_cas] = OTHER
+        return does, a, np.where(is_cas, b, a), _Names(_same, _as_int)
+    if isinstance(model, Mutex):
+        takes = f == F.ACQUIRE
+        does = np.where(failed, _NONE, CAS)
+        return does, np.where(takes, FREE, HELD), np.where(takes, HELD, FREE), _Names(_same, _as_int)
+    if isinstance(model, SetModel) and not ((f == F.READ) & ok).any():
+        return _element(ops)
+    return None
+
+
+def _same(value: int) -> State:
+    return value
+
+
+def _as_int(state: State) -> int:
+    if not isinstance(state, int):
+        raise TypeError(f"no value of a register: {state!r}")
+    return state
+
+
+def _element(ops: Ops) -> tuple[Ints, Ints, Ints, _Names] | None:
+    """An element of a set: 1 while it is in it."""
+    f, told = ops.f, ops.b
+    asks = f == F.READ
+    elements = np.unique(ops.a[~asks])
+    if len(elements) > 1:
+        return None
+    adds, removes = f == F.ADD, f == F.REMOVE
+    does = np.full(len(ops), READ, dtype=np.int64)
+    does[(adds | removes) & (told == UNTOLD)] = WRITE
+    does[(adds | removes) & (told == 1)] = CAS
+    does[asks | (ops.status == FAIL) | ((f == F.CONTAINS) & (ops.status == INFO))] = _NONE
+    after = np.where(adds, PRESENT, ABSENT)
+    a = np.where(f == F.CONTAINS, (told == 1).astype(np.int64), np.where(does == CAS, 1 - after, after))
+    inside = frozenset(int(one) for one in elements.tolist())
+    names = _Names(
+        lambda value: inside if value == PRESENT else frozenset(),
+        lambda state: ABSENT if state == frozenset() else PRESENT,
+    )
+    return does, a, after.astype(np.int64), names
+
+
+def _dense(does: Ints, a: Ints, b: Ints, begins: list[int]) -> tuple[Ints, Ints, Ints]:
+    """Values as 0, 1, 2 …; and the values."""
+    cas = does == CAS
+    every = np.concatenate([a, b[cas], np.array(begins, dtype=np.int64)])
+    most = int(every.max()) + 1
+    if most > 4 * len(every) + 1024:
+        used = np.unique(every)
+        return np.searchsorted(used, a), np.where(cas, np.searchsorted(used, b), np.searchsorted(used, a)), used
+    there = np.zeros(most, dtype=np.bool_)
+    there[every] = True
+    place = np.cumsum(there) - 1
+    return place[a], np.where(cas, place[np.where(cas, b, 0)], place[a]), np.flatnonzero(there)
+
+
+def _actions(does: Ints, a: Ints, b: Ints, values: int) -> tuple[Ints, int]:
+    """Equal numbers for equal movers, and how many numbers there are."""
+    action = a.copy()
+    cas = np.flatnonzero(does == CAS)
+    if values <= VALUES_LED:
+        action[cas] = (a[cas] + 1) * values + b[cas]
+        return action, (values + 1) * values
+    pairs, which = np.unique(a[cas] * values + b[cas], return_inverse=True)
+    action[cas] = values + which.reshape(-1)
+    return action, values + len(pairs)
+
+
+def _events(call: Ints, ret: Ints) -> tuple[Ints, Bools]:
+    """Calls and returns in order: the operation, and whether it is its return."""
+    count = len(call)
+    closed = np.flatnonzero(ret != OPEN)
+    at = np.concatenate([call, ret[closed]])
+    op = np.concatenate([np.arange(count), closed])
+    last = int(at.max(initial=-1)) + 1
+    if last <= 8 * len(at):
+        # positions are dense: no need to sort
+        slot = np.full(last, -1, dtype=np.int64)
+        slot[at] = np.arange(len(at))
+        order = slot[slot >= 0]
+    else:
+        order = np.argsort(at, kind="stable")
+    return op[order], order >= count
