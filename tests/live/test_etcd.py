@@ -33,6 +33,16 @@ def test_etcd_passes_and_what_it_cannot_show_is_not_applicable(tmp_path, state):
         assert "not observable" in result["checkers"][name]["reason"]
 
 
+def test_transactions_over_several_keys_of_etcd_are_serializable_in_real_time(tmp_path, state):
+    faults = ("--faults", "kill,pause", "--nemesis-interval", "4s", "--time-limit", "10s")
+    _, result = run(tmp_path, state, "etcd", "--nodes", "3", "--workload", "list-append", *faults, "--seed", "3")
+    assert result["trouble"] == []
+    assert result["verdict"] != "fail"
+    found = result["checkers"]["list-append"]
+    assert (found["verdict"], found["evidence"]["consistency"]) == ("pass", "strict-serializable")
+    assert found["evidence"]["committed"] > 100
+
+
 def test_etcd_of_which_one_member_is_restarted_with_force_new_cluster_does_not_pass(tmp_path, state):
     words = ("etcd-unsafe", "--schedule", str(UNSAFE / "restart_n1.json"), "--time-limit", "70s", "--seed", "1")
     code, result = run(tmp_path, state, *words, PYTHONPATH=str(UNSAFE))

@@ -72,6 +72,14 @@ def test_a_leader_that_does_not_step_down_is_caught_by_the_checker_named_for_it(
     assert result.exit_code == 1
 
 
+def test_a_guard_that_takes_any_token_is_caught_by_what_clients_of_locks_saw(tmp_path, state):
+    changes = {"workload": "lock", "faults": ("kill", "pause"), "nemesis_interval_ns": 2 * SECOND}
+    result = run(options(tmp_path, variant="clients-any-token-passes", time_limit_ns=12 * SECOND, **changes), Silence())
+    assert failing(result) == {"lock"}
+    (verdict,) = (verdict for verdict in result.judgement.verdicts if verdict.checker == "lock")
+    assert verdict.findings[0].data["anomaly"] == "fencing"
+
+
 def test_a_node_that_does_not_start_is_trouble_that_shows_the_end_of_its_log(tmp_path, state, monkeypatch):
     system = registry.load(registry.SYSTEMS, "raft")
     real = type(system).command
