@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from checkers.base import Base, excuses, in_force, seconds
 from checkers.facts import groups, in_group
 from checkers.recognition import Key, Recognition, recognition, step_between
+from checkers.rounds import worn_out
 from checkers.windows import Window, disturbance, windows
 from harness.core.clock import Ns
 from harness.core.events import FaultEvent, Observed, Traced
@@ -73,7 +74,9 @@ class ConvergenceAfterHeal(Base):
                     times.append([outcome.at - window.lo, False])
                     continue
                 times.append([bound, True])
-                if outcome.unseen:
+                if worn_out(history, promise, group, window.members, window.lo):
+                    short += 1
+                elif outcome.unseen:
                     doubts.append(outcome.why)
                 elif noise.within(window.members, window.lo, window.lo + bound):
                     doubts.append(f"host noise after a heal: {outcome.why}")

@@ -9,8 +9,9 @@ that a quorum recognises. A window fails if
   or did not come back within it.
 
 Unknown, never fail: noise of a host of the window that leaves no quiet stretch as long as the bound; too few polls.
-Windows shorter than B are reported and pass nothing; recovery times are censored where the window ends first. Left out:
-tiers that are not promised (counted), and windows shorter than one election timeout.
+Nothing is owed in a gap that begins after more rounds in vain than the system's waits stay random for, if it says so
+(``Promise.rounds_random``). Windows shorter than B are reported and pass nothing; recovery times are censored where the
+window ends first. Left out: tiers that are not promised (counted), and windows shorter than one election timeout.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from checkers.base import WRITES, Base, excuses, seconds
 from checkers.facts import groups
 from checkers.graph import explain
 from checkers.recognition import Point, Recognition, recognition, step_between
+from checkers.rounds import worn_out
 from checkers.windows import Disturbance, Window, disturbance, windows
 from harness.core.clock import Ns
 from harness.core.columns import columns
@@ -56,6 +58,7 @@ class _Tally:
     """(ns, censored)."""
     noisy: int = 0
     unseen: int = 0
+    worn_out: int = 0
     findings: list[Finding] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
 
@@ -87,6 +90,7 @@ class LeaderWhenOwed(Base):
             "not_exercised": [tier for tier in promise.tiers if not tally.exercised[tier]],
             "unknown_by_noise": tally.noisy,
             "unknown_by_too_few_polls": tally.unseen,
+            "not_owed_after_rounds_in_vain": tally.worn_out,
             "bound_ns": promise.leader_bound_ns,
         }
         return self.conclude(
@@ -134,19 +138,24 @@ class _Judge:
         if window.length < promise.leader_bound_ns:
             tally.short[window.tier] += window.length >= promise.election_timeout_ns
             return
-        tally.exercised[window.tier] += 1
         first = True
-        at = window.lo
+        at, worn = window.lo, tally.worn_out
         for until in [*progress, window.hi]:
             bound = promise.leader_bound_ns if first else promise.later_gap_ns
             if until - at > bound:
                 self._gap(window, at, until, bound, first=first)
             at, first = until, False
+        if tally.worn_out > worn:
+            return  # nothing was owed in a part of it: it shows nothing
+        tally.exercised[window.tier] += 1
         if not window.client_cut and self._writes:
             self._stuck(window, points, successes)
 
     def _gap(self, window: Window, lo: Ns, hi: Ns, bound: Ns, *, first: bool) -> None:
         """No progress in [lo, hi]: a finding if that is certain in a quiet stretch of at least the bound."""
+        if worn_out(self._history, self._promise, self._seen.group, window.members, lo):
+            self._tally.worn_out += 1
+            return
         quiet = [
             (begin, begin + bound)
             for begin, end in self._noise.quiet_stretches(window.members, lo, hi)

@@ -27,14 +27,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from checkers.base import Base, excuses, seconds
 from checkers.facts import elections, groups, in_group, traces
 from checkers.graph import bits
+from checkers.rounds import stands, steps
 from checkers.windows import Disturbance, Window, disturbance, windows
-from harness.core.clock import MS, Ns
 from harness.core.events import Traced
 from harness.core.history import History
 from harness.core.plan import Plan
@@ -43,10 +43,6 @@ from harness.core.verdict import Finding, Verdict
 
 CHANCE = 1e-6
 """Of a false alarm about split votes, in one run."""
-LATE_NS: Ns = 10 * MS
-LATE_SHARE = 10
-"""After a slow sync everything that was held back is told within LATE_NS, or, since what waited may have to be synced
-itself, one batch after the other, within this part of the time that the sync took."""
 _TIERS = frozenset({"T1", "T2"})
 
 
@@ -116,7 +112,7 @@ class _Judge:
             if of != group:
                 continue
             for event in events:
-                if event.name == "vote" and _stands(event, node):
+                if event.name == "vote" and stands(event, node):
                     self._stood[event.term].setdefault(node, event)
         self._sought = {node: [event for event, seeks in row if seeks] for node, row in self._steps.items()}
 
@@ -224,30 +220,6 @@ def refused_again(history: History, promise: Promise, group: str) -> Iterator[Fi
                 break
 
 
-def steps(node: str, events: Iterable[Traced]) -> Iterator[tuple[Traced, bool]]:
-    """What a node did about leadership, in its own order: True for a new round, False for its end in success."""
-    won = False
-    late_until: Ns = -1
-    for event in events:
-        if event.source == "core":
-            if event.name == "prevote_started":
-                won = False
-                if event.span.lo > late_until:
-                    yield event, True
-            elif event.name == "prevote_result" and event.data.get("result") == "won":
-                won = True
-            elif event.name == "leader_seen" and event.data.get("leader"):
-                yield event, False
-        elif event.name == "fsync_slow":
-            late_until = event.span.hi + max(LATE_NS, int(event.data.get("ms", 0)) * MS // LATE_SHARE)
-        elif event.name in ("elected", "acked"):
-            yield event, False
-        elif _stands(event, node):
-            if not won and event.span.lo > late_until:
-                yield event, True
-            won = False
-
-
 def at_least(least: int, tries: int, chance: float) -> float:
     """How likely at least that many of the tries succeed, each with this chance."""
     if least <= 0 or chance >= 1:
@@ -265,10 +237,6 @@ def at_least(least: int, tries: int, chance: float) -> float:
         )
         for k in range(least, tries + 1)
     )
-
-
-def _stands(event: Traced, node: str) -> bool:
-    return event.source == "shell" and event.name == "vote" and event.term > 0 and event.data.get("candidate") == node
 
 
 def _clean(window: Window) -> bool:

@@ -56,11 +56,12 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     once (None: any number); a kind that is missing takes everything it touches out of the promise (``excused``). Of
     kinds that concern a file, ``kind:path`` is borne for that file alone, and ``kind:path:how`` only in that way.
     ``rounds_max``: how often in a row a node may seek to lead in vain among voters that all hear each other.
-    ``split_vote_percent``: the largest chance that a term in which somebody stands ends without a winner because
-    several stood at once, over links without added loss or delay. ``leader_bound_to_term``: two nodes naming different
-    leaders for one term is a violation. ``delay_max_ns`` is D. ``drift_ppm_max``: by how much one clock may run faster
-    than another before leases are off; None: no bound is stated. ``loss_percent_max``: a link that loses more messages
-    than this owes nothing. ``quorum``: votes needed; None: ⌊n/2⌋ + 1.
+    ``rounds_random``: after more rounds in vain the waits before the next one are no longer random, and no bound holds;
+    None: they always are. ``split_vote_percent``: the largest chance that a term in which somebody stands ends without
+    a winner because several stood at once, over links without added loss or delay. ``leader_bound_to_term``: two nodes
+    naming different leaders for one term is a violation. ``delay_max_ns`` is D. ``drift_ppm_max``: by how much one
+    clock may run faster than another before leases are off; None: no bound is stated. ``loss_percent_max``: a link that
+    loses more messages than this owes nothing. ``quorum``: votes needed; None: ⌊n/2⌋ + 1.
     """
 
     system: str
@@ -73,6 +74,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     step_down_ns: Ns | None = None
     converge_ns: Ns | None = None
     rounds_max: int | None = None
+    rounds_random: int | None = None
     split_vote_percent: int | None = None
     tiers: tuple[Tier, ...] = ()
     exempt: Mapping[str, NotPromised] = {}

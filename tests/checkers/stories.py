@@ -358,6 +358,29 @@ def a_connected_majority_without_a_leader(t):
     t.polls(3000, 1, None, except_="n1=1:n1")
 
 
+def _stand_in_vain(t, *nodes):
+    cut = t.up().isolate("n3", "n3")
+    for term in range(1, 4):
+        for node in nodes:
+            t.vote(node, term, node).wait(100)
+    t.heal(cut).polls(3000, 3, None)
+
+
+@story("leader-when-owed", "unknown", "no window", promised={"rounds_random": 2})
+def two_in_step_after_many_rounds_in_vain_where_waits_do_not_stay_random(t):
+    _stand_in_vain(t, "n1", "n2")
+
+
+@story("leader-when-owed", "fail", "had no leader for", promised={"rounds_random": 2})
+def one_alone_stood_many_times_in_vain(t):
+    _stand_in_vain(t, "n1")
+
+
+@story("leader-when-owed", "fail", "had no leader for", promised={"rounds_random": 3})
+def two_stood_in_vain_no_more_often_than_waits_stay_random(t):
+    _stand_in_vain(t, "n1", "n2")
+
+
 @story("leader-when-owed", "fail", "lost its leader")
 def a_leader_lost_in_fair_weather(t):
     t.up().polls(2500, 1, "n1").polls(3000, 2, None).polls(500, 3, "n1")

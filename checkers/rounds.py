@@ -1,0 +1,73 @@
+"""What nodes did about leadership, round by round, in their own order.
+
+A round is a pre-vote round that was opened (``prevote_started``), or a vote for itself that no won pre-vote round led
+to. It was in vain if the node opens another one without being elected, acknowledging a leader or seeing one in between.
+Rounds that a node tells at the end of a slow sync are left out unless they are asked for, since what it did meanwhile
+was held back, so that nobody knows when that was. Leaves out judging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from checkers.facts import traces
+from harness.core.clock import MS, Ns
+from harness.core.events import Traced
+from harness.core.history import History
+from harness.core.promise import Promise
+
+LATE_NS: Ns = 10 * MS
+LATE_SHARE = 10
+"""After a slow sync everything that was held back is told within LATE_NS, or, since what waited may have to be synced
+itself, one batch after the other, within this part of the time that the sync took."""
+
+
+def steps(node: str, events: Iterable[Traced], *, late: bool = False) -> Iterator[tuple[Traced, bool]]:
+    """What a node did about leadership, in its own order: True for a new round, False for its end in success.
+
+    ``late``: also rounds that are told at the end of a slow sync, at a time that is not theirs.
+    """
+    won = False
+    late_until: Ns = -1
+    for event in events:
+        if event.source == "core":
+            if event.name == "prevote_started":
+                won = False
+                if late or event.span.lo > late_until:
+                    yield event, True
+            elif event.name == "prevote_result" and event.data.get("result") == "won":
+                won = True
+            elif event.name == "leader_seen" and event.data.get("leader"):
+                yield event, False
+        elif event.name == "fsync_slow":
+            late_until = event.span.hi + max(LATE_NS, int(event.data.get("ms", 0)) * MS // LATE_SHARE)
+        elif event.name in ("elected", "acked"):
+            yield event, False
+        elif stands(event, node):
+            if not won and (late or event.span.lo > late_until):
+                yield event, True
+            won = False
+
+
+def stands(event: Traced, node: str) -> bool:
+    """Whether the node votes for itself here."""
+    return event.source == "shell" and event.name == "vote" and event.term > 0 and event.data.get("candidate") == node
+
+
+def worn_out(history: History, promise: Promise, group: str, nodes: Iterable[str], at: Ns) -> bool:
+    """Whether two of the nodes had stood in vain more often in a row at this moment than their waits stay random for.
+
+    They may then stand in step for ever. Always False where no such number is promised (``Promise.rounds_random``).
+    """
+    most = promise.rounds_random
+    if most is None:
+        return False
+    worn = 0
+    for node in nodes:
+        row = 0
+        for event, seeks in steps(node, traces(history).get((group, node), ()), late=True):
+            if event.span.lo > at:
+                break
+            row = row + 1 if seeks else 0
+        worn += row > most
+    return worn > 1
