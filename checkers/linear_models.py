@@ -146,10 +146,13 @@ def _at_line(error: HistoryError, operations: Operations) -> HistoryError:
 
 def _anomaly(violation: Violation, operations: Operations) -> Anomaly:
     proof = [operations.rows[number] for number in violation.ops]
+    stuck = {bar.op for bar in violation.bars if bar.role == "stuck"}
+    # of a long proof what has no place, and the end: a chain of compare-and-set begins long before they part
+    told_first = sorted(violation.ops, key=lambda number: (number in stuck, number))[-PROOF_MAX:]
     return Anomaly(
         kind=violation.rule,
         sentence=violation.sentence,
-        proof=tuple(proof[:PROOF_MAX]),
+        proof=tuple(operations.rows[number] for number in sorted(told_first)),
         data={
             "key": None if violation.key is None else told(violation.key),
             "lines": [op.line for op in proof],

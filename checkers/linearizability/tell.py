@@ -105,8 +105,12 @@ def register_clash(ops: Ops, model: Register, clash: zones.Clash) -> Violation:
     first = set(small.id[final.first].tolist())
     second = set(small.id[final.second].tolist()) - first
 
+    rivals = set(_rivals(small, final.first)) if final.rule == "two-cas" else set()
+
     def role(row: int) -> Role:
         op = int(small.id[row])
+        if row in rivals:
+            return "stuck"
         return "first" if op in first else "second" if op in second else "between"
 
     key = ops.keys.words[clash.key]
@@ -154,6 +158,15 @@ def _zone(ops: Ops, rows: Ints, initial: int) -> Zone:
     )
 
 
+def _rivals(ops: Ops, rows: Ints) -> list[int]:
+    """Of these the compare-and-set that found one value, the first that more than one of them found."""
+    swaps = rows[(ops.f[rows] == F.CAS) & (ops.status[rows] != FAIL)]
+    values, count = np.unique(ops.a[swaps], return_counts=True)
+    often = values[count > 1]
+    same = swaps[ops.a[swaps] == often[0]] if len(often) else swaps
+    return [int(row) for row in (same if len(same) else rows)]
+
+
 def _register_sentence(ops: Ops, clash: zones.Clash, key: Any) -> str:
     words = ops.values.words
     named = at_key(key)
@@ -168,7 +181,8 @@ def _register_sentence(ops: Ops, clash: zones.Clash, key: Any) -> str:
     if clash.rule == "early":
         return f"A read{named} had answered {value(clash.first)} before anybody began to write it."
     if clash.rule == "two-cas":
-        return f"Two compare-and-set{named} both found {value(clash.first)}, which was written once."
+        found = word(words[int(ops.a[_rivals(ops, clash.first)[0]])])
+        return f"Two compare-and-set{named} both found {found}, which was written once."
     if clash.rule == "ring":
         return f"Compare-and-set{named} lead from a value back to itself, and nobody else wrote one of these values."
     if clash.rule == "chain":

@@ -94,3 +94,16 @@ def test_whatever_clients_say_there_is_a_verdict(steps, fresh):
     for f, value, told, status in steps:
         tale.did(f, value, told, status=status)
     assert check(tale, linearizable_reads=fresh).outcome in {"pass", "fail", "unknown", "n/a"}
+
+
+def test_of_a_long_chain_of_swaps_the_two_that_found_one_value_are_named_and_stand_in_the_certificate():
+    tale = Tale().did("put", ["r0", 1])
+    for value in range(1, 12):
+        tale.did("cas", ["r0", value, value + 1], told=True)
+    before = tale.ops
+    tale.did("cas", ["r0", 12, 20], told=True).did("cas", ["r0", 12, 30], told=True)
+    (found,) = check(tale).findings
+    assert found.sentence == "Two compare-and-set of 'r0' both found 12, which was written once."
+    asked = [event.op for event in tale.end().of(Invoke) if event.seq in found.certificate]
+    assert {before, before + 1} <= set(asked)
+    assert [bar["label"] for bar in found.data["bars"] if bar["role"] == "stuck"] == ["cas 12 → 20", "cas 12 → 30"]

@@ -91,6 +91,13 @@ def test_a_runs_page_shows_class_graph_sentences_and_bars(failing):
     assert page_.count('<svg class="drawing"') == 2
 
 
+def test_bars_that_are_far_apart_in_a_run_are_still_wide_enough_to_see():
+    bars = [{**BAR, "call": 10, "ret": 12}, {**BAR, "call": 90_000, "ret": 90_003}]
+    svg = parsed(drawing({"bars": bars, "zones": [{**ZONE, "lo": 12, "hi": 90_000}], "stuck_at": 90_000}))
+    zone, *rects = (float(node.get("width")) for node in svg.iter("rect"))
+    assert min(zone, *rects) > 50
+
+
 def test_very_many_bars_are_cut():
     assert len(texts(drawing({"bars": [BAR] * 500}))) == BARS_MAX
 

@@ -2,13 +2,14 @@
 
 A finding says in its data what there is to draw: ``drawing`` of kind ``cycle`` (nodes with places, edges with words),
 its ``edges`` with a sentence each, and ``bars`` (operations by the places of their invocations and returns) with
-``zones`` and ``stuck_at``. Promises: no script, no address, every text escaped; what does not look like a drawing draws
-nothing. Leaves out layout: that came with the data.
+``zones`` and ``stuck_at``. Bars are drawn by the order of their ends, without scale. Promises: no script, no address,
+every text escaped; what does not look like a drawing draws nothing. Leaves out layout: that came with the data.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from html import escape
@@ -78,7 +79,7 @@ def _bars_of(data: Mapping[str, Any]) -> str:
 def _legend(bars: Sequence[Mapping[str, Any]], zones: Sequence[Any], stuck_at: Any) -> str:
     """What the signs of this picture mean."""
     roles = {bar["role"] for bar in bars}
-    words = ["each bar an operation from its call to its return, time to the right"]
+    words = ["each bar an operation from its call to its return; to the right later, without scale"]
     if any(bar["status"] != "ok" for bar in bars):
         words.append("dashed: failed, or of unknown outcome")
     if "stuck" in roles:
@@ -151,13 +152,17 @@ def _head(from_x: float, from_y: float, x: float, y: float, color: str) -> str:
 
 
 def _bars(bars: Sequence[Mapping[str, Any]], zones: Sequence[Mapping[str, Any]], stuck_at: Any) -> str:
-    calls = [int(bar["call"]) for bar in bars]
-    ends = [int(bar["ret"]) for bar in bars if bar["ret"] is not None]
+    calls = {int(bar["call"]) for bar in bars}
+    ends = {int(bar["ret"]) for bar in bars if bar["ret"] is not None}
     low, high = min(calls), max([*calls, *ends]) + 1
-    scale = (WIDTH - LEFT - 20) / max(1, high - low)
+    # only the order counts: what lies between two of these moments is about other operations
+    moments = sorted({*calls, *ends, high})
+    step = (WIDTH - LEFT - 20) / max(1, len(moments) - 1)
 
     def across(place: int) -> float:
-        return LEFT + (min(max(place, low), high) - low) * scale
+        place = min(max(place, low), high)
+        at = bisect_left(moments, place)
+        return LEFT + (at if moments[at] == place else at - 0.5) * step
 
     height = TOP + ROW * len(bars) + 12
     parts = [_zone(zone, across, height) for zone in zones]
