@@ -50,6 +50,11 @@ def _lease(variant: str, faults: str) -> Attempt:
     return Attempt(variant, words=("--faults", faults, "--workload", "lease", "--set", "reads=lease"))
 
 
+def _clients(variant: str, workload: str, faults: str = "partition,kill") -> Attempt:
+    often = ("--rate", "150", "--concurrency", "16", "--nemesis-interval", "2s")
+    return Attempt(variant, words=("--faults", faults, "--workload", workload, *often))
+
+
 def _paxos(variant: str) -> Attempt:
     return Attempt(variant, "paxos", ("--faults", "partition,kill,pause", "--workload", "agreement"))
 
@@ -80,6 +85,20 @@ VARIANT_OF: dict[str, tuple[Attempt, ...]] = {
     "lease-exclusion": (
         _lease("51-lease-without-recheck", "pause,partition"),
         _lease("47-lease-on-wall-clock", "clock,partition"),
+    ),
+    "log": (Attempt("45-acks-after-local-append"),),
+    "linearizable": (
+        _clients("clients-proposed-again", "register"),
+        _clients("clients-swap-compared-early", "register"),
+    ),
+    "set": (_clients("clients-proposed-again", "set"),),
+    "list-append": (
+        _clients("clients-transaction-reads-early", "list-append"),
+        _clients("clients-proposed-again", "list-append"),
+    ),
+    "lock": (
+        _clients("clients-any-token-passes", "lock", "kill,pause"),
+        _clients("clients-clock-decides", "lock"),
     ),
     "agreement": (_paxos("18-promises-are-acceptances"), _paxos("42-learns-from-one")),
 }
