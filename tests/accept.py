@@ -51,7 +51,7 @@ def _lease(variant: str, faults: str) -> Attempt:
 
 
 def _clients(variant: str, workload: str, faults: str = "partition,kill") -> Attempt:
-    often = ("--rate", "150", "--concurrency", "16", "--nemesis-interval", "2s")
+    often = ("--rate", "300", "--concurrency", "16", "--nemesis-interval", "1s")
     return Attempt(variant, words=("--faults", faults, "--workload", workload, *often))
 
 
@@ -88,8 +88,8 @@ VARIANT_OF: dict[str, tuple[Attempt, ...]] = {
     ),
     "log": (Attempt("45-acks-after-local-append"),),
     "linearizable": (
-        _clients("clients-proposed-again", "register"),
         _clients("clients-swap-compared-early", "register"),
+        _clients("clients-proposed-again", "register"),
     ),
     "set": (_clients("clients-proposed-again", "set"),),
     "list-append": (
