@@ -98,8 +98,8 @@ def events(kind, n, **options):
     for time, returned, at in sorted(calls + returns):
         row = made[at]
         value = row["output"] if returned and row["f"] in ("read", "dequeue") else row["value"]
-        kind = row["status"] if returned else "invoke"
-        yield {"type": kind, "process": row["process"], "f": row["f"], "value": value, "time": time}
+        happened = row["status"] if returned else "invoke"
+        yield {"type": happened, "process": row["process"], "f": row["f"], "value": value, "time": time}
 
 
 def stale(kind, clients, past, line, output):
