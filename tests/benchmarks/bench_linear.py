@@ -35,7 +35,7 @@ HERE = Path(__file__).resolve().parent
 CELLS = list(itertools.product((1_000, 10_000, 100_000), (5, 10, 30), (0.0, 0.01), (False, True)))
 MEMORY = 8 << 30
 MODEL = {"register": "register", "cas": "cas-register", "queue": "fifo-queue"}
-PLOTTED = {"register": (1_000, 300_000), "queue": (1_000, 300_000), "cas": (1_000, 300_000)}
+PLOTTED = {"register": (1_000, 100_000), "queue": (1_000, 100_000), "cas": (1_000, 100_000)}
 REPEATS = 3
 
 
