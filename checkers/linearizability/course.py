@@ -67,10 +67,12 @@ class Course:
 
 def course_of(ops: Ops, model: Model, table: Table) -> Course:
     """Operations that say nothing are left out; slots are reused once an operation has returned."""
-    columns = np.stack([ops.f, ops.a, ops.b, ops.status]).astype(np.int64)
-    kinds, inverse = np.unique(columns, axis=1, return_inverse=True)
+    # one number a kind of operation: codes are smaller than the dictionary, and UNTOLD is -1
+    wide = len(ops.values) + 2
+    kind = ((ops.f.astype(np.int64) * wide + ops.a + 1) * wide + ops.b + 1) * 4 + ops.status
+    _, first, inverse = np.unique(kind, return_index=True, return_inverse=True)
     actions = []
-    for f, a, b, status in kinds.T.tolist():
+    for f, a, b, status in np.stack([ops.f, ops.a, ops.b, ops.status]).astype(np.int64)[:, first].T.tolist():
         action = model.action(ops.values, f, a, b, status)
         actions.append(-1 if action is None else table.action(action))
     action_of = np.array(actions, dtype=np.int64)[inverse.reshape(-1)]

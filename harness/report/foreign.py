@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from rich.text import Text
@@ -17,9 +17,11 @@ from harness.core.operations import ModelOptions, Operation, Operations
 from harness.core.verdict import Finding
 from harness.engine.foreign import ForeignCheck, check_file
 from harness.engine.model import EXIT_TROUBLE, exit_code
-from harness.report import bars, github, machine, screens, write
-from harness.report.junit import Suite
+from harness.report import bars, machine, screens
 from harness.report.terminal import Screen, complain
+
+if TYPE_CHECKING:
+    from harness.report.junit import Suite
 
 FINDINGS_MAX = 3
 """Findings that a terminal shows in full."""
@@ -47,12 +49,16 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
         known = _by_place(self.found) if self.found else {}
         words = {place: _proving(op) for place, op in known.items() if place == op.invoked}
         judgement = self.found.judgement if self.found else None
+        from harness.report.junit import Suite
+
         return Suite(name=f"{self.path.name}.{self.model}", judgement=judgement, trouble=self.trouble, proving=words)
 
     def github(self, *, report: Path | None) -> Sequence[str]:
         """Annotation lines; the step summary is written."""
         judgement = self.found.judgement if self.found else None
         title = f"{self.path.name} ({self.form}, {self.model})"
+        from harness.report import github, write
+
         write.write_summary(github.summary(judgement, None, self.trouble, report=report, title=title))
         return github.annotation_lines(judgement, self.trouble, name=self.path.name)
 

@@ -171,7 +171,7 @@ def told(cell, mine, theirs):
     for found in (mine, theirs):
         if found is None:
             continue
-        check = "–" if found["check_s"] is None else f"{found['check_s'] * 1e3:.1f} ms"
+        check = "–" if found.get("check_s") is None else f"{found['check_s'] * 1e3:.1f} ms"
         whole, peak = found.get("whole_s"), found.get("peak_mb")
         verdict = found["outcome"] + (" (dead)" if found.get("died") else "")
         out += [verdict, check, "–" if whole is None else f"{whole:.2f} s", "–" if peak is None else f"{peak:.0f} MB"]
