@@ -6,6 +6,7 @@
     minority               a minority without the leader
     majority               as many nodes as a quorum, whoever they are
     cut-off                a running node that the desired state cuts from every quorum; while there is none: a follower
+    outsider               a node that does not vote: an observer, a coordination service
     random, random:2       that many nodes, whoever they are
     node:n3, node:n1,n2    exactly these
     all                    every node
@@ -22,9 +23,9 @@ Of a fault in a step with named faults:
     spared-by:a,b          everybody else
 
 Followers, minorities, majorities and quorums are of the voters: an observer or a coordination service is among
-``random``, ``all``, peers and names only. Promises: pure; an unknown selector is a ConfigError with the nearest known
-one; a selector that cannot be resolved now (no leader is known) is a reason in words, never a guess. Leaves out what is
-done to the nodes.
+outsiders, ``random``, ``all``, peers and names only. Promises: pure; an unknown selector is a ConfigError with the
+nearest known one; a selector that cannot be resolved now (no leader is known) is a reason in words, never a guess.
+Leaves out what is done to the nodes.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ KINDS = (
     "minority",
     "majority",
     "cut-off",
+    "outsider",
     "random",
     "all",
     *NAMING,
@@ -157,6 +159,9 @@ def resolve(selector: Selector, view: ClusterView, rng: Rng) -> tuple[str, ...] 
         if count > len(among):
             return f"{count} of {len(among)} nodes cannot be selected"
         return tuple(sorted(rng.sample(among, count)))
+    if kind == "outsider":
+        outside = [node for node in nodes if node not in voters]
+        return (rng.choice(outside),) if outside else "every node votes"
     if kind == "cut-off":
         cut = [node for node in running(view) if node in voters and not reaches_quorum(node, view)]
         if cut:

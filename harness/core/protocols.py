@@ -501,8 +501,11 @@ class Strategy(Protocol):
 class Informed(Protocol):
     """A strategy that wants to know what can be seen of the system, to draw no trigger that can never hit."""
 
-    def informed(self, *, observable: frozenset[str], operations: frozenset[str]) -> Strategy:
-        """The strategy for that system. ``observable``: as in ``Plan``; ``operations``: what the workload does."""
+    def informed(self, *, observable: frozenset[str], operations: frozenset[str], outsiders: int = 0) -> Strategy:
+        """The strategy for that system.
+
+        ``observable``: as in ``Plan``; ``operations``: what the workload does; ``outsiders``: nodes that do not vote.
+        """
 
 
 # --- workloads --------------------------------------------------------------------------------------------------

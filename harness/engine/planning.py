@@ -79,7 +79,16 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     limit_ns = options.time_limit_ns if options.time_limit_ns is not None else defaults.time_limit_ns
     wanted = options.faults if options.faults is not None else defaults.faults
     faults = {kind: _fault(system, backend, kind) for kind in wanted}
-    schedule = _schedule(options, defaults, system=system, faults=faults, promise=promise, limit_ns=limit_ns, seed=seed)
+    schedule = _schedule(
+        options,
+        defaults,
+        system=system,
+        faults=faults,
+        promise=promise,
+        outsiders=len(nodes) - len(voters),
+        limit_ns=limit_ns,
+        seed=seed,
+    )
     kinds = {kind: _fault(system, backend, kind) for kind in sorted({*schedule.kinds, *faults})}
     workload, workload_plan = _workload(options, defaults, system=system, promise=promise)
     stop_early = options.stop_at_first_failure
@@ -164,6 +173,7 @@ def _schedule(
     system: System,
     faults: Mapping[str, Fault],
     promise: Promise,
+    outsiders: int,
     limit_ns: Ns,
     seed: int,
 ) -> Schedule:
@@ -181,7 +191,9 @@ def _schedule(
     strategy: Strategy = registry.load(registry.STRATEGIES, options.strategy)
     if isinstance(strategy, Informed):
         workload: Workload = registry.load(registry.WORKLOADS, options.workload or defaults.workload)
-        strategy = strategy.informed(observable=frozenset(system.observable()), operations=workload.needs())
+        strategy = strategy.informed(
+            observable=frozenset(system.observable()), operations=workload.needs(), outsiders=outsiders
+        )
     schedule = strategy.draw(
         Rng(seed).stream("nemesis"),
         faults=faults,

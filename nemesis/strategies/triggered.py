@@ -30,6 +30,7 @@ from nemesis import selectors
 from nemesis.obligations import Demand
 from nemesis.strategies.lasting import last_fault, lasting, outright
 from nemesis.strategies.openings import PARTIAL, company, fall, opening, partial_shapes, weighted
+from nemesis.strategies.outsiders import beside
 from nemesis.strategies.pacing import STEPS_MAX, Pace, pace_of
 from nemesis.strategies.random import extra, fewest_groups, free
 from nemesis.strategies.rows import Row, draw_row, hit, offered, partner
@@ -57,17 +58,20 @@ FORMS: Mapping[str, int] = {"rows": 5, "relay": 4, "flutter": 1}
 class TriggeredStrategy(msgspec.Struct, frozen=True, kw_only=True):
     """See ``harness.core.protocols.Strategy``. ``share_percent``: how many of the steps have triggers.
 
-    ``observable``, ``operations``: see ``harness.core.protocols.Informed``; None: everything.
+    ``observable``, ``operations``, ``outsiders``: see ``harness.core.protocols.Informed``; None: everything.
     """
 
     name: str = "triggered"
     share_percent: int = 100
     observable: frozenset[str] | None = None
     operations: frozenset[str] = frozenset({"append", "read"})
+    outsiders: int = 0
 
-    def informed(self, *, observable: frozenset[str], operations: frozenset[str]) -> TriggeredStrategy:
+    def informed(
+        self, *, observable: frozenset[str], operations: frozenset[str], outsiders: int = 0
+    ) -> TriggeredStrategy:
         """The same, for a system of which so much is seen."""
-        return msgspec.structs.replace(self, observable=observable, operations=operations)
+        return msgspec.structs.replace(self, observable=observable, operations=operations, outsiders=outsiders)
 
     def draw(
         self, rng: Rng, *, faults: Mapping[str, Fault], nodes: int, time_limit_ns: Ns, interval_ns: Ns, promise: Promise
@@ -100,6 +104,8 @@ class TriggeredStrategy(msgspec.Struct, frozen=True, kw_only=True):
                 step, spent_ns = draft.plain(stream, group, budget_ns - waiting_ns - pace.least_ns)
             if group is not None:
                 groups.pop()
+            if self.outsiders:
+                step = beside(rng.stream(f"outsiders-{number}"), step, kinds=faults, nodes=nodes)
             steps.append(step)
             budget_ns -= spent_ns
         if final:

@@ -130,9 +130,9 @@ class TwinStrategy(msgspec.Struct, frozen=True, kw_only=True):
     steps: bool = False
     triggered: TriggeredStrategy = TriggeredStrategy()
 
-    def informed(self, *, observable: frozenset[str], operations: frozenset[str]) -> Strategy:
+    def informed(self, *, observable: frozenset[str], operations: frozenset[str], outsiders: int = 0) -> Strategy:
         """The twin of what ``triggered`` draws for such a system."""
-        known = self.triggered.informed(observable=observable, operations=operations)
+        known = self.triggered.informed(observable=observable, operations=operations, outsiders=outsiders)
         return TwinStrategy(steps=self.steps, triggered=known)
 
     def draw(

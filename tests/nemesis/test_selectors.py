@@ -93,6 +93,12 @@ def test_every_selector_that_passes_the_check_gives_different_nodes_of_the_clust
         assert list(victims) == sorted(victims)
 
 
+def test_an_outsider_is_a_node_that_does_not_vote():
+    view = msgspec.structs.replace(view_of(3), voters=("n1", "n2"))
+    assert {resolve("outsider", view, seed) for seed in range(10)} == {("n3",)}
+    assert resolve("outsider", view_of(3)) == "every node votes"
+
+
 @given(views_with_leader(st.integers(3, 7)), seeds)
 def test_selectors_mean_what_they_say(view, seed):
     count, leader = len(view.nodes), view.leader

@@ -261,6 +261,24 @@ def test_changes_of_the_configuration_trigger_where_the_workload_makes_them():
     assert "configuration-appended" in events
 
 
+def test_nodes_that_do_not_vote_are_hit_beside_what_else_is_drawn():
+    known = {"observable": None, "operations": frozenset({"append", "read"})}
+    aware = triggered.STRATEGY.informed(**known, outsiders=1)
+    hit = 0
+    for seed in range(40):
+        plain, more = draw(seed), draw(seed, strategy=aware)
+        assert len(plain.steps) == len(more.steps)
+        for before, after in zip(plain.steps, more.steps, strict=True):
+            assert after.faults[: len(before.faults)] == before.faults
+            extra = after.faults[len(before.faults) :]
+            assert {fault.victims for fault in extra} <= {"outsider"}
+            longest = max(fault.hold_ns for fault in before.faults)
+            assert all(fault.delay_ns + fault.hold_ns <= longest + 1 for fault in extra)
+            hit += len(extra)
+    assert hit > 40
+    assert draw(3, strategy=triggered.STRATEGY.informed(**known, outsiders=0)) == draw(3)
+
+
 def test_a_system_without_traces_gets_only_triggers_that_polls_and_clients_show():
     blind = triggered.STRATEGY.informed(observable=frozenset({"observed", "ops"}), operations=frozenset({"put"}))
     events = {trigger.event for seed in range(40) for trigger in draw(seed, strategy=blind).triggers}
