@@ -1,0 +1,162 @@
+"""What ``dethrone corpus`` tells: lines for people as it goes, one object for programs at the end.
+
+Promises: runs that are there already are counted, not listed; whatever was not stored is listed with its reason.
+Leaves out the work itself (``harness.pipeline``), which is imported only here and only when asked for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from harness.core.clock import SECOND
+from harness.engine.model import EXIT_PASS, EXIT_TROUBLE, JSON_SCHEMA
+from harness.report.terminal import Screen
+
+EVERY_NS = 2 * SECOND
+_STYLES = {"conflict": "bold red", "refused": "bold yellow"}
+
+
+class Meter:
+    """Says how far a long command is, every two seconds at most, and only if it takes longer than that."""
+
+    def __init__(self, screen: Screen, what: str) -> None:
+        self._screen = screen
+        self._what = what
+        self._began = self._told = time.monotonic_ns()
+
+    def __call__(self, done: int, total: int) -> None:
+        """``done`` of ``total``."""
+        now = time.monotonic_ns()
+        if now - self._told < EVERY_NS or done >= total:
+            return
+        self._told = now
+        rate = done * SECOND / max(1, now - self._began)
+        self._screen.say(Text(f"{done:,} of {total:,} {self._what}, {rate:,.1f} a second", style="dim"))
+
+
+def told(
+    screen: Screen, command: str, *, corpus: str, trouble: Sequence[str], code: int, **rest: Any
+) -> Mapping[str, Any]:
+    """The JSON object of one command, printed if asked for."""
+    value = {
+        "schema": JSON_SCHEMA,
+        "command": f"corpus {command}",
+        "verdict": None,
+        "trouble": list(trouble),
+        "exit_code": code,
+        "corpus": corpus,
+        **rest,
+    }
+    screen.result(value)
+    return value
+
+
+def add(url: str, paths: Sequence[Path], screen: Screen) -> int:
+    """``corpus add``: the exit code."""
+    from harness.pipeline import ingest
+    from harness.pipeline.corpus import open_corpus
+
+    directories = ingest.find_runs(paths)
+    corpus = open_corpus(url, make=True)
+    meter = Meter(screen, "runs")
+    rows, trouble, counts = [], [], Counter[str]()
+    for row in ingest.add(corpus, directories, now_ns=time.time_ns()):
+        counts[row.answer] += 1
+        rows.append({"path": str(row.directory), "answer": row.answer, "run": row.run, "why": row.why})
+        if row.answer in _STYLES:
+            trouble.append(f"{row.directory}: {row.answer}: {row.why}")
+            words = Text.assemble((f"{row.answer:<10}", _STYLES[row.answer]), f"{row.directory}  {row.why}")
+            screen.say(words, level=-1)
+        else:
+            screen.say(f"{row.answer:<10}{row.directory}", level=1)
+        meter(len(rows), len(directories))
+    total = ", ".join(
+        f"{counts[word]} {word}" for word in ("stored", "duplicate", "conflict", "refused") if counts[word]
+    )
+    screen.say(f"{total}  in {corpus.place.url}", level=-1)
+    code = EXIT_TROUBLE if trouble else EXIT_PASS
+    told(screen, "add", corpus=corpus.place.url, trouble=trouble, code=code, runs=rows, counts=dict(counts))
+    return code
+
+
+def compact(url: str, screen: Screen) -> int:
+    """``corpus compact``: the exit code."""
+    from harness.pipeline import upkeep
+    from harness.pipeline.corpus import open_corpus
+
+    corpus = open_corpus(url)
+    done = upkeep.compact(corpus, now_ns=time.time_ns())
+    for name, before in done.before.items():
+        screen.say(f"{name:<10}{before} files, now {done.after[name]}")
+    screen.say(f"leftovers {done.leftovers} removed")
+    told(
+        screen,
+        "compact",
+        corpus=corpus.place.url,
+        trouble=(),
+        code=EXIT_PASS,
+        before=done.before,
+        after=done.after,
+        leftovers=done.leftovers,
+    )
+    return EXIT_PASS
+
+
+def verify(url: str, screen: Screen) -> int:
+    """``corpus verify``: the exit code."""
+    from harness.pipeline import upkeep
+    from harness.pipeline.corpus import open_corpus
+
+    corpus = open_corpus(url)
+    done = upkeep.verify(corpus, progress=Meter(screen, "runs"))
+    for one in done.damage:
+        screen.say(Text.assemble((f"{one.kind:<10}", "bold yellow"), f"{one.path}  {one.what}"), level=-1)
+    screen.say(f"{done.runs} runs, {done.events:,} events, {len(done.damage)} damaged", level=-1)
+    code = EXIT_TROUBLE if done.damage else EXIT_PASS
+    told(
+        screen,
+        "verify",
+        corpus=corpus.place.url,
+        trouble=[f"{one.path}: {one.kind}: {one.what}" for one in done.damage],
+        code=code,
+        runs=done.runs,
+        events=done.events,
+    )
+    return code
+
+
+def prune(url: str, screen: Screen, *, keep_days: int) -> int:
+    """``corpus prune``: the exit code."""
+    from harness.pipeline import upkeep
+    from harness.pipeline.corpus import open_corpus
+
+    corpus = open_corpus(url)
+    done = upkeep.prune(corpus, keep_days=keep_days, now_ns=time.time_ns())
+    screen.say(
+        f"events of {len(done.runs)} runs before {done.before} removed, {done.bytes:,} bytes; "
+        "their verdicts and findings stay",
+        level=-1,
+    )
+    if done.unjudged:
+        screen.say(
+            f"{len(done.unjudged)} older runs were never judged and stay: dethrone corpus check --corpus {url}",
+            level=-1,
+        )
+    told(
+        screen,
+        "prune",
+        corpus=corpus.place.url,
+        trouble=(),
+        code=EXIT_PASS,
+        before=done.before,
+        runs=list(done.runs),
+        unjudged=list(done.unjudged),
+        bytes=done.bytes,
+    )
+    return EXIT_PASS
