@@ -10,15 +10,24 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 from rich.text import Text
 
 from harness.core.clock import SECOND
-from harness.engine.model import EXIT_PASS, EXIT_TROUBLE, JSON_SCHEMA
+from harness.engine.model import EXIT_PASS, EXIT_TROUBLE, JSON_SCHEMA, exit_code
+from harness.report import machine
+from harness.report.screens import STYLES
 from harness.report.terminal import Screen
+from harness.report.words import verdict_word
+
+if TYPE_CHECKING:
+    from harness.pipeline.checking import Checked, RunOutcome
 
 EVERY_NS = 2 * SECOND
+LISTED_MAX = 30
+"""Runs of one outcome that are listed for people."""
 _STYLES = {"conflict": "bold red", "refused": "bold yellow"}
 
 
@@ -41,13 +50,20 @@ class Meter:
 
 
 def told(
-    screen: Screen, command: str, *, corpus: str, trouble: Sequence[str], code: int, **rest: Any
+    screen: Screen,
+    command: str,
+    *,
+    corpus: str,
+    trouble: Sequence[str],
+    code: int,
+    verdict: str | None = None,
+    **rest: Any,
 ) -> Mapping[str, Any]:
     """The JSON object of one command, printed if asked for."""
     value = {
         "schema": JSON_SCHEMA,
         "command": f"corpus {command}",
-        "verdict": None,
+        "verdict": verdict,
         "trouble": list(trouble),
         "exit_code": code,
         "corpus": corpus,
@@ -83,6 +99,91 @@ def add(url: str, paths: Sequence[Path], screen: Screen) -> int:
     code = EXIT_TROUBLE if trouble else EXIT_PASS
     told(screen, "add", corpus=corpus.place.url, trouble=trouble, code=code, runs=rows, counts=dict(counts))
     return code
+
+
+def check(
+    url: str,
+    screen: Screen,
+    *,
+    since: str,
+    system: str,
+    checkers: tuple[str, ...],
+    again: bool,
+    fail_on: Literal["unknown", "violation"],
+    master: str,
+    conf: tuple[str, ...],
+) -> int:
+    """``corpus check``: the exit code."""
+    from harness.pipeline import session
+    from harness.pipeline.corpus import open_corpus
+
+    corpus = open_corpus(url)
+    options = session.SparkOptions(master=master, conf=session.parse_conf(conf))
+    session.check_installed()  # before the user waits for anything
+    if not corpus.runs("run", since=since, system=system, stored=True):
+        return _nothing_to_check(corpus.place.url, screen, since=since, system=system, fail_on=fail_on)
+    from harness.pipeline import checking
+
+    asked = checking.Asked(since=since, system=system, checkers=checkers, again=again)
+    screen.say(Text("starting Spark", style="dim"))
+    with session.session(options) as spark:
+        done = checking.check(corpus, spark, asked, Meter(screen, "runs"))
+    code = machine.worst_code([_code(run, fail_on) for run in done.runs])
+    _show_checked(done, screen)
+    trouble = [f"{run.run}: {run.reason}" for run in done.runs if not run.settled]
+    findings = corpus.findings().to_pylist()
+    selected = {run.run for run in done.runs}
+    told(
+        screen,
+        "check",
+        corpus=corpus.place.url,
+        trouble=trouble,
+        code=code,
+        verdict=machine.worst_outcome([run.outcome for run in done.runs]),
+        judged={"verdicts": done.judged, "runs": done.judged_runs, "events": done.events, "ns": done.elapsed_ns},
+        runs=msgspec.to_builtins(done.runs),
+        findings=[
+            {key: row[key] for key in ("run", "checker", "sentence", "excused", "term", "nodes", "certificate")}
+            for row in findings
+            if row["run"] in selected and (not checkers or row["checker"] in checkers)
+        ],
+    )
+    return code
+
+
+def _nothing_to_check(
+    url: str, screen: Screen, *, since: str, system: str, fail_on: Literal["unknown", "violation"]
+) -> int:
+    which = f" since {since}" * bool(since) + f" of {system}" * bool(system)
+    screen.say(f"nothing to judge: there are no runs{which} in {url}", level=-1)
+    screen.say("next: dethrone corpus add RUN…", level=-1)
+    code = exit_code(outcome=None, trouble=False, interrupted=False, fail_on=fail_on)
+    told(screen, "check", corpus=url, trouble=(), code=code, runs=[], findings=[])
+    return code
+
+
+def _code(run: RunOutcome, fail_on: Literal["unknown", "violation"]) -> int:
+    outcome = "pass" if run.outcome == "n/a" else run.outcome
+    return exit_code(outcome=outcome, trouble=not run.settled, interrupted=False, fail_on=fail_on)
+
+
+def _show_checked(done: Checked, screen: Screen) -> None:
+    for outcome in ("fail", "unknown"):
+        rows = [run for run in done.runs if run.outcome == outcome]
+        for run in rows[:LISTED_MAX]:
+            words = Text.assemble((f"{verdict_word(outcome):<8}", STYLES[outcome]), f"{run.run}  {run.date}  ")
+            words.append(f"{run.checker}: {run.reason}" if run.checker else run.reason)
+            screen.say(words, level=-1)
+        if len(rows) > LISTED_MAX:
+            screen.say(f"        and {len(rows) - LISTED_MAX} more {outcome}; --json lists all", level=-1)
+    counts = Counter(run.outcome for run in done.runs)
+    total = ", ".join(f"{counts[word]} {word}" for word in ("pass", "fail", "unknown", "n/a") if counts[word])
+    rate = done.events * SECOND // max(1, done.elapsed_ns)
+    screen.say(
+        f"{len(done.runs)} runs: {total}; {done.judged} verdicts on {done.judged_runs} runs given now"
+        + (f", {done.events:,} events, {rate:,} a second" if done.judged else ""),
+        level=-1,
+    )
 
 
 def compact(url: str, screen: Screen) -> int:

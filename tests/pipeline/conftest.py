@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -34,3 +35,23 @@ def template(tmp_path_factory, sims):
 def night(tmp_path, template):
     """A directory of three runs: two honest ones, one of them told in another zone, and the one with the bug."""
     return shutil.copytree(template, tmp_path / "night")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    """The one session of the whole test run. Where there is no Java, CI fails; elsewhere these tests are skipped."""
+    from harness.core.errors import MissingCapability
+    from harness.pipeline.session import SparkOptions, check_installed, session
+
+    try:
+        check_installed()
+    except MissingCapability as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+    place = tmp_path_factory.mktemp("spark")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DETHRONE_STATE_DIR", str(place))
+        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # short queries: start-up counts
+        with session(SparkOptions(master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})) as running:
+            yield running
