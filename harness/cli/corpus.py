@@ -3,26 +3,45 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from harness.cli import flags
 from harness.core.errors import ConfigError
 from harness.report import corpus as told
+from harness.report.terminal import Screen
 
-F = TypeVar("F", bound=Callable[..., Any])
 
+def common(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Flags of all of them; the verb gets ``where`` and ``screen``."""
 
-def common(verb: F) -> F:
-    """Flags of all of them."""
+    @functools.wraps(verb)
+    def wrapped(
+        *args: Any,
+        url: str,
+        master: str,
+        conf: tuple[str, ...],
+        as_json: bool,
+        quiet: bool,
+        verbose: int,
+        **values: Any,
+    ) -> Any:
+        where = told.Where(url=url, master=master, conf=conf)
+        screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
+        sys.exit(verb(*args, where=where, screen=screen, **values))
+
+    out: Callable[..., Any] = wrapped
     for option in (
         flags.level_flags,
         flags.json_flag,
+        click.option("--spark-conf", "conf", multiple=True, metavar="K=V", help="a setting of Spark; may be repeated"),
+        click.option("--master", default="", metavar="URL", help="Spark's master; default: the cores of this machine"),
         click.option(
             "--corpus",
             "url",
@@ -33,18 +52,8 @@ def common(verb: F) -> F:
             help="a directory, or s3a://…, hdfs://… (also: DETHRONE_CORPUS)",
         ),
     ):
-        verb = option(verb)
-    return verb
-
-
-def spark_flags(verb: F) -> F:
-    """``--master`` and ``--spark-conf``."""
-    for option in (
-        click.option("--spark-conf", "conf", multiple=True, metavar="K=V", help="a setting of Spark; may be repeated"),
-        click.option("--master", default="", metavar="URL", help="Spark's master; default: the cores of this machine"),
-    ):
-        verb = option(verb)
-    return verb
+        out = option(out)
+    return out
 
 
 @click.group()
@@ -55,12 +64,12 @@ def corpus() -> None:
 @corpus.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @common
-def add(*, paths: tuple[Path, ...], url: str, as_json: bool, quiet: bool, verbose: int) -> None:
+def add(*, paths: tuple[Path, ...], where: told.Where, screen: Screen) -> int:
     """Add the runs that PATHS are, or hold. A run that is there already is not added twice.
 
     Exits 3 if any run was refused, or is there with other bytes; all others are stored.
     """
-    sys.exit(told.add(url, paths, flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)))
+    return told.add(where, paths, screen)
 
 
 @corpus.command()
@@ -69,7 +78,6 @@ def add(*, paths: tuple[Path, ...], url: str, as_json: bool, quiet: bool, verbos
 @click.option("--checker", "checkers", multiple=True, metavar="NAME", help="this checker only; may be repeated")
 @click.option("--again", is_flag=True, help="judge also what was judged by the same version of a checker")
 @click.option("--fail-on", type=click.Choice(["unknown", "violation"]), default="unknown", show_default=True)
-@spark_flags
 @common
 def check(
     *,
@@ -78,51 +86,33 @@ def check(
     checkers: tuple[str, ...],
     again: bool,
     fail_on: Any,
-    master: str,
-    conf: tuple[str, ...],
-    url: str,
-    as_json: bool,
-    quiet: bool,
-    verbose: int,
-) -> None:
+    where: told.Where,
+    screen: Screen,
+) -> int:
     """Judge the runs of the corpus with Spark, as `dethrone check` judges one. What was judged is not judged again."""
-    screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
-    sys.exit(
-        told.check(
-            url,
-            screen,
-            since=date(since),
-            system=system,
-            checkers=checkers,
-            again=again,
-            fail_on=fail_on,
-            master=master,
-            conf=conf,
-        )
-    )
+    return told.check(where, screen, since=date(since), system=system, checkers=checkers, again=again, fail_on=fail_on)
 
 
 @corpus.command()
 @common
-def compact(*, url: str, as_json: bool, quiet: bool, verbose: int) -> None:
+def compact(*, where: told.Where, screen: Screen) -> int:
     """Write few files instead of many, and remove what broken additions left."""
-    sys.exit(told.compact(url, flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)))
+    return told.compact(where, screen)
 
 
 @corpus.command()
 @common
-def verify(*, url: str, as_json: bool, quiet: bool, verbose: int) -> None:
+def verify(*, where: told.Where, screen: Screen) -> int:
     """Read everything and compare it with the manifest. Changes nothing; exits 3 if anything is damaged."""
-    sys.exit(told.verify(url, flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)))
+    return told.verify(where, screen)
 
 
 @corpus.command()
 @click.option("--keep", required=True, metavar="DAYS", help="for how long events are kept, like 90d")
 @common
-def prune(*, keep: str, url: str, as_json: bool, quiet: bool, verbose: int) -> None:
+def prune(*, keep: str, where: told.Where, screen: Screen) -> int:
     """Remove the events of old runs. Verdicts and findings stay, and so do runs that were never judged."""
-    screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
-    sys.exit(told.prune(url, screen, keep_days=days(keep)))
+    return told.prune(where, screen, keep_days=days(keep))
 
 
 def date(text: str) -> str:

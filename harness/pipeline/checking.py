@@ -27,7 +27,7 @@ from harness.pipeline.session import watched
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 WAVE = 256
 """Runs that go out together; their plans go with them."""
@@ -146,12 +146,29 @@ class _Work:
                 yield from self.wave(half, progress)
 
     def _frame(self, jobs: Sequence[Job]) -> pa.Table:
-        """Position → answer, one task a position, in this order."""
-        count = len(jobs)
-        work = _on_worker(self.place.url, list(jobs), self.loader)
-        frame = self.spark.range(0, count, 1, count).mapInArrow(work, "position long, told binary")
-        table: pa.Table = frame.toArrow()
+        """Position → answer: one task a position, in this order."""
+        work = _on_worker("" if self.place.through_spark else self.place.url, list(jobs), self.loader)
+        frame = self._contents(jobs) if self.place.through_spark else self.spark.range(0, len(jobs), 1, len(jobs))
+        table: pa.Table = frame.mapInArrow(work, "position long, told binary").toArrow()
         return table
+
+    def _contents(self, jobs: Sequence[Job]) -> DataFrame:
+        """Position and bytes of each run, one partition a file; Spark itself takes the largest first."""
+        from pyspark.sql import functions as sf
+
+        self.spark.conf.set("spark.sql.files.maxPartitionBytes", "1b")
+        try:
+            files = self.spark.read.format("binaryFile").load([f"{self.place.url}/{job.path}" for job in jobs])
+            ids = sf.create_map(*(sf.lit(word) for number, job in enumerate(jobs) for word in (_name(job), number)))
+            name = sf.regexp_extract("path", r"run=[^/]*/[^/]*$", 0)
+            return files.select(ids[name].alias("id"), "content")
+        finally:
+            self.spark.conf.unset("spark.sql.files.maxPartitionBytes")
+
+
+def _name(job: Job) -> str:
+    """The end of its path, which is its own."""
+    return "/".join(job.path.split("/")[-2:])
 
 
 def _answers(table: pa.Table) -> Iterator[Told]:
@@ -160,16 +177,23 @@ def _answers(table: pa.Table) -> Iterator[Told]:
 
 
 def _on_worker(url: str, jobs: list[Job], loader: Loader) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """What a task does with its one row: the position of its job."""
+    """What a task does with its row: the position of its job, and the bytes of its events where there is no ``url``."""
 
     def judge_rows(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
         checkers = loader()
-        place = place_of(url)
+        place = place_of(url) if url else None
         for batch in batches:
-            for position in batch.column("id").to_pylist():
-                told = msgspec.json.encode(judging.judge_job(place, jobs[position], checkers), enc_hook=str)
+            for row, position in enumerate(batch.column("id").to_pylist()):
+                job = jobs[position]
+
+                def source(batch: Any = batch, row: int = row, job: Job = job) -> Any:
+                    if place is not None:
+                        return place.open(job.path)
+                    return pa.BufferReader(batch.column("content")[row].as_buffer())
+
+                told = msgspec.json.encode(judging.judge_job(source, job, checkers), enc_hook=str)
                 yield pa.RecordBatch.from_arrays(
                     [pa.array([position], pa.int64()), pa.array([told], pa.binary())], names=["position", "told"]
                 )
@@ -217,11 +241,15 @@ def outcomes(corpus: Corpus, runs: Sequence[str], checkers: Sequence[str], *, wh
 
 def standing(rows: Sequence[Mapping[str, Any]], *, whole: bool) -> tuple[Outcome, Mapping[str, Any] | None]:
     """The outcome of a run by the rows of its verdicts, and the row that decides it: the rule of ``verdict.merge``."""
-    for outcome in ("fail", "unknown"):
-        deciding = next((row for row in rows if row["outcome"] == outcome), None)
+    for outcome in ("fail", "unknown"):  # damage explains the doubts of all others
+        deciding = next((row for row in sorted(rows, key=_rank) if row["outcome"] == outcome), None)
         if deciding is not None:
             return outcome, deciding
     kinds = {row["kind"] for row in rows if row["outcome"] == "pass"}
     if whole and not {"safety", "liveness"} <= kinds:
         return "unknown", {"checker": "", "reason": "not at least one safety and one liveness checker could judge it"}
     return ("pass" if kinds else "n/a"), None
+
+
+def _rank(row: Mapping[str, Any]) -> tuple[bool, str]:
+    return row["checker"] != HISTORY, row["checker"]

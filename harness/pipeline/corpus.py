@@ -65,9 +65,9 @@ def said_by(verdicts: pa.Table, findings: pa.Table) -> pa.Table:
     return findings.take(mine.sort_by(order).column("_row"))
 
 
-def open_corpus(url: str, *, make: bool = False) -> Corpus:
-    """The corpus at this path or URL; ``make``: a new one, if there is nothing yet. ConfigError: there is none."""
-    place = place_of(url)
+def open_corpus(at: str | Place, *, make: bool = False) -> Corpus:
+    """The corpus at this path, URL or place; ``make``: a new one, if there is nothing yet. ConfigError: none."""
+    place = place_of(at) if isinstance(at, str) else at
     if place.size(layout.MARKER) is None:
         if place.files("") and not _only_ours(place):
             raise ConfigError(

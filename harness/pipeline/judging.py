@@ -9,7 +9,7 @@ that is not complete, or tells of trouble, never passes (the row ``history``). L
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,7 +23,6 @@ from harness.core.verdict import Verdict
 from harness.engine.garbage import no_garbage
 from harness.engine.judge import judge
 from harness.pipeline.corpus import as_json
-from harness.pipeline.places import Place
 
 HISTORY = "history"
 """The verdict on the history as such: complete and without trouble, or why not. Not a checker that can be asked for."""
@@ -52,11 +51,11 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[dict[str, Any]]
 
 
-def judge_job(place: Place, job: Job, checkers: Mapping[str, Checker]) -> Told:
-    """Read and judge one run."""
+def judge_job(source: Callable[[], Any], job: Job, checkers: Mapping[str, Checker]) -> Told:
+    """Read and judge one run. ``source`` opens its events: a path, or a file."""
     with no_garbage():
         try:
-            history = parquet.history_of(place.open(job.path), where=job.path)
+            history = parquet.history_of(source(), where=job.path)
             plan = msgspec.json.decode(job.plan, type=Plan)
             asked = {name: checkers[name] for name in job.checkers if name != HISTORY}
             verdicts = list(_verdicts(history, plan, asked, with_history=HISTORY in job.checkers))

@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -46,6 +46,8 @@ class Place(Protocol):
     url: str
     locks: bool
     """Whether ``locked`` keeps anybody out."""
+    through_spark: bool
+    """Whether workers cannot open it by its URL, so that Spark has to hand them the bytes."""
 
     def files(self, below: str) -> list[Entry]:
         """All files below a directory, sorted by path; none where there is no such directory."""
@@ -70,6 +72,7 @@ class LocalPlace:
     """A directory of this machine."""
 
     locks = True
+    through_spark = False
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
@@ -149,6 +152,7 @@ class ArrowPlace:
     """A file system that pyarrow knows: S3, GCS, ABFS, HDFS with its native library."""
 
     locks = False
+    through_spark = False
 
     def __init__(self, url: str, filesystem: pafs.FileSystem, root: str) -> None:
         self.url = url
@@ -209,24 +213,18 @@ class ArrowPlace:
 
 def place_of(url: str) -> Place:
     """The place behind a path or URL. ConfigError: nothing here knows its scheme."""
-    match = _SCHEME.match(url)
-    if match is None:
+    scheme = scheme_of(url)
+    if not scheme:
         return LocalPlace(Path(url).expanduser())
-    scheme = match[1]
     if scheme == "file":
         return LocalPlace(Path(url.removeprefix("file://")))
-    if scheme in _OPENED:
-        return _OPENED[scheme](url)
     return _arrow_place(url, scheme)
 
 
-_OPENED: dict[str, Callable[[str], Place]] = {}
-"""Schemes that somebody else serves (``hadoop`` while a session runs)."""
-
-
-def serve(scheme: str, opener: Callable[[str], Place]) -> None:
-    """From now on, URLs of this scheme are opened so in this process."""
-    _OPENED[scheme] = opener
+def scheme_of(url: str) -> str:
+    """The scheme of a URL, "" for a path."""
+    match = _SCHEME.match(url)
+    return match[1] if match else ""
 
 
 def _arrow_place(url: str, scheme: str) -> Place:

@@ -6,9 +6,10 @@ Leaves out the work itself (``harness.pipeline``), which is imported only here a
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +25,8 @@ from harness.report.words import verdict_word
 
 if TYPE_CHECKING:
     from harness.pipeline.checking import Checked, RunOutcome
+    from harness.pipeline.corpus import Corpus
+    from harness.pipeline.session import SparkOptions
 
 EVERY_NS = 2 * SECOND
 LISTED_MAX = 30
@@ -73,13 +76,44 @@ def told(
     return value
 
 
-def add(url: str, paths: Sequence[Path], screen: Screen) -> int:
+class Where(msgspec.Struct, frozen=True, kw_only=True):
+    """Which corpus, and how Spark is to be started for it: settings are words like ``spark.k=v``."""
+
+    url: str
+    master: str = ""
+    conf: tuple[str, ...] = ()
+
+
+@contextlib.contextmanager
+def opened(where: Where, screen: Screen, *, make: bool = False) -> Iterator[Corpus]:
+    """The corpus; where only Hadoop knows the way to it, through a Spark session that lasts as long."""
+    from harness.pipeline.corpus import open_corpus
+    from harness.pipeline.opening import needs_spark, place_by_spark
+
+    if not needs_spark(where.url, where.conf):
+        yield open_corpus(where.url, make=make)
+        return
+    from harness.pipeline import session
+
+    options = session.SparkOptions(master=where.master, conf=session.parse_conf(where.conf))
+    session.check_installed()
+    screen.say(Text("starting Spark, for its file systems", style="dim"))
+    with session.session(options) as spark:
+        yield open_corpus(place_by_spark(spark, where.url), make=make)
+
+
+def add(where: Where, paths: Sequence[Path], screen: Screen) -> int:
     """``corpus add``: the exit code."""
     from harness.pipeline import ingest
-    from harness.pipeline.corpus import open_corpus
 
     directories = ingest.find_runs(paths)
-    corpus = open_corpus(url, make=True)
+    with opened(where, screen, make=True) as corpus:
+        return _add(corpus, directories, screen)
+
+
+def _add(corpus: Corpus, directories: Sequence[Path], screen: Screen) -> int:
+    from harness.pipeline import ingest
+
     meter = Meter(screen, "runs")
     rows, trouble, counts = [], [], Counter[str]()
     for row in ingest.add(corpus, directories, now_ns=time.time_ns()):
@@ -102,7 +136,7 @@ def add(url: str, paths: Sequence[Path], screen: Screen) -> int:
 
 
 def check(
-    url: str,
+    where: Where,
     screen: Screen,
     *,
     since: str,
@@ -110,19 +144,39 @@ def check(
     checkers: tuple[str, ...],
     again: bool,
     fail_on: Literal["unknown", "violation"],
-    master: str,
-    conf: tuple[str, ...],
 ) -> int:
     """``corpus check``: the exit code."""
     from harness.pipeline import session
-    from harness.pipeline.corpus import open_corpus
 
-    corpus = open_corpus(url)
-    options = session.SparkOptions(master=master, conf=session.parse_conf(conf))
+    options = session.SparkOptions(master=where.master, conf=session.parse_conf(where.conf))
     session.check_installed()  # before the user waits for anything
+    with opened(where, screen) as corpus:
+        return _check(
+            corpus,
+            options,
+            screen,
+            since=since,
+            system=system,
+            checkers=checkers,
+            again=again,
+            fail_on=fail_on,
+        )
+
+
+def _check(
+    corpus: Corpus,
+    options: SparkOptions,
+    screen: Screen,
+    *,
+    since: str,
+    system: str,
+    checkers: tuple[str, ...],
+    again: bool,
+    fail_on: Literal["unknown", "violation"],
+) -> int:
     if not corpus.runs("run", since=since, system=system, stored=True):
         return _nothing_to_check(corpus.place.url, screen, since=since, system=system, fail_on=fail_on)
-    from harness.pipeline import checking
+    from harness.pipeline import checking, session
 
     asked = checking.Asked(since=since, system=system, checkers=checkers, again=again)
     screen.say(Text("starting Spark", style="dim"))
@@ -186,13 +240,12 @@ def _show_checked(done: Checked, screen: Screen) -> None:
     )
 
 
-def compact(url: str, screen: Screen) -> int:
+def compact(where: Where, screen: Screen) -> int:
     """``corpus compact``: the exit code."""
     from harness.pipeline import upkeep
-    from harness.pipeline.corpus import open_corpus
 
-    corpus = open_corpus(url)
-    done = upkeep.compact(corpus, now_ns=time.time_ns())
+    with opened(where, screen) as corpus:
+        done = upkeep.compact(corpus, now_ns=time.time_ns())
     for name, before in done.before.items():
         screen.say(f"{name:<10}{before} files, now {done.after[name]}")
     screen.say(f"leftovers {done.leftovers} removed")
@@ -209,13 +262,12 @@ def compact(url: str, screen: Screen) -> int:
     return EXIT_PASS
 
 
-def verify(url: str, screen: Screen) -> int:
+def verify(where: Where, screen: Screen) -> int:
     """``corpus verify``: the exit code."""
     from harness.pipeline import upkeep
-    from harness.pipeline.corpus import open_corpus
 
-    corpus = open_corpus(url)
-    done = upkeep.verify(corpus, progress=Meter(screen, "runs"))
+    with opened(where, screen) as corpus:
+        done = upkeep.verify(corpus, progress=Meter(screen, "runs"))
     for one in done.damage:
         screen.say(Text.assemble((f"{one.kind:<10}", "bold yellow"), f"{one.path}  {one.what}"), level=-1)
     screen.say(f"{done.runs} runs, {done.events:,} events, {len(done.damage)} damaged", level=-1)
@@ -232,13 +284,12 @@ def verify(url: str, screen: Screen) -> int:
     return code
 
 
-def prune(url: str, screen: Screen, *, keep_days: int) -> int:
+def prune(where: Where, screen: Screen, *, keep_days: int) -> int:
     """``corpus prune``: the exit code."""
     from harness.pipeline import upkeep
-    from harness.pipeline.corpus import open_corpus
 
-    corpus = open_corpus(url)
-    done = upkeep.prune(corpus, keep_days=keep_days, now_ns=time.time_ns())
+    with opened(where, screen) as corpus:
+        done = upkeep.prune(corpus, keep_days=keep_days, now_ns=time.time_ns())
     screen.say(
         f"events of {len(done.runs)} runs before {done.before} removed, {done.bytes:,} bytes; "
         "their verdicts and findings stay",
@@ -246,7 +297,7 @@ def prune(url: str, screen: Screen, *, keep_days: int) -> int:
     )
     if done.unjudged:
         screen.say(
-            f"{len(done.unjudged)} older runs were never judged and stay: dethrone corpus check --corpus {url}",
+            f"{len(done.unjudged)} older runs were never judged and stay: dethrone corpus check --corpus {where.url}",
             level=-1,
         )
     told(
