@@ -19,8 +19,9 @@ from harness.core import registry
 from harness.core.protocols import Checker
 from harness.core.verdict import Outcome
 from harness.engine.judge import load_checkers
-from harness.pipeline import judging, layout, tables
+from harness.pipeline import across, judging, layout, tables
 from harness.pipeline.corpus import Corpus
+from harness.pipeline.frames import literal, spark_url
 from harness.pipeline.judging import HISTORY, HISTORY_VERSION, Job, Told
 from harness.pipeline.places import Place, place_of
 from harness.pipeline.session import watched
@@ -84,6 +85,8 @@ def check(
     checkers = _chosen(asked.checkers, loader())
     runs = corpus.runs(*judging.RUN_COLUMNS, since=asked.since, system=asked.system, stored=True)
     known = corpus.verdicts("run", "checker", "version", "content", "settled").to_pylist()
+    if not asked.checkers:
+        _compare(corpus, spark, known, again=asked.again)
     versions = {**({} if asked.checkers else {HISTORY: HISTORY_VERSION})}
     versions |= {name: checker.version for name, checker in checkers.items()}
     jobs = judging.jobs_of(runs, known, versions, again=asked.again)
@@ -158,7 +161,9 @@ class _Work:
 
         self.spark.conf.set("spark.sql.files.maxPartitionBytes", "1b")
         try:
-            files = self.spark.read.format("binaryFile").load([f"{self.place.url}/{job.path}" for job in jobs])
+            files = self.spark.read.format("binaryFile").load(
+                [literal(spark_url(self.place, job.path)) for job in jobs]
+            )
             ids = sf.create_map(*(sf.lit(word) for number, job in enumerate(jobs) for word in (_name(job), number)))
             name = sf.regexp_extract("path", r"run=[^/]*/[^/]*$", 0)
             return files.select(ids[name].alias("id"), "content")
@@ -209,6 +214,23 @@ def _write(corpus: Corpus, told: Sequence[Told]) -> int:
         if rows:
             tables.append(corpus.place, table, tables.rows_of(table, rows), name=f"check-{moment}")
     return len(verdicts)
+
+
+def _compare(corpus: Corpus, spark: SparkSession, known: Sequence[Mapping[str, Any]], *, again: bool) -> None:
+    """What only several runs together show. Of the whole corpus: a group does not end where a selection does."""
+    from pyspark.errors import PySparkException
+
+    groups = across.groups_of(corpus.runs(*across.COLUMNS, stored=True))
+    groups = groups if again else across.stale(groups, known)
+    moment = time.time_ns()
+    try:
+        differences = across.compare(spark, corpus.place, [one for one in groups if not one.same])
+    except PySparkException:  # events that cannot be read: their runs say so themselves, and here they differ, no more
+        differences = {}
+    rows = across.rows_for(groups, differences)
+    if rows:
+        stamped = tables.rows_of(layout.VERDICTS, [{**row, "written_ns": moment} for row in rows])
+        tables.append(corpus.place, layout.VERDICTS, stamped, name=f"across-{moment}")
 
 
 def _tidy(corpus: Corpus) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import nights
 import pytest
 
 from harness.core.errors import ConfigError
+from harness.core.events import End, Traced
 from harness.engine.judge import judge, load_checkers
-from harness.pipeline import checking, ingest, upkeep
+from harness.pipeline import across, checking, ingest, upkeep
 from harness.pipeline.checking import Asked, check, standing
 from harness.pipeline.corpus import open_corpus
 from harness.pipeline.judging import HISTORY, jobs_of
@@ -83,7 +85,7 @@ def test_verdicts_and_findings_are_those_of_a_single_run(spark, corpus, sims):
         told = {
             checker: (row["version"], row["kind"], row["outcome"], row["reason"])
             for (of, checker), row in stored.items()
-            if of == run and checker != HISTORY
+            if of == run and checker not in (HISTORY, across.NAME)
         }
         assert told == {one.checker: (one.version, one.kind, one.outcome, one.reason) for one in alone.verdicts}
         assert {one.run: one.outcome for one in done.runs}[run] == alone.outcome
@@ -95,8 +97,14 @@ def test_verdicts_and_findings_are_those_of_a_single_run(spark, corpus, sims):
     assert all(len(row["events"].splitlines()) == len(row["certificate"]) for row in found)
     assert (done.judged_runs, done.judged) == (3, 3 * (len(checkers) + 1))
 
+    twins = {run: stored[run, across.NAME]["reason"] for run in ("raft-a", "raft-b")}
+    assert set(twins.values()) == {"2 runs of this plan and version have the same bytes"}
+    assert ("raft-c", across.NAME) not in stored
+
+    files = corpus.place.files("verdicts")
     again = check(corpus, spark, Asked(), quiet)
     assert (again.judged, again.runs) == (0, done.runs)
+    assert corpus.place.files("verdicts") == files
 
 
 def test_only_what_is_stale_is_judged_again_and_nothing_else_is_lost(spark, corpus):
@@ -212,3 +220,20 @@ def test_a_run_stands_as_its_verdicts_merge(outcomes, whole, told):
         for outcome, _, kind in (word.partition(":") for word in outcomes)
     ]
     assert standing(rows, whole=whole)[0] == told
+
+
+def test_runs_of_one_plan_that_differ_are_told_with_their_first_difference(spark, corpus, night, sims):
+    honest = sims["honest"]
+    events = [event for event in honest.history if type(event) is not End]
+    at = next(event.seq for event in events if type(event) is Traced and event.seq > 100)
+    events[at] = msgspec.structs.replace(events[at], term=events[at].term + 1)
+    nights.store_run(night / "other", events, honest.plan, run="raft-z")
+    list(ingest.add(corpus, [night / "other"], now_ns=2))
+    [group] = across.groups_of(corpus.runs(*across.COLUMNS))
+    assert [run["run"] for run in group.runs] == ["raft-a", "raft-b", "raft-z"]
+    found = across.compare(spark, corpus.place, [group])[group.key]
+    assert found.seq == at
+    assert set(found.told) == {"raft-a", "raft-z"}  # raft-b is a twin of raft-a
+    rows = across.rows_for([group], {group.key: found})
+    assert {row["reason"] for row in rows} == {f"3 runs of this plan and version differ, first at event {at}"}
+    assert {row["outcome"] for row in rows} == {"n/a"}
