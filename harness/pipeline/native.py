@@ -162,17 +162,6 @@ def faults(events: DataFrame) -> DataFrame:
     from pyspark.sql import functions as sf
 
     rows = events.filter("type = 'fault'")
-    begins = rows.filter("phase = 'begin'").select(
-        *RUN,
-        "fault",
-        sf.col("name").alias("kind"),
-        sf.from_json(sf.get_json_object("rest", "$.victims"), "array<string>").alias("victims"),
-        sf.from_json(sf.get_json_object("rest", "$.roles"), "map<string,string>").alias("roles"),
-        "outcome",
-        "seq",
-        sf.col("lo").alias("begin_lo_ns"),
-        sf.col("hi").alias("begin_hi_ns"),
-    )
     ends = (
         rows.filter("phase = 'end'")
         .groupBy("run", "fault")
@@ -182,7 +171,7 @@ def faults(events: DataFrame) -> DataFrame:
             sf.max_by("hi", "seq").alias("end_hi_ns"),
         )
     )
-    return begins.join(ends, ["run", "fault"], "left")
+    return _begun(events).join(ends, ["run", "fault"], "left")
 
 
 def failovers(events: DataFrame) -> DataFrame:
@@ -194,51 +183,40 @@ def failovers(events: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as sf
 
+    # All that matters of a run is few rows, once writes are reduced to the first after each election: one join will do.
+    moments = _led(events).unionByName(_campaigns(events), allowMissingColumns=True)
+    inside = (sf.col("moment") >= sf.col("since_ns")) & (sf.col("moment") <= sf.col("until_ns"))
+    led = sf.struct("moment", "in", "write_at")
+    ran = sf.struct("moment", "group", "in", "name")
     spans = _fault_spans(events)
-    leads = events.filter("type = 'observed' and leads").groupBy("run", "term").agg(sf.min("hi").alias("led_ns"))
-    term = (
-        spans.join(leads, "run").filter("led_ns <= since_ns").groupBy("run", "fault").agg(sf.max("term").alias("term"))
+    found = (
+        spans.join(moments, "run", "left")
+        .groupBy(*spans.columns)
+        .agg(
+            sf.max(sf.when(sf.col("polled") & (sf.col("moment") <= sf.col("since_ns")), sf.col("in"))).alias("term"),
+            sf.collect_list(sf.when(inside & sf.col("polled").isNotNull(), led)).alias("led"),
+            sf.collect_list(sf.when(inside & (sf.col("node") != sf.col("leader")), ran)).alias("ran"),
+        )
     )
-    spans = spans.join(term, ["run", "fault"], "left").withColumn(
-        "term", sf.greatest(sf.coalesce("term", sf.lit(0)), sf.lit(0))
+    term = sf.greatest(sf.coalesce("term", sf.lit(0)), sf.lit(0))
+    elect = sf.array_min(sf.filter("led", lambda one: one["in"] > sf.col("term")))
+    found = found.withColumn("term", term).withColumn("elect", elect).withColumn("elect_at", sf.col("elect.moment"))
+    write = sf.when(sf.col("elect.write_at") <= sf.col("until_ns"), sf.col("elect.write_at"))
+    won = sf.coalesce("elect_at", "until_ns")
+    stood = sf.filter("ran", lambda one: one["name"].isin(*ROUNDS) & (one["moment"] <= won))
+    found = found.withColumns(
+        {
+            "detect_at": sf.array_min(sf.transform("ran", lambda one: one["moment"])),
+            "write_at": write,
+            "rounds": sf.size(sf.array_distinct(sf.transform(stood, lambda one: sf.struct(one["group"], one["in"])))),
+        }
     )
-    within = "moment >= since_ns and moment <= until_ns"
-
-    ran = _traced(events, CAMPAIGNS).select(
-        "run", "group", sf.col("term").alias("in"), "name", "node", _at().alias("moment")
-    )
-    ran = spans.join(ran, "run").filter(within).filter("node != leader")
-    detect = ran.groupBy("run", "fault").agg(sf.min("moment").alias("detect_at"))
-
-    led = _elected(events).select("run", sf.col("term").alias("in"), sf.col("at_ns").alias("moment"))
-    led = led.unionByName(leads.select("run", sf.col("term").alias("in"), sf.col("led_ns").alias("moment")))
-    led = spans.join(led, "run").filter(within).filter("in > term")
-    elect = led.groupBy("run", "fault").agg(sf.min("moment").alias("elect_at"))
-
-    spans = spans.join(detect, ["run", "fault"], "left").join(elect, ["run", "fault"], "left")
-    write = (
-        spans.filter("elect_at is not null")
-        .join(_writes(events), "run")
-        .filter("moment >= elect_at and moment <= until_ns")
-        .groupBy("run", "fault")
-        .agg(sf.min("moment").alias("write_at"))
-    )
-    stood = (
-        ran.filter(sf.col("name").isin(*ROUNDS))
-        .join(elect, ["run", "fault"], "left")
-        .filter("moment <= coalesce(elect_at, until_ns)")
-        .groupBy("run", "fault")
-        .agg(sf.countDistinct("group", "in").alias("rounds"))
-    )
-    out = spans.join(write, ["run", "fault"], "left").join(stood, ["run", "fault"], "left")
+    since, rest = sf.col("since_ns"), sf.greatest(sf.col("until_ns") - sf.col("since_ns"), sf.lit(0))
+    stages = []
     for stage in ("detect", "elect", "write"):
         at = sf.col(f"{stage}_at")
-        rest = sf.greatest(sf.col("until_ns") - sf.col("since_ns"), sf.lit(0))
-        out = out.withColumn(f"{stage}_ns", sf.coalesce(at - sf.col("since_ns"), rest))
-        out = out.withColumn(f"{stage}_censored", at.isNull())
-    stages = [f"{stage}_{what}" for stage in ("detect", "elect", "write") for what in ("ns", "censored")]
-    rounds = sf.coalesce("rounds", sf.lit(0)).alias("rounds")
-    return out.select(*RUN, "fault", "kind", "leader_hit", "seq", "since_ns", "until_ns", rounds, *stages)
+        stages += [sf.coalesce(at - since, rest).alias(f"{stage}_ns"), at.isNull().alias(f"{stage}_censored")]
+    return found.select(*RUN, "fault", "kind", "leader_hit", "seq", "since_ns", "until_ns", "rounds", *stages)
 
 
 def availability(events: DataFrame) -> DataFrame:
@@ -303,32 +281,82 @@ def _elected(events: DataFrame) -> DataFrame:
     )
 
 
-def _fault_spans(events: DataFrame) -> DataFrame:
-    """Faults in force, with their leader, and the span in which what follows is theirs."""
+def _begun(events: DataFrame) -> DataFrame:
+    """Faults that began, whatever came of them."""
     from pyspark.sql import functions as sf
 
-    begun = faults(events)
-    others = begun.filter("outcome != 'skipped'").select("run", sf.col("begin_lo_ns").alias("next_ns"))
-    mine = begun.filter("outcome = 'installed'").withColumn("since_ns", sf.col("begin_hi_ns"))
-    following = (
-        mine.join(others, "run")
-        .filter("next_ns > since_ns")
-        .groupBy("run", "fault")
-        .agg(sf.min("next_ns").alias("next_ns"))
+    return events.filter("type = 'fault' and phase = 'begin'").select(
+        *RUN,
+        "fault",
+        sf.col("name").alias("kind"),
+        sf.from_json(sf.get_json_object("rest", "$.victims"), "array<string>").alias("victims"),
+        sf.from_json(sf.get_json_object("rest", "$.roles"), "map<string,string>").alias("roles"),
+        "outcome",
+        "seq",
+        sf.col("lo").alias("begin_lo_ns"),
+        sf.col("hi").alias("begin_hi_ns"),
     )
+
+
+def _fault_spans(events: DataFrame) -> DataFrame:
+    """Faults in force, with their leader, and the span in which what follows is theirs."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sf
+
+    others = sf.collect_list(sf.when(sf.col("outcome") != "skipped", sf.col("begin_lo_ns")))
+    begun = _begun(events).withColumn("others", others.over(Window.partitionBy("run")))
+    since = sf.col("begin_hi_ns")
+    following = sf.array_min(sf.filter("others", lambda lo: lo > since))
     stop = sf.min(sf.when((sf.col("type") == "mark") & (sf.col("name") == "stop"), sf.struct("seq", "t")))
     ends = events.groupBy("run").agg(sf.coalesce(stop.getField("t"), sf.max("t")).alias("end_ns"))
     led = sf.map_keys(sf.map_filter("roles", lambda _, role: sf.lower(role) == "leader"))
     leader = sf.coalesce(sf.try_element_at(led, sf.lit(1)), sf.lit(""))
     hit = sf.when(sf.col("kind").isin(*SURE_HITS), leader != "").when(sf.col("kind") != "partition", sf.lit(False))
     return (
-        mine.join(following, ["run", "fault"], "left")
+        begun.filter("outcome = 'installed'")
         .join(ends, "run")
-        .withColumn("until_ns", sf.coalesce("next_ns", "end_ns"))
-        .withColumn("leader", leader)
-        .withColumn("leader_hit", hit)
-        .select(*RUN, "fault", "kind", "seq", "leader", "leader_hit", "since_ns", "until_ns")
+        .select(
+            *RUN,
+            "fault",
+            "kind",
+            "seq",
+            leader.alias("leader"),
+            hit.alias("leader_hit"),
+            since.alias("since_ns"),
+            sf.coalesce(following, "end_ns").alias("until_ns"),
+        )
     )
+
+
+def _led(events: DataFrame) -> DataFrame:
+    """run, in (a term), moment, polled, write_at: elections, and when a term was first told to be led; and the first
+    write acknowledged from then on."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sf
+
+    nothing = sf.lit(None)
+    polls = events.filter("type = 'observed' and leads").groupBy("run", "term").agg(sf.min("hi").alias("moment"))
+    polls = polls.select("run", sf.col("term").alias("in"), "moment", sf.lit(True).alias("polled"))
+    won = _elected(events).select(
+        "run",
+        sf.col("term").alias("in"),
+        sf.col("at_ns").alias("moment"),
+        sf.lit(False).alias("polled"),
+    )
+    writes = _writes(events).select(
+        "run", nothing.cast("bigint").alias("in"), "moment", nothing.cast("boolean").alias("polled")
+    )
+    later = Window.partitionBy("run").orderBy("moment").rangeBetween(Window.currentRow, Window.unboundedFollowing)
+    acked = sf.min(sf.when(sf.col("polled").isNull(), sf.col("moment"))).over(later)
+    return polls.unionByName(won).unionByName(writes).withColumn("write_at", acked).filter("polled is not null")
+
+
+def _campaigns(events: DataFrame) -> DataFrame:
+    """run, group, in (a term), name, node, moment: notes by which a node seeks to lead."""
+    from pyspark.sql import functions as sf
+
+    rows = _traced(events, CAMPAIGNS)
+    return rows.select("run", "group", sf.col("term").alias("in"), "name", "node", _at().alias("moment"))
 
 
 def _returns(events: DataFrame) -> DataFrame:

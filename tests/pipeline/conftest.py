@@ -53,5 +53,7 @@ def spark(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DETHRONE_STATE_DIR", str(place))
         patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # short queries: start-up counts
-        with session(SparkOptions(master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})) as running:
+        small = {"spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false"}
+        small |= {"spark.sql.adaptive.enabled": "false"}
+        with session(SparkOptions(master="local[2]", conf=small)) as running:
             yield running

@@ -24,7 +24,7 @@ from harness.pipeline.places import LocalPlace
 pytestmark = pytest.mark.spark
 
 NODES = ("n1", "n2", "n3")
-DRAWN = 60
+DRAWN = 36
 
 
 class Drawing:
