@@ -1,4 +1,4 @@
-"""``dethrone corpus add | check | compact | verify | prune``: many runs, kept and judged together."""
+"""``dethrone corpus add | check | table | compact | verify | prune``: many runs, kept and judged together."""
 
 from __future__ import annotations
 
@@ -91,6 +91,21 @@ def check(
 ) -> int:
     """Judge the runs of the corpus with Spark, as `dethrone check` judges one. What was judged is not judged again."""
     return told.check(where, screen, since=date(since), system=system, checkers=checkers, again=again, fail_on=fail_on)
+
+
+@corpus.command()
+@click.argument("name", metavar="TABLE")
+@click.option("--since", metavar="DATE", default="", help="runs that began on that day (UTC) or later, like 2026-11-20")
+@click.option("--system", metavar="SYSTEM", default="", help="runs of this system only")
+@click.option("--limit", type=click.IntRange(0, 100_000), default=20, show_default=True, help="rows to show")
+@click.option("--out", metavar="DIR", default="", help="write all rows here, as Parquet; a directory that is not there")
+@common
+def table(*, name: str, since: str, system: str, limit: int, out: str, where: told.Where, screen: Screen) -> int:
+    """Ask the corpus with Spark.
+
+    TABLE is votes, elections, split-votes, windows, overlaps, faults, failovers or availability.
+    """
+    return told.table(where, screen, name=name, since=date(since), system=system, limit=limit, out=out)
 
 
 @corpus.command()

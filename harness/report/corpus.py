@@ -240,6 +240,46 @@ def _show_checked(done: Checked, screen: Screen) -> None:
     )
 
 
+def table(where: Where, screen: Screen, *, name: str, since: str, system: str, limit: int, out: str) -> int:
+    """``corpus table``: the exit code."""
+    from harness.pipeline import asking, session
+
+    asking.check_name(name)
+    options = session.SparkOptions(master=where.master, conf=session.parse_conf(where.conf))
+    session.check_installed()
+    with opened(where, screen) as corpus:
+        screen.say(Text("starting Spark", style="dim"))
+        with session.session(options) as spark, session.watched(spark, Meter(screen, "tasks")):
+            shown = asking.ask(corpus, spark, name, since=since, system=system, limit=limit, out=out)
+    words = [[_cell(row[column]) for column in shown.columns] for row in shown.rows]
+    if words:
+        screen.table(shown.columns, words)
+    more = f"{shown.count - len(words):,} more rows: --limit shows them, " if shown.count > len(words) else ""
+    screen.say(f"{shown.count:,} rows; {more}{f'all are in {out}' if out else '--out DIR writes all'}", level=-1)
+    told(
+        screen,
+        "table",
+        corpus=corpus.place.url,
+        trouble=(),
+        code=EXIT_PASS,
+        table=name,
+        count=shown.count,
+        rows=list(shown.rows),
+        out=out or None,
+    )
+    return EXIT_PASS
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return " ".join(f"{one[0]}={one[1]}" if isinstance(one, tuple) else str(one) for one in value)
+    return str(value)
+
+
 def compact(where: Where, screen: Screen) -> int:
     """``corpus compact``: the exit code."""
     from harness.pipeline import upkeep

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 
+import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner
 
@@ -88,3 +89,60 @@ def test_help_and_adding_import_neither_pyspark_nor_pandas():
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_an_empty_corpus_has_nothing_to_judge_and_says_what_to_do(call, night, tmp_path):
+    call("add", str(night))
+    done = call("check", "--system", "nacos")
+    if "needs Java" in done.stderr:
+        pytest.skip("no Java here")
+    assert done.exit_code == 2
+    assert "nothing to judge: there are no runs of nacos in" in done.stdout
+    assert call("check", "--since", "2026-13-01").exit_code == 64
+    value = json.loads(call("check", "--since", "2030-01-01", "--fail-on", "violation", "--json").stdout)
+    assert (value["exit_code"], value["verdict"], value["runs"]) == (0, None, [])
+
+
+@pytest.mark.spark
+def test_checking_tells_what_failed_with_its_findings(spark, call, night):
+    call("add", str(night))
+    done = call("check", "--checker", "leader-has-majority", "--checker", "one-leader-per-term", "--json")
+    value = json.loads(done.stdout)
+    assert (done.exit_code, value["exit_code"], value["verdict"]) == (1, 1, "fail")
+    assert {run["run"]: run["outcome"] for run in value["runs"]} == {
+        "raft-a": "pass",
+        "raft-b": "pass",
+        "raft-c": "fail",
+    }
+    assert value["judged"]["verdicts"] == 6
+    assert {(row["run"], row["checker"]) for row in value["findings"]} == {("raft-c", "leader-has-majority")}
+    assert value["trouble"] == []
+    assert "FAIL" in done.stderr
+    assert "became leader of term" in done.stderr
+    again = call("check", "--checker", "leader-has-majority", "--system", "raft", "--since", "2026-11-20")
+    assert again.exit_code == 1
+    assert "0 verdicts on 0 runs given now" in again.stdout
+    assert call("check", "--checker", "leader-has-majorty").exit_code == 64
+
+
+@pytest.mark.spark
+def test_a_table_is_shown_and_written(spark, call, night, tmp_path):
+    call("add", str(night))
+    out = tmp_path / "elections"
+    done = call("table", "elections", "--limit", "2", "--out", str(out), "--json")
+    value = json.loads(done.stdout)
+    assert done.exit_code == 0
+    assert value["count"] == ds.dataset(out).count_rows() > len(value["rows"]) == 2
+    assert {"run", "term", "winner", "rounds", "votes", "duration_ns"} <= set(value["rows"][0])
+    assert "there is something already" in call("table", "elections", "--out", str(out)).stderr
+    assert "winner" in call("table", "elections").stdout
+    assert "did you mean 'elections'" in call("table", "election").stderr
+
+
+@pytest.mark.spark
+def test_a_table_over_events_that_are_gone_names_the_next_command(spark, call, night, tmp_path):
+    call("add", str(night))
+    next((tmp_path / "corpus" / "events").rglob("*.parquet")).unlink()
+    done = call("table", "votes")
+    assert done.exit_code == 3
+    assert "dethrone corpus verify" in done.stderr
