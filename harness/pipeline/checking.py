@@ -20,7 +20,7 @@ from harness.core.protocols import Checker
 from harness.core.verdict import Outcome
 from harness.engine.judge import load_checkers
 from harness.pipeline import across, judging, layout, tables
-from harness.pipeline.corpus import Corpus
+from harness.pipeline.corpus import Corpus, of_runs
 from harness.pipeline.frames import literal, spark_url
 from harness.pipeline.judging import HISTORY, HISTORY_VERSION, Job, Told
 from harness.pipeline.places import Place, place_of
@@ -84,13 +84,14 @@ def check(
     began = time.monotonic_ns()
     checkers = _chosen(asked.checkers, loader())
     runs = corpus.runs(*judging.RUN_COLUMNS, since=asked.since, system=asked.system, stored=True)
-    known = corpus.verdicts("run", "checker", "version", "content", "settled").to_pylist()
+    verdicts = corpus.verdicts("run", "checker", "version", "content", "settled")
     if not asked.checkers:
-        _compare(corpus, spark, known, again=asked.again)
+        _compare(corpus, spark, verdicts, again=asked.again)
     versions = {**({} if asked.checkers else {HISTORY: HISTORY_VERSION})}
     versions |= {name: checker.version for name, checker in checkers.items()}
+    known = of_runs(verdicts, (run["run"] for run in runs)).to_pylist()
     jobs = judging.jobs_of(runs, known, versions, again=asked.again)
-    del known
+    del verdicts, known
     sizes = {run["run"]: run["events"] for run in runs}
     work = _Work(spark, corpus.place, checkers, loader)
     judged = 0
@@ -216,12 +217,15 @@ def _write(corpus: Corpus, told: Sequence[Told]) -> int:
     return len(verdicts)
 
 
-def _compare(corpus: Corpus, spark: SparkSession, known: Sequence[Mapping[str, Any]], *, again: bool) -> None:
+def _compare(corpus: Corpus, spark: SparkSession, verdicts: pa.Table, *, again: bool) -> None:
     """What only several runs together show. Of the whole corpus: a group does not end where a selection does."""
+    import pyarrow.compute as pc
     from pyspark.errors import PySparkException
 
     groups = across.groups_of(corpus.runs(*across.COLUMNS, stored=True))
-    groups = groups if again else across.stale(groups, known)
+    if not again:
+        known = verdicts.filter(pc.equal(verdicts.column("checker"), across.NAME)).to_pylist()
+        groups = across.stale(groups, known)
     moment = time.time_ns()
     try:
         differences = across.compare(spark, corpus.place, [one for one in groups if not one.same])
@@ -242,11 +246,11 @@ def _tidy(corpus: Corpus) -> None:
 
 def outcomes(corpus: Corpus, runs: Sequence[str], checkers: Sequence[str], *, whole: bool) -> Iterator[RunOutcome]:
     """How these runs stand. ``whole``: all checkers were asked, so a pass needs one of safety and one of liveness."""
-    wanted, asked = set(runs), set(checkers)
+    asked = set(checkers)
     columns = ("run", "date", "system", "checker", "kind", "outcome", "reason", "settled")
     by_run: dict[str, list[dict[str, Any]]] = {}
-    for row in corpus.verdicts(*columns).to_pylist():
-        if row["run"] in wanted and row["checker"] in asked:
+    for row in of_runs(corpus.verdicts(*columns), runs).to_pylist():
+        if row["checker"] in asked:
             by_run.setdefault(row["run"], []).append(row)
     for run, rows in by_run.items():
         outcome, worst = standing(rows, whole=whole)

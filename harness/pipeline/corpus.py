@@ -7,7 +7,7 @@ adding to it (``ingest``), asking it (``checking``, ``native``) and tidying it (
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +50,14 @@ class Corpus:
     def findings(self) -> pa.Table:
         """The findings behind those verdicts."""
         return said_by(self.verdicts("run", "checker", "written_ns"), tables.read(self.place, layout.FINDINGS))
+
+
+def of_runs(rows: pa.Table, runs: Iterable[str]) -> pa.Table:
+    """The rows of these runs."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return rows.filter(pc.is_in(rows.column("run"), pa.array(list(runs), pa.string())))
 
 
 def said_by(verdicts: pa.Table, findings: pa.Table) -> pa.Table:

@@ -177,6 +177,7 @@ def _check(
     if not corpus.runs("run", since=since, system=system, stored=True):
         return _nothing_to_check(corpus.place.url, screen, since=since, system=system, fail_on=fail_on)
     from harness.pipeline import checking, session
+    from harness.pipeline.corpus import of_runs
 
     asked = checking.Asked(since=since, system=system, checkers=checkers, again=again)
     screen.say(Text("starting Spark", style="dim"))
@@ -185,8 +186,7 @@ def _check(
     code = machine.worst_code([_code(run, fail_on) for run in done.runs])
     _show_checked(done, screen)
     trouble = [f"{run.run}: {run.reason}" for run in done.runs if not run.settled]
-    findings = corpus.findings().to_pylist()
-    selected = {run.run for run in done.runs}
+    findings = of_runs(corpus.findings(), (run.run for run in done.runs)).to_pylist()
     told(
         screen,
         "check",
@@ -199,7 +199,7 @@ def _check(
         findings=[
             {key: row[key] for key in ("run", "checker", "sentence", "excused", "term", "nodes", "certificate")}
             for row in findings
-            if row["run"] in selected and (not checkers or row["checker"] in checkers)
+            if not checkers or row["checker"] in checkers
         ],
     )
     return code
