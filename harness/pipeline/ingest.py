@@ -73,7 +73,11 @@ def _below(path: Path, depth: int) -> Iterator[Path]:
         yield path
         return
     if depth:
-        for entry in sorted(os.scandir(path), key=lambda one: one.name):
+        try:
+            entries = sorted(os.scandir(path), key=lambda one: one.name)
+        except OSError as error:
+            raise ConfigError(f"cannot look for runs: {error.strerror}", where=str(path)) from error
+        for entry in entries:
             if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
                 yield from _below(Path(entry.path), depth - 1)
 
@@ -89,6 +93,9 @@ def add(corpus: Corpus, directories: Sequence[Path], *, now_ns: int) -> Iterator
                 added, row = _add(corpus, directory, known, now_ns=now_ns + number)
             except HarnessError as error:
                 why = " · ".join(part for part in (error.what, error.cause, error.next_step) if part)
+                added, row = Added(directory=directory, answer="refused", why=why), None
+            except OSError as error:
+                why = f"cannot read {error.filename or 'it'}: {error.strerror or error}"
                 added, row = Added(directory=directory, answer="refused", why=why), None
             if row is not None:
                 known[added.run] = row

@@ -8,6 +8,7 @@ relative, with ``/``. Leaves out what the files mean. What pyarrow does not know
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import io
 import os
@@ -29,6 +30,9 @@ STAGING = "_staging"
 """Hidden from Spark, pandas and DuckDB by its underscore, or by lying beside the tables."""
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://")
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+"""What file systems without hard links say."""
+
 _UPLOADS = frozenset({"s3", "gcs", "abfs"})
 """pyarrow's names of file systems on which a file appears when it is closed, and a rename is a copy."""
 
@@ -112,7 +116,7 @@ class LocalPlace:
             else:
                 staged.write_bytes(content)
             _sync(staged)
-            os.link(staged, target)
+            _name(staged, target)
             _sync(target.parent)
         except FileExistsError:
             return False
@@ -266,6 +270,18 @@ def read_bytes(place: Place, path: str) -> bytes:
 
 def _reading(content: bytes | Path) -> Any:
     return content.open("rb") if isinstance(content, Path) else io.BytesIO(content)
+
+
+def _name(staged: Path, target: Path) -> None:
+    """Give a staged file its name. FileExistsError: that is taken, which a link tells for certain."""
+    try:
+        os.link(staged, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if target.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
+        staged.rename(target)
 
 
 def _sync(path: Path) -> None:

@@ -374,3 +374,27 @@ def test_old_files_and_new_ones_are_read_together(corpus, night):
 def test_time_is_told_by_the_caller():
     assert ingest._started("2026-11-20T23:30:00-02:00").isoformat() == "2026-11-21T01:30:00+00:00"
     assert time.gmtime(1_795_219_200)[:4] == (2026, 11, 21, 0)
+
+
+def test_a_file_system_without_links_keeps_what_is_there_too(tmp_path, monkeypatch):
+    def refuse(source, target):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    place = LocalPlace(tmp_path / "p")
+    assert [place.create("a", b"1"), place.create("a", b"2")] == [True, False]
+    assert (tmp_path / "p" / "a").read_bytes() == b"1"
+    assert place.files("_staging") == []
+
+
+def test_a_run_that_cannot_be_read_stops_no_other(corpus, night, monkeypatch):
+    def unreadable(history):
+        if history.parent.name == "a":
+            raise PermissionError(13, "Permission denied", str(history))
+        return ends(history)
+
+    ends = ingest._ends
+    monkeypatch.setattr(ingest, "_ends", unreadable)
+    rows = add(corpus, night)
+    assert answers(rows) == ["refused", "stored", "stored"]
+    assert "Permission denied" in rows[0].why
