@@ -60,7 +60,7 @@ test: check images java
 system: images
 	$(BIN)/python -m pytest -m system $(ARGS)
 
-bench: images
+bench: images java
 	$(BIN)/python tests/benchmarks/run.py $(ARGS)
 
 bench-checkers: $(STAMP)

@@ -1,6 +1,6 @@
 """Nights of runs for benchmarks of the corpus: real simulated histories, each stamped as several runs.
 
-    python tests/benchmarks/corpus_nights.py DIRECTORY [--events 20000000] [--runs 160] [--templates 8]
+    python tests/benchmarks/corpus_nights.py [DIRECTORY] [--events 20000000] [--runs 160] [--templates 8]
 
 Simulates a few runs of several systems, honest ones and one with a planted bug, each with about events ÷ runs events,
 and stamps them with run ids and nights of their own (files are linked, so copies cost nothing). What was simulated
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -98,7 +99,9 @@ def make(directory: Path, *, events: int, runs: int, templates: int) -> tuple[Pa
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """What both this script and the benchmark take."""
-    parser.add_argument("directory", type=Path)
+    parser.add_argument(
+        "directory", type=Path, nargs="?", default=Path(tempfile.gettempdir()) / "dethrone-bench-corpus"
+    )
     parser.add_argument("--events", type=int, default=20_000_000)
     parser.add_argument("--runs", type=int, default=160)
     parser.add_argument("--templates", type=int, default=8)
