@@ -346,7 +346,9 @@ def _led(events: DataFrame) -> DataFrame:
     writes = _writes(events).select(
         "run", nothing.cast("bigint").alias("in"), "moment", nothing.cast("boolean").alias("polled")
     )
-    later = Window.partitionBy("run").orderBy("moment").rangeBetween(Window.currentRow, Window.unboundedFollowing)
+    # Backwards: a frame that grows costs a step a row, one that shrinks costs all that is left of it.
+    backwards = Window.partitionBy("run").orderBy(sf.desc("moment"))
+    later = backwards.rangeBetween(Window.unboundedPreceding, Window.currentRow)
     acked = sf.min(sf.when(sf.col("polled").isNull(), sf.col("moment"))).over(later)
     return polls.unionByName(won).unionByName(writes).withColumn("write_at", acked).filter("polled is not null")
 

@@ -1,6 +1,6 @@
 """A corpus judged on Spark beside two plain processes with the same code, and its native tables; with memory.
 
-    python tests/benchmarks/bench_corpus.py [DIRECTORY] [--events 20000000] [--runs 160] [--templates 8] [--checker NAME]
+    python tests/benchmarks/bench_corpus.py [DIRECTORY] [--events 20000000] [--runs 160] [--templates 8] [--checker C]
 
 Prints, for the same runs: seconds and events a second of `corpus check` (after Spark's start) and of two processes that
 take the runs, largest first, from one queue; seconds of each native table, the second time it is asked for; and the
