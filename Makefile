@@ -13,7 +13,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.dethrone-setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engine images demo test check system bench bench-checkers accept clean
+.PHONY: help setup engine images java demo test check system bench bench-checkers accept clean
 
 help:
 	@echo 'make setup    a virtual environment with dethrone and the development tools'
@@ -33,7 +33,7 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo 'setup: $(PYTHON) cannot make virtual environments. Debian, Ubuntu: apt-get install python3-venv' >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --editable . --group dev
+	@$(BIN)/python -m pip install --quiet --editable '.[spark]' --group dev
 	@touch $@
 
 engine: $(STAMP)
@@ -41,6 +41,9 @@ engine: $(STAMP)
 
 images: engine
 	@$(BIN)/python -m clusters.docker.image node etcd
+
+java: $(STAMP)
+	@$(BIN)/python tests/java_runtime.py
 
 demo: engine
 	@$(BIN)/dethrone demo $(ARGS)
@@ -51,13 +54,13 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check images
+test: check images java
 	DETHRONE_TEST_PYTHONS="$$($(BIN)/python tests/other_pythons.py $(VENV)-others)" $(BIN)/python -m pytest $(ARGS)
 
 system: images
 	$(BIN)/python -m pytest -m system $(ARGS)
 
-bench: images
+bench: images java
 	$(BIN)/python tests/benchmarks/run.py $(ARGS)
 
 bench-checkers: $(STAMP)

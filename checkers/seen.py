@@ -139,8 +139,12 @@ class SeenChecker(Base):
         if (na := self.not_owed(promise) or self.not_observable(plan, "ops")) is not None:
             return na
         operations = of_history(history, self.functions()).each(self.keyed)
-        if history.complete and not any(op.f in self.writing() for op in operations.rows):
-            return self.na(f"not exercised: the workload {plan.workload.name} does none of these operations")
+        if not any(op.f in self.writing() for op in operations.rows):
+            # Reads alone may be those of another workload, which calls them the same.
+            nothing = f"the workload {plan.workload.name} does none of these operations"
+            if history.complete:
+                return self.na(f"not exercised: {nothing}")
+            return self.conclude(history, findings=[], judged=0, nothing=nothing, evidence={})
         seen = self.see(operations, msgspec.structs.replace(self.options(promise), settled=_settled(history)))
         findings = [
             finding(history, promise, one.sentence, one.places, data=one.drawn) for one in by_turns(seen.anomalies)

@@ -28,7 +28,7 @@ SECTION = "run"
 ENV_PREFIX = "DETHRONE_"
 NODES_MAX = 99
 _SEEDS_MAX = 100_000
-_OTHER_ENV = frozenset({"DETHRONE_STATE_DIR"})
+_OTHER_ENV = frozenset({"DETHRONE_CORPUS", "DETHRONE_STATE_DIR"})
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,25 +2,29 @@
 
 Promises: an explicit, versioned schema (its version is in the file's metadata); one row an event, in order; int64 ns,
 no unsigned and no time types; zstd; reading back gives equal events. Typed nullable columns hold what queries ask for;
-the column ``rest`` holds the other fields as JSON. Leaves out corpora and partitioning. pyarrow is imported on use.
+the column ``rest`` holds the other fields as JSON. Derived columns repeat, for queries, what ``rest`` holds; a file of
+an older version lacks some of them and is read all the same. Leaves out corpora and partitioning. pyarrow is imported
+on use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from harness.core.clock import Span
 from harness.core.errors import HistoryError
-from harness.core.events import AnyEvent, Event
+from harness.core.events import AnyEvent, Event, Observed, Traced
 from harness.core.history import History
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""1: the columns of ``COLUMNS`` alone. 2: besides, those of ``DERIVED``."""
 _META = b"dethrone.schema"
 _DAMAGE = b"dethrone.damage"
 BATCH = 65_536
@@ -59,6 +63,10 @@ COLUMNS: Mapping[str, str] = {
 its target, of a return the node that answered. ``name``: of traces and marks; an operation's ``f``; the kind of faults,
 noise and trouble."""
 
+DERIVED: Mapping[str, str] = {"candidate": "string", "voters": "int64", "index": "int64"}
+"""Repeated from the data of trace events: for whom a ``vote`` was; how many voters an ``elected`` names; the log index
+of ``acked``, ``commit`` and whatever else names one. Null where there is none, and in files of schema 1."""
+
 _RENAMED: Mapping[str, Mapping[str, str]] = {
     "invoke": {"f": "name", "target": "node"},
     "converged": {"host": "node"},
@@ -68,6 +76,19 @@ _RENAMED: Mapping[str, Mapping[str, str]] = {
 }
 """Event type → field → column, where they are not called alike."""
 _ENCODER = msgspec.json.Encoder()
+_INT_MAX = 2**63 - 1
+
+
+class _Data(msgspec.Struct, forbid_unknown_fields=True):
+    """The rest of a trace event."""
+
+    data: dict[str, Any] = {}
+
+
+_DATA = msgspec.json.Decoder(_Data)
+_OBSERVED = ("seq", "t", "group", "lo", "hi", "node", "incarnation", "role", "leads", "term", "atomic")
+_OPTIONAL = ("leader", "voted_for", "log_term", "log_index", "commit")
+_TRACED = ("seq", "t", "group", "lo", "hi", "node", "incarnation", "n", "name", "term", "role", "source", "rest")
 
 
 def write_parquet(history: History, path: Path) -> None:
@@ -90,29 +111,51 @@ def write_parquet(history: History, path: Path) -> None:
 
 def read_parquet(path: Path) -> History:
     """Read it back. HistoryError for a foreign file, a newer schema or rows that are no events."""
+    return history_of(path, where=str(path))
+
+
+def history_of(source: Any, *, where: str) -> History:
+    """``read_parquet`` on whatever pyarrow can read: a path, an open file, a buffer."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path)
+        # Not read_table: that would take ``name=value`` in the path for more columns.
+        file = pq.ParquetFile(source)
+        damage = _damage(file.schema_arrow.metadata or {}, where)
+        events = [event for batch in file.iter_batches(BATCH) for event in _events(batch)]
     except (OSError, pa.ArrowInvalid) as error:
-        raise HistoryError(f"cannot read the Parquet file: {error}", where=str(path)) from error
-    meta: Mapping[bytes, bytes] = table.schema.metadata or {}
-    version = meta.get(_META, b"")
+        raise HistoryError(
+            f"cannot read the Parquet file: {error}", where=where, cause="cut off while it was written or copied"
+        ) from error
+    except (msgspec.DecodeError, msgspec.ValidationError, KeyError, TypeError) as error:
+        raise HistoryError(f"a row is no event: {error}", where=where) from error
+    return History(events, damage=damage)
+
+
+def version_of(metadata: Mapping[bytes, bytes], *, where: str) -> int:
+    """The schema version that a file's metadata tell. HistoryError: none, or a newer one than this code knows."""
+    version = metadata.get(_META, b"")
     if not version.isdigit():
-        raise HistoryError("not a Dethrone history", where=str(path), cause="a foreign Parquet file")
+        raise HistoryError("not a Dethrone history", where=where, cause="a foreign Parquet file")
     if int(version) > SCHEMA_VERSION:
         raise HistoryError(
             f"the Parquet file has schema {int(version)}, this version reads up to {SCHEMA_VERSION}",
-            where=str(path),
+            where=where,
             next_step="use a newer dethrone",
         )
-    try:
-        events = [_event(row) for row in table.to_pylist()]
-    except (msgspec.DecodeError, msgspec.ValidationError, KeyError, TypeError) as error:
-        raise HistoryError(f"a row is no event: {error}", where=str(path)) from error
-    damage = meta.get(_DAMAGE)
-    return History(events, damage=None if damage is None else damage.decode())
+    return int(version)
+
+
+def _damage(metadata: Mapping[bytes, bytes], where: str) -> str | None:
+    version_of(metadata, where=where)
+    damage = metadata.get(_DAMAGE)
+    return None if damage is None else damage.decode()
+
+
+def schema(damage: str | None = None) -> pa.Schema:
+    """The Arrow schema of a file."""
+    return _schema(damage)
 
 
 def _schema(damage: str | None) -> pa.Schema:
@@ -124,7 +167,8 @@ def _schema(damage: str | None) -> pa.Schema:
         meta[_DAMAGE] = damage.encode()
     required = {"seq", "t", "type", "group", "rest"}
     return pa.schema(
-        [pa.field(name, types[kind], nullable=name not in required) for name, kind in COLUMNS.items()], metadata=meta
+        [pa.field(name, types[kind], nullable=name not in required) for name, kind in {**COLUMNS, **DERIVED}.items()],
+        metadata=meta,
     )
 
 
@@ -156,7 +200,108 @@ def _row(event: Event) -> dict[str, Any]:
         else:
             rest[name] = value
     row["rest"] = _ENCODER.encode(rest).decode()
+    if type(event) is Traced:
+        row.update(_derived(event))
     return row
+
+
+def _derived(event: Traced) -> dict[str, Any]:
+    data = event.data
+    row: dict[str, Any] = {}
+    candidate, voters, index = data.get("candidate"), data.get("voters"), data.get("index")
+    if event.name == "vote" and isinstance(candidate, str):
+        row["candidate"] = candidate
+    if event.name == "elected" and isinstance(voters, list | tuple):
+        row["voters"] = len(voters)
+    if type(index) is int and -_INT_MAX <= index <= _INT_MAX:
+        row["index"] = index
+    return row
+
+
+def _events(batch: pa.RecordBatch) -> Iterator[Any]:
+    """The events of a batch, in order. The two common kinds column by column, ten times as fast as row by row."""
+    import pyarrow.compute as pc
+
+    kinds = batch.column("type").to_pylist()
+    sources: dict[str, Iterator[Any]] = {}
+    for kind in dict.fromkeys(kinds):
+        rows = batch.filter(pc.equal(batch.column("type"), kind)) if len(set(kinds)) > 1 else batch
+        sources[kind] = _KINDS.get(kind, _row_by_row)(rows)
+    for kind in kinds:
+        yield next(sources[kind])
+
+
+def _row_by_row(rows: pa.RecordBatch) -> Iterator[Any]:
+    return map(_event, rows.to_pylist())
+
+
+def _observed(rows: pa.RecordBatch) -> Iterator[Any]:
+    if any(rest != "{}" for rest in rows.column("rest").to_pylist()):
+        return _row_by_row(rows)
+    columns = [_filled(rows, name) for name in _OBSERVED]
+    optional = [rows.column(name).to_pylist() for name in _OPTIONAL]
+    return (
+        Observed(
+            seq=seq,
+            t=t,
+            group=group,
+            span=Span(lo, hi),
+            node=node,
+            incarnation=incarnation,
+            role=role,
+            leads=leads,
+            term=term,
+            leader=leader,
+            voted_for=voted_for,
+            log_end=None if log_term is None else (log_term, log_index),
+            commit=commit,
+            atomic=atomic,
+        )
+        for (seq, t, group, lo, hi, node, incarnation, role, leads, term, atomic), (
+            leader,
+            voted_for,
+            log_term,
+            log_index,
+            commit,
+        ) in zip(zip(*columns, strict=True), zip(*optional, strict=True), strict=True)
+    )
+
+
+def _traced(rows: pa.RecordBatch) -> Iterator[Any]:
+    columns = [_filled(rows, name) for name in _TRACED]
+    if not set(columns[_TRACED.index("source")]) <= {"core", "shell"}:
+        return _row_by_row(rows)  # which says what is wrong
+    return (
+        Traced(
+            seq=seq,
+            t=t,
+            group=group,
+            span=Span(lo, hi),
+            node=node,
+            incarnation=incarnation,
+            n=n,
+            name=name,
+            term=term,
+            role=role,
+            source=source,
+            data=_DATA.decode(rest).data,
+        )
+        for seq, t, group, lo, hi, node, incarnation, n, name, term, role, source, rest in zip(*columns, strict=True)
+    )
+
+
+_KINDS: Mapping[str, Callable[[Any], Iterator[Any]]] = {"observed": _observed, "traced": _traced}
+
+
+def _filled(rows: pa.RecordBatch, name: str) -> list[Any]:
+    column = rows.column(name)
+    if column.null_count:
+        raise TypeError(f"column {name} is empty in row {rows.column('seq').to_pylist()[0]} or after it")
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+_NOT_FIELDS = frozenset({"type", "rest", "lo", "hi", "log_term", "log_index", *DERIVED})
 
 
 def _event(row: Mapping[str, Any]) -> AnyEvent:
@@ -169,6 +314,6 @@ def _event(row: Mapping[str, Any]) -> AnyEvent:
     if row["log_term"] is not None:
         fields["log_end"] = [row["log_term"], row["log_index"]]
     for column, value in row.items():
-        if value is not None and column not in {"type", "rest", "lo", "hi", "log_term", "log_index"}:
+        if value is not None and column not in _NOT_FIELDS:
             fields[back.get(column, column)] = value
     return msgspec.convert(fields, AnyEvent)  # type: ignore[no-any-return]

@@ -14,6 +14,7 @@ BENCHES = (
     "bench_seen.py",
     "bench_sim.py",
     "bench_elections.py",
+    "bench_corpus.py",
 )
 
 

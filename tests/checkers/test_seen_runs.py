@@ -11,6 +11,7 @@ from checkers.lock_holds import LockHolds
 from checkers.log_reads import LogReads
 from checkers.set_reads import SetReads
 from harness.core.events import Invoke, Return
+from harness.core.history import History
 from harness.core.promise import NotPromised
 
 
@@ -136,3 +137,12 @@ def test_transactions_are_strict_only_where_reads_are_promised_to_be_fresh():
     verdict = check(ListAppend(), tale())
     assert (verdict.outcome, verdict.findings[0].data["drawing"]["kind"]) == ("fail", "cycle")
     assert check(ListAppend(), tale(), linearizable_reads=False).outcome == "pass"
+
+
+def test_a_killed_run_of_another_workload_is_no_phantom():
+    history = Tale().append(1).read([1]).end()
+    killed = History(history.events[:-1], damage="no end record (the run was killed)")
+    assert check(SetReads(), history).outcome == "n/a"
+    verdict = check(SetReads(), killed)
+    assert (verdict.outcome, verdict.findings) == ("unknown", ())
+    assert "not complete" in verdict.reason

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 from harness.core.errors import HistoryError
 from harness.core.history import History, decode_line, read_history
-from harness.core.parquet import COLUMNS, SCHEMA_VERSION, read_parquet, write_parquet
+from harness.core.parquet import COLUMNS, DERIVED, SCHEMA_VERSION, read_parquet, write_parquet
 
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS / "checkers"))
@@ -55,7 +55,7 @@ def test_the_schema_is_explicit_typed_and_versioned(tmp_path):
     history = read_history(next((TESTS / "golden").glob("*.jsonl")))
     write_parquet(history, tmp_path / "h.parquet")
     schema = pq.read_schema(tmp_path / "h.parquet")
-    assert schema.names == list(COLUMNS)
+    assert schema.names == [*COLUMNS, *DERIVED]
     assert schema.metadata[b"dethrone.schema"] == str(SCHEMA_VERSION).encode()
     assert {str(field.type) for field in schema} == {"int64", "string", "bool"}
     column = pq.ParquetFile(tmp_path / "h.parquet").metadata.row_group(0).column(0)
@@ -73,3 +73,44 @@ def test_a_foreign_file_and_a_newer_schema_are_refused(tmp_path):
     path.write_bytes(b"no parquet at all")
     with pytest.raises(HistoryError, match="cannot read"):
         read_parquet(path)
+
+
+def test_a_cut_off_file_says_so(tmp_path):
+    path = tmp_path / "h.parquet"
+    write_parquet(read_history(next((TESTS / "golden").glob("*.jsonl"))), path)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(HistoryError, match="cannot read the Parquet file") as told:
+        read_parquet(path)
+    assert "cut off" in str(told.value)
+
+
+OLD = sorted((TESTS / "golden" / "parquet").glob("schema-*.parquet"))
+
+
+@pytest.mark.parametrize("file", OLD, ids=lambda path: path.stem)
+def test_files_of_older_schemas_hold_the_same_events(file):
+    version, _, story = file.stem.partition(".")
+    assert pq.read_schema(file).metadata[b"dethrone.schema"].decode() == version.removeprefix("schema-")
+    assert read_parquet(file).events == read_history(TESTS / "golden" / f"{story}.jsonl").events
+
+
+def test_every_older_schema_has_its_golden_file():
+    assert {file.stem.partition(".")[0] for file in OLD} == {f"schema-{n}" for n in range(1, SCHEMA_VERSION)}
+
+
+def test_what_queries_ask_of_trace_events_has_columns_of_its_own(tmp_path):
+    file = next((TESTS / "golden").glob("leader-has-majority.*.jsonl"))
+    history = read_history(file)
+    write_parquet(history, tmp_path / "h.parquet")
+    rows = pq.read_table(tmp_path / "h.parquet").to_pylist()
+    elected = [(event.seq, len(event.data["voters"])) for event in history if getattr(event, "name", "") == "elected"]
+    assert elected
+    assert [(row["seq"], row["voters"]) for row in rows if row["voters"] is not None] == elected
+
+
+def test_a_path_that_looks_like_partitions_adds_no_columns(tmp_path):
+    history = read_history(next((TESTS / "golden").glob("*.jsonl")))
+    directory = tmp_path / "date=2026-01-01" / "system=raft"
+    directory.mkdir(parents=True)
+    write_parquet(history, directory / "h.parquet")
+    assert read_parquet(directory / "h.parquet").events == history.events

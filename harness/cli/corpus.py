@@ -1,0 +1,146 @@
+"""``dethrone corpus add | check | table | compact | verify | prune``: many runs, kept and judged together."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness.cli import flags
+from harness.core.errors import ConfigError
+from harness.report import corpus as told
+from harness.report.terminal import Screen
+
+
+def common(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Flags of all of them; the verb gets ``where`` and ``screen``."""
+
+    @functools.wraps(verb)
+    def wrapped(
+        *args: Any,
+        url: str,
+        master: str,
+        conf: tuple[str, ...],
+        as_json: bool,
+        quiet: bool,
+        verbose: int,
+        **values: Any,
+    ) -> Any:
+        where = told.Where(url=url, master=master, conf=conf)
+        screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
+        sys.exit(verb(*args, where=where, screen=screen, **values))
+
+    out: Callable[..., Any] = wrapped
+    for option in (
+        flags.level_flags,
+        flags.json_flag,
+        click.option("--spark-conf", "conf", multiple=True, metavar="K=V", help="a setting of Spark; may be repeated"),
+        click.option("--master", default="", metavar="URL", help="Spark's master; default: the cores of this machine"),
+        click.option(
+            "--corpus",
+            "url",
+            default="corpus",
+            envvar="DETHRONE_CORPUS",
+            show_default=True,
+            metavar="PATH",
+            help="a directory, or s3a://…, hdfs://… (also: DETHRONE_CORPUS)",
+        ),
+    ):
+        out = option(out)
+    return out
+
+
+@click.group()
+def corpus() -> None:
+    """Keep the runs of many nights in one place, and ask it (docs/corpus.md)."""
+
+
+@corpus.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@common
+def add(*, paths: tuple[Path, ...], where: told.Where, screen: Screen) -> int:
+    """Add the runs that PATHS are, or hold. A run that is there already is not added twice.
+
+    Exits 3 if any run was refused, or is there with other bytes; all others are stored.
+    """
+    return told.add(where, paths, screen)
+
+
+@corpus.command()
+@click.option("--since", metavar="DATE", default="", help="runs that began on that day (UTC) or later, like 2026-11-20")
+@click.option("--system", metavar="SYSTEM", default="", help="runs of this system only")
+@click.option("--checker", "checkers", multiple=True, metavar="NAME", help="this checker only; may be repeated")
+@click.option("--again", is_flag=True, help="judge also what was judged by the same version of a checker")
+@click.option("--fail-on", type=click.Choice(["unknown", "violation"]), default="unknown", show_default=True)
+@common
+def check(
+    *,
+    since: str,
+    system: str,
+    checkers: tuple[str, ...],
+    again: bool,
+    fail_on: Any,
+    where: told.Where,
+    screen: Screen,
+) -> int:
+    """Judge the runs of the corpus with Spark, as `dethrone check` judges one. What was judged is not judged again."""
+    return told.check(where, screen, since=date(since), system=system, checkers=checkers, again=again, fail_on=fail_on)
+
+
+@corpus.command()
+@click.argument("name", metavar="TABLE")
+@click.option("--since", metavar="DATE", default="", help="runs that began on that day (UTC) or later, like 2026-11-20")
+@click.option("--system", metavar="SYSTEM", default="", help="runs of this system only")
+@click.option("--limit", type=click.IntRange(0, 100_000), default=20, show_default=True, help="rows to show")
+@click.option("--out", metavar="DIR", default="", help="write all rows here, as Parquet; a directory that is not there")
+@common
+def table(*, name: str, since: str, system: str, limit: int, out: str, where: told.Where, screen: Screen) -> int:
+    """Ask the corpus with Spark.
+
+    TABLE is votes, elections, split-votes, windows, overlaps, faults, failovers or availability.
+    """
+    return told.table(where, screen, name=name, since=date(since), system=system, limit=limit, out=out)
+
+
+@corpus.command()
+@common
+def compact(*, where: told.Where, screen: Screen) -> int:
+    """Write few files instead of many, and remove what broken additions left."""
+    return told.compact(where, screen)
+
+
+@corpus.command()
+@common
+def verify(*, where: told.Where, screen: Screen) -> int:
+    """Read everything and compare it with the manifest. Changes nothing; exits 3 if anything is damaged."""
+    return told.verify(where, screen)
+
+
+@corpus.command()
+@click.option("--keep", required=True, metavar="DAYS", help="for how long events are kept, like 90d")
+@common
+def prune(*, keep: str, where: told.Where, screen: Screen) -> int:
+    """Remove the events of old runs. Verdicts and findings stay, and so do runs that were never judged."""
+    return told.prune(where, screen, keep_days=days(keep))
+
+
+def date(text: str) -> str:
+    """``2026-11-20`` as it is, or "". ConfigError for anything else."""
+    try:
+        return text and dt.date.fromisoformat(text).isoformat()
+    except ValueError as error:
+        raise ConfigError(f"--since {text!r} is no date", next_step="write it like 2026-11-20") from error
+
+
+def days(text: str) -> int:
+    """``90d`` → 90. ConfigError for anything else."""
+    match = re.fullmatch(r"(\d{1,5})d", text.strip())
+    if match is None:
+        raise ConfigError(f"{text!r} is no number of days", next_step="write it like 90d")
+    return int(match[1])

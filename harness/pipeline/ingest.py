@@ -1,0 +1,291 @@
+"""``corpus add``: a run goes into the corpus exactly once, or not at all, and it is said why.
+
+Answers: ``stored`` · ``duplicate`` (the same run with the same bytes is there) · ``conflict`` (the same run with other
+bytes is there, which stays) · ``refused`` (half written, damaged, of a newer schema). The events are written first, the
+manifest last: what a crash leaves is no part of the corpus, and adding again finishes it. Promises: nothing of the run
+directory is changed; one run in memory at a time. Leaves out judging.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from harness.core import parquet, store
+from harness.core.clock import SECOND
+from harness.core.errors import ConfigError, HarnessError, HistoryError
+from harness.core.events import SCHEMA, Begin, End
+from harness.core.history import decode_line, read_history
+from harness.core.plan import SCHEMA as PLAN_SCHEMA
+from harness.core.plan import Plan
+from harness.pipeline import layout, tables
+from harness.pipeline.corpus import Corpus, as_json, checksum_of
+
+Answer = Literal["stored", "duplicate", "conflict", "refused"]
+RUN_SCHEMA = 1
+"""Of run.json."""
+
+DEPTH_MAX = 6
+_TAIL = 1 << 16
+
+
+class Added(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one run directory. ``why`` is given for conflicts and refusals."""
+
+    directory: Path
+    answer: Answer
+    run: str = ""
+    events: int = 0
+    why: str = ""
+
+
+class _Info(msgspec.Struct, kw_only=True):
+    """What is needed of run.json."""
+
+    schema: int
+    run_id: str
+    started_at: str
+    versions: dict[str, str]
+
+
+def find_runs(paths: Sequence[Path]) -> list[Path]:
+    """The run directories that these are, or that lie in them (at most six deep). ConfigError: there is none."""
+    found = [directory for path in paths for directory in _below(path, DEPTH_MAX)]
+    if not found:
+        raise ConfigError(
+            "there is no run here",
+            where=", ".join(map(str, paths)),
+            next_step="name directories of runs (with history.jsonl), or a directory that holds some",
+        )
+    return list(dict.fromkeys(found))
+
+
+def _below(path: Path, depth: int) -> Iterator[Path]:
+    if (path / store.HISTORY).is_file() or (path / store.PLAN).is_file():
+        yield path
+        return
+    if depth:
+        try:
+            entries = sorted(os.scandir(path), key=lambda one: one.name)
+        except OSError as error:
+            raise ConfigError(f"cannot look for runs: {error.strerror}", where=str(path)) from error
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+                yield from _below(Path(entry.path), depth - 1)
+
+
+def add(corpus: Corpus, directories: Sequence[Path], *, now_ns: int) -> Iterator[Added]:
+    """Add these runs, one after another; an answer each. ``now_ns``: of the Unix epoch, as the rows tell it."""
+    with corpus.place.locked():
+        known: dict[str, Mapping[str, Any]] = {
+            row["run"]: row for row in corpus.runs("run", "content", "path", "bytes")
+        }
+        for number, directory in enumerate(directories):
+            try:
+                added, row = _add(corpus, directory, known, now_ns=now_ns + number)
+            except HarnessError as error:
+                why = " · ".join(part for part in (error.what, error.cause, error.next_step) if part)
+                added, row = Added(directory=directory, answer="refused", why=why), None
+            except OSError as error:
+                why = f"cannot read {error.filename or 'it'}: {error.strerror or error}"
+                added, row = Added(directory=directory, answer="refused", why=why), None
+            if row is not None:
+                known[added.run] = row
+            yield added
+
+
+def _add(
+    corpus: Corpus, directory: Path, known: Mapping[str, Any], *, now_ns: int
+) -> tuple[Added, Mapping[str, Any] | None]:
+    info_raw, info, plan = _described(directory)
+    history = directory / store.HISTORY
+    begin, end = _ends(history)
+    if begin.system != plan.system or begin.nodes != plan.nodes or begin.seed != plan.seed:
+        raise HistoryError("plan.json and the history are of two different runs")
+    content = _content(history, directory / store.PLAN)
+    there = known.get(info.run_id)
+    if there is not None:
+        told = _told(there, content, directory, info.run_id)
+        if told.answer == "conflict" or there["state"] == "pruned" or corpus.place.size(there["path"]):
+            return told, None
+        # The row is there and its events are not: somebody removed them. Put back what the row promises.
+    started = _started(info.started_at)
+    date = started.strftime("%Y-%m-%d")
+    path = layout.events_path(date=date, system=plan.system, run=info.run_id, content=content)
+    whole = end is not None and _true(history, end)
+    with _columns(directory, end if whole else None) as file:
+        events, schema = _measure(file)
+        _put(corpus, path, file)
+        size, checksum = file.stat().st_size, _content(file)
+    row = {
+        "run": info.run_id,
+        "date": date,
+        "system": plan.system,
+        "profile": plan.profile,
+        "variant": plan.variant,
+        "backend": plan.backend,
+        "seed": plan.seed,
+        "nodes": len(plan.nodes),
+        "started_ns": int(started.timestamp()) * SECOND,
+        "events": events,
+        "bytes": size,
+        "schema": schema,
+        "content": content,
+        "digest": end.digest if end is not None and whole else "",
+        "checksum": checksum,
+        "path": path,
+        "complete": whole,
+        "version": info.versions.get("dethrone", ""),
+        "source": directory.name,
+        "plan": as_json(plan),
+        "info": info_raw,
+        "state": "stored",
+        "written_ns": now_ns,
+    }
+    added = Added(directory=directory, answer="stored", run=info.run_id, events=events)
+    name = info.run_id if there is None else f"{info.run_id}-again-{now_ns}"
+    if not tables.append(corpus.place, layout.RUNS, tables.rows_of(layout.RUNS, [row]), name=name):
+        # somebody else was faster
+        others = {one["run"]: one for one in corpus.runs("run", "content", "path", "bytes")}
+        return _told(others[info.run_id], content, directory, info.run_id), None
+    return added, row
+
+
+def _described(directory: Path) -> tuple[str, _Info, Plan]:
+    """run.json (as text, and what is needed of it) and plan.json. HistoryError: half written, or newer."""
+    for name in (store.HISTORY, store.PLAN, store.RUN):
+        if not (directory / name).is_file():
+            raise HistoryError(
+                f"half written: there is no {name}",
+                cause="the run still goes, or was killed",
+                next_step=f"`dethrone check {directory}` judges what there is",
+            )
+    info = store.read_json(directory / store.RUN, _Info)
+    plan = store.read_json(directory / store.PLAN, Plan)
+    for name, version, known in ((store.RUN, info.schema, RUN_SCHEMA), (store.PLAN, plan.schema, PLAN_SCHEMA)):
+        if version > known:
+            raise HistoryError(f"{name} has schema {version}, this version reads up to {known}; use a newer dethrone")
+    for kind, name in (("run", info.run_id), ("system", plan.system)):
+        if not layout.usable(name):
+            raise HistoryError(f"the {kind} is called {name!r}, which cannot stand in a path")
+    raw = msgspec.json.decode((directory / store.RUN).read_bytes())
+    return as_json(raw), info, plan
+
+
+def _ends(history: Path) -> tuple[Begin, End | None]:
+    """The first and the last record of a history."""
+    with history.open("rb") as file:
+        first = file.readline()
+        if not first.strip():
+            raise HistoryError("the history is empty", cause="the run ended before its first event")
+        begin = decode_line(first)
+        if type(begin) is not Begin:
+            raise HistoryError("not a Dethrone history", cause="line 1 is no begin record")
+        if begin.schema > SCHEMA:
+            raise HistoryError(
+                f"the history has schema {begin.schema}, this version reads up to {SCHEMA}; use a newer dethrone"
+            )
+        file.seek(max(0, history.stat().st_size - _TAIL))
+        last = file.read().splitlines(keepends=True)[-1]
+    with contextlib.suppress(HistoryError):
+        end = decode_line(last) if last.endswith(b"\n") else None
+        return begin, end if type(end) is End else None
+    return begin, None
+
+
+def _true(history: Path, end: End) -> bool:
+    """Whether the end record fits the bytes before it."""
+    digest = hashlib.blake2b(digest_size=16)
+    before = b""
+    with history.open("rb") as file:
+        for line in file:
+            digest.update(before)
+            before = line
+    return digest.hexdigest() == end.digest
+
+
+def _content(*files: Path) -> str:
+    """One hash of all these files."""
+    sums = []
+    for file in files:
+        with file.open("rb") as opened:
+            sums.append(checksum_of(opened))
+    return sums[0] if len(sums) == 1 else hashlib.blake2b(" ".join(sums).encode(), digest_size=16).hexdigest()
+
+
+def _told(there: Mapping[str, Any], content: str, directory: Path, run: str) -> Added:
+    if there["content"] == content:
+        return Added(directory=directory, answer="duplicate", run=run)
+    why = f"run {run} is in the corpus with other bytes ({there['content'][:8]}, not {content[:8]}); that one stays"
+    return Added(directory=directory, answer="conflict", run=run, why=why)
+
+
+def _started(text: str) -> datetime:
+    """``started_at`` in UTC, whatever zone it was written in."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise HistoryError(f"run.json: started_at {text!r} is no moment") from error
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+@contextlib.contextmanager
+def _columns(directory: Path, end: End | None) -> Iterator[Path]:
+    """The run's own Parquet file if it holds this history, or one made anew from the history."""
+    own = directory / store.PARQUET
+    if end is not None and _holds(own, end):
+        yield own
+        return
+    with tempfile.TemporaryDirectory(prefix="dethrone-corpus-") as temporary:
+        made = Path(temporary) / store.PARQUET
+        parquet.write_parquet(read_history(directory / store.HISTORY), made)
+        yield made
+
+
+def _holds(path: Path, end: End) -> bool:
+    """Whether this is a readable file of the history that ends so."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            if parquet.version_of(file.schema_arrow.metadata or {}, where=str(path)) < parquet.SCHEMA_VERSION:
+                return False
+            if file.metadata.num_rows != end.count + 1:
+                return False
+            # Every page is read: a file that was cut and closed again, or has a bad page, is found now.
+            rest: Any = None
+            for batch in file.iter_batches(parquet.BATCH):
+                rest = batch.column("rest")[-1].as_py()
+            return bool(msgspec.json.decode(rest).get("digest") == end.digest)
+    except (OSError, pa.ArrowInvalid, HistoryError, msgspec.DecodeError, AttributeError):
+        return False
+
+
+def _measure(file: Path) -> tuple[int, int]:
+    """Rows and schema version."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(file) as opened:
+        version = parquet.version_of(opened.schema_arrow.metadata or {}, where=str(file))
+        return int(opened.metadata.num_rows), version
+
+
+def _put(corpus: Corpus, path: str, file: Path) -> None:
+    """The events at their place. What an earlier, broken attempt left there is replaced unless it is whole."""
+    size = file.stat().st_size
+    if corpus.place.create(path, file):
+        return
+    if corpus.place.size(path) != size:
+        corpus.place.delete(path)
+        corpus.place.create(path, file)
+    if corpus.place.size(path) != size:
+        raise HistoryError("the events cannot be stored whole", cause="somebody else writes the same run")

@@ -1,0 +1,198 @@
+"""What a worker does with one run: read its events, let the checkers judge, answer in rows. No Spark in here.
+
+The same code judges a single run. Promises: a checker that raises makes its own verdict ``unknown`` and no other;
+events that cannot be read make all asked verdicts ``unknown``, not settled, so that they are tried again; a history
+that is not complete, or tells of trouble, never passes (the row ``history``). Leaves out which run goes where
+(``checking``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.core import parquet
+from harness.core.errors import HarnessError
+from harness.core.history import History
+from harness.core.plan import Plan
+from harness.core.protocols import Checker
+from harness.core.verdict import Verdict
+from harness.engine.garbage import no_garbage
+from harness.engine.judge import judge
+from harness.pipeline.corpus import as_json
+
+HISTORY = "history"
+"""The verdict on the history as such: complete and without trouble, or why not. Not a checker that can be asked for."""
+
+HISTORY_VERSION = "1"
+EVENTS_MAX = 40
+"""Events of a certificate that a finding carries; its list of numbers is whole."""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One run to judge, and by whom. ``plan``: JSON."""
+
+    run: str
+    date: str
+    system: str
+    path: str
+    content: str
+    plan: str
+    checkers: tuple[str, ...]
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of the two tables, but for the moment at which they are written."""
+
+    verdicts: list[dict[str, Any]]
+    findings: list[dict[str, Any]]
+
+
+def judge_job(source: Callable[[], Any], job: Job, checkers: Mapping[str, Checker]) -> Told:
+    """Read and judge one run. ``source`` opens its events: a path, or a file."""
+    with no_garbage():
+        try:
+            history = parquet.history_of(source(), where=job.path)
+            plan = msgspec.json.decode(job.plan, type=Plan)
+            asked = {name: checkers[name] for name in job.checkers if name != HISTORY}
+            verdicts = list(_verdicts(history, plan, asked, with_history=HISTORY in job.checkers))
+        except HarnessError as error:
+            why = " · ".join(part for part in (error.what, error.where) if part)
+            return unsettled(job, f"the events cannot be read: {why}", checkers)
+        except MemoryError:
+            return unsettled(job, "too little memory to judge it", checkers)
+        return _rows(job, history, verdicts)
+
+
+def unsettled(job: Job, why: str, checkers: Mapping[str, Checker]) -> Told:
+    """``unknown`` for everything that was asked, to be tried again."""
+    rows = []
+    for name in job.checkers:
+        kind = checkers[name].kind if name in checkers else "metric"
+        version = checkers[name].version if name in checkers else HISTORY_VERSION
+        verdict = Verdict(checker=name, version=version, kind=kind, outcome="unknown", reason=why)
+        rows.append(_verdict_row(job, verdict, 0, settled=False))
+    return Told(verdicts=rows, findings=[])
+
+
+def _verdicts(
+    history: History, plan: Plan, checkers: Mapping[str, Checker], *, with_history: bool
+) -> Iterator[tuple[Verdict, int]]:
+    """Each verdict, and how long it took in ns."""
+    if with_history:
+        yield _on_history(history, plan), 0
+    for name, checker in checkers.items():
+        began = time.perf_counter_ns()
+        [verdict] = judge(history, plan, {name: checker}).verdicts
+        yield verdict, time.perf_counter_ns() - began
+
+
+def _on_history(history: History, plan: Plan) -> Verdict:
+    told = judge(history, plan, {})
+    why = ""
+    if not history.complete:
+        why = f"the history is damaged: {history.damage or 'no end record'}"
+    elif told.trouble:
+        why = f"harness trouble: {told.trouble[0]}"
+    return Verdict(
+        checker=HISTORY,
+        version=HISTORY_VERSION,
+        kind="metric",
+        outcome="unknown" if why else "n/a",
+        reason=why or "complete",
+        metrics={"events": len(history)},
+    )
+
+
+def _rows(job: Job, history: History, verdicts: Sequence[tuple[Verdict, int]]) -> Told:
+    findings = []
+    for verdict, _ in verdicts:
+        for number, finding in enumerate(verdict.findings):
+            shown = [seq for seq in finding.certificate if 0 <= seq < len(history)][:EVENTS_MAX]
+            findings.append(
+                {
+                    "run": job.run,
+                    "date": job.date,
+                    "system": job.system,
+                    "checker": verdict.checker,
+                    "version": verdict.version,
+                    "number": number,
+                    "sentence": finding.sentence,
+                    "excused": finding.excused,
+                    "term": _fitting(finding.term),
+                    "nodes": list(finding.nodes),
+                    "certificate": list(finding.certificate),
+                    "events": "\n".join(as_json(history.at(seq)) for seq in shown),
+                    "data": as_json(finding.data),
+                    "content": job.content,
+                }
+            )
+    return Told(verdicts=[_verdict_row(job, one, took, settled=True) for one, took in verdicts], findings=findings)
+
+
+def _verdict_row(job: Job, verdict: Verdict, took_ns: int, *, settled: bool) -> dict[str, Any]:
+    return {
+        "run": job.run,
+        "date": job.date,
+        "system": job.system,
+        "checker": verdict.checker,
+        "version": verdict.version,
+        "kind": verdict.kind,
+        "outcome": verdict.outcome,
+        "reason": verdict.reason,
+        "findings": sum(finding.excused is None for finding in verdict.findings),
+        "excused": sum(finding.excused is not None for finding in verdict.findings),
+        "evidence": as_json(verdict.evidence),
+        "metrics": as_json(verdict.metrics),
+        "content": job.content,
+        "settled": settled,
+        "took_ns": took_ns,
+    }
+
+
+def _fitting(number: int | None) -> int | None:
+    """A term that fits into 64 bits, or none."""
+    return number if number is not None and -(2**63) <= number < 2**63 else None
+
+
+def fresh(row: Mapping[str, Any], run: Mapping[str, Any], version: str) -> bool:
+    """Whether a verdict still stands: settled, of this version, on these bytes."""
+    return bool(row["settled"] and row["version"] == version and row["content"] == run["content"])
+
+
+RUN_COLUMNS = ("run", "date", "system", "path", "content", "plan", "bytes", "events")
+"""Of the manifest: what a job is made of."""
+
+
+def jobs_of(
+    runs: Sequence[Mapping[str, Any]],
+    verdicts: Sequence[Mapping[str, Any]],
+    versions: Mapping[str, str],
+    *,
+    again: bool = False,
+) -> list[Job]:
+    """What is stale, largest run first. ``versions``: of the checkers that are asked; ``again``: all of it."""
+    known = {(row["run"], row["checker"]): row for row in verdicts}
+    jobs = []
+    for run in sorted(runs, key=lambda row: (-row["bytes"], row["run"])):
+        stale = tuple(
+            name
+            for name, version in versions.items()
+            if again or (run["run"], name) not in known or not fresh(known[run["run"], name], run, version)
+        )
+        if stale:
+            rest = {key: run[key] for key in ("run", "date", "system", "path", "content", "plan")}
+            jobs.append(Job(checkers=stale, **rest))
+    return jobs
+
+
+def write_rows(told: Sequence[Told], *, moment_ns: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """All rows of both tables, with their moment."""
+    stamp = {"written_ns": moment_ns}
+    return (
+        [{**row, **stamp} for one in told for row in one.verdicts],
+        [{**row, **stamp} for one in told for row in one.findings],
+    )

@@ -1,0 +1,123 @@
+"""What stands where in a corpus, and the schemas of its tables. Pure.
+
+    _corpus.json                                      that this is a corpus, and its version
+    events/date=2026-11-21/system=raft/run=<id>/<content>.parquet    one file a run: harness.core.parquet
+    runs/*.parquet                                    the manifest: a run is in the corpus once its row is
+    verdicts/*.parquet   findings/*.parquet           what the checkers said
+
+Dates are UTC, of the moment at which the run began. Promises: names that every file system, Hive, Spark, DuckDB and
+pandas take as they are, and take for strings. Leaves out reading and writing.
+"""
+
+from __future__ import annotations
+
+import re
+
+from harness.pipeline.tables import Table
+
+CORPUS_VERSION = 1
+MARKER = "_corpus.json"
+EVENTS = "events"
+
+RUNS = Table(
+    name="runs",
+    version=1,
+    columns={
+        "run": "string",
+        "date": "string",
+        "system": "string",
+        "profile": "string",
+        "variant": "string",
+        "backend": "string",
+        "seed": "int64",
+        "nodes": "int64",
+        "started_ns": "int64",
+        "events": "int64",
+        "bytes": "int64",
+        "schema": "int64",
+        "content": "string",
+        "digest": "string",
+        "checksum": "string",
+        "path": "string",
+        "complete": "bool",
+        "version": "string",
+        "source": "string",
+        "plan": "string",
+        "info": "string",
+        "state": "string",
+        "written_ns": "int64",
+    },
+    key=("run",),
+    newest="written_ns",
+)
+"""``started_ns``, ``written_ns``: of the Unix epoch. ``content``: hash of history and plan; ``digest``: of the history
+alone (its end record). ``path``: of the file of its events, relative; ``bytes``, ``checksum``: its size and hash.
+``version``: of the dethrone that ran it. ``plan``, ``info``: plan.json and run.json. ``state``: ``stored``, or
+``pruned`` (its events are gone, the rest stays)."""
+
+VERDICTS = Table(
+    name="verdicts",
+    version=1,
+    columns={
+        "run": "string",
+        "date": "string",
+        "system": "string",
+        "checker": "string",
+        "version": "string",
+        "kind": "string",
+        "outcome": "string",
+        "reason": "string",
+        "findings": "int64",
+        "excused": "int64",
+        "evidence": "string",
+        "metrics": "string",
+        "content": "string",
+        "settled": "bool",
+        "took_ns": "int64",
+        "written_ns": "int64",
+    },
+    key=("run", "checker"),
+    newest="written_ns",
+)
+"""``version``: the checker's; a verdict of another version, or of other ``content``, is stale. ``settled``: false where
+it was not the checker that gave the answer (a worker died): tried again next time. ``findings`` counts those that are
+not ``excused``. ``evidence``, ``metrics``: JSON."""
+
+FINDINGS = Table(
+    name="findings",
+    version=1,
+    columns={
+        "run": "string",
+        "date": "string",
+        "system": "string",
+        "checker": "string",
+        "version": "string",
+        "number": "int64",
+        "sentence": "string",
+        "excused": "string",
+        "term": "int64",
+        "nodes": "strings",
+        "certificate": "ints",
+        "events": "string",
+        "data": "string",
+        "content": "string",
+        "written_ns": "int64",
+    },
+    key=("run", "checker"),
+    newest="written_ns",
+    several=True,
+)
+"""``certificate``: the ``seq`` of the events that prove it; ``events``: these events themselves, as JSON lines, so that
+a finding outlives the events of its run. Where a newer verdict has no findings, older rows are dropped by it."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,120}")
+
+
+def usable(name: str) -> bool:
+    """Whether a name of a run or a system can stand in a path and is taken for a string everywhere."""
+    return _NAME.fullmatch(name) is not None and not re.fullmatch(r"[0-9.eE+-]+|(?i:null|nan|inf|true|false)", name)
+
+
+def events_path(*, date: str, system: str, run: str, content: str) -> str:
+    """Where the events of a run lie."""
+    return f"{EVENTS}/date={date}/system={system}/run={run}/{content[:16]}.parquet"

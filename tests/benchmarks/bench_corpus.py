@@ -1,0 +1,134 @@
+"""A corpus judged on Spark beside two plain processes with the same code, and its native tables; with memory.
+
+    python tests/benchmarks/bench_corpus.py [DIRECTORY] [--events 20000000] [--runs 160] [--templates 8] [--checker C]
+
+Prints, for the same runs: seconds and events a second of `corpus check` (after Spark's start) and of two processes that
+take the runs, largest first, from one queue; seconds of each native table, the second time it is asked for; and the
+largest resident memory of the driver (this process and its Java). Figures depend on the machine; the ratio hardly does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import shutil
+import sys
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from corpus_nights import arguments, make
+
+from harness.engine.judge import load_checkers
+from harness.pipeline import checking, frames, ingest, judging, native
+from harness.pipeline.corpus import Corpus, open_corpus
+from harness.pipeline.places import place_of
+from harness.pipeline.session import SparkOptions, session
+
+PROCESSES = 2
+
+
+def main() -> int:
+    """Everything, one after the other."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments(parser)
+    parser.add_argument("--checker", action="append", default=[], help="only these checkers")
+    given = parser.parse_args()
+    nights, total = make(given.directory, events=given.events, runs=given.runs, templates=given.templates)
+    place = given.directory / f"corpus-{nights.name}"
+    began = time.monotonic()
+    corpus = open_corpus(str(place), make=True)
+    answers = [row.answer for row in ingest.add(corpus, ingest.find_runs([nights]), now_ns=time.time_ns())]
+    line("corpus add", time.monotonic() - began, total, f"{len(answers)} runs, {answers.count('stored')} stored now")
+
+    names = tuple(given.checker)
+    plain = two_processes(corpus, names, total)
+    for table in ("verdicts", "findings"):
+        shutil.rmtree(place / table, ignore_errors=True)
+    began = time.monotonic()
+    with session(SparkOptions(master=f"local[{PROCESSES}]")) as spark, Memory(spark) as memory:
+        print(f"{'Spark starts':<24}{time.monotonic() - began:8.1f} s")
+        began = time.monotonic()
+        done = checking.check(corpus, spark, checking.Asked(checkers=names), lambda _done, _total: None)
+        spark_s = time.monotonic() - began
+        line("corpus check", spark_s, total, f"{done.judged} verdicts")
+        print(f"{'  of two processes':<24}{spark_s / plain:8.2f} times their time")
+        print(f"{'  driver, at most':<24}{memory.most_mb:8.0f} MB")
+        events = frames.events(spark, corpus.place, corpus.runs("run", "path", stored=True))
+        for name, table in native.TABLES.items():
+            for _ in range(2):  # the second time is the warm one
+                began = time.monotonic()
+                rows = table(events).toArrow().num_rows
+            line(f"table {name}", time.monotonic() - began, total, f"{rows:,} rows")
+        print(f"{'  driver, at most':<24}{memory.most_mb:8.0f} MB")
+    return 0
+
+
+def line(what: str, seconds: float, events: int, note: str) -> None:
+    """One figure."""
+    print(f"{what:<24}{seconds:8.1f} s{events / max(seconds, 1e-9):14,.0f} events a second   {note}", flush=True)
+
+
+def two_processes(corpus: Corpus, names: tuple[str, ...], total: int) -> float:
+    """The same jobs by plain processes; seconds."""
+    checkers = load_checkers()
+    versions = {name: checkers[name].version for name in names or checkers}
+    versions |= {} if names else {judging.HISTORY: judging.HISTORY_VERSION}
+    jobs = judging.jobs_of(corpus.runs(*judging.RUN_COLUMNS, stored=True), [], versions)
+    with multiprocessing.get_context("spawn").Pool(PROCESSES, initializer=load_checkers) as pool:
+        pool.map(warm, range(PROCESSES * 4), chunksize=1)
+        began = time.monotonic()
+        verdicts = sum(pool.imap_unordered(judge_one, [(corpus.place.url, job) for job in jobs], chunksize=1))
+        seconds = time.monotonic() - began
+    line("two plain processes", seconds, total, f"{verdicts} verdicts")
+    return seconds
+
+
+def warm(_number: int) -> None:
+    """Import what judging needs, before anybody looks at the clock."""
+    load_checkers()
+    time.sleep(0.2)
+
+
+def judge_one(work: tuple[str, judging.Job]) -> int:
+    """One run, in this process; how many verdicts it gave."""
+    url, job = work
+    place = place_of(url)
+    return len(judging.judge_job(lambda: place.open(job.path), job, load_checkers()).verdicts)
+
+
+class Memory:
+    """The largest resident memory of this process and its Java, looked at twice a second."""
+
+    def __init__(self, spark) -> None:
+        java = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+        self.most_mb = 0.0
+        self._pids = ("self", str(java))
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.5):
+            self.most_mb = max(self.most_mb, sum(map(resident_mb, self._pids)))
+
+
+def resident_mb(pid: str) -> float:
+    """VmRSS of a process."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    except OSError:
+        return 0.0
+    return next((int(row.split()[1]) / 1024 for row in status.splitlines() if row.startswith("VmRSS")), 0.0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
