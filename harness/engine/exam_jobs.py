@@ -144,13 +144,21 @@ def run_exam(
 ) -> tuple[list[Row], bool]:
     """Every task without a row that tells something. All rows of these tasks, and whether the exam was interrupted.
 
+    A bug that was not found is looked for again if there is more time now.
+
     ``on_row`` is called in this process with each new row, how many are done, and how many there are.
     """
     path = out / ROWS
-    kept = [row for row in read_rows(path) if not row.found.trouble]
-    return keep_rows(
-        partial(carry_out, out=out), {_key(task): task for task in tasks}, kept, path, jobs=jobs, on_row=on_row
-    )
+    wanted = {_key(task): task for task in tasks}
+    kept = [row for row in read_rows(path) if not row.found.trouble and _searched(row.found, wanted.get(row.key))]
+    return keep_rows(partial(carry_out, out=out), wanted, kept, path, jobs=jobs, on_row=on_row)
+
+
+def _searched(found: Found, task: Task | None) -> bool:
+    """Whether this is what the task would come to, as far as its budget goes."""
+    if task is None or not found.caught_by or found.by:
+        return True
+    return found.find_ns >= task.budget_ns or found.runs >= task.seeds
 
 
 def carry_out(task: Task, out: Path) -> Row:

@@ -219,3 +219,17 @@ def test_half_of_the_runs_have_all_kinds_of_faults_and_the_others_a_choice_of_tw
     assert all(tuple(kind for kind in kinds if kind in some) == some for some in drawn)
     assert {kind for some in drawn if len(some) == 2 for kind in some} == set(kinds)
     assert kinds_of(("kill",), 3) == ("kill",)
+
+
+def test_a_bug_that_was_not_found_is_looked_for_again_if_there_is_more_time(tmp_path):
+    def run(budget_ns):
+        tasks = tasks_for(["raft"], bugs=["47-lease-on-wall-clock"], strategy="random", budget_ns=budget_ns)
+        run_exam(tasks, tmp_path, jobs=1, on_row=lambda *told: seen.append(told))
+
+    seen = []
+    run(1)
+    run(1)
+    assert len(seen) == 1
+    assert not seen[0][0].found.by
+    run(SECOND)
+    assert len(seen) == 2
