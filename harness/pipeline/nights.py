@@ -79,6 +79,14 @@ class Cell:
         return f"{self.system}/{self.fault}/{self.metric}"
 
 
+def version_of(run: Run) -> str:
+    """Of what the run depends on, without the machine: ``dethrone 0.1.0``."""
+    told = {
+        key.removeprefix("versions."): value for key, value in run.attributes.items() if key.startswith("versions.")
+    }
+    return ", ".join(f"{key} {value}" for key, value in sorted(told.items()) if key not in {"python", "kernel"})
+
+
 def exposed(run: Run, fault: str) -> bool:
     """Whether a run had this kind of fault."""
     return fault == ANY or fault in run.faults

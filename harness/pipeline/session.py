@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 
-NEEDED: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {"pyspark": ((4, 0), (4, 4)), "pandas": ((2, 2), (3,))}
+NEEDED: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "pyspark": ((4, 0), (4, 4)),
+    "pandas": ((2, 2), (3,)),
+    "scipy": ((1, 11), (2,)),
+}
 """Distribution → the oldest that will do, and the first that is too new."""
 
 _POLL_S = 0.5

@@ -27,7 +27,7 @@ import numpy as np
 from harness.core.clock import MS
 from harness.core.rng import Rng
 from harness.pipeline import survival
-from harness.pipeline.nights import STAGES, Cell, Facts, Judged, Run, Sample, exposed, fault_of
+from harness.pipeline.nights import STAGES, Cell, Facts, Judged, Run, Sample, exposed, fault_of, version_of
 
 Kind = Literal["new", "standing", "more-often", "slower"]
 Side = Mapping[str, bool]
@@ -190,6 +190,7 @@ def rows_behind(facts: Facts, side: Side, cell: Cell) -> list[dict[str, object]]
                 "ns": one.ns,
                 "censored": one.censored,
                 "setup": runs[one.run].setup,
+                "version": version_of(runs[one.run]),
             }
             for one in sorted(samples, key=lambda one: (runs[one.run].night, one.run, one.number))
         ]
@@ -204,6 +205,7 @@ def rows_behind(facts: Facts, side: Side, cell: Cell) -> list[dict[str, object]]
             "outcome": one.outcome,
             "hit": one.outcome == outcome and fault_of(one) == cell.fault,
             "setup": runs[one.run].setup,
+            "version": version_of(runs[one.run]),
         }
         for one in sorted(judged, key=lambda one: (runs[one.run].night, one.run))
     ]
