@@ -1,4 +1,5 @@
-"""``dethrone corpus add | check | table | compact | verify | prune``: many runs, kept and judged together."""
+"""``dethrone corpus add | check | table | trends | compact | verify | prune`` and ``dethrone compare``: many runs, kept
+in one place, judged and compared."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ import click
 from harness.cli import flags
 from harness.core.errors import ConfigError
 from harness.report import corpus as told
+from harness.report import trends as comparing
 from harness.report.terminal import Screen
 
 
@@ -108,6 +110,54 @@ def table(*, name: str, since: str, system: str, limit: int, out: str, where: to
     return told.table(where, screen, name=name, since=date(since), system=system, limit=limit, out=out)
 
 
+def comparison(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Flags of what compares runs."""
+    for option in (
+        click.option("--fail-on", type=click.Choice(["unknown", "violation"]), default="unknown", show_default=True),
+        click.option("--trace", metavar="CELL", default="", help="the runs behind a number, like raft/kill/elect"),
+        click.option("--junit-xml", type=click.Path(dir_okay=False, path_type=Path), help="write JUnit XML here"),
+        click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="write one offline page here"),
+        click.option(
+            "--known",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="known findings (TOML): what they cover is told, and is not red",
+        ),
+        click.option("--variants", is_flag=True, help="runs of planted variants, too"),
+        click.option("--system", metavar="SYSTEM", default="", help="runs of this system only"),
+    ):
+        verb = option(verb)
+    return verb
+
+
+@corpus.command()
+@click.option("--night", metavar="DATE", default="", help="the night (UTC) to look at; default: the last one")
+@click.option(
+    "--nights", type=click.IntRange(1, 1000), default=7, show_default=True, help="compared with so many before"
+)
+@comparison
+@common
+def trends(*, night: str, where: told.Where, screen: Screen, **asked: Any) -> int:
+    """Say what is worse in a night than in the nights before it: slower, new, standing, or more often.
+
+    Exits 1 if anything is, and it is not known; 2 if runs were not judged or nothing could be compared.
+    """
+    return comparing.trends(where, screen, comparing.Asked(night=date(night), **asked))
+
+
+@click.command()
+@click.argument("a")
+@click.argument("b")
+@comparison
+@common
+def compare(*, a: str, b: str, where: told.Where, screen: Screen, **asked: Any) -> int:
+    """Say what is worse in the runs B of a corpus than in A.
+
+    A and B are nights (2026-11-20), stretches of them (2026-11-01..2026-11-07) or values of what may change
+    (versions.dethrone=0.1.0, knobs.election_timeout_min_ms=150); several with commas between them: all of them.
+    """
+    return comparing.trends(where, screen, comparing.Asked(sides=(a, b), **asked))
+
+
 @corpus.command()
 @common
 def compact(*, where: told.Where, screen: Screen) -> int:
@@ -135,7 +185,7 @@ def date(text: str) -> str:
     try:
         return text and dt.date.fromisoformat(text).isoformat()
     except ValueError as error:
-        raise ConfigError(f"--since {text!r} is no date", next_step="write it like 2026-11-20") from error
+        raise ConfigError(f"{text!r} is no date", next_step="write it like 2026-11-20") from error
 
 
 def days(text: str) -> int:

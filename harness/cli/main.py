@@ -40,6 +40,7 @@ Several at once: 3 > 1 > 130 > 2 > 0."""
 VERBS = {
     "campaign": "campaign:campaign",
     "check": "check:check",
+    "compare": "corpus:compare",
     "corpus": "corpus:corpus",
     "demo": "demo:demo",
     "doctor": "doctor:doctor",
