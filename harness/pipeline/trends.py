@@ -109,6 +109,9 @@ class Compared:
     faster: tuple[Slowness, ...]
     unjudged: tuple[str, ...]
     """Runs asked about, of which no checker said anything."""
+    thin: tuple[str, ...]
+    """Systems of which one of the sides has too few runs of a setup that the other has, too: next to nothing is known
+    of what became slower or more frequent in them."""
 
     @property
     def tested(self) -> int:
@@ -166,6 +169,7 @@ def compare(
         rates=tuple(rates),
         faster=tuple(one for one in times if _is_faster(one, policy, len(tests))),
         unjudged=tuple(sorted(name for name, is_mine in side.items() if is_mine and name not in said)),
+        thin=tuple(_thin(facts, side, policy)),
     )
 
 
@@ -234,6 +238,28 @@ def _shared(facts: Facts, side: Side, names: Iterable[str]) -> frozenset[str]:
     for name in names:
         seen[side[name]].add(facts.runs[name].setup)
     return frozenset(seen[True] & seen[False] or seen[True] | seen[False])
+
+
+def _comparable(facts: Facts, side: Side, names: Iterable[str]) -> Counter[bool]:
+    """How many of these runs each side has of setups that both have; none, where none is shared."""
+    counts: dict[str, Counter[bool]] = defaultdict(Counter)
+    for name in names:
+        counts[facts.runs[name].setup][side[name]] += 1
+    found: Counter[bool] = Counter()
+    for both in counts.values():
+        if both[True] and both[False]:
+            found.update(both)
+    return found
+
+
+def _thin(facts: Facts, side: Side, policy: Policy) -> Iterator[str]:
+    by_system: dict[str, list[str]] = defaultdict(list)
+    for name in side:
+        by_system[facts.runs[name].system].append(name)
+    for system, names in sorted(by_system.items()):
+        counts = _comparable(facts, side, names)
+        if any(side[name] for name in names) and min(counts[True], counts[False]) < policy.runs_min:
+            yield system
 
 
 def _side_of(facts: Facts, side: Side, shared: frozenset[str], name: str) -> str:
@@ -382,7 +408,8 @@ def _rate(facts: Facts, side: Side, cell: Cell, outcome: str, rows: Sequence[Jud
             counts[side[one.run], one.outcome == outcome and fault_of(one) == cell.fault] += 1
     hits, hits_before = counts[True, True], counts[False, True]
     of, of_before = hits + counts[True, False], hits_before + counts[False, False]
-    p = survival.more_often(hits, of, hits_before, of_before) if of and of_before else None
+    both = _comparable(facts, side, {one.run for one in rows})
+    p = survival.more_often(hits, of, hits_before, of_before) if both else None
     return Rate(cell=cell, hits=hits, of=of, hits_before=hits_before, of_before=of_before, p=p)
 
 

@@ -214,8 +214,9 @@ def _unknown(compared: Compared) -> tuple[str, ...]:
     if compared.unjudged:
         some = ", ".join(compared.unjudged[:RUNS_SHOWN])
         found.append(f"{len(compared.unjudged)} runs were not judged ({some}): dethrone corpus check")
-    if not compared.tested:
-        found.append(f"nothing could be compared with {compared.other or 'earlier nights, there are none'}")
+    if compared.thin:
+        where = compared.other or "earlier nights: there are none"
+        found.append(f"too few runs of one setup to compare {', '.join(compared.thin)} with {where}")
     return tuple(found)
 
 

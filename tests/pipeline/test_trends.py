@@ -89,6 +89,8 @@ def test_other_setups_are_not_compared_and_said_not_to_be(before):
     found, worse = red(before, tonight)
     assert worse == ()
     assert all(one.p_slower is None and "of one setup" in one.why for one in found.times)
+    assert all(one.p is None for one in found.rates)
+    assert set(found.thin) == set(made.SYSTEMS)
 
 
 def test_the_first_night_has_nothing_to_be_compared_with():
