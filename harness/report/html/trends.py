@@ -18,14 +18,15 @@ from harness.report.html import asset
 if TYPE_CHECKING:
     from harness.pipeline.survival import Curve, Interval
 
-WIDTH, HEIGHT, LEFT, BOTTOM = 420, 150, 36, 22
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 420, 150, 36, 18, 10, 22
 CURVES_MAX = 60
 """Drawn: the cells with the smallest p first. What is left out is said."""
 _CSS = """
-body { max-width: 1200px; margin: auto; padding: 1em; }
+body { max-width: 1500px; margin: auto; padding: 1em; }
 table { border-collapse: collapse; margin: .5em 0 1.5em; } td, th { padding: .2em .7em; text-align: left; }
+td:nth-child(-n+2) { white-space: nowrap; }
 tr.red td:first-child { color: var(--proof); font-weight: bold; } code { font-size: 85%; user-select: all; }
-figure { display: inline-block; margin: .5em; } svg text { font-size: 10px; fill: currentColor; }
+figure { display: inline-block; margin: .5em; max-width: 440px; vertical-align: top; } svg text { font-size: 10px; fill: currentColor; }
 .now { stroke: var(--proof); } .before { stroke: var(--clock); stroke-dasharray: 5 3; }
 path { fill: none; stroke-width: 1.6; } .band { stroke: none; fill: var(--muted); opacity: .15; }
 """
@@ -69,13 +70,13 @@ def _regressions(answer: Any) -> str:
             one.night,
             one.size,
             "; ".join(one.changed) or "nothing known",
-            _p(one.p),
+            _proof(one),
             answer.trace(one.cell),
         )
         for one in answer.sorted.red
     ]
     rows += [
-        (f"known: {one.kind}", one.cell, one.night, one.size, why, _p(one.p), answer.trace(one.cell))
+        (f"known: {one.kind}", one.cell, one.night, one.size, why, _proof(one), answer.trace(one.cell))
         for one, why in answer.sorted.known
     ]
     heads = ("what", "cell", "night", "size", "what changed, or why it is known", "p", "runs")
@@ -202,10 +203,10 @@ def _drawn(both: dict[str, Curve]) -> str:
         return ""
 
     def x(ns: float) -> str:
-        return f"{LEFT + ns / most * (WIDTH - LEFT - 8):.1f}"
+        return f"{LEFT + ns / most * (WIDTH - LEFT - RIGHT):.1f}"
 
     def y(share: float) -> str:
-        return f"{6 + (1 - share) * (HEIGHT - BOTTOM - 6):.1f}"
+        return f"{TOP + (1 - share) * (HEIGHT - BOTTOM - TOP):.1f}"
 
     parts = []
     for name, curve in both.items():
@@ -266,6 +267,11 @@ def _interval(one: Interval) -> str:
         return f"{one.at / MS:,.1f} ms" + (" (…)" if one.high is None else "")
     high = "…" if one.high is None else f"{one.high / MS:,.1f}"
     return f"{one.at / MS:,.1f} ms ({one.low / MS:,.1f}–{high})"
+
+
+def _proof(one: Any) -> str:
+    """What makes it certain: a violation is proved in its run, whatever the odds."""
+    return "proved" if one.kind in {"new", "standing"} else _p(one.p)
 
 
 def _p(value: float | None) -> str:
