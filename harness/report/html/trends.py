@@ -26,7 +26,8 @@ body { max-width: 1500px; margin: auto; padding: 1em; }
 table { border-collapse: collapse; margin: .5em 0 1.5em; } td, th { padding: .2em .7em; text-align: left; }
 td:nth-child(-n+2) { white-space: nowrap; }
 tr.red td:first-child { color: var(--proof); font-weight: bold; } code { font-size: 85%; user-select: all; }
-figure { display: inline-block; margin: .5em; max-width: 440px; vertical-align: top; } svg text { font-size: 10px; fill: currentColor; }
+figure { display: inline-block; margin: .5em; max-width: 440px; vertical-align: top; }
+svg text { font-size: 10px; fill: currentColor; }
 .now { stroke: var(--proof); } .before { stroke: var(--clock); stroke-dasharray: 5 3; }
 path { fill: none; stroke-width: 1.6; } .band { stroke: none; fill: var(--muted); opacity: .15; }
 """
