@@ -180,3 +180,32 @@ def test_a_corpus_is_compared_night_by_night(spark, tmp_path, monkeypatch, sims)
     assert {"raft-b": True}.items() <= {row["run"]: row["hit"] for row in json.loads(rows.stdout)["rows"]}.items()
     assert "nights here" in CliRunner().invoke(main, ["corpus", "trends", "--night", "2026-01-01"]).stderr
     assert "no run is of" in CliRunner().invoke(main, ["compare", "2026-01-01", "2026-11-21"]).stderr
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_longer_election_timeout_of_simulated_nights_is_named(spark, tmp_path, monkeypatch):
+    from harness.pipeline import ingest
+    from harness.pipeline.corpus import open_corpus
+
+    monkeypatch.chdir(tmp_path)
+    longer = {"election_timeout_min_ms": "225", "election_timeout_max_ms": "450"}
+    for day, settings in ((19, {}), (20, longer)):
+        for number in range(12):
+            one = stored.simulated(100 * day + number, faults=("kill", "pause"), settings=settings)
+            stored.store_run(
+                tmp_path / f"{day}-{number}",
+                one.history,
+                one.plan,
+                run=f"raft-{day}-{number:02}",
+                started_at=f"2026-11-{day}T02:00:00Z",
+            )
+    list(ingest.add(open_corpus("corpus", make=True), ingest.find_runs([tmp_path]), now_ns=1))
+    done = CliRunner().invoke(main, ["corpus", "trends", "--json"])
+    value = json.loads(done.stdout)
+    assert done.exit_code == 1
+    named = {(row["cell"], row["kind"], row["night"]) for row in value["red"]}
+    assert {(f"raft/{fault}/elect", "slower", "2026-11-20") for fault in ("kill", "pause")} <= named
+    (row,) = [row for row in value["red"] if row["cell"] == "raft/kill/elect"]
+    assert row["changed"] == ["knobs.election_timeout_max_ms: 300 → 450", "knobs.election_timeout_min_ms: 150 → 225"]
+    assert "were not judged" in value["unknown"][0]
