@@ -445,11 +445,12 @@ def _bad(question: _Question, rates: Sequence[Rate]) -> Iterator[Regression]:
         else:
             continue
         was = f"{rate.hits_before} of {rate.of_before} runs → " if rate.of_before else ""
+        beside = f", and {len(mine) - rate.hits} of setups without others" if len(mine) > rate.hits else ""
         yield Regression(
             kind=kind,
             cell=rate.cell,
             night=question.asked,
-            size=f"{was}{rate.hits} of {rate.of} runs",
+            size=f"{was}{rate.hits} of {rate.of} runs{beside}",
             changed=question.changed[rate.cell.system],
             runs=tuple(mine),
             p=rate.p,

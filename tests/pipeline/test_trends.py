@@ -55,6 +55,17 @@ def test_a_violation_that_was_never_seen_is_new_and_needs_no_statistics(before):
     ]
 
 
+def test_a_violation_in_a_setup_that_no_other_night_has_is_red_too(before):
+    tonight = made.night("2026-11-05", 51, runs=60)
+    victim = next(name for name, run in tonight.runs.items() if run.system == "kraft" and "partition" in run.faults)
+    tonight.runs[victim] = replace(tonight.runs[victim], setup="docker 7")
+    place = next(i for i, one in enumerate(tonight.judged) if one.run == victim)
+    tonight.judged[place] = Judged(victim, "one-leader-per-term", "fail", "partition")
+    _, (one,) = red(before, tonight)
+    assert (one.kind, one.runs) == ("new", (victim,))
+    assert one.size.endswith(", and 1 of setups without others")
+
+
 def test_a_violation_of_earlier_nights_stays_red_until_it_is_known(before):
     facts = made.joined(before, made.night("2026-11-05", 52, runs=60))
     found = trends.night(facts, "2026-11-05", POLICY)
