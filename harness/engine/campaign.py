@@ -3,14 +3,17 @@
 A campaign directory holds ``rows.jsonl`` and ``seed-<n>/`` per run that is kept. Promises: a seed whose row stands
 there is not run again; a half-finished run (killed) is set aside and run anew; a run that host noise alone made
 ``unknown`` is repeated once with the same seed. On real hosts one run follows another and all are kept; in virtual time
-they are spread over processes and only the first failing ones are (``campaign_virtual``).
+a ``Source`` makes the rows, processes of this machine (``campaign_virtual``) or somebody above this layer, only the
+first failing runs are kept, and memory does not grow with the seeds.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -18,13 +21,26 @@ from harness.core import registry
 from harness.core.clock import SECOND
 from harness.core.errors import ConfigError
 from harness.core.world import VirtualBackend
+from harness.engine.campaign_rows import ROWS, SeedSet, Tally, writing
 from harness.engine.campaign_virtual import Meter, findings, rows_of
 from harness.engine.kept import read_kept
 from harness.engine.model import EXIT_INTERRUPTED, EXIT_TROUBLE, CampaignRow, Listener, Progress, RunOptions, RunResult
 from harness.engine.runner import run
 
-ROWS = "rows.jsonl"
 KEEP_FAILING = 5
+
+
+class Source(Protocol):
+    """Who simulates: a row for each seed, in the order of the seeds.
+
+    ``on_the_way`` is told now and then of how many seeds that have no row yet the work is done.
+    """
+
+    def __call__(
+        self, options: RunOptions, seeds: Iterable[int], *, on_the_way: Callable[[int], None]
+    ) -> Iterator[CampaignRow]:
+        """Raises ConfigError where the options make no run, KeyboardInterrupt at once."""
+        ...
 
 
 def run_campaign(
@@ -43,63 +59,115 @@ def run_campaign(
     ``jobs`` and ``keep_failing``: in virtual time only, where ``on_row`` is told of what did not pass and
     ``on_progress`` of the rest. ConfigError for more than one job on real hosts.
     """
+    if is_virtual(options):
+        source = local_source(jobs)
+        run_virtual(
+            options, seeds, out, listener, on_row, source=source, keep_failing=keep_failing, on_progress=on_progress
+        )
+        return read_rows(out)
     out.mkdir(parents=True, exist_ok=True)
     rows = read_rows(out)
     done = {row.seed for row in rows}
-    todo = [seed for seed in seeds if seed not in done]
-    if isinstance(registry.load(registry.BACKENDS, options.backend), VirtualBackend):
-        meter = Meter(rows, len(rows) + len(todo), on_progress or _ignore)
-        try:
-            _run_virtual(options, todo, out, listener, on_row, rows=rows, jobs=jobs, keep=keep_failing, meter=meter)
-        except KeyboardInterrupt:
-            listener.progress("interrupted; call it again to go on")
-        return rows
     if jobs != 1:
         raise ConfigError(f"{jobs} runs at once on {options.backend!r}", next_step="leave out --jobs, or use --on sim")
-    for seed in todo:
+    for seed in seeds:
+        if seed in done:
+            continue
         result, repeated = _run_seed(options, seed, out, listener)
         if result.exit_code == EXIT_INTERRUPTED or result.interrupted:
             break
         row = _row(result, repeated=repeated)
-        _keep(row, rows, out)
+        rows.append(row)
+        with (out / ROWS).open("ab") as file:
+            file.write(msgspec.json.encode(row) + b"\n")
         on_row(row)
     return rows
 
 
-def _run_virtual(
+def is_virtual(options: RunOptions) -> bool:
+    """Whether the runs are in virtual time."""
+    return isinstance(registry.load(registry.BACKENDS, options.backend), VirtualBackend)
+
+
+def local_source(jobs: int) -> Source:
+    """Processes of this machine."""
+
+    def source(
+        options: RunOptions,
+        seeds: Iterable[int],
+        *,
+        on_the_way: Callable[[int], None],  # noqa: ARG001 - rows come as soon as they are made
+    ) -> Iterator[CampaignRow]:
+        yield from rows_of(options, seeds, jobs=jobs)
+
+    return source
+
+
+def run_virtual(
     options: RunOptions,
-    todo: Sequence[int],
+    seeds: Sequence[int],
     out: Path,
     listener: Listener,
     on_row: Callable[[CampaignRow], None],
     *,
-    rows: list[CampaignRow],
-    jobs: int,
-    keep: int,
-    meter: Meter,
-) -> None:
-    kept = sum(row.outcome == "fail" and bool(row.run_dir) for row in rows)
-    if not todo:
-        return
-    for row in rows_of(options, todo, jobs=jobs):
-        if row.outcome == "fail" and kept < keep:
-            kept += 1
-            directory = out / f"seed-{row.seed}"
-            _set_aside(directory)
-            result = run(msgspec.structs.replace(options, seed=row.seed, out=directory), listener)
-            if result.interrupted:
-                raise KeyboardInterrupt
-            row = msgspec.structs.replace(row, run_dir=str(directory))  # noqa: PLW2901 - the same row, told where
-        _keep(row, rows, out)
-        meter.count(row)
-        if row.outcome == "fail" or row.exit_code == EXIT_TROUBLE:
-            on_row(row)
+    source: Source,
+    keep_failing: int = KEEP_FAILING,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_kept: Callable[[CampaignRow], None] | None = None,
+) -> Tally:
+    """Simulate every seed that has no row yet, by whatever ``source``; what all these seeds came to.
+
+    ``on_row`` is told of what did not pass, ``on_progress`` of the rest, ``on_kept`` of each row of the file, those of
+    earlier calls included. Stops early, keeping all rows, when the user interrupts.
+    """
+    wanted = seeds if isinstance(seeds, range) else frozenset(seeds)
+    done, everything, asked = SeedSet(), Tally(listed_max=0), Tally()
+    with writing(out) as file:
+
+        def keep(row: CampaignRow) -> None:
+            everything.count(row)
+            if row.seed in wanted:
+                asked.count(row)
+            if on_kept is not None:
+                on_kept(row)
+
+        for row in file.rows():
+            if done.add(row.seed):
+                keep(row)
+        left = sum(seed not in done for seed in seeds)
+        if not left:
+            return asked
+        meter = Meter(everything, everything.total + left, on_progress or _ignore)
+        todo = (seed for seed in seeds if seed not in done)
+        try:
+            with contextlib.closing(_closable(source(options, todo, on_the_way=meter.on_the_way))) as rows:
+                for new in rows:
+                    row = new
+                    if row.outcome == "fail" and everything.kept < keep_failing:
+                        row = _kept_whole(options, row, out, listener)
+                    file.write(row)
+                    keep(row)
+                    meter.count(row)
+                    if row.outcome == "fail" or row.exit_code == EXIT_TROUBLE:
+                        on_row(row)
+        except KeyboardInterrupt:
+            listener.progress("interrupted; call it again to go on")
+    return asked
 
 
-def _keep(row: CampaignRow, rows: list[CampaignRow], out: Path) -> None:
-    rows.append(row)
-    with (out / ROWS).open("ab") as file:
-        file.write(msgspec.json.encode(row) + b"\n")
+def _kept_whole(options: RunOptions, row: CampaignRow, out: Path, listener: Listener) -> CampaignRow:
+    """Run a seed again with all its files, which gives the same bytes."""
+    directory = out / f"seed-{row.seed}"
+    _set_aside(directory)
+    result = run(msgspec.structs.replace(options, seed=row.seed, out=directory), listener)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return msgspec.structs.replace(row, run_dir=str(directory))
+
+
+def _closable(rows: Iterator[CampaignRow]) -> Generator[CampaignRow]:
+    """Whoever stops reading stops the work."""
+    yield from rows
 
 
 def _ignore(_progress: Progress) -> None:

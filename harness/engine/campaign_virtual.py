@@ -2,17 +2,18 @@
 
 A seed is rehearsed without files. The first that fail are run again with all files, which gives the same bytes, so
 nothing is lost by that. Promises: rows come in the order of the seeds, whatever the number of workers, and stand in the
-file as soon as they and all before them are known; memory does not grow with the seeds but by one row each; a worker
+file as soon as they and all before them are known; memory does not grow with the seeds; a worker
 that dies is told, not waited for. Leaves out the rows' file (``campaign``).
 """
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import signal
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
@@ -21,6 +22,7 @@ from harness.core.errors import HarnessError
 from harness.core.events import Observed, Return, Traced
 from harness.core.history import History
 from harness.core.protocols import Checker, Incremental
+from harness.engine.campaign_rows import Tally
 from harness.engine.garbage import swept
 from harness.engine.judge import load_checkers
 from harness.engine.model import EXIT_TROUBLE, CampaignRow, Judgement, Progress, RunOptions, exit_code
@@ -31,10 +33,15 @@ CHUNK = 4
 """Seeds that a worker takes at once: enough to hide the way there, few enough to be stopped soon."""
 
 
-def rows_of(options: RunOptions, seeds: Sequence[int], *, jobs: int) -> Iterator[CampaignRow]:
+def rows_of(options: RunOptions, seeds: Iterable[int], *, jobs: int) -> Iterator[CampaignRow]:
     """A row for each seed, in order. Raises ConfigError where the options make no run, KeyboardInterrupt at once."""
-    draft(options, seed=seeds[0])  # what is wrong with the options is wrong for all
-    chunks = [tuple(seeds[at : at + CHUNK]) for at in range(0, len(seeds), CHUNK)]
+    coming = iter(seeds)
+    chunks = iter(lambda: tuple(itertools.islice(coming, CHUNK)), ())
+    first = next(chunks, None)
+    if first is None:
+        return
+    draft(options, seed=first[0])  # what is wrong with the options is wrong for all
+    chunks = itertools.chain((first,), chunks)
     if jobs == 1:
         for chunk in chunks:
             yield from rehearse_seeds(options, chunk)
@@ -127,35 +134,40 @@ def findings(judgement: Judgement | None) -> tuple[str, ...]:
 
 
 class Meter:
-    """Counts rows; tells ``on_progress`` at most once a second, and at the end."""
+    """Counts rows; tells ``on_progress`` at most once a second, and at the end. ``tally``: of all rows so far."""
 
-    def __init__(self, rows: Sequence[CampaignRow], total: int, on_progress: Callable[[Progress], None]) -> None:
-        self._done = len(rows)
+    def __init__(self, tally: Tally, total: int, on_progress: Callable[[Progress], None]) -> None:
+        self._tally = tally
         self._total = total
-        self._failing = sum(row.outcome == "fail" for row in rows)
-        self._unknown = sum(row.outcome == "unknown" for row in rows)
         self._on_progress = on_progress
         self._began = time.monotonic_ns()
-        self._first = self._done
+        self._first = tally.total
         self._told: Ns = self._began
 
-    def count(self, row: CampaignRow) -> None:
-        """One more."""
-        self._done += 1
-        self._failing += row.outcome == "fail"
-        self._unknown += row.outcome == "unknown"
+    def count(self, _row: CampaignRow) -> None:
+        """One more, which the tally has."""
+        self._tell(0, at_once=self._tally.total == self._total)
+
+    def on_the_way(self, seeds: int) -> None:
+        """So many more are done, and their rows not here yet."""
+        self._tell(seeds, at_once=False)
+
+    def _tell(self, on_the_way: int, *, at_once: bool) -> None:
         now = time.monotonic_ns()
-        if now - self._told >= SECOND or self._done == self._total:
-            self._told = now
-            self._on_progress(
-                Progress(
-                    done=self._done,
-                    total=self._total,
-                    failing=self._failing,
-                    unknown=self._unknown,
-                    per_s=(self._done - self._first) * SECOND / max(1, now - self._began),
-                )
+        if now - self._told < SECOND and not at_once:
+            return
+        self._told = now
+        done = self._tally.total
+        self._on_progress(
+            Progress(
+                done=done,
+                total=self._total,
+                failing=self._tally.counts["fail"],
+                unknown=self._tally.counts["unknown"],
+                per_s=(done + on_the_way - self._first) * SECOND / max(1, now - self._began),
+                on_the_way=on_the_way,
             )
+        )
 
 
 def _leave_interrupts_to_the_parent() -> None:

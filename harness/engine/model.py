@@ -166,13 +166,17 @@ class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a campaign is. ``per_s``: runs a second since it was begun or gone on with."""
+    """How far a campaign is. ``per_s``: runs a second since it was begun or gone on with.
+
+    ``on_the_way``: runs that are done elsewhere, of which nothing more is known here yet.
+    """
 
     done: int
     total: int
     failing: int
     unknown: int
     per_s: float
+    on_the_way: int = 0
 
 
 EXIT_PASS = 0
