@@ -1,10 +1,11 @@
-"""``dethrone campaign SYSTEM --seeds 0..9``: many runs one after another, resumable, and their table."""
+"""``dethrone campaign SYSTEM --seeds 0..9``: many runs, resumable, and their table."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -24,6 +25,20 @@ from harness.report import machine, series
 )
 @click.option("--jobs", type=click.IntRange(1, 64), default=1, metavar="N", help="runs at once, on `sim` [default: 1]")
 @click.option(
+    "--engine",
+    type=click.Choice(["local", "spark"]),
+    default="local",
+    help="who simulates, on `sim`: --jobs processes here, or Spark (docs/campaigns.md) [default: local]",
+)
+@click.option("--master", default="", metavar="URL", help="Spark's master; default: the cores of this machine")
+@click.option("--spark-conf", "conf", multiple=True, metavar="K=V", help="a setting of Spark; may be repeated")
+@click.option(
+    "--corpus",
+    default="",
+    metavar="PATH",
+    help="rows and kept runs go here as well, on `sim`: a directory, or s3a://…, hdfs://…",
+)
+@click.option(
     "--keep-failing",
     type=click.IntRange(0, 1000),
     default=5,
@@ -39,6 +54,10 @@ def campaign(
     seeds: str,
     directory: Path,
     jobs: int,
+    engine: Literal["local", "spark"],
+    master: str,
+    conf: tuple[str, ...],
+    corpus: str,
     keep_failing: int,
     given: Mapping[str, settings.Given],
     as_json: bool,
@@ -49,17 +68,21 @@ def campaign(
 ) -> None:
     """Run SYSTEM once a seed; stop and call again to go on where it stopped.
 
-    With `--on sim` the runs are simulated in memory by `--jobs` processes, and only the first failing ones are kept.
+    With `--on sim` the runs are simulated in memory by `--jobs` processes or on Spark (`--engine spark`), and only the
+    first failing ones are kept.
     """
     wanted = settings.seeds(seeds)
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     kept = {key: one for key, one in given.items() if key not in ("out", "seed")}
     options = settings.run_options(settings.system_of(system, kept), kept)
-    done = series.run_campaign(options, wanted, directory, screen, jobs=jobs, keep_failing=keep_failing)
+    by = series.By(engine=engine, jobs=jobs, master=master, conf=conf, corpus=corpus)
+    done = series.run_campaign(options, wanted, directory, screen, by=by, keep_failing=keep_failing)
     if junit_xml is not None:
         series.write_junit(done.rows, directory, junit_xml)
     if github:
         flags.print_annotations(series.github_lines(done.rows, directory), as_json=as_json)
-    screen.campaign(done.rows)
-    screen.result(machine.campaign_object(done.rows, out=directory, exit_code=done.code))
+    screen.campaign(done.rows, done.counts)
+    screen.result(
+        machine.campaign_object(done.rows, out=directory, exit_code=done.code, counts=done.counts, corpus=done.corpus)
+    )
     sys.exit(done.code)

@@ -28,6 +28,7 @@ SECTION = "run"
 ENV_PREFIX = "DETHRONE_"
 NODES_MAX = 99
 _SEEDS_MAX = 100_000
+_SPAN_MAX = 10_000_000
 _OTHER_ENV = frozenset({"DETHRONE_CORPUS", "DETHRONE_STATE_DIR"})
 
 
@@ -330,16 +331,20 @@ def clients(text: str, *, nodes: int) -> int:
     return int(text)
 
 
-def seeds(text: str) -> tuple[int, ...]:
-    """``0..9``, ``7``, ``1,5,8..12``: the seeds in order, each once. ConfigError."""
+def seeds(text: str) -> Sequence[int]:
+    """``0..9``, ``7``, ``1,5,8..12``: the seeds in order, each once. ConfigError. A single span is a ``range``."""
     out: dict[int, None] = {}
-    for part in text.split(","):
+    parts = text.split(",")
+    for part in parts:
         match = re.fullmatch(r"\s*(\d{1,18})(?:\.\.(\d{1,18}))?\s*", part)
         if match is None or (match[2] is not None and int(match[2]) < int(match[1])):
             raise ConfigError(f"{text!r} names no seeds", where="--seeds", next_step="write 0..9 or 1,5,8..12")
         lo, hi = int(match[1]), int(match[2] or match[1])
-        if hi - lo + len(out) >= _SEEDS_MAX:
-            raise ConfigError(f"more than {_SEEDS_MAX} seeds", where="--seeds", next_step="make several campaigns")
+        most = _SPAN_MAX if len(parts) == 1 else _SEEDS_MAX
+        if hi - lo + len(out) >= most:
+            raise ConfigError(f"more than {most} seeds", where="--seeds", next_step="make several campaigns")
+        if len(parts) == 1:
+            return range(lo, hi + 1)
         out.update(dict.fromkeys(range(lo, hi + 1)))
     return tuple(out)
 

@@ -33,11 +33,12 @@ KEEP_FAILING = 5
 class Source(Protocol):
     """Who simulates: a row for each seed, in the order of the seeds.
 
-    ``on_the_way`` is told now and then of how many seeds that have no row yet the work is done.
+    ``count``: how many seeds there are. ``on_the_way`` is told now and then of how many seeds without a row the work is
+    done.
     """
 
     def __call__(
-        self, options: RunOptions, seeds: Iterable[int], *, on_the_way: Callable[[int], None]
+        self, options: RunOptions, seeds: Iterable[int], *, count: int, on_the_way: Callable[[int], None]
     ) -> Iterator[CampaignRow]:
         """Raises ConfigError where the options make no run, KeyboardInterrupt at once."""
         ...
@@ -96,6 +97,7 @@ def local_source(jobs: int) -> Source:
         options: RunOptions,
         seeds: Iterable[int],
         *,
+        count: int,  # noqa: ARG001 - it makes no difference
         on_the_way: Callable[[int], None],  # noqa: ARG001 - rows come as soon as they are made
     ) -> Iterator[CampaignRow]:
         yield from rows_of(options, seeds, jobs=jobs)
@@ -113,40 +115,40 @@ def run_virtual(
     source: Source,
     keep_failing: int = KEEP_FAILING,
     on_progress: Callable[[Progress], None] | None = None,
-    on_kept: Callable[[CampaignRow], None] | None = None,
+    on_kept: Callable[[CampaignRow, bool], None] | None = None,
 ) -> Tally:
     """Simulate every seed that has no row yet, by whatever ``source``; what all these seeds came to.
 
-    ``on_row`` is told of what did not pass, ``on_progress`` of the rest, ``on_kept`` of each row of the file, those of
-    earlier calls included. Stops early, keeping all rows, when the user interrupts.
+    ``on_row`` is told of what did not pass, ``on_progress`` of the rest, ``on_kept`` of each row that stands in the
+    file, and whether it is new, not of an earlier call. Stops early, keeping all rows, when the user interrupts.
     """
     wanted = seeds if isinstance(seeds, range) else frozenset(seeds)
     done, everything, asked = SeedSet(), Tally(listed_max=0), Tally()
     with writing(out) as file:
 
-        def keep(row: CampaignRow) -> None:
+        def keep(row: CampaignRow, *, new: bool) -> None:
             everything.count(row)
             if row.seed in wanted:
                 asked.count(row)
             if on_kept is not None:
-                on_kept(row)
+                on_kept(row, new)
 
         for row in file.rows():
             if done.add(row.seed):
-                keep(row)
+                keep(row, new=False)
         left = sum(seed not in done for seed in seeds)
         if not left:
             return asked
         meter = Meter(everything, everything.total + left, on_progress or _ignore)
         todo = (seed for seed in seeds if seed not in done)
         try:
-            with contextlib.closing(_closable(source(options, todo, on_the_way=meter.on_the_way))) as rows:
-                for new in rows:
-                    row = new
+            with contextlib.closing(_closable(source(options, todo, count=left, on_the_way=meter.on_the_way))) as rows:
+                for made in rows:
+                    row = made
                     if row.outcome == "fail" and everything.kept < keep_failing:
                         row = _kept_whole(options, row, out, listener)
                     file.write(row)
-                    keep(row)
+                    keep(row, new=True)
                     meter.count(row)
                     if row.outcome == "fail" or row.exit_code == EXIT_TROUBLE:
                         on_row(row)

@@ -51,6 +51,14 @@ class Corpus:
         """The findings behind those verdicts."""
         return said_by(self.verdicts("run", "checker", "written_ns"), tables.read(self.place, layout.FINDINGS))
 
+    def seeds(self, *columns: str) -> pa.Table:
+        """What simulated campaigns came to, a row a seed."""
+        return tables.read(self.place, layout.SEEDS, columns)
+
+    def campaigns(self, *columns: str) -> pa.Table:
+        """Those campaigns."""
+        return tables.read(self.place, layout.CAMPAIGNS, columns)
+
 
 def of_runs(rows: pa.Table, runs: Iterable[str]) -> pa.Table:
     """The rows of these runs."""

@@ -4,6 +4,7 @@
     events/date=2026-11-21/system=raft/run=<id>/<content>.parquet    one file a run: harness.core.parquet
     runs/*.parquet                                    the manifest: a run is in the corpus once its row is
     verdicts/*.parquet   findings/*.parquet           what the checkers said
+    campaigns/*.parquet   seeds/*.parquet             campaigns in virtual time, a row a seed
 
 Dates are UTC, of the moment at which the run began. Promises: names that every file system, Hive, Spark, DuckDB and
 pandas take as they are, and take for strings. Leaves out reading and writing.
@@ -109,6 +110,57 @@ FINDINGS = Table(
 )
 """``certificate``: the ``seq`` of the events that prove it; ``events``: these events themselves, as JSON lines, so that
 a finding outlives the events of its run. Where a newer verdict has no findings, older rows are dropped by it."""
+
+SEEDS = Table(
+    name="seeds",
+    version=1,
+    columns={
+        "campaign": "string",
+        "seed": "int64",
+        "date": "string",
+        "system": "string",
+        "profile": "string",
+        "variant": "string",
+        "backend": "string",
+        "nodes": "int64",
+        "outcome": "string",
+        "exit_code": "int64",
+        "reason": "string",
+        "findings": "strings",
+        "elections": "int64",
+        "faults": "int64",
+        "ops_ok": "int64",
+        "elapsed_ns": "int64",
+        "run": "string",
+        "version": "string",
+        "written_ns": "int64",
+    },
+    key=("campaign", "seed"),
+    newest="written_ns",
+)
+"""A simulated seed of a campaign, most of which leave nothing else. ``date``: on which it was written (UTC). ``run``:
+the run in ``runs`` if its history was kept, or null. ``findings``: those not excused."""
+
+CAMPAIGNS = Table(
+    name="campaigns",
+    version=1,
+    columns={
+        "campaign": "string",
+        "date": "string",
+        "system": "string",
+        "profile": "string",
+        "variant": "string",
+        "backend": "string",
+        "nodes": "int64",
+        "version": "string",
+        "options": "string",
+        "written_ns": "int64",
+    },
+    key=("campaign",),
+    newest="written_ns",
+)
+"""A campaign in virtual time. ``campaign``: hash of ``options`` (JSON) and ``version`` (of dethrone), so that one seed
+of one campaign is one run, wherever it was simulated. ``date``: on which it was first brought (UTC)."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,120}")
 

@@ -64,7 +64,7 @@ def compact(corpus: Corpus, *, now_ns: int) -> Compacted:
     with place.locked():
         verdicts = corpus.verdicts("run", "checker", "written_ns")
         before, after = {}, {}
-        for table in (layout.FINDINGS, layout.VERDICTS, layout.RUNS):
+        for table in (layout.FINDINGS, layout.VERDICTS, layout.RUNS, layout.SEEDS, layout.CAMPAIGNS):
             keep = (lambda rows: said_by(verdicts, rows)) if table is layout.FINDINGS else None
             before[table.name], after[table.name] = tables.compact(place, table, stamp=now_ns, keep=keep)
         leftovers = _leftovers(corpus) if place.locks else []
@@ -106,7 +106,7 @@ def verify(corpus: Corpus, *, progress: Callable[[int, int], None]) -> Verified:
 
 def _tables_damage(corpus: Corpus) -> Iterator[Damage]:
     contents: dict[str, set[str]] = {}
-    for table in (layout.RUNS, layout.VERDICTS, layout.FINDINGS):
+    for table in (layout.RUNS, layout.VERDICTS, layout.FINDINGS, layout.SEEDS, layout.CAMPAIGNS):
         for entry in corpus.place.files(table.name):
             try:
                 rows = tables.read(corpus.place, table, paths=[entry.path])

@@ -6,6 +6,7 @@ value is plain JSON. Leaves out printing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -117,12 +118,26 @@ def check_object(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def campaign_object(rows: Sequence[CampaignRow], *, out: Path, exit_code: int) -> dict[str, Any]:
-    """What ``campaign --json`` prints."""
+def campaign_object(
+    rows: Sequence[CampaignRow],
+    *,
+    out: Path,
+    exit_code: int,
+    counts: Mapping[Outcome, int] | None = None,
+    corpus: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What ``campaign --json`` prints. ``counts``: of all runs, where ``rows`` are only the first that did not pass.
+
+    ``corpus``: what was brought where, if anything was to be.
+    """
+    of_all: Mapping[Outcome, int] = Counter(row.outcome for row in rows) if counts is None else counts
     return {
         "schema": JSON_SCHEMA,
         "command": "campaign",
-        "verdict": worst_outcome([row.outcome for row in rows]),
+        "verdict": worst_outcome([outcome for outcome, count in of_all.items() if count]),
+        "counts": dict(of_all),
+        "listed": len(rows),
+        "corpus": corpus,
         "trouble": [f"seed {row.seed}: {row.reason}" for row in rows if row.exit_code == 3],
         "checkers": {},
         "exit_code": exit_code,

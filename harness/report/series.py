@@ -5,14 +5,21 @@ Promises: a run's page is drawn as soon as its row is there; a page that cannot 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+from rich.text import Text
 
 from harness.core import store
 from harness.core.duration import show_duration
-from harness.core.errors import HarnessError
+from harness.core.errors import ConfigError, HarnessError
+from harness.core.verdict import Outcome
 from harness.engine.model import EXIT_INTERRUPTED, EXIT_TROUBLE, CampaignRow, Progress, RunOptions
 from harness.report import machine, write
 from harness.report.junit import Suite
@@ -20,20 +27,45 @@ from harness.report.rundir import RunFiles, read_run
 from harness.report.terminal import Screen, Watcher, complain
 from harness.report.words import verdict_word
 
+if TYPE_CHECKING:
+    from harness.engine.campaign import Source
+    from harness.pipeline.campaign_corpus import Bringer
+
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """All rows, those of earlier calls included, and the exit code of all."""
+    """What a campaign came to, earlier calls included.
+
+    ``rows``: all, or of very many the first that did not pass. ``counts``: of all runs. ``code``: the exit code of all.
+    ``corpus``: what was brought where, None if nothing was to be.
+    """
 
     rows: Sequence[CampaignRow]
+    counts: Mapping[Outcome, int]
     code: int
+    corpus: Mapping[str, Any] | None = None
+
+
+class By(msgspec.Struct, frozen=True, kw_only=True):
+    """Who simulates: ``jobs`` processes here, or Spark; and the corpus that rows and kept runs go to, or "".
+
+    ``master``, ``conf``: of Spark; settings are words like ``spark.k=v``.
+    """
+
+    engine: Literal["local", "spark"] = "local"
+    jobs: int = 1
+    master: str = ""
+    conf: tuple[str, ...] = ()
+    corpus: str = ""
 
 
 def run_campaign(
-    options: RunOptions, seeds: Sequence[int], out: Path, screen: Screen, *, jobs: int = 1, keep_failing: int = 5
+    options: RunOptions, seeds: Sequence[int], out: Path, screen: Screen, *, by: By, keep_failing: int = 5
 ) -> Series:
-    """Run what is not done yet. ``jobs``, ``keep_failing``: for runs in virtual time."""
+    """Run what is not done yet. ``by``, ``keep_failing``: for runs in virtual time. ConfigError: they do not fit."""
     from harness.engine import campaign
 
+    virtual = campaign.is_virtual(options)
+    _check(by, virtual=virtual, out=out)
     with Watcher(screen) as watcher:
 
         def on_row(row: CampaignRow) -> None:
@@ -45,19 +77,108 @@ def run_campaign(
             )
             screen.say("")
 
-        def on_progress(progress: Progress) -> None:
-            watcher.stop()
-            share = f"{progress.done} of {progress.total} seeds"
-            found = f"{progress.failing} failing, {progress.unknown} unknown"
-            screen.say(f"{share}, {progress.per_s:.1f} a second: {found}")
+        if virtual:
+            show = _Shown(screen=screen, watcher=watcher, on_row=on_row)
+            return _simulate(options, seeds, out, show, by=by, keep_failing=keep_failing)
+        rows = campaign.run_campaign(options, seeds, out, watcher, on_row, jobs=by.jobs)
+    wanted = set(seeds)
+    rows = [row for row in rows if row.seed in wanted]
+    code = _code((row.exit_code for row in rows), done=len(rows), wanted=len(wanted))
+    return Series(rows=rows, counts=Counter(row.outcome for row in rows), code=code)
 
-        rows = campaign.run_campaign(
-            options, seeds, out, watcher, on_row, jobs=jobs, keep_failing=keep_failing, on_progress=on_progress
+
+def _check(by: By, *, virtual: bool, out: Path) -> None:
+    if by.engine == "spark" and not virtual:
+        raise ConfigError("Spark's workers only simulate", next_step="add --on sim, or leave out --engine spark")
+    if by.engine == "spark" and by.jobs != 1:
+        raise ConfigError(
+            f"--jobs {by.jobs} is of --engine local",
+            next_step="--master says how many, like local[2]; leave out --jobs",
         )
-    codes = [row.exit_code for row in rows]
-    if {row.seed for row in rows} < set(seeds):  # the engine stops early for one reason only
-        codes.append(EXIT_INTERRUPTED)
-    return Series(rows=[row for row in rows if row.seed in set(seeds)], code=machine.worst_code(codes))
+    if by.corpus and not virtual:
+        raise ConfigError(
+            "--corpus takes the rows of simulated campaigns",
+            next_step=f"run it without, then: dethrone corpus add {out}",
+        )
+    if by.engine == "local" and not by.corpus and (by.master or by.conf):
+        raise ConfigError("--master and --spark-conf are of Spark", next_step="add --engine spark")
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """Where it is shown how a campaign goes."""
+
+    screen: Screen
+    watcher: Watcher
+    on_row: Callable[[CampaignRow], None]
+
+    def progress(self, progress: Progress) -> None:
+        """One line."""
+        self.watcher.stop()
+        share = f"{progress.done} of {progress.total} seeds"
+        coming = f", {progress.on_the_way} on the way" if progress.on_the_way else ""
+        found = f"{progress.failing} failing, {progress.unknown} unknown"
+        self.screen.say(f"{share}{coming}, {progress.per_s:.1f} a second: {found}")
+
+
+def _simulate(
+    options: RunOptions, seeds: Sequence[int], out: Path, show: _Shown, *, by: By, keep_failing: int
+) -> Series:
+    from harness.engine import campaign
+
+    screen = show.screen
+    with contextlib.ExitStack() as stack:
+        source = _spark_source(stack, by, screen) if by.engine == "spark" else campaign.local_source(by.jobs)
+        bringer = _bringer(stack, by, options, screen) if by.corpus else None
+        tally = campaign.run_virtual(
+            options,
+            seeds,
+            out,
+            show.watcher,
+            show.on_row,
+            source=source,
+            keep_failing=keep_failing,
+            on_progress=show.progress,
+            on_kept=bringer.take if bringer is not None else None,
+        )
+    brought: Mapping[str, Any] | None = None
+    codes = set(tally.codes)
+    if bringer is not None:
+        brought = {"url": by.corpus, "campaign": bringer.campaign, "rows": bringer.brought, "trouble": bringer.trouble}
+        screen.say(f"{bringer.brought} rows brought to {by.corpus}, as campaign {bringer.campaign}")
+        for line in bringer.trouble:
+            screen.say(f"not in the corpus: {line}", level=-1)
+            codes.add(EXIT_TROUBLE)
+    wanted = len(seeds) if isinstance(seeds, range) else len(set(seeds))
+    return Series(
+        rows=tally.rows, counts=tally.counts, code=_code(codes, done=tally.total, wanted=wanted), corpus=brought
+    )
+
+
+def _spark_source(stack: contextlib.ExitStack, by: By, screen: Screen) -> Source:
+    from harness.pipeline import session
+
+    conf = session.parse_conf(by.conf)
+    session.check_installed()
+    from harness.pipeline import campaign
+
+    screen.say(Text("starting Spark", style="dim"))
+    options = session.SparkOptions(master=by.master, conf={**campaign.SETTINGS, **conf})
+    spark = stack.enter_context(session.session(options))
+    return campaign.spark_source(spark, lambda line: screen.say(Text(line, style="dim")))
+
+
+def _bringer(stack: contextlib.ExitStack, by: By, options: RunOptions, screen: Screen) -> Bringer:
+    from harness.pipeline.campaign_corpus import bringing
+    from harness.report.corpus import Where, opened
+
+    corpus = stack.enter_context(opened(Where(url=by.corpus, master=by.master, conf=by.conf), screen, make=True))
+    return stack.enter_context(bringing(corpus, options, version=version("dethrone")))
+
+
+def _code(codes: Iterable[int], *, done: int, wanted: int) -> int:
+    """The engine stops early for one reason only."""
+    return machine.worst_code([*codes, *((EXIT_INTERRUPTED,) if done < wanted else ())])
 
 
 def write_junit(rows: Sequence[CampaignRow], out: Path, path: Path) -> None:

@@ -22,6 +22,7 @@ from harness.core.duration import show_duration
 from harness.core.errors import HarnessError
 from harness.core.events import AnyEvent, FaultEvent, Mark
 from harness.core.plan import Plan
+from harness.core.verdict import Outcome
 from harness.engine.model import CampaignRow, Drawn, Judgement, LiveView, RunResult
 from harness.report import machine, screens
 from harness.report.rundir import RunFiles
@@ -110,12 +111,12 @@ class Screen:
         for line in told["deviations"]:
             self.say(f"  {line}", level=-1)
 
-    def campaign(self, rows: Sequence[CampaignRow]) -> None:
-        """The table at a campaign's end."""
+    def campaign(self, rows: Sequence[CampaignRow], counts: Mapping[Outcome, int]) -> None:
+        """The table at a campaign's end. ``counts``: of all runs, ``rows`` may be some of them."""
         self.say("")
         self.say(screens.campaign_table(rows), level=-1)
-        counts = {word: sum(row.outcome == word for row in rows) for word in ("pass", "fail", "unknown")}
-        self.say(", ".join(f"{count} {word}" for word, count in counts.items()), level=-1)
+        told: tuple[Outcome, ...] = ("pass", "fail", "unknown")
+        self.say(", ".join(f"{counts.get(word, 0)} {word}" for word in told), level=-1)
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """A list for people."""

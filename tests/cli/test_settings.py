@@ -98,7 +98,7 @@ def test_clients_may_be_a_multiple_of_the_nodes(text, count):
 
 @pytest.mark.parametrize(("text", "found"), [("0..3", (0, 1, 2, 3)), ("7", (7,)), ("5,1..2,5", (5, 1, 2))])
 def test_seeds(text, found):
-    assert settings.seeds(text) == found
+    assert tuple(settings.seeds(text)) == found
 
 
 @pytest.mark.parametrize("text", ["", "9..1", "a", "1..", "-3", "0..99999999", "1,,2"])

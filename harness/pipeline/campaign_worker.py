@@ -1,0 +1,92 @@
+"""What a Spark worker does with some seeds of a campaign, and whether it could. No Spark in here.
+
+Promises: the rows are those that a process of a local campaign makes, by the same code; files that the options name
+travel with them. Leaves out which seeds (``campaign_waves``) and how they get there (``campaign``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from harness.core.errors import ConfigError, HarnessError
+from harness.engine.campaign_virtual import rehearse_seeds
+from harness.engine.judge import load_checkers
+from harness.engine.model import CampaignRow, RunOptions
+from harness.engine.planning import draft
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a campaign as they travel. ``schedule``: the content of the file that they name."""
+
+    options: RunOptions
+    schedule: bytes | None = None
+    suffix: str = ""
+
+
+class Able(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker says of itself. ``home``: where its dethrone comes from; ``why_not``: or "" if it could run."""
+
+    host: str
+    home: str
+    why_not: str = ""
+
+
+def pack_work(options: RunOptions) -> bytes:
+    """The options, ready to travel. ConfigError: the schedule cannot be read."""
+    plain = msgspec.structs.replace(options, out=None, schedule=None)
+    if options.schedule is None:
+        return encode(Work(options=plain))
+    try:
+        content = options.schedule.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"cannot read the schedule: {error.strerror}", where=str(options.schedule)) from error
+    return encode(Work(options=plain, schedule=content, suffix=options.schedule.suffix))
+
+
+def simulate(packed: bytes, seeds: Sequence[int]) -> bytes:
+    """The rows of these seeds."""
+    with unpacked(packed) as options:
+        return encode(rehearse_seeds(options, seeds))
+
+
+def rows_from(answer: bytes) -> list[CampaignRow]:
+    """What ``simulate`` gave."""
+    return msgspec.json.decode(answer, type=list[CampaignRow])
+
+
+def look(packed: bytes, seed: int) -> bytes:
+    """Whether a run could be made here, without making it."""
+    import harness
+
+    why_not = ""
+    try:
+        with unpacked(packed) as options:
+            draft(options, seed=seed)
+            load_checkers()
+    except HarnessError as error:
+        why_not = " · ".join(part for part in (error.what, error.where, error.cause) if part)
+    return encode(Able(host=platform.node(), home=str(Path(str(harness.__file__)).parent), why_not=why_not))
+
+
+@contextlib.contextmanager
+def unpacked(packed: bytes) -> Iterator[RunOptions]:
+    """The options, with their files beside them for as long."""
+    work = msgspec.json.decode(packed, type=Work)
+    if work.schedule is None:
+        yield work.options
+        return
+    with tempfile.TemporaryDirectory(prefix="dethrone-campaign-") as directory:
+        path = Path(directory) / f"schedule{work.suffix}"
+        path.write_bytes(work.schedule)
+        yield msgspec.structs.replace(work.options, schedule=path)
+
+
+def encode(value: object) -> bytes:
+    """JSON."""
+    return msgspec.json.encode(value, enc_hook=str)
