@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import pytest
+
 from harness.engine import heal as heal_engine
 
 
@@ -26,6 +28,33 @@ def test_a_campaign_exits_with_the_worst_and_shows_a_table(call, engine):
     assert "1 pass, 1 fail, 0 unknown" in done.stdout
     assert "::error" in done.stdout
     assert len(ET.parse("j.xml").getroot()) == 2  # noqa: S314 - our own output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--engine", "spark"), "only simulate"),
+        (("--corpus", "c"), "dethrone corpus add"),
+        (("--on", "sim", "--engine", "spark", "--jobs", "2"), "leave out --jobs"),
+        (("--on", "sim", "--master", "local[2]"), "add --engine spark"),
+        (("--on", "sim", "--spark-conf", "spark.x=1"), "add --engine spark"),
+    ],
+)
+def test_flags_that_do_not_fit_are_said_before_anything_starts(call, engine, words, said):
+    done = call("campaign", "raft", "--seeds", "0..1", "--out", "c", *words)
+    assert done.exit_code == 64
+    assert said in done.stderr
+    assert engine.asked == []
+    assert not Path("c").exists()
+
+
+def test_a_simulated_campaign_goes_into_a_corpus_without_spark(call):
+    words = ("campaign", "nacos", "--on", "sim", "--nodes", "3", "--time-limit", "20s", "--workload", "election")
+    done = call(*words, "--seeds", "0..2", "--out", "c", "--corpus", "d", "--keep-failing", "0", "--json")
+    value = json.loads(done.stdout)
+    assert (value["listed"], sum(value["counts"].values())) == (3, 3)
+    assert value["corpus"]["rows"] == 3
+    assert list(Path("d/seeds").glob("*.parquet"))
 
 
 def test_an_interrupted_campaign_exits_130_and_keeps_its_rows(call, engine):

@@ -1,4 +1,4 @@
-"""A real standalone cluster of two workers, started from the pyspark package: one of them is killed in mid-job."""
+"""On a real standalone cluster of two workers: a campaign, killed and gone on with, and a worker killed in mid-job."""
 
 from __future__ import annotations
 
@@ -6,84 +6,36 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
+import msgspec
 import nights
 import pytest
+import standalone
+from standalone import LIMIT_S, until
 
+from harness.core.clock import SECOND
+from harness.engine.campaign_rows import ROWS, stream_rows
+from harness.engine.campaign_virtual import rows_of
+from harness.engine.model import RunOptions
 from harness.pipeline import ingest
 from harness.pipeline.corpus import open_corpus
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-LIMIT_S = 300
 RUNS = 8
 CHECKERS = ("--checker", "leader-has-majority", "--checker", "one-leader-per-term")
+SEEDS = 120
+CAMPAIGN = ("nacos", "--on", "sim", "--nodes", "3", "--time-limit", "20s", "--workload", "election")
 
 
-def home() -> Path:
-    """Where Spark lies: workers start executors from there."""
-    import pyspark
-
-    return Path(pyspark.__file__).parent
-
-
-def until(condition, what: str, process: subprocess.Popen | None = None):
-    """What ``condition`` gives, once it gives something."""
-    deadline = time.monotonic() + LIMIT_S
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        if process is not None and process.poll() is not None:
-            raise AssertionError(f"it ended before: {what}")
-        time.sleep(0.05)
-    raise AssertionError(f"not within {LIMIT_S} s: {what}")
-
-
-@contextlib.contextmanager
-def started(words, log: Path):
-    core = next((home() / "jars").glob("spark-core_*.jar")).name  # as its shell scripts would tell them
-    scala = core.removeprefix("spark-core_").partition("-")[0]
-    environment = {**os.environ, "SPARK_HOME": str(home()), "SPARK_SCALA_VERSION": scala}
-    with log.open("wb") as file:
-        process = subprocess.Popen(words, stdout=file, stderr=file, start_new_session=True, env=environment)
-        try:
-            yield process
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait(30)
-
-
-@pytest.fixture
-def cluster(tmp_path, java):
-    """The master's URL, and two workers of one core each."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    url = f"spark://127.0.0.1:{port}"
-    java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", str(home() / "jars" / "*")]
-    here = ["--host", "127.0.0.1", "--webui-port", "0"]
-    with contextlib.ExitStack() as stack:
-        master = stack.enter_context(
-            started(
-                [*java, "org.apache.spark.deploy.master.Master", *here, "--port", str(port)], tmp_path / "master.log"
-            )
-        )
-        until(lambda: "I have been elected leader" in (tmp_path / "master.log").read_text(), "a master", master)
-        workers = []
-        for number in (1, 2):
-            words = ["--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / f"work-{number}"), url]
-            log = tmp_path / f"worker-{number}.log"
-            workers.append(
-                stack.enter_context(started([*java, "org.apache.spark.deploy.worker.Worker", *here, *words], log))
-            )
-            until(lambda log=log: "Successfully registered" in log.read_text(), "a worker", workers[-1])
-        yield url, workers
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory, java):
+    """The master's URL, and two workers of one core each; the last test of this module kills one of them."""
+    with standalone.cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
 
 
 def below(pid: int) -> list[int]:
@@ -134,6 +86,52 @@ def told(out: str) -> tuple:
     return value["exit_code"], value["verdict"], value["runs"], value["findings"]
 
 
+def told_rows(rows) -> list:
+    """Rows without how long they took, and where they are kept."""
+    return [msgspec.structs.replace(row, elapsed_ns=0, run_dir="", findings=tuple(row.findings)) for row in rows]
+
+
+def test_a_campaign_killed_and_gone_on_with_has_each_local_row_once_on_workers_without_dethrone(cluster, tmp_path):
+    url, _ = cluster
+    python = standalone.bare_python(tmp_path / "bare")
+    for words, code in (("import msgspec, networkx, numpy, pyarrow", 0), ("import harness", 1)):
+        asked = subprocess.run([python, "-P", "-c", words], cwd=tmp_path, capture_output=True, check=False)
+        assert asked.returncode == code
+    out, corpus = tmp_path / "campaign", tmp_path / "corpus"
+    words = [sys.executable, "-P", "-m", "harness.cli", "campaign", *CAMPAIGN, "--seeds", f"0..{SEEDS - 1}"]
+    words += ["--out", str(out), "--corpus", str(corpus), "--keep-failing", "1", "--json"]
+    words += ["--engine", "spark", "--master", url, *standalone.spark_conf()]
+    environment = {
+        **os.environ,
+        "DETHRONE_STATE_DIR": str(tmp_path / "state"),
+        "PYSPARK_PYTHON": str(python),
+        "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # short jobs: start-up counts
+    }
+    with (tmp_path / "out").open("wb") as sink:
+        first = subprocess.Popen(words, stdout=sink, stderr=sink, env=environment)
+        try:
+            until(lambda: len(list(stream_rows(out / ROWS))), "a row", first)
+        finally:
+            first.kill()
+            first.wait(LIMIT_S)
+    before = list(stream_rows(out / ROWS))
+    assert 0 < len(before) < SEEDS, (tmp_path / "out").read_text()
+    second = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False, env=environment)
+    assert second.returncode == 1, second.stderr
+    rows = list(stream_rows(out / ROWS))
+    assert rows[: len(before)] == before
+    options = RunOptions(system="nacos", backend="sim", nodes=3, time_limit_ns=20 * SECOND, workload="election")
+    assert told_rows(rows) == told_rows(rows_of(options, range(SEEDS), jobs=1))
+    value = json.loads(second.stdout)
+    assert (value["trouble"], sum(value["counts"].values())) == ([], SEEDS)
+    [kept] = [row for row in rows if row.run_dir]
+    assert (Path(kept.run_dir) / "verdict.json").exists()
+    brought = open_corpus(str(corpus)).seeds("seed", "run").to_pylist()
+    assert [row["seed"] for row in brought] == list(range(SEEDS))
+    assert [row["seed"] for row in brought if row["run"]] == [kept.seed]
+    assert len(open_corpus(str(corpus)).runs()) == 1
+
+
 def test_a_worker_killed_in_mid_job_changes_no_answer(cluster, tmp_path, sims):
     url, workers = cluster
     for number in range(RUNS):
@@ -142,13 +140,7 @@ def test_a_worker_killed_in_mid_job_changes_no_answer(cluster, tmp_path, sims):
     places = [str(tmp_path / name) for name in ("far", "near")]
     for place in places:
         list(ingest.add(open_corpus(place, make=True), ingest.find_runs([tmp_path / "night"]), now_ns=1))
-    conf = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    }
-    settings = [word for key, value in conf.items() for word in ("--spark-conf", f"{key}={value}")]
+    settings = standalone.spark_conf()
     environment = {**os.environ, "DETHRONE_STATE_DIR": str(tmp_path / "state")}
     with contextlib.ExitStack() as stack:
         out, err = (stack.enter_context((tmp_path / name).open("w+", encoding="utf-8")) for name in ("out", "err"))
