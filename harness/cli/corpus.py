@@ -1,5 +1,5 @@
-"""``dethrone corpus add | check | table | trends | compact | verify | prune`` and ``dethrone compare``: many runs, kept
-in one place, judged and compared."""
+"""``dethrone corpus add | check | follow | table | trends | compact | verify | prune`` and ``dethrone compare``: many
+runs, kept in one place, judged and compared."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import click
 from harness.cli import flags
 from harness.core.errors import ConfigError
 from harness.report import corpus as told
+from harness.report import following
 from harness.report import trends as comparing
 from harness.report.terminal import Screen
 
@@ -93,6 +94,31 @@ def check(
 ) -> int:
     """Judge the runs of the corpus with Spark, as `dethrone check` judges one. What was judged is not judged again."""
     return told.check(where, screen, since=date(since), system=system, checkers=checkers, again=again, fail_on=fail_on)
+
+
+@corpus.command()
+@click.argument("paths", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--on-finding", metavar="COMMAND", default="", help="called by the shell for each finding, with it as JSON on stdin"
+)
+@click.option(
+    "--known",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="known findings (TOML): what they cover is told, and raised for nobody",
+)
+@click.option("--once", is_flag=True, help="take what is there, tell it, and end")
+@common
+def follow(
+    *, paths: tuple[Path, ...], on_finding: str, known: Path | None, once: bool, where: told.Where, screen: Screen
+) -> int:
+    """Tell of each finding within seconds of the end of its run, as long as it goes on.
+
+    Runs that end in PATHS are added to the corpus; those, and whatever anybody adds to it, are judged as `dethrone
+    corpus check` does. With --json a line of JSON for each finding, and one at the end. Killed and started again, it
+    goes on where it was: no finding is lost, and none is told twice. Exits 1 if it told of one that is not known.
+    """
+    asked = following.Asked(paths=paths, on_finding=on_finding, known=known, once=once)
+    return following.follow(where, screen, asked)
 
 
 @corpus.command()

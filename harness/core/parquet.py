@@ -133,6 +133,20 @@ def history_of(source: Any, *, where: str) -> History:
     return History(events, damage=damage)
 
 
+def faults_begun(source: Any, *, where: str) -> list[tuple[int, str]]:
+    """``seq`` and kind of all faults that began and were not skipped, read alone. HistoryError as above."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.ParquetFile(source).read(columns=["seq", "type", "phase", "name", "outcome"])
+    except (OSError, pa.ArrowInvalid) as error:
+        raise HistoryError(f"cannot read the Parquet file: {error}", where=where) from error
+    rows = table.filter((pc.field("type") == "fault") & (pc.field("phase") == "begin")).to_pylist()
+    return sorted((row["seq"], row["name"]) for row in rows if row["outcome"] != "skipped")
+
+
 def version_of(metadata: Mapping[bytes, bytes], *, where: str) -> int:
     """The schema version that a file's metadata tell. HistoryError: none, or a newer one than this code knows."""
     version = metadata.get(_META, b"")

@@ -93,7 +93,7 @@ def check(
     jobs = judging.jobs_of(runs, known, versions, again=asked.again)
     del verdicts, known
     sizes = {run["run"]: run["events"] for run in runs}
-    work = _Work(spark, corpus.place, checkers, loader)
+    work = Work(spark, corpus.place, checkers, loader)
     judged = 0
     for start in range(0, len(jobs), WAVE):
         wave = jobs[start : start + WAVE]
@@ -102,9 +102,9 @@ def check(
             progress(start + done, len(jobs))
 
         told = list(work.wave(wave, tell))
-        judged += _write(corpus, told)
+        judged += write(corpus, told)
         progress(start + len(wave), len(jobs))
-    _tidy(corpus)
+    tidy(corpus)
     return Checked(
         runs=tuple(outcomes(corpus, [run["run"] for run in runs], tuple(versions), whole=not asked.checkers)),
         judged=judged,
@@ -122,7 +122,7 @@ def _chosen(names: Sequence[str], known: Mapping[str, Checker]) -> dict[str, Che
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class Work:
     """What all waves share."""
 
     spark: SparkSession
@@ -207,8 +207,8 @@ def _on_worker(url: str, jobs: list[Job], loader: Loader) -> Callable[[Iterable[
     return judge_rows
 
 
-def _write(corpus: Corpus, told: Sequence[Told]) -> int:
-    """Findings first: a verdict that says ``fail`` has its findings."""
+def write(corpus: Corpus, told: Sequence[Told]) -> int:
+    """Findings first: a verdict that says ``fail`` has its findings. How many verdicts there were."""
     moment = time.time_ns()
     verdicts, findings = judging.write_rows(told, moment_ns=moment)
     for table, rows in ((layout.FINDINGS, findings), (layout.VERDICTS, verdicts)):
@@ -237,7 +237,8 @@ def _compare(corpus: Corpus, spark: SparkSession, verdicts: pa.Table, *, again: 
         tables.append(corpus.place, layout.VERDICTS, stamped, name=f"across-{moment}")
 
 
-def _tidy(corpus: Corpus) -> None:
+def tidy(corpus: Corpus) -> None:
+    """Few files instead of many, once there are too many."""
     from harness.pipeline import upkeep
 
     if max(len(corpus.place.files(table.name)) for table in (layout.VERDICTS, layout.FINDINGS)) > FILES_MAX:

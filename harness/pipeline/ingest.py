@@ -33,6 +33,9 @@ Answer = Literal["stored", "duplicate", "conflict", "refused"]
 RUN_SCHEMA = 1
 """Of run.json."""
 
+KNOWN = ("run", "content", "path", "bytes", "state")
+"""Of the manifest: what is needed to tell whether a run is there."""
+
 DEPTH_MAX = 6
 _TAIL = 1 << 16
 
@@ -82,12 +85,21 @@ def _below(path: Path, depth: int) -> Iterator[Path]:
                 yield from _below(Path(entry.path), depth - 1)
 
 
-def add(corpus: Corpus, directories: Sequence[Path], *, now_ns: int) -> Iterator[Added]:
-    """Add these runs, one after another; an answer each. ``now_ns``: of the Unix epoch, as the rows tell it."""
+def add(
+    corpus: Corpus,
+    directories: Sequence[Path],
+    *,
+    now_ns: int,
+    known: dict[str, Mapping[str, Any]] | None = None,
+) -> Iterator[Added]:
+    """Add these runs, one after another; an answer each. ``now_ns``: of the Unix epoch, as the rows tell it.
+
+    ``known``: rows of the manifest by run, which get the new ones; for somebody who adds again and again and knows them
+    already. What somebody else added meanwhile is found out all the same.
+    """
     with corpus.place.locked():
-        known: dict[str, Mapping[str, Any]] = {
-            row["run"]: row for row in corpus.runs("run", "content", "path", "bytes")
-        }
+        if known is None:
+            known = {row["run"]: row for row in corpus.runs(*KNOWN)}
         for number, directory in enumerate(directories):
             try:
                 added, row = _add(corpus, directory, known, now_ns=now_ns + number)
@@ -154,9 +166,21 @@ def _add(
     name = info.run_id if there is None else f"{info.run_id}-again-{now_ns}"
     if not tables.append(corpus.place, layout.RUNS, tables.rows_of(layout.RUNS, [row]), name=name):
         # somebody else was faster
-        others = {one["run"]: one for one in corpus.runs("run", "content", "path", "bytes")}
+        others = {one["run"]: one for one in corpus.runs(*KNOWN)}
+        if info.run_id not in others:
+            raise HistoryError(f"the manifest has a file {name}.parquet that does not tell of this run")
         return _told(others[info.run_id], content, directory, info.run_id), None
     return added, row
+
+
+def ended(directory: Path) -> bool:
+    """Whether the history of this directory has its end record, and what belongs to it is there: nobody writes it."""
+    if not all((directory / name).is_file() for name in (store.HISTORY, store.PLAN, store.RUN)):
+        return False
+    try:
+        return _ends(directory / store.HISTORY)[1] is not None
+    except (HistoryError, OSError):
+        return False
 
 
 def _described(directory: Path) -> tuple[str, _Info, Plan]:

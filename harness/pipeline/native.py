@@ -36,19 +36,17 @@ SURE_HITS = ("kill", "stop", "restart", "pause")
 """Kinds of faults that hit whom they name, and nobody else."""
 
 MINUTE_NS = 60 * 10**9
-BUCKET_NS = 10**9
+BUCKET_NS = 10 * 10**9
+"""Faults and what happened after them are brought together by these stretches of a run."""
 
 
 def votes(events: DataFrame) -> DataFrame:
     """run, group, term, voter, incarnation, candidate, seq, at_ns."""
     from pyspark.sql import functions as sf
 
-    told = sf.when(
-        sf.col("rest").contains('"candidate":"'), sf.get_json_object("rest", "$.data.candidate")
-    )  # a name only, as the column has it
-    rows = events.filter("type = 'traced' and name = 'vote' and source = 'shell' and term > 0")
     return (
-        rows.withColumn("candidate", sf.coalesce("candidate", told))
+        events.filter(_VOTE)
+        .withColumn("candidate", _candidate())
         .filter("candidate is not null and candidate != ''")
         .select(
             *RUN,
@@ -67,29 +65,34 @@ def elections(events: DataFrame) -> DataFrame:
     """run, group, term, winner, seq, at_ns, votes, rounds, began_ns, duration_ns.
 
     One row a winner (two of one term are a violation, and two rows). ``rounds``: terms in which somebody stood since
-    the term that was won before. ``began_ns``: the first note of these rounds; null where nobody told of one.
+    the term that was won before. ``began_ns``: the first note of these rounds; null, as ``duration_ns``, where nobody
+    told of one.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
-    won = _elected(events)
-    by_winner = won.groupBy(*RUN, "group", "term", sf.col("node").alias("winner")).agg(
-        sf.min("seq").alias("seq"), sf.min("at_ns").alias("at_ns"), sf.max("voters").alias("votes")
+    winner = sf.when(sf.col("name") == "elected", sf.col("node"))  # a row without one: somebody stood in that term
+    terms = (
+        _traced(events, ("elected", *ROUNDS))
+        .filter("term > 0")
+        .select(*RUN, "group", "term", winner.alias("winner"), "seq", _at().alias("at_ns"), _voters().alias("voters"))
+        .groupBy(*RUN, "group", "term", "winner")
+        .agg(sf.min("seq").alias("seq"), sf.min("at_ns").alias("at_ns"), sf.max("voters").alias("votes"))
     )
-    terms = won.select(*RUN, "group", "term").distinct()
-    order = Window.partitionBy(*RUN, "group").orderBy("term")
-    before = terms.withColumn("before", sf.coalesce(sf.lag("term").over(order), sf.lit(0)))
-    stood = _traced(events, ROUNDS).select("run", "group", sf.col("term").alias("stood"), _at().alias("stood_at"))
-    rounds = (
-        before.join(stood, ["run", "group"])
-        .filter("stood > before and stood <= term")
-        .groupBy("run", "group", "term")
-        .agg(sf.countDistinct("stood").alias("rounds"), sf.min("stood_at").alias("began_ns"))
-    )
+    backwards = Window.partitionBy("run", "group").orderBy(sf.desc("term"))
+    later = backwards.rangeBetween(Window.unboundedPreceding, Window.currentRow)
+    won = sf.min(sf.when(sf.col("winner").isNotNull(), sf.col("term"))).over(later)
+    mine, stood = Window.partitionBy("run", "group", "won"), sf.col("winner").isNull()
     return (
-        by_winner.join(rounds, ["run", "group", "term"], "left")
-        .withColumn("rounds", sf.coalesce("rounds", sf.lit(0)))
-        .withColumn("duration_ns", sf.greatest(sf.col("at_ns") - sf.col("began_ns"), sf.lit(0)))
+        terms.withColumn("won", won)
+        .filter("won is not null")
+        .withColumn("rounds", sf.sum(stood.cast("bigint")).over(mine))
+        .withColumn("began_ns", sf.min(sf.when(stood, sf.col("at_ns"))).over(mine))
+        .filter("winner is not null")
+        .withColumn(
+            "duration_ns",
+            sf.when(sf.col("began_ns").isNotNull(), sf.greatest(sf.col("at_ns") - sf.col("began_ns"), sf.lit(0))),
+        )
         .select(*RUN, "group", "term", "winner", "seq", "at_ns", "votes", "rounds", "began_ns", "duration_ns")
     )
 
@@ -98,10 +101,16 @@ def split_votes(events: DataFrame) -> DataFrame:
     """run, group, term, candidates: terms in which several voted for themselves and nobody was elected."""
     from pyspark.sql import functions as sf
 
-    stood = votes(events).filter("voter = candidate").groupBy(*RUN, "group", "term")
-    several = stood.agg(sf.countDistinct("voter").alias("candidates")).filter("candidates > 1")
-    return several.join(_elected(events), ["run", "group", "term"], "left_anti").select(
-        *RUN, "group", "term", "candidates"
+    voter = sf.when(sf.col("name") == "vote", sf.col("node"))  # a row without one: somebody was elected in that term
+    return (
+        events.filter(f"({_VOTE}) or (type = 'traced' and name = 'elected' and term > 0)")
+        .filter((sf.col("name") == "elected") | (_candidate() == sf.col("node")))
+        .select(*RUN, "group", "term", voter.alias("voter"))
+        .distinct()
+        .groupBy(*RUN, "group", "term")
+        .agg(sf.count("voter").alias("candidates"), sf.count("*").alias("rows"))
+        .filter("candidates > 1 and candidates = rows")
+        .select(*RUN, "group", "term", "candidates")
     )
 
 
@@ -133,25 +142,27 @@ def windows(events: DataFrame) -> DataFrame:
 
 def overlaps(events: DataFrame) -> DataFrame:
     """run, group, lo_ns, hi_ns: stretches, none touching another, in which two nodes led different terms."""
+    from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
-    # Only what shares a second can overlap: every window against every other would be millions of pairs a run.
-    seconds = sf.sequence(sf.floor(sf.col("lo_ns") / BUCKET_NS), sf.floor(sf.col("hi_ns") / BUCKET_NS))
-    led = windows(events).withColumn("bucket", sf.explode(seconds))
-    one, other = led.alias("a"), led.alias("b")
-    pairs = (
-        one.join(other, ["run", "group", "bucket"])
-        .filter("a.node < b.node and a.term != b.term and a.lo_ns < b.hi_ns and b.lo_ns < a.hi_ns")
-        .select(
-            "run",
-            "a.date",
-            "a.system",
-            "group",
-            sf.greatest("a.lo_ns", "b.lo_ns").alias("lo_ns"),
-            sf.least("a.hi_ns", "b.hi_ns").alias("hi_ns"),
-        )
+    # Windows of one node never overlap, so those of one term, made one, count once at any moment; and a moment at which
+    # two terms count has two nodes. No window is compared with another: sums along the time.
+    led = windows(events).repartition("run")
+    first = Window.partitionBy("run", "group").orderBy("lo_ns", "hi_ns")
+    reached = sf.max("hi_ns").over(first.rowsBetween(Window.unboundedPreceding, -1))
+    crossed = led.withColumn("crosses", (reached > sf.col("lo_ns")) | (sf.lead("lo_ns").over(first) < sf.col("hi_ns")))
+    terms = _merged(crossed.filter("crosses"), (*RUN, "group", "term"))
+    edges = sf.array(
+        sf.struct(sf.col("lo_ns").alias("lo_ns"), sf.lit(1).alias("step")),
+        sf.struct(sf.col("hi_ns").alias("lo_ns"), sf.lit(-1).alias("step")),
     )
-    return _merged(pairs, (*RUN, "group"))
+    # One row a moment: what ends there and what begins there do not meet.
+    moments = (
+        terms.select(*RUN, "group", sf.inline(edges)).groupBy(*RUN, "group", "lo_ns").agg(sf.sum("step").alias("step"))
+    )
+    time = Window.partitionBy("run", "group").orderBy("lo_ns")
+    leading = moments.withColumn("terms", sf.sum("step").over(time)).withColumn("hi_ns", sf.lead("lo_ns").over(time))
+    return _merged(leading.filter("terms > 1").select(*RUN, "group", "lo_ns", "hi_ns"), (*RUN, "group"))
 
 
 def faults(events: DataFrame) -> DataFrame:
@@ -159,19 +170,28 @@ def faults(events: DataFrame) -> DataFrame:
 
     ``victims`` (array) and ``roles`` (map: host → what it was). One row a fault that began.
     """
+    from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
-    rows = events.filter("type = 'fault'")
-    ends = (
-        rows.filter("phase = 'end'")
-        .groupBy("run", "fault")
-        .agg(
-            sf.max_by("outcome", "seq").alias("end_outcome"),
-            sf.max_by("lo", "seq").alias("end_lo_ns"),
-            sf.max_by("hi", "seq").alias("end_hi_ns"),
-        )
+    end = sf.when(sf.col("phase") == "end", sf.struct("seq", "outcome", "lo", "hi"))
+    rows = events.filter("type = 'fault'").select(
+        *RUN, "fault", "name", "phase", "outcome", "seq", "lo", "hi", _of_begin("rest").alias("rest")
     )
-    return _begun(events).join(ends, ["run", "fault"], "left")
+    ended = rows.withColumn("end", sf.max(end).over(Window.partitionBy("run", "fault")))
+    return ended.filter("phase = 'begin'").select(
+        *RUN,
+        "fault",
+        sf.col("name").alias("kind"),
+        sf.from_json(sf.get_json_object("rest", "$.victims"), "array<string>").alias("victims"),
+        _roles().alias("roles"),
+        "outcome",
+        "seq",
+        sf.col("lo").alias("begin_lo_ns"),
+        sf.col("hi").alias("begin_hi_ns"),
+        sf.col("end.outcome").alias("end_outcome"),
+        sf.col("end.lo").alias("end_lo_ns"),
+        sf.col("end.hi").alias("end_hi_ns"),
+    )
 
 
 def failovers(events: DataFrame) -> DataFrame:
@@ -183,24 +203,20 @@ def failovers(events: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as sf
 
-    # All that matters of a run is few rows, once writes are reduced to the first after each election: one join will do.
-    moments = _led(events).unionByName(_campaigns(events), allowMissingColumns=True)
-    inside = (sf.col("moment") >= sf.col("since_ns")) & (sf.col("moment") <= sf.col("until_ns"))
-    led = sf.struct("moment", "in", "write_at")
-    ran = sf.struct("moment", "group", "in", "name")
-    spans = _fault_spans(events)
+    spans = _beside_what_happened(_points(events))
+
+    def inside(one: Column) -> Column:
+        return (one["moment"] >= sf.col("since_ns")) & (one["moment"] <= sf.col("until_ns"))
+
+    led = sf.filter("led", lambda one: inside(one) & (one["in"] > sf.col("term")))
+    ran = sf.filter("ran", lambda one: inside(one) & (one["node"] != sf.col("leader")))
     found = (
-        spans.join(moments, "run", "left")
-        .groupBy(*spans.columns)
-        .agg(
-            sf.max(sf.when(sf.col("polled") & (sf.col("moment") <= sf.col("since_ns")), sf.col("in"))).alias("term"),
-            sf.collect_list(sf.when(inside & sf.col("polled").isNotNull(), led)).alias("led"),
-            sf.collect_list(sf.when(inside & (sf.col("node") != sf.col("leader")), ran)).alias("ran"),
-        )
+        spans.withColumn("elect", sf.array_min(led))
+        .withColumn("ran", ran)
+        .groupBy(*RUN, "fault", "kind", "leader_hit", "seq", "since_ns", "until_ns")
+        .agg(sf.min("elect").alias("elect"), sf.flatten(sf.collect_list("ran")).alias("ran"))
+        .withColumn("elect_at", sf.col("elect.moment"))
     )
-    term = sf.greatest(sf.coalesce("term", sf.lit(0)), sf.lit(0))
-    elect = sf.array_min(sf.filter("led", lambda one: one["in"] > sf.col("term")))
-    found = found.withColumn("term", term).withColumn("elect", elect).withColumn("elect_at", sf.col("elect.moment"))
     write = sf.when(sf.col("elect.write_at") <= sf.col("until_ns"), sf.col("elect.write_at"))
     won = sf.coalesce("elect_at", "until_ns")
     stood = sf.filter("ran", lambda one: one["name"].isin(*ROUNDS) & (one["moment"] <= won))
@@ -223,20 +239,28 @@ def availability(events: DataFrame) -> DataFrame:
     """run, minute, invoked, ok, failed, unknown, writes, writes_ok: by the minute in which operations were invoked."""
     from pyspark.sql import functions as sf
 
-    returns = _returns(events)
-    asked = events.filter("type = 'invoke'").select(
-        *RUN, "op", sf.col("name").isin(*WRITES).alias("writes"), sf.floor(sf.col("t") / MINUTE_NS).alias("minute")
-    )
+    asks, back = sf.col("type") == "invoke", sf.col("type") == "return"
+    codes = sf.when(sf.col("status") == "ok", 0).when(sf.col("status") == "fail", 1).otherwise(2)
     return (
-        asked.join(returns, ["run", "op"], "left")
-        .groupBy(*RUN, "minute")
+        events.filter("type in ('invoke', 'return')")
+        .select(*RUN, "op", "type", "name", "status", "t", "seq")
+        .groupBy(*RUN, "op")
         .agg(
-            sf.count("*").alias("invoked"),
-            _count(sf.col("status") == "ok").alias("ok"),
-            _count(sf.col("status") == "fail").alias("failed"),
-            _count(sf.coalesce("status", sf.lit("info")) == "info").alias("unknown"),
+            sf.count(sf.when(asks, 1)).alias("asked"),
+            sf.max(asks & sf.col("name").isin(*WRITES)).alias("writes"),
+            sf.min(sf.when(asks, sf.col("t"))).alias("t"),
+            sf.min(sf.when(back, sf.col("seq") * 4 + codes)).alias("first"),  # numbers only: aggregated without a sort
+        )
+        .filter("asked > 0")
+        .withColumn("status", sf.coalesce(sf.col("first") % 4, sf.lit(2)))
+        .groupBy(*RUN, sf.floor(sf.col("t") / MINUTE_NS).alias("minute"))
+        .agg(
+            sf.sum("asked").alias("invoked"),
+            _count(sf.col("status") == 0).alias("ok"),
+            _count(sf.col("status") == 1).alias("failed"),
+            _count(sf.col("status") == 2).alias("unknown"),
             _count(sf.col("writes")).alias("writes"),
-            _count(sf.col("writes") & (sf.col("status") == "ok")).alias("writes_ok"),
+            _count(sf.col("writes") & (sf.col("status") == 0)).alias("writes_ok"),
         )
     )
 
@@ -270,112 +294,164 @@ def _traced(events: DataFrame, names: tuple[str, ...]) -> DataFrame:
     return events.filter("type = 'traced'").filter(sf.col("name").isin(*names))
 
 
-def _elected(events: DataFrame) -> DataFrame:
-    """All ``elected`` events, whoever says so, with the votes that they name."""
+def _voters() -> Column:
+    """How many voters an ``elected`` names, in files of schema 1, too."""
     from pyspark.sql import functions as sf
 
     told = sf.json_array_length(sf.get_json_object("rest", "$.data.voters")).cast("bigint")
-    rows = _traced(events, ("elected",)).filter("term > 0")
-    return rows.select(
-        *RUN, "group", "term", "node", "seq", _at().alias("at_ns"), sf.coalesce("voters", told).alias("voters")
-    )
+    return sf.when(sf.col("name") == "elected", sf.coalesce("voters", told))
 
 
-def _begun(events: DataFrame) -> DataFrame:
-    """Faults that began, whatever came of them."""
+_VOTE = "type = 'traced' and name = 'vote' and source = 'shell' and term > 0"
+
+
+def _candidate() -> Column:
+    """For whom a vote was: a name only, as the column has it, which files of schema 1 lack."""
     from pyspark.sql import functions as sf
 
-    return events.filter("type = 'fault' and phase = 'begin'").select(
-        *RUN,
-        "fault",
-        sf.col("name").alias("kind"),
-        sf.from_json(sf.get_json_object("rest", "$.victims"), "array<string>").alias("victims"),
-        sf.from_json(sf.get_json_object("rest", "$.roles"), "map<string,string>").alias("roles"),
-        "outcome",
-        "seq",
-        sf.col("lo").alias("begin_lo_ns"),
-        sf.col("hi").alias("begin_hi_ns"),
-    )
+    told = sf.when(sf.col("rest").contains('"candidate":"'), sf.get_json_object("rest", "$.data.candidate"))
+    return sf.coalesce("candidate", told)
 
 
-def _fault_spans(events: DataFrame) -> DataFrame:
-    """Faults in force, with their leader, and the span in which what follows is theirs."""
-    from pyspark.sql import Window
+def _of_begin(column: str) -> Column:
+    """This column of faults that begin; null elsewhere, so that it costs nothing there."""
     from pyspark.sql import functions as sf
 
-    others = sf.collect_list(sf.when(sf.col("outcome") != "skipped", sf.col("begin_lo_ns")))
-    begun = _begun(events).withColumn("others", others.over(Window.partitionBy("run")))
-    since = sf.col("begin_hi_ns")
-    following = sf.array_min(sf.filter("others", lambda lo: lo > since))
-    stop = sf.min(sf.when((sf.col("type") == "mark") & (sf.col("name") == "stop"), sf.struct("seq", "t")))
-    ends = events.groupBy("run").agg(sf.coalesce(stop.getField("t"), sf.max("t")).alias("end_ns"))
-    led = sf.map_keys(sf.map_filter("roles", lambda _, role: sf.lower(role) == "leader"))
-    leader = sf.coalesce(sf.try_element_at(led, sf.lit(1)), sf.lit(""))
-    hit = sf.when(sf.col("kind").isin(*SURE_HITS), leader != "").when(sf.col("kind") != "partition", sf.lit(False))
-    return (
-        begun.filter("outcome = 'installed'")
-        .join(ends, "run")
+    return sf.when((sf.col("type") == "fault") & (sf.col("phase") == "begin"), sf.col(column))
+
+
+def _roles() -> Column:
+    from pyspark.sql import functions as sf
+
+    return sf.from_json(sf.get_json_object("rest", "$.roles"), "map<string,string>")
+
+
+def _points(events: DataFrame) -> DataFrame:
+    """All that failovers are made of, a row a moment of a run: ``what`` happened at ``moment``.
+
+    ``poll`` (a term, ``in``, is first told to be led) · ``won`` · ``ran`` (a node seeks to lead) · ``ack`` (of a write;
+    an operation returns once, and of more returns the first and the last count) · ``begin`` (of a fault that was not
+    skipped, at its earliest) · ``since`` (a fault is in force) · ``stop``. One scan and one aggregation by numbers,
+    in which polls of one term and both ends of an operation become one row before anything is sent around.
+    """
+    from pyspark.sql import functions as sf
+
+    kind = (
+        sf.when(sf.col("type").isin("invoke", "return"), "op")
+        .when(sf.col("type") == "observed", "poll")
+        .when(sf.col("type") == "fault", "fault")
+        .when(sf.col("type") == "mark", "stop")
+        .when(sf.col("name") == "elected", "won")
+        .otherwise("ran")
+    )
+    number = sf.when(kind == "op", sf.col("op")).when(kind == "poll", sf.col("term")).otherwise(sf.col("seq"))
+    alone = kind.isin("fault", "won", "ran", "stop")
+    kept = [sf.when(alone, sf.col(name)).alias(name) for name in ("group", "name", "node", "fault", "outcome", "lo")]
+    acked = sf.when((sf.col("type") == "return") & (sf.col("status") == "ok"), sf.col("t"))
+    rows = (
+        events.filter(
+            "(type = 'observed' and leads) or type = 'return' or (type = 'mark' and name = 'stop') or "
+            "(type = 'fault' and phase = 'begin')"
+            + "".join(
+                f" or (type = '{of}' and name in ({', '.join(map(repr, names))}) {more})"
+                for of, names, more in (
+                    ("invoke", WRITES, ""),
+                    ("traced", CAMPAIGNS, ""),
+                    ("traced", ("elected",), "and term > 0"),
+                )
+            )
+        )
         .select(
             *RUN,
-            "fault",
-            "kind",
-            "seq",
-            leader.alias("leader"),
-            hit.alias("leader_hit"),
-            since.alias("since_ns"),
-            sf.coalesce(following, "end_ns").alias("until_ns"),
+            kind.alias("what"),
+            number.alias("number"),
+            *kept,
+            sf.when(kind != "op", sf.col("term")).alias("in"),
+            _of_begin("rest").alias("rest"),
+            sf.when(kind == "stop", sf.col("t")).otherwise(sf.col("hi")).alias("at"),
+            (sf.col("type") == "invoke").alias("writes"),
+            acked.alias("acked"),
         )
+        .groupBy(*RUN, "what", "number", "group", "name", "node", "fault", "outcome", "lo", "in", "rest")
+        .agg(
+            sf.min("at").alias("at"),
+            sf.max("writes").alias("writes"),
+            sf.min("acked").alias("acked"),
+            sf.max("acked").alias("acked_last"),
+        )
+        .filter("what != 'op' or (writes and acked is not null)")
     )
 
+    def point(what: str, at: str, condition: Column) -> Column:
+        return sf.when(condition, sf.struct(sf.lit(what).alias("what"), sf.col(at).alias("moment")))
 
-def _led(events: DataFrame) -> DataFrame:
-    """run, in (a term), moment, polled, write_at: elections, and when a term was first told to be led; and the first
-    write acknowledged from then on."""
+    of = sf.col("what")
+    points = sf.array(
+        *(point(word, "at", of == word) for word in ("poll", "won", "ran", "stop")),
+        point("ack", "acked", of == "op"),
+        point("ack", "acked_last", (of == "op") & (sf.col("acked_last") > sf.col("acked"))),
+        point("begin", "lo", (of == "fault") & (sf.col("outcome") != "skipped")),
+        point("since", "at", (of == "fault") & (sf.col("outcome") == "installed")),
+    )
+    ends = events.groupBy("run").agg(sf.max("t").alias("last_ns"))
+    told = [sf.col(name) for name in ("number", "group", "name", "node", "fault", "in", "rest")]
+    return rows.select(*RUN, *told, sf.inline(sf.array_compact(points))).join(sf.broadcast(ends), "run")
+
+
+def _beside_what_happened(points: DataFrame) -> DataFrame:
+    """Each fault in force, once for each ``BUCKET_NS`` that it lasts, beside what happened in there (``led``, ``ran``).
+
+    ``until_ns``: the begin of the next fault, or the end of the run; ``term``: the largest that was told to be led
+    before it.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
-    nothing = sf.lit(None)
-    polls = events.filter("type = 'observed' and leads").groupBy("run", "term").agg(sf.min("hi").alias("moment"))
-    polls = polls.select("run", sf.col("term").alias("in"), "moment", sf.lit(True).alias("polled"))
-    won = _elected(events).select(
-        "run",
-        sf.col("term").alias("in"),
-        sf.col("at_ns").alias("moment"),
-        sf.lit(False).alias("polled"),
+    moment, what, of_run = sf.col("moment"), sf.col("what"), Window.partitionBy("run")
+    forwards, backwards = of_run.orderBy("moment"), of_run.orderBy(sf.desc("moment"))
+    # A frame that grows costs a step a row, one that shrinks costs all that is left of it: hence both directions.
+    not_before = backwards.rangeBetween(Window.unboundedPreceding, Window.currentRow)
+    later, before = (
+        backwards.rangeBetween(Window.unboundedPreceding, -1),
+        forwards.rangeBetween(Window.unboundedPreceding, Window.currentRow),
     )
-    writes = _writes(events).select(
-        "run", nothing.cast("bigint").alias("in"), "moment", nothing.cast("boolean").alias("polled")
+    timed = (
+        points.withColumn("write_at", sf.min(sf.when(what == "ack", moment)).over(not_before))
+        .withColumn("next_ns", sf.min(sf.when(what == "begin", moment)).over(later))
+        .filter("what not in ('ack', 'begin')")
+        .withColumn("term", sf.max(sf.when(what == "poll", sf.col("in"))).over(before))
+        .withColumn("stop", sf.min(sf.when(what == "stop", sf.struct("number", "moment"))).over(of_run))
+        .filter("what != 'stop'")
     )
-    # Backwards: a frame that grows costs a step a row, one that shrinks costs all that is left of it.
-    backwards = Window.partitionBy("run").orderBy(sf.desc("moment"))
-    later = backwards.rangeBetween(Window.unboundedPreceding, Window.currentRow)
-    acked = sf.min(sf.when(sf.col("polled").isNull(), sf.col("moment"))).over(later)
-    return polls.unionByName(won).unionByName(writes).withColumn("write_at", acked).filter("polled is not null")
-
-
-def _campaigns(events: DataFrame) -> DataFrame:
-    """run, group, in (a term), name, node, moment: notes by which a node seeks to lead."""
-    from pyspark.sql import functions as sf
-
-    rows = _traced(events, CAMPAIGNS)
-    return rows.select("run", "group", sf.col("term").alias("in"), "name", "node", _at().alias("moment"))
-
-
-def _returns(events: DataFrame) -> DataFrame:
-    """The first return of each operation."""
-    from pyspark.sql import functions as sf
-
-    rows = events.filter("type = 'return'").groupBy("run", "op")
-    return rows.agg(sf.min_by("status", "seq").alias("status"))
-
-
-def _writes(events: DataFrame) -> DataFrame:
-    """Moments at which a write was acknowledged."""
-    from pyspark.sql import functions as sf
-
-    written = events.filter("type = 'invoke'").filter(sf.col("name").isin(*WRITES)).select("run", "op")
-    acked = events.filter("type = 'return' and status = 'ok'").select("run", "op", sf.col("t").alias("moment"))
-    return acked.join(written, ["run", "op"], "left_semi").select("run", "moment")
+    until = sf.coalesce("next_ns", "stop.moment", "last_ns")
+    roles = _roles()
+    leads = sf.map_keys(sf.map_filter(roles, lambda _, role: sf.lower(role) == "leader"))
+    leader, name = sf.coalesce(sf.try_element_at(leads, sf.lit(1)), sf.lit("")), sf.col("name")
+    hit = sf.when(name.isin(*SURE_HITS), leader != "").when(name != "partition", sf.lit(False))
+    span = sf.struct(
+        *RUN,
+        "fault",
+        name.alias("kind"),
+        sf.col("number").alias("seq"),
+        leader.alias("leader"),
+        hit.alias("leader_hit"),
+        moment.alias("since_ns"),
+        until.alias("until_ns"),
+        sf.greatest(sf.coalesce("term", sf.lit(0)), sf.lit(0)).alias("term"),
+    )
+    last = sf.when(what == "since", sf.greatest(moment, until)).otherwise(moment)
+    buckets = sf.sequence(sf.floor(moment / BUCKET_NS), sf.floor(last / BUCKET_NS))
+    return (
+        timed.withColumn("bucket", sf.explode(buckets))
+        .groupBy("run", "bucket")
+        .agg(
+            sf.collect_list(sf.when(what == "since", span)).alias("spans"),
+            sf.collect_list(sf.when(what.isin("poll", "won"), sf.struct("moment", "in", "write_at"))).alias("led"),
+            sf.collect_list(sf.when(what == "ran", sf.struct("moment", "group", "in", "name", "node"))).alias("ran"),
+        )
+        .select(sf.explode("spans").alias("span"), "led", "ran")
+        .select("span.*", "led", "ran")
+    )
 
 
 def _merged(rows: DataFrame, keys: tuple[str, ...]) -> DataFrame:

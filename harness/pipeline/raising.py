@@ -1,0 +1,67 @@
+"""Which rows of findings are news, and whether they are known. Pure.
+
+Promises: the id of a finding does not change when its run is judged again by another version of the checker, when rows
+are compacted, or with the words of its sentence; two findings of one run never share one. Leaves out telling.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.pipeline.journal import Finding
+from harness.pipeline.known import Known
+from harness.pipeline.nights import ANY, Cell
+from harness.pipeline.trends import Kind, Regression
+
+
+def identified(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each row that is not excused, with its id."""
+    seen: Counter[tuple[Any, ...]] = Counter()
+    for row in rows:
+        if row["excused"] is not None:
+            continue
+        key = (row["run"], row["content"], row["checker"], row["term"], *row["nodes"], *row["certificate"])
+        place = seen[key, row["written_ns"]]  # two that differ in words only
+        seen[key, row["written_ns"]] += 1
+        yield id_of(*key, place), row
+
+
+def id_of(*parts: Any) -> str:
+    """A short name for what these parts say together."""
+    return hashlib.blake2b("\0".join(map(str, parts)).encode(), digest_size=10).hexdigest()
+
+
+def finding_of(name: str, row: Mapping[str, Any], *, fault: str, known: Sequence[Known], now_ns: int) -> Finding:
+    """The news of a row. ``fault``: that had begun last before its proof."""
+    return Finding(
+        id=name,
+        run=row["run"],
+        date=row["date"],
+        system=row["system"],
+        checker=row["checker"],
+        version=row["version"],
+        sentence=row["sentence"],
+        term=row["term"],
+        nodes=tuple(row["nodes"]),
+        certificate=tuple(row["certificate"]),
+        events=tuple(msgspec.json.decode(line) for line in (row["events"] or "").splitlines()),
+        fault=fault,
+        known=why_known(row, fault=fault, known=known),
+        raised_ns=now_ns,
+    )
+
+
+def why_known(row: Mapping[str, Any], *, fault: str, known: Sequence[Known]) -> str:
+    """Why somebody knows of it, or "". An entry of kind ``new`` or ``standing`` covers a single finding, too."""
+    cell = Cell(row["system"], fault or ANY, f"fail/{row['checker']}")
+    kinds: tuple[Kind, ...] = ("new", "standing")
+    for entry in known:
+        for kind in kinds:
+            if entry.covers(Regression(kind, cell, row["date"], size="", changed=(), runs=(row["run"],))):
+                return entry.why
+    return ""
