@@ -15,6 +15,7 @@ BENCHES = (
     "bench_sim.py",
     "bench_elections.py",
     "bench_corpus.py",
+    "bench_engines.py",
 )
 
 
