@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, MissingCapability
 from harness.core.ledger import state_dir
 from harness.engine.campaign import Source
 from harness.engine.model import EXIT_TROUBLE, CampaignRow, RunOptions
@@ -63,12 +63,27 @@ def spark_source(spark: SparkSession, say: Say) -> Source:
         if first is None:
             return
         draft(options, seed=first)  # what is wrong with the options is wrong for all
+        _check_classic(spark)
         parcel = None if _is_local(spark) else _ship(spark, say)
         run = _Run(spark=spark, packed=campaign_worker.pack_work(options), first=first, parcel=parcel)
         say(f"{run.look()}; {spark.sparkContext.defaultParallelism} cores")
         yield from run.rows(itertools.chain((first,), coming), count, on_the_way)
 
     return source
+
+
+def _check_classic(spark: SparkSession) -> None:
+    """MissingCapability for Spark Connect, which has neither jobs to watch nor jobs to cancel."""
+    from pyspark.errors import PySparkException
+
+    try:
+        spark.sparkContext  # noqa: B018 - asking is the test
+    except PySparkException as error:
+        raise MissingCapability(
+            "this Spark session is one of Spark Connect, and campaigns need a classic one",
+            cause="a Databricks cluster in standard access mode, serverless, or SPARK_REMOTE",
+            next_step="use a cluster in dedicated access mode, or unset SPARK_REMOTE",
+        ) from error
 
 
 def _is_local(spark: SparkSession) -> bool:

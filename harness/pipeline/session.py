@@ -137,11 +137,7 @@ def _start(conf: Mapping[str, str], log: Path) -> SparkSession:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
-        if conf["spark.master"].startswith("local"):
-            os.environ[name] = sys.executable
-        else:
-            os.environ.setdefault(name, sys.executable)
+    os.environ.update(pythons(conf, os.environ))
     wanted = SparkConf()
     for key, value in conf.items():
         wanted.set(key, value)
@@ -155,6 +151,16 @@ def _start(conf: Mapping[str, str], log: Path) -> SparkSession:
             cause="the master cannot be reached, a setting is wrong, or there is too little memory",
             next_step=f"see {log}",
         ) from error
+
+
+def pythons(conf: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that name the Python of workers and driver: ours, unless a cluster's workers have another one.
+
+    pyspark itself looks for ``spark.pyspark.python`` only where it was started by spark-submit.
+    """
+    local = conf["spark.master"].startswith("local")
+    there = "" if local else conf.get("spark.pyspark.python") or env.get("PYSPARK_PYTHON", "")
+    return {"PYSPARK_PYTHON": there or sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
 
 
 def _log_file() -> Path:

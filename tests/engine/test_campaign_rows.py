@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import ConfigError
@@ -15,6 +15,7 @@ def row(seed: int, outcome="pass", **more) -> CampaignRow:
     return CampaignRow(seed=seed, outcome=outcome, **(plain | more))
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 10_000) | st.integers(0, 10**18)), st.lists(st.integers(0, 10_000)))
 def test_a_set_of_seeds_is_a_set(added, asked):
     found, plain = SeedSet(), set()
@@ -25,6 +26,7 @@ def test_a_set_of_seeds_is_a_set(added, asked):
     assert all((seed in found) == (seed in plain) for seed in (*added, *asked))
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(["pass", "fail", "unknown"])), st.integers(0, 12))
 def test_a_tally_counts_all_and_lists_all_or_the_first_that_did_not_pass(outcomes, most):
     rows = [row(seed, outcome) for seed, outcome in enumerate(outcomes)]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import msgspec
 import pytest
 
@@ -81,3 +83,28 @@ def test_options_that_make_no_run_are_said_once(tmp_path):
 def test_several_jobs_are_refused_on_real_hosts(tmp_path):
     with pytest.raises(ConfigError, match="2 runs at once"):
         campaign.run_campaign(options(backend="docker"), (1,), tmp_path, Silence(), print, jobs=2)
+
+
+def test_memory_does_not_grow_with_the_seeds(tmp_path):
+    def peak(count):
+        def source(_options, seeds, *, count, on_the_way):
+            for seed in seeds:
+                yield CampaignRow(
+                    seed=seed, outcome="pass", exit_code=0, run_dir="", elapsed_ns=10**7 + seed, elections=1, faults=2,
+                    ops_ok=3, reason=f"held in {seed}",
+                )  # fmt: skip
+
+        tracemalloc.start()
+        try:
+            tally = campaign.run_virtual(
+                options(), range(count), tmp_path / str(count), Silence(), print, source=source
+            )
+            again = campaign.run_virtual(
+                options(), range(count), tmp_path / str(count), Silence(), print, source=source
+            )
+            assert tally.counts == again.counts == {"pass": count}
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert peak(24_000) < 1.2 * peak(12_000)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.clock import MS, SECOND
-from harness.core.errors import ConfigError, HarnessError
+from harness.core.errors import ConfigError, HarnessError, MissingCapability
 from harness.engine import campaign as engine
 from harness.engine.campaign_virtual import rows_of
 from harness.engine.model import EXIT_TROUBLE, RunOptions, Silence
@@ -47,6 +47,7 @@ def on(spark, wanted=SEEDS, **fields):
 # Waves
 
 
+@settings(deadline=None)
 @given(st.integers(1, 2_000_000), st.integers(1, 5000), st.none() | st.integers(0, 100 * SECOND))
 def test_a_wave_is_never_empty_and_never_too_large(left, slots, seed_ns):
     found = shape(left=left, slots=slots, seed_ns=seed_ns)
@@ -58,6 +59,7 @@ def test_a_wave_is_never_empty_and_never_too_large(left, slots, seed_ns):
         assert found.seeds * seed_ns <= TASK_NS
 
 
+@settings(deadline=None)
 @given(st.integers(1, 300), st.integers(1, 8), st.none() | st.integers(1, SECOND))
 def test_all_seeds_go_out_once_and_in_order(count, slots, seed_ns):
     coming, sent = iter(range(count)), []
@@ -74,7 +76,8 @@ def test_tasks_last_two_seconds_and_get_smaller_at_the_end():
     assert shape(left=3, slots=2, seed_ns=20 * MS).tasks == 3
 
 
-@given(st.lists(st.lists(st.integers(), min_size=1).map(tuple), min_size=1))
+@settings(deadline=None)
+@given(st.lists(st.lists(st.integers(), min_size=1, max_size=6).map(tuple), min_size=1, max_size=6))
 def test_halves_come_to_the_whole_and_end_with_single_seeds(wave):
     singles, todo = [], [wave]
     while todo:
@@ -149,6 +152,19 @@ def test_a_worker_without_a_dependency_says_which(monkeypatch):
     able = json.loads(answer.column("able")[0].as_py())
     assert "campaign_worker" in able["why_not"]
     assert sys.executable in able["why_not"]
+
+
+def test_a_session_of_spark_connect_is_refused():
+    pytest.importorskip("pyspark")
+    from pyspark.errors import PySparkAttributeError
+
+    class Connect:
+        @property
+        def sparkContext(self):  # noqa: N802 - pyspark's name
+            raise PySparkAttributeError("JVM_ATTRIBUTE_NOT_SUPPORTED")
+
+    with pytest.raises(MissingCapability, match="Spark Connect"):
+        on(Connect())
 
 
 # On Spark

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,19 @@ def test_settings_of_the_user_come_last(tmp_path):
     assert ours["spark.hadoop.fs.s3a.endpoint"] == "http://here:9000"
     assert (ours["spark.master"], ours["spark.ui.enabled"]) == ("local[2]", "false")
     assert "spark.driver.host" not in settings(SparkOptions(master="spark://m:7077"), cores=2, directory=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("conf", "env", "there"),
+    [
+        ({"spark.master": "local[2]", "spark.pyspark.python": "/x"}, {"PYSPARK_PYTHON": "/y"}, sys.executable),
+        ({"spark.master": "yarn", "spark.pyspark.python": "/x"}, {"PYSPARK_PYTHON": "/y"}, "/x"),
+        ({"spark.master": "yarn"}, {"PYSPARK_PYTHON": "/y"}, "/y"),
+        ({"spark.master": "yarn"}, {}, sys.executable),
+    ],
+)
+def test_workers_of_a_cluster_may_have_a_python_of_their_own(conf, env, there):
+    assert session.pythons(conf, env) == {"PYSPARK_PYTHON": there, "PYSPARK_DRIVER_PYTHON": sys.executable}
 
 
 @pytest.mark.parametrize("word", ["spark.ui.enabled", "ui=1", "=x"])
