@@ -159,11 +159,14 @@ class Teller:
             self._take(self.news.get())
 
     def _take(self, news: News) -> None:
-        from harness.pipeline.journal import Finding
+        from harness.pipeline.journal import Called, Finding
 
         self._print(news)
-        if isinstance(news, Finding) and not news.known and self._command:
-            self._to_call[news.id] = _Call(news)
+        if isinstance(news, Finding) and not news.known:
+            if self._command:
+                self._to_call[news.id] = _Call(news)
+            else:
+                self._journal.record(Called(news.id))  # a command that is named later is not told of the past
 
     def _print(self, news: News) -> None:
         from harness.pipeline.journal import Finding, Printed
