@@ -1,21 +1,22 @@
 """The search by the compiled kernel: numba, the optional extra ``fast``.
 
 The same passes as ``search`` makes (see there), over objects that are registers at heart, much faster; it is loaded
-only where there is much to do, for loading costs half a second. Promises: the same answers as ``search``; without
-numba, or where this is not for the kernel, None. Compiled code is kept where numba keeps it (NUMBA_CACHE_DIR, beside
-the sources, or the user's cache); where nothing may be written it is compiled each time.
+only where there is much to do, for loading costs something (``native``), and compiling it the first time ten seconds.
+Promises: the same answers as ``search``; without numba, or where this is not for the kernel, None. Compiled code is
+kept (NUMBA_CACHE_DIR, beside the sources, or the user's cache); where nothing may be written it is compiled each time.
 """
 
 from __future__ import annotations
 
 import types
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from checkers.linearizability import kernel
+from checkers.linearizability import kernel, native
 from checkers.linearizability.compact import Compact, compact
 from checkers.linearizability.frontier import Bounds, Fits, Found, GaveUp, Mode, Since, Stuck
 from checkers.linearizability.passes import by_passes
@@ -64,8 +65,8 @@ _MODES: dict[Way, int] = {
     "lavish": kernel.LAVISH,
 }
 
-Kernel = types.SimpleNamespace
-"""``assign`` and ``stretch`` of ``kernel``, compiled or as they are."""
+Engine = Callable[[tuple[Any, ...], tuple[Any, ...]], Callable[..., int]]
+"""``kernel.stretch`` for these arrays and this room, compiled or as it is: what remains are its integers."""
 
 
 @cache
@@ -74,14 +75,26 @@ def there() -> bool:
     return find_spec("numba") is not None
 
 
+@cache
+def at_hand() -> bool:
+    """Whether the kernel has been compiled before, so that loading it costs little."""
+    return there() and native.kept() is not None
+
+
 def loaded() -> bool:
     """Whether the kernel costs no loading any more."""
     return load.cache_info().currsize > 0
 
 
 @cache
-def load() -> Kernel | None:
+def load() -> Engine | None:
     """The kernel, compiled; None where numba cannot be used."""
+    entry = native.load() if there() else None
+    return by_numba() if entry is None else partial(native.bound, entry)
+
+
+def by_numba() -> Engine | None:
+    """The same as numba calls it: slower to load, and to call."""
     try:
         from numba import njit
     except ImportError:  # a numba that does not fit this Python or NumPy, too
@@ -91,29 +104,35 @@ def load() -> Kernel | None:
         plain = space[name]
         bound = types.FunctionType(plain.__code__, space, name)
         bound.__module__, bound.__qualname__ = plain.__module__, plain.__qualname__
-        # nothing is allocated in there, so nothing need be counted; a numba without that option counts, slower
-        options: dict[str, Any] = {"inline": "always" if name in kernel.INLINED else "never", "_nrt": False}
         try:
-            space[name] = njit(cache=True, **options)(bound)
+            space[name] = njit(cache=True)(bound)
         except RuntimeError:  # there is no place to keep it
-            space[name] = njit(**options)(bound)
-    return Kernel(assign=space["assign"], stretch=space["stretch"])
+            space[name] = njit(bound)
+    return partial(_with, space["stretch"])
 
 
-PLAIN = Kernel(assign=kernel.assign, stretch=kernel.stretch)
-"""Not compiled: slow, for tests."""
+def plain(arrays: tuple[Any, ...], rows: tuple[Any, ...]) -> Callable[..., int]:
+    """Not compiled: slow, for tests."""
+    return _with(kernel.stretch, arrays, rows)
+
+
+def _with(stretch: Callable[..., int], arrays: tuple[Any, ...], rows: tuple[Any, ...]) -> Callable[..., int]:
+    return partial(stretch, *arrays, *rows)
 
 
 def search(
-    ops: Ops, model: Model, bounds: Bounds, *, since: Since | None = None, engine: Kernel | None = None
+    ops: Ops, model: Model, bounds: Bounds, *, since: Since | None = None, engine: Engine | None = None
 ) -> Found | None:
     """What ``search.search`` says; None: not for the kernel."""
     begins = (model.start(ops.values),) if since is None else since.states
     made = compact(ops, model, begins)
-    engine = engine or load()
-    if made is None or engine is None:
+    if made is None:
         return None
-    if engine.assign(made.event, made.ops, np.empty(kernel.SLOTS, dtype=np.int64)) > kernel.SLOTS:
+    engine = engine or load()
+    if engine is None:
+        return None
+    run = _Run(made, engine, bounds)
+    if run.slots() > kernel.SLOTS:
         return None
     spanning = 0
     if since is not None:
@@ -121,7 +140,7 @@ def search(
         for slot in made.ops[early, kernel.SLOT].tolist():
             spanning |= 1 << slot
     states = dict.fromkeys(made.code(state) for state in begins)
-    return _Run(made, engine, bounds).passes([(state, spanning) for state in states])
+    return run.passes([(state, spanning) for state in states])
 
 
 class _Mark(NamedTuple):
@@ -138,7 +157,7 @@ class _Mark(NamedTuple):
 class _Run:
     """The passes over one object."""
 
-    def __init__(self, made: Compact, engine: Kernel, bounds: Bounds) -> None:
+    def __init__(self, made: Compact, engine: Engine, bounds: Bounds) -> None:
         self.made = made
         self.engine = engine
         self.bounds = bounds
@@ -183,6 +202,11 @@ class _Run:
         )
         if kept:
             self.rows[0][:kept], self.rows[1][:kept] = old[0][:kept], old[1][:kept]
+        self.stretch = self.engine(self.arrays, self.rows)
+
+    def slots(self) -> int:
+        """Give operations their slots; how many are needed."""
+        return int(self.stretch(kernel.ASSIGN, 0, 0, 0, 0, 0))
 
     def passes(self, frontier: list[tuple[int, int]]) -> Found:
         """Narrow ones first; ``frontier``: (value, operations that may have taken effect before)."""
@@ -214,9 +238,7 @@ class _Run:
         while ctl[kernel.AT] < len(self.made.event):
             before = int(ctl[kernel.RETURNS])
             width = widths[level]
-            code = self.engine.stretch(
-                *self.arrays,
-                *self.rows,
+            code = self.stretch(
                 _MODES[mode],
                 width,
                 min(EXPAND_MAX * width, ALL),

@@ -16,6 +16,8 @@ from typing import Any
 
 READ, OTHER, WRITE, CAS = 0, 1, 2, 3
 """What an operation does: the value is a; it is not a; it becomes a; it is a and becomes b."""
+ASSIGN = -1
+"""The mode in which operations get their slots and nothing else is done."""
 EXACT, GREEDY, GENEROUS, LAVISH = 0, 1, 2, 3
 """How unknown operations are counted: each kind; all together, fewest first; not at all; only to break a tie.
 
@@ -213,8 +215,10 @@ def stretch(
     opened: by slot, -1: none. movers: those of them that may change the value, the first to return first. available:
     by kind. reach: by value, the others that unknown cas lead to, as bits; none where there are too many. most_spent:
     by kind, of all configurations. tried: by action and whether it was settled, the stamp of the last try. places:
-    SPREAD + 1 integers for ``thinned``.
+    SPREAD + 1 integers for ``thinned``. Mode ASSIGN: what ``assign`` says, by ``movers`` as its scratch.
     """
+    if mode == ASSIGN:
+        return assign(event, ops, movers)
     at, returns, open_movers, kept = ctl[AT], ctl[RETURNS], ctl[MOVERS], ctl[KEPT]
     steps, dropped, stamp = ctl[STEPS], ctl[DROPPED], ctl[STAMP]
     calm = dropped == 0
