@@ -13,10 +13,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from checkers.linearizability.kernel import CAS, OTHER, READ, VALUES_LED, WRITE
+from checkers.linearizability.kernel import (
+    ACTION,
+    CAS,
+    DOES,
+    EVENT_OF_RETURN,
+    INFO,
+    OF_AN_OPERATION,
+    OTHER,
+    READ,
+    RET,
+    SLOT,
+    VALUES_LED,
+    WRITE,
+    A,
+    B,
+)
 from checkers.models.base import Model, State
 from checkers.models.mutex import FREE, HELD, Mutex
-from checkers.models.ops import FAIL, INFO, OK, OPEN, UNTOLD, Bools, F, Ints, Ops
+from checkers.models.ops import FAIL, OK, OPEN, UNTOLD, F, Ints, Ops
+from checkers.models.ops import INFO as LOST
 from checkers.models.register import Register
 from checkers.models.sets import SetModel
 
@@ -28,19 +44,15 @@ ABSENT, PRESENT = 0, 1
 
 @dataclass(frozen=True, eq=False)
 class Compact:
-    """Events → operations (numbers here, not rows), and by operation what it does; see ``kernel``."""
+    """Events, operations and kinds of unknown ones as ``kernel`` wants them; operations have no slots yet."""
 
     event: Ints
-    is_return: Bools
-    does: Ints
-    a: Ints
-    b: Ints
-    action: Ints
-    ret: Ints
-    info: Ints
+    ops: Ints
     rows: Ints
     """Row of the Ops, by operation."""
-    kinds: tuple[Ints, Ints, Ints, Ints]
+    kinds: Ints
+    cas_from: Ints
+    """By value, and one more: the first kind of cas that expects it."""
     values: int
     actions: int
     states: Callable[[int], State]
@@ -66,26 +78,23 @@ def compact(ops: Ops, model: Model, begins: tuple[State, ...]) -> Compact | None
     does, a, b, ret, call = does[rows], a[rows], b[rows], ops.ret[rows], ops.call[rows]
     a, b, used = _dense(does, a, b, [names.code(state) for state in begins])
     action, actions = _actions(does, a, b, len(used))
-    info = np.full(len(rows), -1, dtype=np.int64)
     open_ended = np.flatnonzero(ret == OPEN)
     kinds, first, which = np.unique(action[open_ended], return_index=True, return_inverse=True)
     if len(kinds) > KINDS_MAX:
         return None
-    info[open_ended] = which.reshape(-1)
-    first = open_ended[first]
-    event, is_return = _events(call, ret)
+    table = np.empty((len(rows), OF_AN_OPERATION), dtype=np.int64)
+    table[:, DOES], table[:, A], table[:, B], table[:, ACTION], table[:, RET] = does, a, b, action, ret
+    table[:, SLOT] = table[:, INFO] = -1
+    table[open_ended, INFO] = which.reshape(-1)
+    grouped = table[open_ended[first]]
+    writes = int(np.count_nonzero(grouped[:, DOES] == WRITE))
     place = {int(value): at for at, value in enumerate(used.tolist())}
     return Compact(
-        event=event,
-        is_return=is_return,
-        does=does,
-        a=a,
-        b=b,
-        action=action,
-        ret=ret,
-        info=info,
+        event=_events(call, ret),
+        ops=table,
         rows=rows,
-        kinds=(does[first], a[first], b[first], action[first]),
+        kinds=grouped,
+        cas_from=writes + np.searchsorted(grouped[writes:, A], np.arange(len(used) + 1)),
         values=len(used),
         actions=actions,
         states=lambda value: names.state(int(used[value])),
@@ -147,7 +156,7 @@ def _element(ops: Ops) -> tuple[Ints, Ints, Ints, _Names] | None:
     does = np.full(len(ops), READ, dtype=np.int64)
     does[(adds | removes) & (told == UNTOLD)] = WRITE
     does[(adds | removes) & (told == 1)] = CAS
-    does[asks | (ops.status == FAIL) | ((f == F.CONTAINS) & (ops.status == INFO))] = _NONE
+    does[asks | (ops.status == FAIL) | ((f == F.CONTAINS) & (ops.status == LOST))] = _NONE
     after = np.where(adds, PRESENT, ABSENT)
     a = np.where(f == F.CONTAINS, (told == 1).astype(np.int64), np.where(does == CAS, 1 - after, after))
     inside = frozenset(int(one) for one in elements.tolist())
@@ -173,7 +182,7 @@ def _dense(does: Ints, a: Ints, b: Ints, begins: list[int]) -> tuple[Ints, Ints,
 
 
 def _actions(does: Ints, a: Ints, b: Ints, values: int) -> tuple[Ints, int]:
-    """Equal numbers for equal movers, and how many numbers there are."""
+    """Equal numbers for equal movers, and how many numbers there are: writes first, then cas by what they expect."""
     action = a.copy()
     cas = np.flatnonzero(does == CAS)
     if values <= VALUES_LED:
@@ -184,18 +193,16 @@ def _actions(does: Ints, a: Ints, b: Ints, values: int) -> tuple[Ints, int]:
     return action, values + len(pairs)
 
 
-def _events(call: Ints, ret: Ints) -> tuple[Ints, Bools]:
-    """Calls and returns in order: the operation, and whether it is its return."""
+def _events(call: Ints, ret: Ints) -> Ints:
+    """Calls and returns in order."""
     count = len(call)
     closed = np.flatnonzero(ret != OPEN)
     at = np.concatenate([call, ret[closed]])
-    op = np.concatenate([np.arange(count), closed])
+    event = np.concatenate([np.arange(count), EVENT_OF_RETURN - closed])
     last = int(at.max(initial=-1)) + 1
-    if last <= 8 * len(at):
-        # positions are dense: no need to sort
-        slot = np.full(last, -1, dtype=np.int64)
-        slot[at] = np.arange(len(at))
-        order = slot[slot >= 0]
-    else:
-        order = np.argsort(at, kind="stable")
-    return op[order], order >= count
+    if last > 8 * len(at):
+        return event[np.argsort(at, kind="stable")]
+    # positions are dense: no need to sort
+    there, out = np.zeros(last, dtype=np.bool_), np.empty(last, dtype=np.int64)
+    there[at], out[at] = True, event
+    return out if len(at) == last else out[there]

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from checkers.models.base import Action, Model, State, Trait
 from checkers.models.ops import OPEN, Ops
 
@@ -67,22 +65,28 @@ class Course:
 
 def course_of(ops: Ops, model: Model, table: Table) -> Course:
     """Operations that say nothing are left out; slots are reused once an operation has returned."""
-    # one number a kind of operation: codes are smaller than the dictionary, and UNTOLD is -1
-    wide = len(ops.values) + 2
-    kind = ((ops.f.astype(np.int64) * wide + ops.a + 1) * wide + ops.b + 1) * 4 + ops.status
-    _, first, inverse = np.unique(kind, return_index=True, return_inverse=True)
-    actions = []
-    for f, a, b, status in np.stack([ops.f, ops.a, ops.b, ops.status]).astype(np.int64)[:, first].T.tolist():
-        action = model.action(ops.values, f, a, b, status)
-        actions.append(-1 if action is None else table.action(action))
-    action_of = np.array(actions, dtype=np.int64)[inverse.reshape(-1)]
-    observer = np.array([*(trait is Trait.OBSERVER for trait in table.traits), False], dtype=np.bool_)
-    heard = np.flatnonzero((action_of >= 0) & ~(observer[action_of] & (ops.ret == OPEN)))
-    closed = heard[ops.ret[heard] != OPEN]
-    at = np.concatenate([ops.call[heard], ops.ret[closed]])
-    order = np.argsort(at, kind="stable")
-    rows = np.concatenate([heard, closed])[order].tolist()
-    is_return = (order >= len(heard)).tolist()
+    codes: dict[tuple[int, int, int, int], int] = {}
+    action_of = []
+    for what in zip(ops.f.tolist(), ops.a.tolist(), ops.b.tolist(), ops.status.tolist(), strict=True):
+        code = codes.get(what)
+        if code is None:
+            action = model.action(ops.values, *what)
+            code = codes[what] = -1 if action is None else table.action(action)
+        action_of.append(code)
+    ret = ops.ret.tolist()
+    silent = {-1, *(code for code, trait in enumerate(table.traits) if trait is Trait.OBSERVER)}
+    heard = [
+        row
+        for row, (code, back) in enumerate(zip(action_of, ret, strict=True))
+        if code not in silent or (back != OPEN and code >= 0)
+    ]
+    closed = [row for row in heard if ret[row] != OPEN]
+    call = ops.call.tolist()
+    at = [*map(call.__getitem__, heard), *map(ret.__getitem__, closed)]
+    order = sorted(range(len(at)), key=at.__getitem__)
+    either, calls = heard + closed, len(heard)
+    rows = [either[place] for place in order]
+    is_return = [place >= calls for place in order]
     slot = [-1] * len(ops)
     free: list[int] = []
     slots = 0
@@ -94,4 +98,4 @@ def course_of(ops: Ops, model: Model, table: Table) -> Course:
         else:
             slot[row] = slots
             slots += 1
-    return Course(rows, is_return, action_of.tolist(), slot, ops.ret.tolist(), len(closed))
+    return Course(rows, is_return, action_of, slot, ret, len(closed))

@@ -1,21 +1,22 @@
 """The search by the compiled kernel: numba, the optional extra ``fast``.
 
 The same passes as ``search`` makes (see there), over objects that are registers at heart, much faster; it is loaded
-only where there is much to do, for loading costs half a second. Promises: the same answers as ``search``; without
-numba, or where this is not for the kernel, None. Compiled code is kept where numba keeps it (NUMBA_CACHE_DIR, beside
-the sources, or the user's cache); where nothing may be written it is compiled each time.
+only where there is much to do, for loading costs something (``native``), and compiling it the first time ten seconds.
+Promises: the same answers as ``search``; without numba, or where this is not for the kernel, None. Compiled code is
+kept (NUMBA_CACHE_DIR, beside the sources, or the user's cache); where nothing may be written it is compiled each time.
 """
 
 from __future__ import annotations
 
 import types
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from checkers.linearizability import kernel
+from checkers.linearizability import kernel, native
 from checkers.linearizability.compact import Compact, compact
 from checkers.linearizability.frontier import Bounds, Fits, Found, GaveUp, Mode, Since, Stuck
 from checkers.linearizability.passes import by_passes
@@ -27,6 +28,10 @@ ALL = 1 << 40
 """A width without bound."""
 MARK_EVERY = 128
 """Returns between two marks to go back to."""
+MARK_EVERY_CALM = 2048
+"""The same as long as nothing was dropped."""
+ROWS_LEAST = 256
+"""Configurations that there is room for at first."""
 MARKS_MAX = 128
 BACK = 4
 """Each time it is stuck it goes back so many times as many marks as the time before."""
@@ -60,8 +65,8 @@ _MODES: dict[Way, int] = {
     "lavish": kernel.LAVISH,
 }
 
-Kernel = types.SimpleNamespace
-"""``assign`` and ``stretch`` of ``kernel``, compiled or as they are."""
+Engine = Callable[[tuple[Any, ...], tuple[Any, ...]], Callable[..., int]]
+"""``kernel.stretch`` for these arrays and this room, compiled or as it is: what remains are its integers."""
 
 
 @cache
@@ -70,14 +75,26 @@ def there() -> bool:
     return find_spec("numba") is not None
 
 
+@cache
+def at_hand() -> bool:
+    """Whether the kernel has been compiled before, so that loading it costs little."""
+    return there() and native.kept() is not None
+
+
 def loaded() -> bool:
     """Whether the kernel costs no loading any more."""
     return load.cache_info().currsize > 0
 
 
 @cache
-def load() -> Kernel | None:
+def load() -> Engine | None:
     """The kernel, compiled; None where numba cannot be used."""
+    entry = native.load() if there() else None
+    return by_numba() if entry is None else partial(native.bound, entry)
+
+
+def by_numba() -> Engine | None:
+    """The same as numba calls it: slower to load, and to call."""
     try:
         from numba import njit
     except ImportError:  # a numba that does not fit this Python or NumPy, too
@@ -91,32 +108,39 @@ def load() -> Kernel | None:
             space[name] = njit(cache=True)(bound)
         except RuntimeError:  # there is no place to keep it
             space[name] = njit(bound)
-    return Kernel(assign=space["assign"], stretch=space["stretch"])
+    return partial(_with, space["stretch"])
 
 
-PLAIN = Kernel(assign=kernel.assign, stretch=kernel.stretch)
-"""Not compiled: slow, for tests."""
+def plain(arrays: tuple[Any, ...], rows: tuple[Any, ...]) -> Callable[..., int]:
+    """Not compiled: slow, for tests."""
+    return _with(kernel.stretch, arrays, rows)
+
+
+def _with(stretch: Callable[..., int], arrays: tuple[Any, ...], rows: tuple[Any, ...]) -> Callable[..., int]:
+    return partial(stretch, *arrays, *rows)
 
 
 def search(
-    ops: Ops, model: Model, bounds: Bounds, *, since: Since | None = None, engine: Kernel | None = None
+    ops: Ops, model: Model, bounds: Bounds, *, since: Since | None = None, engine: Engine | None = None
 ) -> Found | None:
     """What ``search.search`` says; None: not for the kernel."""
     begins = (model.start(ops.values),) if since is None else since.states
     made = compact(ops, model, begins)
-    engine = engine or load()
-    if made is None or engine is None:
+    if made is None:
         return None
-    slot = np.full(len(made.rows), -1, dtype=np.int64)
-    if engine.assign(made.event, made.is_return, made.info, slot) > kernel.SLOTS:
+    engine = engine or load()
+    if engine is None:
+        return None
+    run = _Run(made, engine, bounds)
+    if run.slots() > kernel.SLOTS:
         return None
     spanning = 0
     if since is not None:
-        early = np.flatnonzero((ops.call[made.rows] < since.position) & (made.ret != OPEN))
-        for at in early.tolist():
-            spanning |= 1 << int(slot[at])
+        early = np.flatnonzero((ops.call[made.rows] < since.position) & (made.ops[:, kernel.RET] != OPEN))
+        for slot in made.ops[early, kernel.SLOT].tolist():
+            spanning |= 1 << slot
     states = dict.fromkeys(made.code(state) for state in begins)
-    return _Run(made, slot, engine, bounds).passes([(state, spanning) for state in states])
+    return run.passes([(state, spanning) for state in states])
 
 
 class _Mark(NamedTuple):
@@ -127,94 +151,99 @@ class _Mark(NamedTuple):
     open_movers: int
     pool: Any
     spent: Any
-    opened: Any
-    movers: Any
-    available: Any
-    reach: Any
+    open: Any
 
 
 class _Run:
     """The passes over one object."""
 
-    def __init__(self, made: Compact, slot: Any, engine: Kernel, bounds: Bounds) -> None:
+    def __init__(self, made: Compact, engine: Engine, bounds: Bounds) -> None:
         self.made = made
         self.engine = engine
         self.bounds = bounds
-        self.course = (made.event, made.is_return, made.does, made.a, made.b, made.action, made.ret, slot, made.info)
-        self.many = len(made.kinds[0])
-        values, actions = made.values, made.actions
-        self.scratch = (
-            np.zeros(values, dtype=np.int64),
-            np.zeros(values, dtype=np.int64),
-            np.zeros(values, dtype=np.int64),
-            np.zeros(values, dtype=np.int64),
-            np.full(values, kernel.END, dtype=np.int64),
-            np.zeros(actions, dtype=np.int64),
-            np.zeros(actions, dtype=np.int64),
-        )
-        self.leads = values if self.many and values <= kernel.VALUES_LED else 0
+        self.many = len(made.kinds)
+        leads = made.values if self.many and made.values <= kernel.VALUES_LED else 0
+        # what is open, one array to copy: by slot, movers, by kind, by value
+        slots, kinds = kernel.SLOTS, 2 * kernel.SLOTS + self.many
+        self.open = np.zeros(kinds + leads, dtype=np.int64)
+        self.by_value = np.zeros((made.values + 1, kernel.OF_A_VALUE), dtype=np.int64)
+        self.by_value[:, kernel.HEAD] = kernel.END
+        self.by_value[:, kernel.CAS_FROM] = made.cas_from
+        self.most_spent = np.zeros(self.many, dtype=np.int64)
         self.ctl = np.zeros(kernel.REGISTERS, dtype=np.int64)
+        self.arrays = (
+            made.event,
+            made.ops,
+            made.kinds,
+            self.open[:slots],
+            self.open[slots : 2 * slots],
+            self.open[2 * slots : kinds],
+            self.open[kinds:],
+            self.most_spent,
+            self.by_value,
+            np.zeros((made.actions, 2), dtype=np.int64),
+            np.zeros(kernel.SPREAD + 1, dtype=np.int64),
+            self.ctl,
+        )
+        self.rows: tuple[Any, Any, Any, Any] = ()  # type: ignore[assignment]
+        """Room for configurations and what they spent, twice."""
+        self._room(ROWS_LEAST)
         row_bytes = 2 * (8 * kernel.COLUMNS + 4 * self.many)
         self.rows_max = min(bounds.memory_bytes // row_bytes // 2, ALL)
 
+    def _room(self, rows: int) -> None:
+        """Room for so many, the frontier kept."""
+        kept, old = int(self.ctl[kernel.KEPT]), self.rows
+        self.rows = (
+            np.empty((rows, kernel.COLUMNS), dtype=np.int64),
+            np.empty((rows, self.many), dtype=np.int32),
+            np.empty((rows, kernel.COLUMNS), dtype=np.int64),
+            np.empty((rows, self.many), dtype=np.int32),
+        )
+        if kept:
+            self.rows[0][:kept], self.rows[1][:kept] = old[0][:kept], old[1][:kept]
+        self.stretch = self.engine(self.arrays, self.rows)
+
+    def slots(self) -> int:
+        """Give operations their slots; how many are needed."""
+        return int(self.stretch(kernel.ASSIGN, 0, 0, 0, 0, 0))
+
     def passes(self, frontier: list[tuple[int, int]]) -> Found:
         """Narrow ones first; ``frontier``: (value, operations that may have taken effect before)."""
+        pool = np.zeros((len(frontier), kernel.COLUMNS), dtype=np.int64)
+        pool[:, kernel.STATE] = [state for state, _ in frontier]
+        pool[:, kernel.DONE] = [spanning for _, spanning in frontier]
+        start = np.zeros(len(self.open), dtype=np.int64)
+        start[: kernel.SLOTS] = -1
+        begin = _Mark(0, 0, 0, pool, np.zeros((len(pool), self.many), dtype=np.int32), start)
 
         def run(mode: Way, widths: tuple[int, ...], steps_max: int) -> tuple[Found, bool]:
-            return self._pass(frontier, mode, widths, min(steps_max, ALL))
+            return self._pass(begin, mode, widths, min(steps_max, ALL))
 
         passes = PASSES_UNKNOWN if self.many else PASSES
         return by_passes(
             passes, run, returns=self.made.returns, bounds=self.bounds, steps_least=STEPS_LEAST, unbounded=(ALL,)
         )
 
-    def _pass(
-        self, frontier: list[tuple[int, int]], mode: Way, widths: tuple[int, ...], steps_max: int
-    ) -> tuple[Found, bool]:
+    def _pass(self, begin: _Mark, mode: Way, widths: tuple[int, ...], steps_max: int) -> tuple[Found, bool]:
         """One pass, and whether what it found is exact."""
         ctl, bounds = self.ctl, self.bounds
         ctl[kernel.STEPS], ctl[kernel.DROPPED] = 0, mode in ("greedy", "lavish")
-        pool = np.zeros((max(256, len(frontier)), kernel.COLUMNS), dtype=np.int64)
-        spent = np.zeros((len(pool), self.many), dtype=np.int32)
-        for place, (state, spanning) in enumerate(frontier):
-            pool[place, kernel.STATE], pool[place, kernel.DONE] = state, spanning
-        marks = [
-            _Mark(
-                0,
-                0,
-                0,
-                pool[: len(frontier)].copy(),
-                spent[: len(frontier)].copy(),
-                np.full(kernel.SLOTS, -1, dtype=np.int64),
-                np.zeros(kernel.SLOTS, dtype=np.int64),
-                np.zeros(self.many, dtype=np.int64),
-                np.zeros(self.leads, dtype=np.int64),
-            )
-        ]
-        marked = len(frontier)
-        opened, movers, available, reach = self._return_to(marks[-1], pool, spent)
-        most_spent = np.zeros(self.many, dtype=np.int64)
+        self.most_spent[:] = 0
+        marks = [begin]
+        marked = len(begin.pool)
+        self._return_to(begin)
         level = furthest = calm_at = 0
         look = STEPS_A_LOOK
         while ctl[kernel.AT] < len(self.made.event):
             before = int(ctl[kernel.RETURNS])
             width = widths[level]
-            code, pool, spent = self.engine.stretch(
-                self.course,
-                self.made.kinds,
-                opened,
-                movers,
-                available,
-                reach,
-                most_spent,
-                self.scratch,
-                ctl,
-                pool,
-                spent,
+            code = self.stretch(
                 _MODES[mode],
                 width,
                 min(EXPAND_MAX * width, ALL),
-                before + MARK_EVERY,
+                # nothing was dropped: nothing can have been lost that there was to go back for
+                before + (MARK_EVERY if ctl[kernel.DROPPED] else MARK_EVERY_CALM),
                 min(steps_max, int(ctl[kernel.STEPS]) + look),
                 self.rows_max,
             )
@@ -224,6 +253,9 @@ class _Run:
                 return GaveUp("out of memory", furthest, self.made.returns, steps), True
             if bounds.elapsed() > bounds.time_ns:
                 return GaveUp("out of time", furthest, self.made.returns, steps), True
+            if code == kernel.ROOM_OUT:
+                self._room(2 * len(self.rows[0]) + self.many)
+                continue
             if code == kernel.STEPS_OUT:
                 if steps >= steps_max:
                     return GaveUp("out of steps", furthest, self.made.returns, steps), True
@@ -235,14 +267,14 @@ class _Run:
                 level += 1
                 exact = not ctl[kernel.DROPPED]
                 if exact or level == len(widths):
-                    return self._stuck(pool, returns, steps), exact
+                    return self._stuck(returns, steps), exact
                 calm_at = furthest + 2 * MARK_EVERY
                 del marks[max(1, len(marks) - BACK**level) :]
                 marked = sum(len(mark.pool) for mark in marks)
-                opened, movers, available, reach = self._return_to(marks[-1], pool, spent)
+                self._return_to(marks[-1])
                 continue
             if len(widths) > 1:
-                marks.append(self._mark(opened, movers, available, reach, pool, spent))
+                marks.append(self._mark())
                 marked += len(marks[-1].pool)
                 while len(marks) > MARKS_MAX or (marked > self.rows_max and len(marks) > 2):
                     marked -= len(marks.pop(1).pool)
@@ -250,31 +282,31 @@ class _Run:
                 level = 0
         return Fits(int(ctl[kernel.STEPS])), True
 
-    def _mark(self, opened: Any, movers: Any, available: Any, reach: Any, pool: Any, spent: Any) -> _Mark:
+    def _mark(self) -> _Mark:
         ctl = self.ctl
         kept = int(ctl[kernel.KEPT])
         return _Mark(
             int(ctl[kernel.AT]),
             int(ctl[kernel.RETURNS]),
             int(ctl[kernel.MOVERS]),
-            pool[:kept].copy(),
-            spent[:kept].copy(),
-            opened.copy(),
-            movers.copy(),
-            available.copy(),
-            reach.copy(),
+            self.rows[0][:kept].copy(),
+            self.rows[1][:kept].copy(),
+            self.open.copy(),
         )
 
-    def _return_to(self, mark: _Mark, pool: Any, spent: Any) -> tuple[Any, Any, Any, Any]:
-        """Everything as it was there; what was open, and the frontier in the arrays given."""
+    def _return_to(self, mark: _Mark) -> None:
+        """Everything as it was there: what was open, and the frontier."""
         ctl, kept = self.ctl, len(mark.pool)
+        if kept > len(self.rows[0]):
+            ctl[kernel.KEPT] = 0
+            self._room(2 * kept)
         ctl[kernel.AT], ctl[kernel.RETURNS], ctl[kernel.MOVERS], ctl[kernel.KEPT] = (*mark[:3], kept)
-        pool[:kept], spent[:kept] = mark.pool, mark.spent
-        return mark.opened.copy(), mark.movers.copy(), mark.available.copy(), mark.reach.copy()
+        self.rows[0][:kept], self.rows[1][:kept] = mark.pool, mark.spent
+        self.open[:] = mark.open
 
-    def _stuck(self, pool: Any, returns: int, steps: int) -> Stuck:
+    def _stuck(self, returns: int, steps: int) -> Stuck:
         """It goes no further than this return."""
         made, ctl = self.made, self.ctl
-        values = dict.fromkeys(pool[: int(ctl[kernel.KEPT]), kernel.STATE].tolist())
-        row = int(made.rows[made.event[int(ctl[kernel.AT])]])
-        return Stuck(row, tuple(made.states(value) for value in values), returns, steps)
+        values = dict.fromkeys(self.rows[0][: int(ctl[kernel.KEPT]), kernel.STATE].tolist())
+        op = kernel.EVENT_OF_RETURN - int(made.event[int(ctl[kernel.AT])])
+        return Stuck(int(made.rows[op]), tuple(made.states(value) for value in values), returns, steps)

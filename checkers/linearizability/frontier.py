@@ -373,6 +373,8 @@ class _Near:
 
     def leads(self, state: int) -> bool:
         """Whether operations of unknown outcome lead from this state to one that something needs."""
+        if not self._pass.unknown:
+            return False
         reach = self._pass.reach(state)
         return reach is None or any(self.seen(there) or self.wanted(there) for there in reach)
 

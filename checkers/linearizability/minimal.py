@@ -13,6 +13,7 @@ tests was reached). Leaves out finding the contradiction.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -20,7 +21,7 @@ import numpy as np
 
 from checkers.linearizability.search import Bounds, Since, Stuck, by_frontiers
 from checkers.models.base import Model
-from checkers.models.ops import FAIL, OK, OPEN, Bools, F, Ints, Ops
+from checkers.models.ops import FAIL, OK, OPEN, Bools, F, Ops
 from checkers.models.register import Register
 
 TESTS_MAX = 400
@@ -32,6 +33,9 @@ TEST_STEPS = 10_000
 PROOF_MAX = 2_000
 """Operations above which a proof by search is shown as it is, cut at the return where it got stuck."""
 
+_NONE = -1
+"""No value."""
+
 Still = Callable[[Ops], bool]
 """Whether these operations alone have no order; False if that is too much to say."""
 
@@ -42,53 +46,67 @@ def fewest(ops: Ops, still: Still, cascade: Callable[[Ops], Ops], *, tests: int 
     ``cascade`` takes out what may not stay without what was left out.
     """
     size = max(1, len(ops) // 2)
+    needed = 0
+    """Tests since the last that succeeded, one operation each."""
     while True:
-        at, shrunk = 0, False
-        while at < len(ops) and tests > 0:
+        at = 0
+        while at < len(ops) and tests > 0 and needed < len(ops):
             keep = np.ones(len(ops), dtype=np.bool_)
             keep[at : at + size] = False
             rest = cascade(ops.take(keep)) if keep.any() else None
             tests -= 1
             if rest is not None and len(rest) and still(rest):
-                ops, shrunk = rest, True
+                ops, needed = rest, 0
             else:
                 at += size
-        if tests <= 0 or (size == 1 and not shrunk):
+                needed += size == 1
+        if tests <= 0 or needed >= len(ops):
             return ops
         size = max(1, size // 2)
 
 
 def register_cascade(everything: Ops, model: Register) -> Callable[[Ops], Ops]:
     """Take out what saw a value of which a writer is missing; a failed cas that tells something needs them all."""
-    writers = _tally(everything)
+    writers = _tally(_changes(everything))
     changes = sum(writers.values())
 
     def cascade(ops: Ops) -> Ops:
+        seen = [a if f in (F.READ, F.CAS) else -1 for f, a in zip(ops.f.tolist(), ops.a.tolist(), strict=True)]
+        refused = [
+            f == F.CAS and status == FAIL and model.strict_cas
+            for f, status in zip(ops.f.tolist(), ops.status.tolist(), strict=True)
+        ]
+        wrote = _changes(ops)
+        kept = list(range(len(ops)))
         while True:
-            left = _tally(ops)
-            seen = np.where((ops.f == F.READ) | (ops.f == F.CAS), ops.a, -1)
-            values = np.unique(seen).tolist()
-            lacking = [value for value in values if left.get(value, 0) != writers.get(value, 0)]
-            keep = ~np.isin(seen, lacking) if lacking else np.ones(len(ops), dtype=np.bool_)
-            if model.strict_cas and sum(left.values()) != changes:
-                keep &= ~((ops.f == F.CAS) & (ops.status == FAIL))
-            if keep.all():
-                return ops
-            ops = ops.take(keep)
+            left = _tally([wrote[row] for row in kept])
+            told = sum(left.values()) == changes
+            rest = [
+                row
+                for row in kept
+                if left.get(seen[row], 0) == writers.get(seen[row], 0) and (told or not refused[row])
+            ]
+            if len(rest) == len(kept):
+                return ops if len(kept) == len(ops) else ops.take(np.array(kept, dtype=np.int64))
+            kept = rest
 
     return cascade
 
 
-def _tally(ops: Ops) -> dict[int, int]:
+def _tally(wrote: list[int]) -> dict[int, int]:
     """Value → operations that may have written it."""
-    wrote = np.where(ops.f == F.CAS, ops.b, ops.a)[_changes(ops)]
-    values, counts = np.unique(wrote, return_counts=True)
-    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+    counts = Counter(wrote)
+    del counts[_NONE]
+    return counts
 
 
-def _changes(ops: Ops) -> Ints:
-    changes = (ops.status != FAIL) & ((ops.f == F.WRITE) | ((ops.f == F.CAS) & (ops.a != ops.b)))
-    return np.flatnonzero(changes)
+def _changes(ops: Ops) -> list[int]:
+    """The value that each row may have written."""
+    columns = zip(ops.f.tolist(), ops.a.tolist(), ops.b.tolist(), ops.status.tolist(), strict=True)
+    return [
+        _NONE if status == FAIL else a if f == F.WRITE else b if f == F.CAS and a != b else _NONE
+        for f, a, b, status in columns
+    ]
 
 
 def until(ops: Ops, position: int) -> Ops:

@@ -22,7 +22,6 @@ Promises: ``Stuck`` only if there is no order, ``Fits`` only if there is one. Bo
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
 from checkers.linearizability.course import Table, course_of
@@ -50,10 +49,10 @@ PASSES_UNKNOWN: tuple[tuple[Mode, tuple[int, ...], int], ...] = (
 """The same where there are operations of unknown outcome."""
 STEPS_LEAST = 20_000
 """Steps of a pass over a few returns."""
-ROWS_MANY = 20_000
-"""Operations with which the kernel is loaded at once."""
-STEPS_TRIED = 30_000
-"""Steps that take about as long as loading the kernel."""
+ROWS_MANY, STEPS_TRIED = 20_000, 30_000
+"""Operations with which the kernel is compiled at once, and steps that are tried in plain Python before."""
+ROWS_MANY_AT_HAND, STEPS_TRIED_AT_HAND = 3_000, 3_000
+"""The same where it need only be loaded: steps that take about as long."""
 
 __all__ = ["Bounds", "Fits", "Found", "GaveUp", "Since", "Stuck", "by_frontiers", "search"]
 
@@ -64,27 +63,22 @@ def search(ops: Ops, model: Model, bounds: Bounds, *, since: Since | None = None
     By the compiled kernel where there is one and it is worth its loading: it has been loaded, there is much to go over,
     or a first try takes too long.
     """
+    from checkers.linearizability import fast
+
     tried = 0
-    if len(ops) < ROWS_MANY and not kernel_loaded():
-        few = min(STEPS_TRIED, bounds.steps)
+    rows_many, few = (ROWS_MANY_AT_HAND, STEPS_TRIED_AT_HAND) if fast.at_hand() else (ROWS_MANY, STEPS_TRIED)
+    if len(ops) < rows_many and not fast.loaded():
+        few = min(few, bounds.steps)
         found = by_frontiers(ops, model, replace(bounds, steps=few), since=since)
         out = isinstance(found, GaveUp) and found.reason == "out of steps"
         if not out or few == bounds.steps:
             return found
         tried = found.steps
-    from checkers.linearizability import fast
-
     bounds = replace(bounds, steps=bounds.steps - tried)
     if not fast.there():
         return by_frontiers(ops, model, bounds, since=since)
     found_fast = fast.search(ops, model, bounds, since=since)
     return found_fast or by_frontiers(ops, model, bounds, since=since)
-
-
-def kernel_loaded() -> bool:
-    """Whether the kernel costs no loading any more."""
-    fast = sys.modules.get("checkers.linearizability.fast")
-    return fast is not None and bool(fast.loaded())
 
 
 def by_frontiers(ops: Ops, model: Model, bounds: Bounds, *, since: Since | None = None) -> Found:
@@ -94,8 +88,8 @@ def by_frontiers(ops: Ops, model: Model, bounds: Bounds, *, since: Since | None 
     states = (model.start(ops.values),) if since is None else since.states
     spanning = 0
     if since is not None:
-        for row, slot in enumerate(course.slot):
-            if slot >= 0 and ops.call[row] < since.position and course.ret[row] != OPEN:
+        for call, back, slot in zip(ops.call.tolist(), course.ret, course.slot, strict=True):
+            if slot >= 0 and call < since.position and back != OPEN:
                 spanning |= 1 << slot
     frontier = [(table.state(state), spanning, 0) for state in states]
     unknown = {table.traits[course.action[row]] for row in course.rows if course.ret[row] == OPEN}

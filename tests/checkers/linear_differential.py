@@ -97,7 +97,7 @@ def difference(name, rows, *, strict, initial, tally):
 
 def by_kernel(ops, model, bounds):
     """The same passes in compiled code, or in the plain Python that it is made of."""
-    return fast.search(ops, model, bounds, engine=fast.load() if fast.there() else fast.PLAIN)
+    return fast.search(ops, model, bounds, engine=fast.load() if fast.there() else fast.plain)
 
 
 def searched(model, ops, search=by_frontiers):

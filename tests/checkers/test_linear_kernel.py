@@ -45,7 +45,7 @@ def test_kernel_and_plain_search_agree_on_any_small_history(number, name, narrow
         one = ops.take(groups == group)
         with frontiers(narrow=narrow):
             slow = by_frontiers(one, judged, Bounds())
-            quick = fast.search(one, judged, Bounds(), engine=fast.PLAIN)
+            quick = fast.search(one, judged, Bounds(), engine=fast.plain)
         assert quick is None or type(quick) is type(slow)
 
 
@@ -54,13 +54,13 @@ def test_kernel_and_plain_search_agree_on_any_small_history(number, name, narrow
 def test_compiled_and_plain_kernel_do_the_same_steps(violation, unknown):
     ops, judged = history(unknown=unknown, violation=violation), model("cas-register")
     quick = fast.search(ops, judged, Bounds(), engine=compiled())
-    assert quick == fast.search(ops, judged, Bounds(), engine=fast.PLAIN)
+    assert quick == fast.search(ops, judged, Bounds(), engine=fast.plain)
     assert isinstance(quick, Stuck if violation else Fits)
 
 
 def test_a_violation_is_proven_by_the_same_return_with_and_without_the_kernel():
     ops, judged = history(violation=True), model("cas-register")
-    quick, slow = fast.search(ops, judged, Bounds(), engine=fast.PLAIN), by_frontiers(ops, judged, Bounds())
+    quick, slow = fast.search(ops, judged, Bounds(), engine=fast.plain), by_frontiers(ops, judged, Bounds())
     assert isinstance(quick, Stuck)
     assert isinstance(slow, Stuck)
     assert (quick.row, quick.returns_done) == (slow.row, slow.returns_done)
@@ -69,20 +69,21 @@ def test_a_violation_is_proven_by_the_same_return_with_and_without_the_kernel():
 def test_without_numba_the_answer_is_the_same():
     ops, judged = history(120, unknown=0.03, violation=True), model("cas-register")
     with (
-        mock.patch.object(searching, "kernel_loaded", return_value=False),
+        mock.patch.object(fast, "loaded", return_value=False),
         mock.patch.object(searching, "STEPS_TRIED", 1),
+        mock.patch.object(searching, "STEPS_TRIED_AT_HAND", 1),
     ):
         with mock.patch.object(fast, "there", return_value=False):
             assert decide(ops, judged).outcome == "fail"
-        with mock.patch.object(fast, "load", return_value=fast.PLAIN):
+        with mock.patch.object(fast, "load", return_value=fast.plain):
             assert decide(ops, judged).outcome == "fail"
 
 
 def test_the_kernel_stops_at_its_bounds_and_says_how_far_it_came():
     ops, judged = history(unknown=0.05), model("cas-register")
-    assert fast.search(ops, judged, Bounds(memory_bytes=1), engine=fast.PLAIN).reason == "out of memory"
-    assert fast.search(ops, judged, Bounds(time_ns=0, elapsed=lambda: 1), engine=fast.PLAIN).reason == "out of time"
-    found = fast.search(ops, judged, Bounds(steps=50), engine=fast.PLAIN)
+    assert fast.search(ops, judged, Bounds(memory_bytes=1), engine=fast.plain).reason == "out of memory"
+    assert fast.search(ops, judged, Bounds(time_ns=0, elapsed=lambda: 1), engine=fast.plain).reason == "out of time"
+    found = fast.search(ops, judged, Bounds(steps=50), engine=fast.plain)
     assert isinstance(found, GaveUp)
     assert (found.reason, found.returns_done < found.returns) == ("out of steps", True)
 
@@ -90,7 +91,7 @@ def test_the_kernel_stops_at_its_bounds_and_says_how_far_it_came():
 def test_too_many_open_at_once_is_left_to_the_plain_search():
     open_at_once = [Row(f="write", process=at, value=at % 3, call=at, ret=1000 + at) for at in range(kernel.SLOTS + 1)]
     ops, judged = encode(open_at_once), model("register")
-    assert fast.search(ops, judged, Bounds(), engine=fast.PLAIN) is None
+    assert fast.search(ops, judged, Bounds(), engine=fast.plain) is None
     assert isinstance(search(ops, judged, Bounds()), Fits)
 
 
