@@ -89,8 +89,12 @@ class Connection:
         """Connect, and be patient with a machine that does not answer. Not with one that is wrong or says no."""
         self._patiently(self._transport)
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", limit_s: float) -> tuple[int, bytes, bytes]:
-        """Run a command (with sudo, where the file says so): exit code, stdout, stderr, together at most 8 MiB.
+    def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", limit_s: float, plain: bool = False
+    ) -> tuple[int, bytes, bytes]:
+        """Run a command: exit code, stdout, stderr, together at most 8 MiB. With sudo where the file says so.
+
+        ``plain``: without sudo in any case.
 
         Raises ClusterError: not in time, or the connection broke meanwhile, and then it is not known whether it ran.
         """
@@ -99,7 +103,7 @@ class Connection:
         deadline = time.monotonic() + limit_s
         try:
             with contextlib.closing(channel):
-                self._execute(channel, argv)
+                self._execute(channel, argv, plain=plain)
                 result = _talk(channel, stdin, deadline)
         except (OSError, EOFError, paramiko.SSHException) as error:
             raise ClusterError(
@@ -118,6 +122,11 @@ class Connection:
                 next_step=f"on the machine, with visudo: `{user_of(self.host)} ALL=(root) NOPASSWD: ALL`",
             )
         return result
+
+    def seen_from(self) -> str:
+        """The address that the machine sees us come from, as far as its SSH server tells; else ""."""
+        _, out, _ = self.run(("printenv", "SSH_CONNECTION"), limit_s=CONNECT_LIMIT_S, plain=True)
+        return out.decode("utf-8", "replace").split(" ")[0].strip()
 
     def relay(self, argv: Sequence[str]) -> ChannelStream:
         """Start a command and return its streams. One attempt; raises OSError or ClusterError."""
@@ -168,8 +177,8 @@ class Connection:
         except (EOFError, paramiko.SSHException) as error:
             raise ConnectionResetError(f"{self.name}: {error or type(error).__name__}") from error
 
-    def _execute(self, channel: Any, argv: Sequence[str]) -> None:
-        words = ["sudo", "-n", "--", *argv] if self.host.sudo else argv
+    def _execute(self, channel: Any, argv: Sequence[str], *, plain: bool = False) -> None:
+        words = ["sudo", "-n", "--", *argv] if self.host.sudo and not plain else argv
         channel.settimeout(CONNECT_LIMIT_S)
         channel.exec_command(shlex.join(words))
         channel.settimeout(None)

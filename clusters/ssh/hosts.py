@@ -88,6 +88,7 @@ class SshHost(msgspec.Struct, frozen=True, kw_only=True):
     bastion: Bastion | None = None
     inside: str | None = None
     settimeofday: bool = False
+    state_dir: str = STATE_DIR
     target: Target | None = None
 
 
@@ -100,13 +101,12 @@ class HostsFile(msgspec.Struct, frozen=True, kw_only=True):
     faults: frozenset[str] = frozenset(FAULTS)
     majority: bool = False
     known_hosts: str = "~/.ssh/known_hosts"
-    state_dir: str = STATE_DIR
     dead_man_ns: Ns = DEAD_MAN_NS
 
 
-_SHARED = ("port", "user", "key", "sudo", "bastion", "settimeofday")
+_SHARED = ("port", "user", "key", "sudo", "bastion", "settimeofday", "state_dir")
 """May stand at the top, for all hosts, or with one of them."""
-_TOP = ("hosts", "expendable", "faults", "majority", "known_hosts", "state_dir", "dead_man", *_SHARED)
+_TOP = ("hosts", "expendable", "faults", "majority", "known_hosts", "dead_man", *_SHARED)
 _OF_A_HOST = ("address", "inside", "target", *_SHARED)
 _OF_A_TARGET = ("pid_file", "unit", "pattern")
 
@@ -209,18 +209,6 @@ class _Reader:
                     f"expendable names {name!r}, which is no host of this file", "expendable", "", _nearest(name, hosts)
                 )
         faults = self._words(table, "faults", FAULTS, "")
-        state_dir = self._text(table, "state_dir", STATE_DIR, "")
-        if (
-            not re.fullmatch(r"(/[A-Za-z0-9_.-]+){2,}", state_dir)
-            or len(state_dir) > STATE_DIR_MAX
-            or ".." in state_dir
-        ):
-            raise self._bad(
-                f"{state_dir!r} cannot be the state directory",
-                "state_dir",
-                "",
-                f"write an absolute path of at most {STATE_DIR_MAX} letters, two directories deep or more",
-            )
         return HostsFile(
             source=self._source,
             hosts=hosts,
@@ -228,7 +216,6 @@ class _Reader:
             faults=frozenset(faults),
             majority=self._flag(table, "majority", default=False, table_name=""),
             known_hosts=self._text(table, "known_hosts", "~/.ssh/known_hosts", ""),
-            state_dir=state_dir,
             dead_man_ns=self._dead_man(table),
         )
 
@@ -258,6 +245,7 @@ class _Reader:
             settimeofday=self._flag(
                 shared["settimeofday"][0], "settimeofday", default=False, table_name=shared["settimeofday"][1]
             ),
+            state_dir=self._state_dir(*shared["state_dir"]),
             target=self._target(entry, table_name),
         )
 
@@ -304,6 +292,17 @@ class _Reader:
             return None
         user, address, port = parse_place(word, where=self._where("bastion", table_name))
         return Bastion(address=address, port=port or 22, user=user)
+
+    def _state_dir(self, table: Mapping[str, Any], table_name: str) -> str:
+        path = self._text(table, "state_dir", STATE_DIR, table_name)
+        if not re.fullmatch(r"(/[A-Za-z0-9_.-]+){2,}", path) or len(path) > STATE_DIR_MAX or ".." in path:
+            raise self._bad(
+                f"{path!r} cannot be the state directory",
+                "state_dir",
+                table_name,
+                f"write an absolute path of at most {STATE_DIR_MAX} letters, two directories deep or more",
+            )
+        return path
 
     def _user(self, table: Mapping[str, Any], table_name: str) -> str | None:
         user = self._text(table, "user", "", table_name)

@@ -22,6 +22,10 @@ LIMIT_S = 120.0
 """More than the sum of the bounds in ``on_host``."""
 
 
+class MachineTakenError(ClusterError):
+    """Another run is on the machine, or was and left something: nothing was done there."""
+
+
 class Executing(Protocol):
     """Runs commands on one machine."""
 
@@ -66,7 +70,8 @@ def start_agent(
     )
     if "error" in said:
         busy = "busy" in said
-        raise ClusterError(
+        kind = MachineTakenError if busy or "left" in said else ClusterError
+        raise kind(
             f"no agent can be started: {said['error']}",
             where=host.name,
             cause="two runs never share a machine" if busy else "",
