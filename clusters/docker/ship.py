@@ -2,7 +2,7 @@
 
 Promises: the archive is a pure function of the code (same bytes, same owner, no times); it is put and compiled by the
 image's own Python once a change, so that deploying copies nothing and nodes start fast; old layers are removed. Leaves
-out everything that a node does not import: the tests, the harness above its core, the checkers, the Docker and SSH worlds.
+out everything that a node does not import: the tests, the harness above its core, the checkers, the worlds of hosts.
 """
 
 from __future__ import annotations
