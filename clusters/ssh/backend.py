@@ -51,7 +51,6 @@ class SshBackend:
         self._probe_port = probe_port
         self._lock = threading.Lock()
         self._connections: dict[str, dict[str, Connection]] = {}
-        self._voters: tuple[str, ...] = ()
         self._proved: dict[str, HostState] = {}
 
     def available(self) -> Available:
@@ -118,14 +117,14 @@ class SshBackend:
             raise
         with self._lock:
             self._connections[spec.run_id] = links
-            self._voters = spec.nodes
-            self._proved = {}
+            for node in spec.nodes:  # a machine belongs to one run at a time: its name is enough
+                self._proved.pop(node, None)
         return {node: hosts[node] for node in spec.nodes}
 
     def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
         """See ``harness.core.protocols.Converging``. What the file does not allow is not done, and says why."""
         with self._lock:
-            refused = over_the_minority(self._file, voters=self._voters, now=self._proved, wants=wants)
+            refused = over_the_minority(self._file, voters=tuple(hosts), now=self._proved, wants=wants)
             for node, want in wants.items():
                 if CLIENT in want.cuts:
                     refused.setdefault(node, "a cut of the client would cut off SSH, too: not done on these hosts")

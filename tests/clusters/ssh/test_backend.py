@@ -198,3 +198,17 @@ def test_doctor_has_a_row_a_machine(machines):
     assert list(rows) == ["ssh: n1", "ssh: n2", "ssh: n3"]
     assert isinstance(rows["ssh: n2"], No)
     assert rows["ssh: n2"].what_to_do
+
+
+def test_what_is_lost_is_forgotten_with_the_run_that_lost_it(machines):
+    down = HostState(down="SIGKILL")
+    for _ in range(2):
+        hosts = machines.deploy()
+        machines.start_nodes(hosts)
+        assert machines.backend.converge_all(hosts, {"n1": down})["n1"].confirmed
+        assert not machines.backend.converge_all(hosts, {"n2": down})["n2"].confirmed
+        machines.close()
+        machines.backend.destroy("r1")
+    hosts = machines.deploy()
+    machines.start_nodes(hosts)
+    assert machines.backend.converge_all(hosts, {"n2": down})["n2"].confirmed
