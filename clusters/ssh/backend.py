@@ -23,7 +23,7 @@ from clusters.agent.confirm import CLIENT
 from clusters.agent.link import AgentHost
 from clusters.ssh.connection import Connection
 from clusters.ssh.hosts import HostsFile, SshHost
-from clusters.ssh.rules import chosen, is_lost, over_the_minority
+from clusters.ssh.rules import chosen, is_lost, not_allowed, over_the_minority
 from clusters.ssh.shipping import MachineTakenError, list_agents, relay_command, start_agent, stop_agent
 from harness.core.clock import Ns, Span
 from harness.core.errors import ConfigError, HarnessError, NotHealed
@@ -126,6 +126,9 @@ class SshBackend:
         with self._lock:
             refused = over_the_minority(self._file, voters=tuple(hosts), now=self._proved, wants=wants)
             for node, want in wants.items():
+                why_not = not_allowed(self._file, want)
+                if why_not:
+                    refused.setdefault(node, why_not)
                 if CLIENT in want.cuts:
                     refused.setdefault(node, "a cut of the client would cut off SSH, too: not done on these hosts")
             admitted = {node: want for node, want in wants.items() if node not in refused}

@@ -55,6 +55,28 @@ def refuse_faults(file: HostsFile, kinds: Sequence[str]) -> None:
         )
 
 
+def not_allowed(file: HostsFile, want: HostState) -> str:
+    """Why the file does not allow a host to be brought into this state; "" if it does. Healthy is always allowed.
+
+    The second line after ``refuse_faults``: a state does not tell which fault it is of, so one of its kinds suffices.
+    """
+    troubles: tuple[tuple[object, str, frozenset[str]], ...] = (
+        (want.cuts, "cuts", frozenset({"partition"})),
+        (want.links, "link quality", frozenset({"link", "hold"})),
+        (want.down == "SIGKILL", "killing", frozenset({"kill", "restart", "wipe", "damage"})),
+        (want.down == "SIGTERM", "stopping", frozenset({"stop", "restart", "wipe", "damage"})),
+        (want.down == "POWER", "loss of power", frozenset({"powerloss"})),
+        (want.frozen, "pausing", frozenset({"pause"})),
+        (want.clock, "clock skew", frozenset({"clock", "drift"})),
+        (want.disk, "disk trouble", frozenset({"disk", "wipe", "damage", "powerloss"})),
+        (want.cpu_percent is not None, "starving of CPU", frozenset({"cpu"})),
+    )
+    for is_asked, what, kinds in troubles:
+        if is_asked and not kinds & file.faults:
+            return f"{what} is not allowed: {file.source} lists none of {_listed(sorted(kinds))} in its faults"
+    return ""
+
+
 def refuse_settimeofday(file: HostsFile, nodes: Sequence[str]) -> None:
     """Raises ConfigError unless the clocks of these machines themselves may be set."""
     refused = [node for node in nodes if not file.hosts[node].settimeofday]

@@ -155,6 +155,17 @@ def test_no_more_than_a_minority_is_stopped_at_once_and_the_rest_is_done(machine
     assert machines.backend.converge_all(hosts, {"n2": down})["n2"].confirmed
 
 
+def test_an_effect_that_the_file_does_not_allow_is_not_done(machines):
+    text = 'faults = ["pause"]\n' + machines.text('["n1", "n2", "n3"]')
+    backend = SshBackend(parse_hosts(text, source="hosts.toml"), patience_s=2, probe_port=0)
+    hosts = machines.deploy(backend)
+    machines.start_nodes(hosts)
+    found = backend.converge_all(hosts, {"n1": HostState(down="SIGKILL"), "n2": HostState(frozen=True)})
+    assert "killing is not allowed" in found["n1"].why
+    assert (found["n1"].confirmed, found["n2"].confirmed) == (False, True)
+    assert backend.converge_all(hosts, {"n2": HEALTHY})["n2"].confirmed
+
+
 def test_a_cut_of_the_client_is_refused_because_it_would_cut_us_off(machines):
     hosts = machines.deploy()
     machines.start_nodes(hosts)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusters.ssh.hosts import HostsFile, SshHost, parse_hosts
-from clusters.ssh.rules import chosen, is_lost, over_the_minority, refuse_faults, refuse_settimeofday
+from clusters.ssh.rules import chosen, is_lost, not_allowed, over_the_minority, refuse_faults, refuse_settimeofday
 from harness.core.errors import ConfigError
-from harness.core.hoststate import HEALTHY, DiskTrouble, HostState
+from harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState
 from harness.core.quorum import minority
 
 NAMES = ("n1", "n2", "n3", "n4", "n5")
@@ -57,6 +57,30 @@ def test_a_fault_that_the_file_does_not_allow_is_refused_by_name():
         refuse_faults(made(), ["partition", "wipe"])
     assert "does not allow wipe" in caught.value.what
     assert '"wipe"' in caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("want", "kind"),
+    [
+        (HostState(cuts=("n2",)), "partition"),
+        (HostState(down="SIGKILL"), "kill"),
+        (HostState(down="SIGTERM"), "restart"),
+        (HostState(frozen=True), "pause"),
+        (HostState(clock=ClockSkew(offset_ns=1)), "clock"),
+        (WIPED, "wipe"),
+        (HostState(cpu_percent=0), "cpu"),
+    ],
+)
+def test_a_state_needs_one_of_its_kinds_to_be_allowed_and_health_needs_nothing(want, kind):
+    nothing = HostsFile(source="hosts.toml", hosts={}, faults=frozenset())
+    assert kind in not_allowed(nothing, want)
+    assert not not_allowed(HostsFile(source="hosts.toml", hosts={}, faults=frozenset({kind})), want)
+    assert not not_allowed(nothing, HEALTHY)
+
+
+def test_one_trouble_that_is_allowed_does_not_carry_another_one():
+    file = HostsFile(source="hosts.toml", hosts={}, faults=frozenset({"pause"}))
+    assert "partition" in not_allowed(file, HostState(frozen=True, cuts=("n2",)))
 
 
 def test_a_machines_clock_is_set_only_where_the_file_says_so():
