@@ -75,3 +75,25 @@ class Mix:
         """Learn from the answer whom to ask next."""
         del process, op
         self._targets.learn(result)
+
+
+def numbered_writes(
+    rng: Rng, *, nodes: Sequence[str], f: str, keys: Sequence[str], named: str, writes: int, reads: int
+) -> Mix:
+    """Writes ``f`` of ``[key, n]``, with n = 1, 2, 3 … over all keys, and reads of a key, by these weights.
+
+    ``named``: the stream of ``rng`` that draws the keys.
+    """
+    targets = Targets(rng.stream("targets"), nodes)
+    chosen = rng.stream(named)
+    last = 0
+
+    def write(view: ClusterView) -> OpPlan:
+        nonlocal last
+        last += 1
+        return OpPlan(f=f, value=[chosen.choice(keys), last], target=targets.choose(view))
+
+    def read(view: ClusterView) -> OpPlan:
+        return OpPlan(f="read", value=chosen.choice(keys), target=targets.choose(view))
+
+    return Mix(rng.stream("mix"), ((writes, write), (reads, read)), targets)

@@ -12,7 +12,7 @@ from harness.core.clock import MS, Ns
 from harness.core.events import Return
 from harness.core.protocols import ClusterView, Generator, OpPlan
 from harness.core.rng import Rng
-from workloads.generators import Mix, Targets
+from workloads.generators import Targets, numbered_writes
 
 KEYS = ("k0", "k1", "k2", "k3", "k4")
 """Few, so that each list tells the order of many writes."""
@@ -47,19 +47,7 @@ class LogWorkload:
     def main(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, rate_per_s: int) -> Generator:
         """Appends and reads, endlessly."""
         del processes, rate_per_s  # the asker's pace
-        targets = Targets(rng.stream("targets"), nodes)
-        keys = rng.stream("keys")
-        last = 0
-
-        def append(view: ClusterView) -> OpPlan:
-            nonlocal last
-            last += 1
-            return OpPlan(f="append", value=[keys.choice(KEYS), last], target=targets.choose(view))
-
-        def read(view: ClusterView) -> OpPlan:
-            return OpPlan(f="read", value=keys.choice(KEYS), target=targets.choose(view))
-
-        return Mix(rng.stream("mix"), ((APPENDS, append), (READS, read)), targets)
+        return numbered_writes(rng, nodes=nodes, f="append", keys=KEYS, named="keys", writes=APPENDS, reads=READS)
 
     def final(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> Generator:
         """Each process reads every list once, through one node after another until it is answered."""

@@ -9,9 +9,9 @@ and removing.
 
 from __future__ import annotations
 
-from harness.core.protocols import ClusterView, Generator, OpPlan
+from harness.core.protocols import Generator
 from harness.core.rng import Rng
-from workloads.generators import Mix, Targets
+from workloads.generators import numbered_writes
 from workloads.log import FinalReads
 
 SETS = ("s0", "s1")
@@ -41,19 +41,7 @@ class SetWorkload:
     def main(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, rate_per_s: int) -> Generator:
         """Adds and reads, endlessly."""
         del processes, rate_per_s  # the asker's pace
-        targets = Targets(rng.stream("targets"), nodes)
-        sets = rng.stream("sets")
-        last = 0
-
-        def add(view: ClusterView) -> OpPlan:
-            nonlocal last
-            last += 1
-            return OpPlan(f="add", value=[sets.choice(SETS), last], target=targets.choose(view))
-
-        def read(view: ClusterView) -> OpPlan:
-            return OpPlan(f="read", value=sets.choice(SETS), target=targets.choose(view))
-
-        return Mix(rng.stream("mix"), ((ADDS, add), (READS, read)), targets)
+        return numbered_writes(rng, nodes=nodes, f="add", keys=SETS, named="sets", writes=ADDS, reads=READS)
 
     def final(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> Generator:
         """Each process reads every set once, through one node after another until it is answered."""

@@ -9,7 +9,6 @@ the sources, or the user's cache); where nothing may be written it is compiled e
 from __future__ import annotations
 
 import types
-from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
@@ -19,6 +18,7 @@ import numpy as np
 from checkers.linearizability import kernel
 from checkers.linearizability.compact import Compact, compact
 from checkers.linearizability.frontier import Bounds, Fits, Found, GaveUp, Mode, Since, Stuck
+from checkers.linearizability.passes import by_passes
 from checkers.models.base import Model
 from checkers.models.ops import OPEN, Ops
 
@@ -159,31 +159,14 @@ class _Run:
 
     def passes(self, frontier: list[tuple[int, int]]) -> Found:
         """Narrow ones first; ``frontier``: (value, operations that may have taken effect before)."""
-        settled: set[Way] = set()
-        furthest = steps = 0
-        reason = "out of steps"
-        returns = self.made.returns
-        for mode, widths, each in PASSES_UNKNOWN if self.many else PASSES:
-            if widths == (ALL,) and mode in settled:
-                continue
-            steps_max = min(STEPS_LEAST + each * returns, self.bounds.steps - steps, ALL)
-            found, exact = self._pass(frontier, mode, widths, steps_max)
-            steps += found.steps
-            if isinstance(found, GaveUp):
-                furthest, reason = max(furthest, found.returns_done), found.reason
-                if reason == "out of time" or steps >= self.bounds.steps:
-                    break
-                if reason == "out of memory" and widths == (ALL,):
-                    settled.add(mode)
-            elif isinstance(found, Stuck):
-                if exact:
-                    return replace(found, steps=steps)
-                furthest = max(furthest, found.returns_done)
-            elif mode == "generous":
-                settled.add(mode)
-            else:
-                return Fits(steps)
-        return GaveUp(reason, furthest, returns, steps)
+
+        def run(mode: Way, widths: tuple[int, ...], steps_max: int) -> tuple[Found, bool]:
+            return self._pass(frontier, mode, widths, min(steps_max, ALL))
+
+        passes = PASSES_UNKNOWN if self.many else PASSES
+        return by_passes(
+            passes, run, returns=self.made.returns, bounds=self.bounds, steps_least=STEPS_LEAST, unbounded=(ALL,)
+        )
 
     def _pass(
         self, frontier: list[tuple[int, int]], mode: Way, widths: tuple[int, ...], steps_max: int

@@ -27,6 +27,7 @@ from dataclasses import replace
 
 from checkers.linearizability.course import Table, course_of
 from checkers.linearizability.frontier import Bounds, Fits, Found, GaveUp, Mode, Pass, Since, Stuck
+from checkers.linearizability.passes import by_passes
 from checkers.models.base import Model, Trait
 from checkers.models.ops import OPEN, Ops
 
@@ -98,30 +99,11 @@ def by_frontiers(ops: Ops, model: Model, bounds: Bounds, *, since: Since | None 
                 spanning |= 1 << slot
     frontier = [(table.state(state), spanning, 0) for state in states]
     unknown = {table.traits[course.action[row]] for row in course.rows if course.ret[row] == OPEN}
-    settled: set[Mode] = set()
-    """Modes of which the widest pass will not say more than it did."""
-    furthest = steps = 0
-    reason = "out of steps"
-    for mode, widths, each in PASSES_UNKNOWN if unknown else PASSES:
-        if mode == "generous" and Trait.TOTAL in unknown:
-            continue  # without bound: an enqueue again and again
-        if widths == (ALL,) and mode in settled:
-            continue
-        steps_max = min(STEPS_LEAST + each * course.returns, bounds.steps - steps)
-        found, exact = Pass(table, course, mode, widths=widths, steps_max=steps_max, bounds=bounds).run(frontier)
-        steps += found.steps
-        if isinstance(found, GaveUp):
-            furthest, reason = max(furthest, found.returns_done), found.reason
-            if reason == "out of time" or steps >= bounds.steps:
-                break
-            if reason == "out of memory" and widths == (ALL,):
-                settled.add(mode)
-        elif isinstance(found, Stuck):
-            if exact:
-                return replace(found, steps=steps)
-            furthest = max(furthest, found.returns_done)
-        elif mode == "generous":
-            settled.add(mode)
-        else:
-            return Fits(steps)
-    return GaveUp(reason, furthest, course.returns, steps)
+    passes = PASSES_UNKNOWN if unknown else PASSES
+    if Trait.TOTAL in unknown:  # generous ones would be without bound: an enqueue again and again
+        passes = tuple(one for one in passes if one[0] != "generous")
+
+    def run(mode: Mode, widths: tuple[int, ...], steps_max: int) -> tuple[Found, bool]:
+        return Pass(table, course, mode, widths=widths, steps_max=steps_max, bounds=bounds).run(frontier)
+
+    return by_passes(passes, run, returns=course.returns, bounds=bounds, steps_least=STEPS_LEAST, unbounded=(ALL,))

@@ -31,6 +31,10 @@ ALLOWANCE_NS = 200 * MS
 SILENCES, PHASES = 10, 4
 """The bound in longest silences and in phases: a dead leader, a dead winner, and duels in between."""
 
+LOSS_PERCENT = 10
+"""No leader is owed over links that lose more: each message goes once, and a decision takes two phases of a question
+and an answer with every one of a bare majority. At 30 % and with three of five left one try in seventeen succeeds."""
+
 EXAM_CROWD_PER_S = 100
 
 DAMAGE_SEEN: Mapping[str, int | None] = dict.fromkeys((f"damage:{FILE}:flipped", f"damage:{FILE}:unreadable"))
@@ -130,6 +134,7 @@ class PaxosSystem(TargetSystem):
             leader_bound_to_term=typed.election,
             linearizable_reads=True,
             pre_vote=False,
+            loss_percent_max=LOSS_PERCENT,
             quorum=quorum(typed.acceptors or voters),
         )
 

@@ -22,7 +22,7 @@ from clusters.protocols.zk_ephemeral.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.errors import ConfigError
-from harness.core.planted import ExamPlan
+from harness.core.planted import ExamPlan, Planted
 from harness.core.promise import NotPromised, Promise
 from harness.core.protocols import RunDefaults
 
@@ -31,6 +31,9 @@ ALLOWANCE_NS = 500 * MS
 
 DAMAGE_SEEN: Mapping[str, int | None] = dict.fromkeys((f"damage:{TREE}:flipped", f"damage:{TREE}:unreadable"))
 """The service's records have checksums, and it stays down if it cannot read them: that ends failover, nothing else."""
+
+RACE_LOSES = ("acknowledged-survives", "commit-never-regresses", "leader-completeness", "log-matching")
+"""What the honest race fails without fencing, by its specification (ZK-B1, ZK-B2)."""
 
 _NO_VOTES = NotPromised("nobody votes: the coordination service decides who leads")
 _SERVICE_ELSEWHERE = NotPromised("the disk of a service that is not the last member is not looked at", "not observable")
@@ -83,6 +86,13 @@ class ZkEphemeralSystem(TargetSystem):
     def variant_table(self) -> Mapping[str, Variant]:
         """Its own planted bugs."""
         return VARIANTS
+
+    def planted(self) -> Mapping[str, Planted]:
+        """See ``harness.core.planted.Examinable``; who wins a race may have none of what was acknowledged."""
+        return {
+            name: msgspec.structs.replace(bug, weak=RACE_LOSES) if bug.settings.get("mode") == "race" else bug
+            for name, bug in super().planted().items()
+        }
 
     def exam(self) -> ExamPlan:
         """With a controller and acks=all: the race loses acknowledged writes by its specification (ZK-B1, B2).

@@ -19,7 +19,8 @@ class Planted(msgspec.Struct, frozen=True, kw_only=True):
 
     ``caught_by``: checkers of which any one counts as having found it; none: the build is harmless, and no checker may
     fail. ``settings``: knobs without which it cannot show, or shows late. ``nodes_min``: the smallest cluster in which
-    it can show.
+    it can show. ``weak``: checkers that the honest build fails by its specification under these ``settings``, besides
+    those of the plan: that is no alarm.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Planted(msgspec.Struct, frozen=True, kw_only=True):
     caught_by: tuple[str, ...] = ()
     settings: Mapping[str, str] = {}
     nodes_min: int = 3
+    weak: tuple[str, ...] = ()
 
     @property
     def harmless(self) -> bool:

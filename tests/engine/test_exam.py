@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from harness.core.clock import SECOND
@@ -115,6 +116,13 @@ def test_a_failure_that_the_clean_build_shows_with_the_same_seed_is_an_alarm_and
     found = examine(task(), CHECK, core_ns=world.now, run=world.run)
     assert found.seed == 2
     assert [(alarm.seed, alarm.checker, alarm.build) for alarm in found.alarms] == [(0, "one-vote-per-term", "clean")]
+
+
+def test_what_the_honest_build_fails_by_its_specification_under_the_settings_of_a_bug_is_no_alarm():
+    world = World({0: ("one-vote-per-term",), 2: ("one-vote-per-term",)}, clean={0: ("one-vote-per-term",)})
+    own = msgspec.structs.replace(BUG, settings={"mode": "race"}, weak=("one-vote-per-term",))
+    found = examine(msgspec.structs.replace(task(), planted=own), CHECK, core_ns=world.now, run=world.run)
+    assert (found.seed, found.alarms) == (2, ())
 
 
 def test_the_budget_is_kept():

@@ -34,7 +34,7 @@ def test_etcd_passes_and_what_it_cannot_show_is_not_applicable(tmp_path, state):
 
 
 def test_transactions_over_several_keys_of_etcd_are_serializable_in_real_time(tmp_path, state):
-    faults = ("--faults", "kill,pause", "--nemesis-interval", "4s", "--time-limit", "10s")
+    faults = ("--faults", "kill,pause", "--nemesis-interval", "4s", "--time-limit", "20s")
     _, result = run(tmp_path, state, "etcd", "--nodes", "3", "--workload", "list-append", *faults, "--seed", "3")
     assert result["trouble"] == []
     assert result["verdict"] != "fail"

@@ -38,10 +38,10 @@ def night(tmp_path, template):
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory):
-    """The one session of the whole test run. Where there is no Java, CI fails; elsewhere these tests are skipped."""
+def java():
+    """What Spark needs is installed. Where it is not, CI fails; elsewhere the tests that ask for it are skipped."""
     from harness.core.errors import MissingCapability
-    from harness.pipeline.session import SparkOptions, check_installed, session
+    from harness.pipeline.session import check_installed
 
     try:
         check_installed()
@@ -49,6 +49,13 @@ def spark(tmp_path_factory):
         if os.environ.get("CI"):
             raise
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory, java):
+    """The one session of the whole test run."""
+    from harness.pipeline.session import SparkOptions, session
+
     place = tmp_path_factory.mktemp("spark")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DETHRONE_STATE_DIR", str(place))

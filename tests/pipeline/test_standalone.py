@@ -15,10 +15,8 @@ from pathlib import Path
 import nights
 import pytest
 
-from harness.core.errors import MissingCapability
 from harness.pipeline import ingest
 from harness.pipeline.corpus import open_corpus
-from harness.pipeline.session import check_installed
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -63,14 +61,8 @@ def started(words, log: Path):
 
 
 @pytest.fixture
-def cluster(tmp_path):
+def cluster(tmp_path, java):
     """The master's URL, and two workers of one core each."""
-    try:
-        check_installed()
-    except MissingCapability as error:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(error))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     url = f"spark://127.0.0.1:{port}"
