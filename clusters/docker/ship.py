@@ -47,7 +47,7 @@ def sources() -> dict[str, bytes]:
             base = root / part
             for path in [base] if base.is_file() else sorted(base.rglob("*.py")):
                 name = f"{root.name}/{path.relative_to(root).as_posix()}"
-                if not name.startswith(("clusters/docker/", "clusters/ssh/")):
+                if not name.startswith(("clusters/attach/", "clusters/docker/", "clusters/local/", "clusters/ssh/")):
                     found[name] = path.read_bytes()
     return found
 
