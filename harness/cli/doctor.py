@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -13,13 +14,14 @@ from harness.engine.model import EXIT_PASS, EXIT_TROUBLE, JSON_SCHEMA
 
 
 @click.command()
+@flags.hosts_flags
 @flags.json_flag
-def doctor(*, as_json: bool) -> None:
+def doctor(*, hosts: Path | None, host: tuple[str, ...], as_json: bool) -> None:
     """Say what can be used here. Exit code 3 if no backend can."""
     from harness.engine import doctor as engine
 
     screen = flags.screen(as_json=as_json)
-    rows = [*engine.rows(), *shadow.rows()]
+    rows = [*engine.rows(hosts=hosts, host=host), *shadow.rows()]
     screen.table(
         ("section", "what", "usable", "why not", "what to do"),
         [

@@ -147,6 +147,7 @@ class Chaos:
         processes: int | None = None,
         first_failure: bool | None = None,
         schedule: Path | None = None,
+        hosts: Path | None = None,
     ) -> ChaosResult:
         """Run ``system``; arguments as the flags of ``dethrone run``. What is left out comes from the test's
         ``@pytest.mark.chaos(...)``, else: 5 nodes, 30 s, docker, the system's own faults and workload."""
@@ -193,6 +194,7 @@ def _options(system: str, merged: Mapping[str, Any], out: Path) -> RunOptions:
         out=out,
         stop_at_first_failure=merged.get("first_failure"),
         schedule=merged.get("schedule"),
+        hosts=merged.get("hosts"),
     )
 
 

@@ -290,7 +290,7 @@ def lenders(options: RunOptions) -> dict[str, Any]:
     """Who lent the hosts, for the ledger: what ``heal`` needs to find them again."""
     if options.hosts is None and not options.host:
         return {}
-    return {"hosts_file": None if options.hosts is None else str(options.hosts), "hosts": list(options.host)}
+    return {"hosts_file": None if options.hosts is None else str(options.hosts), "lent": list(options.host)}
 
 
 def _seed(options: RunOptions) -> int:

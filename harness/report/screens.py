@@ -245,6 +245,10 @@ def run_command(plan: Plan, files: RunFiles, *, directory: str) -> str:
     settings = options.get("settings") if isinstance(options, Mapping) else None
     if isinstance(settings, Mapping):
         parts += [f"--set {name}={value}" for name, value in settings.items()]
+    if isinstance(options, Mapping) and options.get("hosts"):
+        parts.append(f"--hosts {options['hosts']}")
+    for word in (options.get("host") or ()) if isinstance(options, Mapping) else ():
+        parts.append(f"--host {word}")
     if plan.stop_at_first_failure:
         parts.append("--first-failure")
     parts.append(
