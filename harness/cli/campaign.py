@@ -11,8 +11,8 @@ import click
 from harness.cli import flags, settings
 from harness.cli.nightly import run_night_file
 from harness.core.errors import ConfigError
-from harness.engine.night_file import is_night
 from harness.engine.entering import enter
+from harness.engine.night_file import is_night
 from harness.report import machine, series
 
 

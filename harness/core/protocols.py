@@ -490,6 +490,17 @@ class Cautious(Protocol):
 
 
 @runtime_checkable
+class Entering(Protocol):
+    """A backend whose hosts can be made only from a place of their own, for users who are not root."""
+
+    def enter(self) -> None:
+        """Go there: return if this process is there already, else become the same command there.
+
+        Only a command may call it, before it has done anything. Raises MissingCapability where nobody may go there.
+        """
+
+
+@runtime_checkable
 class Capable(Protocol):
     """A backend that says what can be done to its hosts."""
 

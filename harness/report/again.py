@@ -20,6 +20,7 @@ from harness.core.errors import ConfigError
 from harness.core.scenario import Expected, Scenario
 from harness.core.scenario_text import scenario_toml
 from harness.core.schedule import OnEvent, Schedule
+from harness.engine.entering import enter
 from harness.engine.judge import check_path
 from harness.engine.model import EXIT_PASS, EXIT_UNKNOWN, EXIT_VIOLATION, RunOptions
 from harness.engine.refailing import StillFails
@@ -67,6 +68,7 @@ def replay(
     stored = read_stored(run_dir)
     wanted = _failed(run_dir)
     target = place.backend or stored.options.backend
+    enter(target)
     chosen: How = how or "triggers"  # between worlds roles mean more than names, and events more than times
     schedule = schedule_of(stored, chosen)
     options = _options(stored, target, place)
@@ -145,6 +147,7 @@ def shrink_run(
     if not wanted:
         raise ConfigError("this run did not fail, so there is nothing to shrink", where=str(run_dir))
     target = place.backend or stored.options.backend
+    enter(target)
     options = _options(stored, target, place)
     limit_ns = stored.plan.time_limit_ns
     real = _Real(screen, options, wanted, need=need, of=of, limit_ns=limit_ns)
