@@ -222,7 +222,8 @@ def system_of(named: str | None, given: Mapping[str, Given]) -> str:
     if "scenario" not in given:
         if named is None:
             raise ConfigError("a system is needed", next_step="dethrone list systems, or give --scenario")
-        return named
+        # the path of a description stands in run.json, and a replay may start anywhere
+        return str(Path(named).resolve()) if registry.is_file(named) else named
     scenario = scenarios.find(given["scenario"].value)
     if named not in (None, scenario.system):
         raise ConfigError(

@@ -97,7 +97,8 @@ class StatusCall(msgspec.Struct, frozen=True, kw_only=True):
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """What a status answer says; fields as in ``harness.core.events.Observed``. ``incarnation`` None: not known.
 
-    ``others``: of a node in several groups, what it says of the rest of them, in the same breath.
+    ``others``: of a node in several groups, what it says of the rest of them, in the same breath. ``tells_leader``:
+    False where nobody says whom they follow, so that ``leader`` None means nothing.
     """
 
     role: str
@@ -111,6 +112,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     incarnation: int | None = None
     group: str = ""
     others: tuple[Reading, ...] = ()
+    tells_leader: bool = True
 
 
 class TraceLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -253,6 +255,9 @@ class Described(Protocol):
 
     def told(self) -> tuple[str, ...]:
         """The names of the trace lines that the file says the nodes print."""
+
+    def every_line(self, line: bytes) -> Sequence[TraceLine | Malformed]:
+        """What a line of the trace log holds, be it named in the file or not."""
 
     def trace_name(self, line: TraceLine) -> str:
         """The name by which the file knows the line."""
