@@ -30,7 +30,7 @@ from clusters.local.probing import probe
 from clusters.local.room import RUN_DIR, Machine, programs_of, steps, this_machine
 from clusters.local.spawning import Becoming
 from harness.core.clock import Ns
-from harness.core.errors import ClusterError, ConfigError, HarnessError
+from harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
 from harness.core.hoststate import HostState
 from harness.core.ledger import state_dir
 from harness.core.protocols import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
@@ -49,13 +49,13 @@ class LocalBackend:
     name = "local"
 
     def available(self) -> Available:
-        """Whether this process can make namespaces here, found out by making them once."""
+        """Whether this user can make namespaces here, found out by making them once. See ``enter``."""
         if sys.platform != "linux":
             return No(why="namespaces are Linux'", what_to_do="run on a Linux machine or VM, or use --on docker")
         for tool in ("ip", "iptables"):
             if shutil.which(tool, path=_path()) is None:
                 return No(why=f"{tool} is not installed", what_to_do="install iproute2 and iptables")
-        return _tried(os.getuid(), os.geteuid())
+        return _tried() if os.geteuid() == 0 else _enterable()
 
     def enter(self) -> None:
         """See ``harness.core.protocols.Entering``: as anybody but root, go on in a user namespace of our own."""
@@ -81,6 +81,13 @@ class LocalBackend:
     ) -> Mapping[str, Host]:
         """Hosts up, agents connected, no node started."""
         _check(spec)
+        if os.geteuid() != 0:
+            raise MissingCapability(
+                "this process is not where local hosts can be made",
+                where="backend local",
+                cause="only root can make them from here; a test runner or a script does not enter a user namespace",
+                next_step=f"put before the command: {sys.executable} -I -S {rootless.__file__}",
+            )
         programs = programs_of(spec.image)
         alias = labels.alias(run_id=spec.run_id, state_dir=spec.state_dir)
         progress(f"making {len(spec.nodes)} hosts out of namespaces")
@@ -300,23 +307,25 @@ def _compile(packages: tuple[str, ...]) -> None:
 
 
 @functools.cache
-def _tried(uid: int, euid: int) -> Available:
-    """Whether a host can be made by this user; asked once a process."""
-    del uid
+def _tried() -> Available:
+    """Whether a host can be made from here; asked once a process."""
     try:
         probe()
     except HarnessError as error:
-        if euid == 0:
-            return No(
-                why=f"namespaces cannot be made here: {error.cause}",
-                what_to_do="use a machine or a container that lets root make them (SYS_ADMIN), or --on docker",
-            )
         return No(
-            why=f"this user may not make namespaces: {error.cause}",
-            what_to_do="run `dethrone run … --on local` itself (it enters a user namespace where the kernel allows "
-            "them: sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns), or as root",
+            why=f"namespaces cannot be made here: {error.cause}",
+            what_to_do="use a machine or a container that lets root make them (SYS_ADMIN), or --on docker",
         )
     return Yes()
+
+
+@functools.cache
+def _enterable() -> Available:
+    """Whether a user who is not root can have a user namespace; asked once a process."""
+    why = rootless.why_not()
+    if not why:
+        return Yes()
+    return No(why=f"this user may not make namespaces: {why}", what_to_do=rootless.REMEDY)
 
 
 BACKEND = LocalBackend()

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 import msgspec
 
 from clusters.docker.doctor import PROBES, probed
-from clusters.local import rootless
 from clusters.local.room import PROGRAMS, programs_of
 from harness.core.errors import HarnessError
 from harness.core.ledger import Ledger, state_dir
@@ -26,35 +25,16 @@ Row = tuple[str, Available]
 
 
 def rows(backend: Backend) -> Sequence[Row]:
-    """All rows. Where no host can be made, only why."""
-    found: list[Row] = [("local: without root", _rootless())]
+    """All rows. Where no host can be made, only why; without root, what a host can do is not tried."""
     able = backend.available()
-    found.append(("local: namespaces", able if os.geteuid() == 0 or isinstance(able, Yes) else _inside_only(able)))
+    found: list[Row] = [("local: namespaces" if os.geteuid() == 0 else "local: namespaces without root", able)]
     found += [(f"local: programs of {recipe}", _programs(recipe)) for recipe in PROGRAMS if PROGRAMS[recipe]]
-    if isinstance(able, No):
+    if isinstance(able, No) or os.geteuid() != 0:
         return found
     try:
         return [*found, *_tried(backend)]
     except HarnessError as error:
         return [*found, ("local: a host", No(why=f"{error.what}: {error.cause}", what_to_do=error.next_step))]
-
-
-def _rootless() -> Available:
-    if os.geteuid() == 0:
-        return Yes()
-    why = rootless.why_not()
-    if not why:
-        return Yes()
-    return No(
-        why=f"this user may not have a user namespace: {why}",
-        what_to_do="sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, "
-        "kernel.apparmor_restrict_unprivileged_userns; or run as root",
-    )
-
-
-def _inside_only(able: Available) -> Available:
-    """Outside of a user namespace nobody but root can: that is no trouble if one can be entered."""
-    return Yes() if not rootless.why_not() else able
 
 
 def _programs(recipe: str) -> Available:

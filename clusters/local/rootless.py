@@ -22,6 +22,11 @@ from clusters.local import box
 INSIDE = "DETHRONE_LOCAL_INSIDE"
 """Set in the environment of a command that has entered."""
 
+REMEDY = (
+    "allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, "
+    "kernel.apparmor_restrict_unprivileged_userns), run as root, or use --on docker"
+)
+
 
 def enter() -> None:
     """Go on in a user namespace. Raises MissingCapability where the kernel does not let this user have one."""
@@ -35,8 +40,7 @@ def enter() -> None:
             "this user may not make namespaces",
             where="backend local",
             cause=why,
-            next_step="allow user namespaces (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone, "
-            "kernel.apparmor_restrict_unprivileged_userns), run as root, or use `--on docker`",
+            next_step=REMEDY,
         )
     sys.stdout.flush()
     sys.stderr.flush()
