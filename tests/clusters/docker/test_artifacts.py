@@ -10,6 +10,7 @@ import pytest
 from clusters.docker import artifacts, image
 from clusters.docker.artifacts import Jar, jar_files, parse_list
 from clusters.docker.labels import JARS
+from clusters.docker.programs import Artifacts
 from harness.core.errors import ClusterError, ConfigError
 
 CONTENT = b"classes"
@@ -84,15 +85,15 @@ The following files have been resolved:
 
 @pytest.mark.parametrize("recipe", image.recipes())
 def test_every_recipe_can_be_read_and_its_jars_have_names_of_their_own(recipe):
-    found = image.contents_of(recipe)
-    names = [jar.file_name for jar in found.jars]
+    found = image.ingredients_of(recipe)
+    names = [jar.file_name for jar in found.artifacts.jars]
     assert len(set(names)) == len(names)
     text = (Path(image.__file__).with_name("recipes") / f"{recipe}.toml").read_text()
     assert text.startswith("#"), "a recipe says first what it is"
     assert set(tomllib.loads(text)) <= set(image.Contents.__struct_fields__)
 
 
-def test_a_recipe_without_jars_is_hashed_as_before_there_were_any():
+def test_a_recipe_without_artifacts_is_hashed_as_before_there_were_any():
     recipe = image.Recipe(base=None, packages=("a",), requirement="msgspec", script="", architecture="amd64")
-    assert "jars" not in msgspec.json.decode(msgspec.json.encode(recipe))
-    assert recipe.tag != msgspec.structs.replace(recipe, jars=(JAR,)).tag
+    assert "artifacts" not in msgspec.json.decode(msgspec.json.encode(recipe))
+    assert recipe.tag != msgspec.structs.replace(recipe, artifacts=Artifacts(jars=(JAR,))).tag
