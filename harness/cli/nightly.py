@@ -23,6 +23,8 @@ def run_night_file(
     """Run or go on with the night that ``path`` describes; the exit code. ConfigError."""
     from harness.engine import night, night_file
     from harness.engine.night_found import raised
+    from harness.engine.night_order import cells_of
+    from harness.engine.night_process import refuse_impossible
     from harness.engine.night_rows import Drawn, NightRow
     from harness.report import night as told
     from harness.report import series
@@ -30,6 +32,9 @@ def run_night_file(
     wanted = night_file.read_night(path)
     if budget is not None:
         wanted = msgspec.structs.replace(wanted, budget_ns=parse_duration(budget))
+
+    base = path.resolve().parent
+    refuse_impossible(cells_of(wanted.entries), base=base)
 
     def on_row(directory: Path, drawn: Drawn, rows: Sequence[NightRow]) -> list[str]:
         new = [one.key for one in raised(wanted.out) if one.night == drawn.name]
@@ -42,9 +47,7 @@ def run_night_file(
             screen.say(f"  {row.reason}")
         return _fed(wanted.corpus, directory / row.run_dir)
 
-    ended = night.run_night(
-        wanted, version=version("dethrone"), base=path.resolve().parent, say=screen.say, on_row=on_row
-    )
+    ended = night.run_night(wanted, version=version("dethrone"), base=base, say=screen.say, on_row=on_row)
     told.write_page(ended.directory, ended.drawn, ended.rows, ended.new)
     code = told.code(ended, wanted.fail_on)
     told.show(ended, screen)

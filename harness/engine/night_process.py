@@ -23,9 +23,10 @@ import msgspec
 from harness.core.clock import SECOND, Ns
 from harness.core.errors import ConfigError
 from harness.core.verdict import Outcome
-from harness.engine.model import EXIT_INTERRUPTED, EXIT_TROUBLE
+from harness.engine.model import EXIT_INTERRUPTED, EXIT_TROUBLE, RunOptions
 from harness.engine.night_order import Cell, Job
 from harness.engine.night_rows import NightFinding, NightRow
+from harness.engine.planning import draft
 
 TEARDOWN_S = 150
 """How long a run that was told to end may take to roll back."""
@@ -105,11 +106,38 @@ def carry_out(
     )
 
 
+def refuse_impossible(cells: Mapping[str, Cell], *, base: Path) -> None:
+    """Before a night begins: ConfigError, with the cell's name, for the first cell of which no run could be drawn."""
+    for key, cell in cells.items():
+        entry = cell.entry
+        options = RunOptions(
+            system=_system(entry.system, base),
+            nodes=cell.nodes,
+            backend=entry.on,
+            faults=None if cell.faults is None else tuple(cell.faults.split(",")),
+            workload=entry.workload,
+            strategy=cell.strategy,
+            time_limit_ns=entry.time_limit_ns,
+            settings=_knobs(cell),
+            profile=cell.profile,
+            variant=entry.variant,
+            rate_per_s=entry.rate,
+        )
+        try:
+            draft(options, seed=0)
+        except ConfigError as error:
+            raise ConfigError(
+                error.what,
+                where=f"{key}{f': {error.where}' if error.where else ''}",
+                cause=error.cause,
+                next_step=error.next_step,
+            ) from error
+
+
 def words(job: Job, cell: Cell, out: Path, *, base: Path) -> list[str]:
     """The command of one run; its knobs go by the environment, where other users do not see them."""
     entry = cell.entry
-    system = str(base / entry.system) if entry.system.endswith(".toml") else entry.system
-    parts = ["run", system, "--seed", str(job.seed), "--nodes", str(cell.nodes), "--on", entry.on]
+    parts = ["run", _system(entry.system, base), "--seed", str(job.seed), "--nodes", str(cell.nodes), "--on", entry.on]
     parts += ["--strategy", cell.strategy, "--time-limit", f"{entry.time_limit_ns}ns", "--out", str(out), "--json"]
     for flag, value in (
         ("--faults", cell.faults),
@@ -122,10 +150,12 @@ def words(job: Job, cell: Cell, out: Path, *, base: Path) -> list[str]:
     return parts
 
 
-def _environment(cell: Cell) -> dict[str, str]:
-    """The machine's own, without what a user set for runs by hand, with the cell's knobs. ConfigError: no secret."""
-    kept = ("DETHRONE_STATE_DIR",)
-    env = {name: value for name, value in os.environ.items() if not name.startswith("DETHRONE_") or name in kept}
+def _system(named: str, base: Path) -> str:
+    return str(base / named) if named.endswith(".toml") else named
+
+
+def _knobs(cell: Cell) -> dict[str, str]:
+    """ConfigError: a secret is not there."""
     knobs = dict(cell.entry.settings) | ({} if cell.version is None else {"version": cell.version})
     for knob, variable in cell.entry.secrets.items():
         if variable not in os.environ:
@@ -137,6 +167,14 @@ def _environment(cell: Cell) -> dict[str, str]:
         knobs[knob] = os.environ[variable]
     if any("," in value for value in knobs.values()):
         raise ConfigError("a knob's value holds a comma", where=cell.key, next_step="a list is a knob of its own")
+    return knobs
+
+
+def _environment(cell: Cell) -> dict[str, str]:
+    """The machine's own, without what a user set for runs by hand, with the cell's knobs. ConfigError: no secret."""
+    kept = ("DETHRONE_STATE_DIR",)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("DETHRONE_") or name in kept}
+    knobs = _knobs(cell)
     if knobs:
         env["DETHRONE_SET"] = ",".join(f"{name}={value}" for name, value in knobs.items())
     return env
