@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from harness.core import secrets
 from harness.core.duration import show_duration
 from harness.core.plan import Plan
 from harness.core.schedule import PlannedFault
@@ -244,7 +245,7 @@ def run_command(plan: Plan, files: RunFiles, *, directory: str) -> str:
     options = files.run.get("options")
     settings = options.get("settings") if isinstance(options, Mapping) else None
     if isinstance(settings, Mapping):
-        parts += [f"--set {name}={value}" for name, value in settings.items()]
+        parts += [f"--set {name}={secrets.shown(str(name), str(value))}" for name, value in settings.items()]
     if isinstance(options, Mapping) and options.get("hosts"):
         parts.append(f"--hosts {options['hosts']}")
     for word in (options.get("host") or ()) if isinstance(options, Mapping) else ():
