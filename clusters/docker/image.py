@@ -12,7 +12,6 @@ ones (``docker image prune`` knows them by the label ``dethrone.owner=image``).
 A recipe is a file ``recipes/NAME.toml``; its NAME is what a system's ``image()`` names::
 
     packages = ["openjdk-17-jre-headless"]  # Debian's, with what they need
-    java = ["Main.java"]                    # recipes/NAME/Main.java, compiled against the jars: /opt/dethrone/classes
     go = ["server"]                         # recipes/NAME/{go.mod,go.sum,*.go}, built as /opt/dethrone/bin/server
 
     [[jars]]                                # in /opt/dethrone/jars: ``java -cp '/opt/dethrone/jars/*'``
@@ -54,7 +53,7 @@ from clusters.docker.base import INCLUDE, RELEASE, default_base, named_base
 from clusters.docker.client import connect, explained
 from clusters.docker.fetching import BUILD, fetching
 from clusters.docker.labels import BIN, OWNER, ROOT
-from clusters.docker.programs import NOTHING, Artifacts, Source, Wheel
+from clusters.docker.programs import NOTHING, Artifacts, GoProgram, Wheel
 from clusters.docker.state import Progress, locked, silent, state_directory
 from harness.core.errors import ClusterError, ConfigError, HarnessError
 
@@ -99,12 +98,11 @@ rm -rf {BUILD} /root/.cache /tmp/* /var/tmp/*
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a recipe's file says: what comes on top of what every host has. ``java``, ``go``: see the module."""
+    """What a recipe's file says: what comes on top of what every host has. ``go``: see the module."""
 
     packages: tuple[str, ...] = ()
     jars: tuple[Jar, ...] = ()
     wheels: tuple[Wheel, ...] = ()
-    java: tuple[str, ...] = ()
     go: tuple[str, ...] = ()
 
 
@@ -153,13 +151,11 @@ def ingredients_of(recipe: str) -> Ingredients:
     except (ValueError, msgspec.ValidationError) as error:
         raise ConfigError("an image recipe cannot be read", where=str(file), cause=str(error)) from error
     folder = _RECIPES / name
-    java = (Source(files={word: _text(folder / word) for word in found.java}),) if found.java else ()
     module = {path.name: _text(path) for path in sorted(folder.glob("*")) if path.suffix in {".go", ".mod", ".sum"}}
     artifacts = Artifacts(
         jars=tuple(sorted(found.jars, key=lambda jar: jar.coordinates)),
         wheels=found.wheels,
-        java=java,
-        go=tuple(Source(name=word, files=module) for word in found.go),
+        go=tuple(GoProgram(name=word, files=module) for word in found.go),
     )
     return Ingredients(packages=(*found.packages, *extra), artifacts=artifacts)
 

