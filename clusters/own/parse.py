@@ -39,7 +39,9 @@ TABLES = ("system", "node", "probe", "trace", "ops", "promise", "knobs")
 OPS = ("put", "get", "cas", "append", "read", "add")
 SHARED = ("port", "ok", "fail", "absent", "refused")
 """Keys of ``[ops]`` that hold for all operations which do not say otherwise."""
-NODE_WORDS = ("name", "number", "address", "members", "others", "data_dir", "log_dir", "incarnation", "seed")
+PLACES = ("run_dir", "data_dir", "log_dir")
+"""Directories of a node on its host."""
+NODE_WORDS = ("name", "number", "address", "members", "others", "incarnation", "seed", *PLACES)
 OP_WORDS: Mapping[str, tuple[str, ...]] = {
     "put": ("key", "value"),
     "get": ("key",),
@@ -183,8 +185,13 @@ def _node(node: NodeTable, knobs: Mapping[str, str], *, where: str) -> NodeTable
     check_words(node.texts.values(), known, where=f"{where} texts")
     check_words([node.member], ("name", "number", "address", *node.ports), where=f"{where} member")
     for place in (*node.files, *node.texts, node.cwd):
-        if not place.startswith("/"):
-            raise ConfigError(f"{place!r} is no absolute path on the host", where=where)
+        check_words([place], PLACES, where=where)
+        if not place.startswith(("/", *(f"{{{name}}}" for name in PLACES))):
+            raise ConfigError(
+                f"{place!r} is no absolute path on the host",
+                where=where,
+                next_step="begin it with {run_dir}/ (a directory of the node's own), or with /",
+            )
     return node
 
 
@@ -297,7 +304,7 @@ def _trace(trace: TraceTable, *, where: str) -> TraceTable:
         raise ConfigError("no trace line is named", where=where, next_step=f"known: {', '.join(EVENTS)}")
     if trace.voters and "elected" not in trace.events:
         raise ConfigError("voters are told by `elected` lines, which are not among the events", where=where)
-    check_words([trace.file], ("log_dir", "data_dir"), where=f"{where} file")
+    check_words([trace.file], PLACES, where=f"{where} file")
     return trace
 
 

@@ -94,7 +94,7 @@ class Op(Table, frozen=True, kw_only=True):
     request: str
     value: str | None = None
     ok: tuple[int, ...] = (200, 201, 202, 204)
-    fail: tuple[int, ...] = ()
+    fail: tuple[int, ...] = (421,)
     absent: tuple[int, ...] = ()
     refused: tuple[int, ...] = ()
 

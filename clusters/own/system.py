@@ -44,8 +44,7 @@ from harness.core.protocols import (
 from harness.core.registry import unknown_name
 
 PROFILE = "own"
-BESIDE = "/run/dethrone/beside.py"
-BESIDE_CONFIG = "/run/dethrone/beside.json"
+BESIDE, BESIDE_CONFIG = "beside.py", "beside.json"
 FILE_MAX = 60 * 1024 * 1024
 
 _RUNNABLE = 'n=$1; shift; while [ "$n" -gt 0 ]; do chmod 755 "$1"; shift; n=$((n-1)); done; exec "$@"'
@@ -115,13 +114,14 @@ class OwnSystem:
 
     def files(self, node: NodeSpec) -> Mapping[str, bytes]:
         """What the description gives nodes, and what answers for them where they cannot."""
-        out = dict(self._description.contents)
+        places = _places(node)
+        out = {fill(place, places): content for place, content in self._description.contents.items()}
         for place, text in self._description.node.texts.items():
-            out[place] = fill(text, self._words(node)).encode()
+            out[fill(place, places)] = fill(text, self._words(node)).encode()
         beside = self._beside(node)
         if beside is not None:
-            out[BESIDE] = Path(__file__).with_name("beside.py").read_bytes()
-            out[BESIDE_CONFIG] = json.dumps(beside).encode()
+            out[f"{node.run_dir}/{BESIDE}"] = Path(__file__).with_name(BESIDE).read_bytes()
+            out[f"{node.run_dir}/{BESIDE_CONFIG}"] = json.dumps(beside).encode()
         return out
 
     def command(self, node: NodeSpec) -> Command:
@@ -129,13 +129,14 @@ class OwnSystem:
         table, words = self._description.node, self._words(node)
         argv = tuple(fill(word, words) for word in split(table.command, where=self._description.path))
         if self._beside(node) is not None:
-            argv = ("python3", "-S", BESIDE, BESIDE_CONFIG, "{incarnation}", *argv)
-        programs = self._description.executables
+            place = node.run_dir
+            argv = (node.python, "-S", f"{place}/{BESIDE}", f"{place}/{BESIDE_CONFIG}", "{incarnation}", *argv)
+        programs = tuple(fill(program, _places(node)) for program in self._description.executables)
         if programs:
             argv = ("/bin/sh", "-c", _RUNNABLE, "sh", str(len(programs)), *programs, *argv)
         env = {"DETHRONE_NODE": node.name, "DETHRONE_INCARNATION": "{incarnation}"}
         env |= {name: fill(value, words) for name, value in table.env.items()}
-        return Command(argv=argv, env=env, cwd=table.cwd)
+        return Command(argv=argv, env=env, cwd=fill(table.cwd, _places(node)))
 
     def _words(self, node: NodeSpec) -> dict[str, str]:
         table = self._description.node
@@ -145,8 +146,7 @@ class OwnSystem:
             **node.knobs,
             "members": table.join.join(said.values()),
             "others": table.join.join(one for name, one in said.items() if name != node.name),
-            "data_dir": node.data_dir,
-            "log_dir": node.log_dir,
+            **_places(node),
             "seed": str(node.seed),
         }
 
@@ -203,7 +203,7 @@ class OwnSystem:
         trace = self._description.trace
         if trace is None:
             return None
-        return fill(trace.file, {"log_dir": node.log_dir, "data_dir": node.data_dir})
+        return fill(trace.file, _places(node))
 
     def trace(self, line: bytes) -> TraceLine | None:
         """The first trace line in it; see ``trace_lines``."""
@@ -289,6 +289,10 @@ class OwnSystem:
             (name, No(f"{why.kind}: {why.reason}", "docs/own-system.md says what shows it"))
             for name, why in sorted(exempt(self._description).items())
         ]
+
+
+def _places(node: NodeSpec) -> dict[str, str]:
+    return {"run_dir": node.run_dir, "data_dir": node.data_dir, "log_dir": node.log_dir}
 
 
 def load(path: Path) -> OwnSystem:

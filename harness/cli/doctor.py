@@ -1,27 +1,39 @@
-"""``dethrone doctor``: what this machine can do, what it cannot, why, and what to do about it."""
+"""``dethrone doctor``: what this machine can do, what it cannot, why, and what to do about it.
+
+With a file: whether the system that it describes starts, answers, prints its trace lines and serves its operations.
+"""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
-from harness.cli import flags
+from harness.cli import flags, settings
 from harness.core.protocols import No
 from harness.engine import shadow
 from harness.engine.model import EXIT_PASS, EXIT_TROUBLE, JSON_SCHEMA
+from harness.report.terminal import Screen, Watcher
+
+FILE_NODES = 1
 
 
 @click.command()
-@flags.hosts_flags
+@click.argument("file", required=False)
+@click.option("--nodes", type=click.IntRange(1, settings.NODES_MAX), default=FILE_NODES, help="of FILE's [default: 1]")
+@click.option("--on", "backend", default="docker", help="where FILE's hosts come from [default: docker]")
+@click.option("--set", "knobs", multiple=True, metavar="<knob=value>", help="a knob of FILE; repeatable")
 @flags.json_flag
-def doctor(*, hosts: Path | None, host: tuple[str, ...], as_json: bool) -> None:
-    """Say what can be used here. Exit code 3 if no backend can."""
+def doctor(*, file: str | None, nodes: int, backend: str, knobs: tuple[str, ...], as_json: bool) -> None:
+    """Say what can be used here, exit code 3 if no backend can; or go through the system that FILE describes."""
+    screen = flags.screen(as_json=as_json)
+    if file is not None:
+        _file(screen, file, nodes=nodes, backend=backend, knobs=settings.read("set", list(knobs), where="--set"))
     from harness.engine import doctor as engine
 
-    screen = flags.screen(as_json=as_json)
-    rows = [*engine.rows(hosts=hosts, host=host), *shadow.rows()]
+    rows = [*engine.rows(), *shadow.rows()]
     screen.table(
         ("section", "what", "usable", "why not", "what to do"),
         [
@@ -44,4 +56,25 @@ def doctor(*, hosts: Path | None, host: tuple[str, ...], as_json: bool) -> None:
         for section, name, found in rows
     ]
     screen.result({"schema": JSON_SCHEMA, "command": "doctor", "rows": listed, "exit_code": code})
+    sys.exit(code)
+
+
+def _file(screen: Screen, file: str, *, nodes: int, backend: str, knobs: Mapping[str, str]) -> None:
+    from harness.engine import doctor_file as engine
+    from harness.engine.model import RunOptions
+
+    named = file if engine.described(file) else f"./{file}"
+    options = RunOptions(system=named, nodes=nodes, backend=backend, settings=knobs, faults=())
+    rows = engine.examine(options, Watcher(screen).progress)
+    screen.table(
+        ("step", "what", "seen", "why not", "what to do"),
+        [(row.step, row.what, row.seen, row.why, row.what_to_do) for row in rows],
+    )
+    code = EXIT_PASS if engine.passed(rows) else EXIT_TROUBLE
+    listed: list[dict[str, Any]] = [
+        {"step": row.step, "what": row.what, "seen": row.seen, "why": row.why, "what_to_do": row.what_to_do}
+        for row in rows
+    ]
+    result = {"schema": JSON_SCHEMA, "command": "doctor", "file": file, "rows": listed, "exit_code": code}
+    screen.result(result)
     sys.exit(code)
