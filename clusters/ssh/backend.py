@@ -3,38 +3,50 @@
 Promises: only hosts that the file calls expendable are ever connected to; a deployment that fails takes away what it
 put there; no more than a quorum's minority of a run's hosts is made to lose node or data at once, unless the file
 allows it; no effect cuts a machine off from the harness; ``destroy`` looks at every machine, and names each one that it
-could not clean. Leaves out installing anything: a system's program must be on the machines; and targets that somebody
-else started. All nodes of a run count as voters.
+could not clean. Of a system's program it brings along only our own nodes' code: others must be on the machines.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ipaddress
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 from clusters.agent import confirm
 from clusters.agent.agent import PROBE_PORT
 from clusters.agent.confirm import CLIENT
 from clusters.agent.link import AgentHost
+from clusters.ssh.code import bundle, python_of
 from clusters.ssh.connection import Connection
-from clusters.ssh.hosts import HostsFile, SshHost
-from clusters.ssh.rules import chosen, is_lost, not_allowed, over_the_minority
-from clusters.ssh.shipping import MachineTakenError, list_agents, relay_command, start_agent, stop_agent
+from clusters.ssh.hosts import HostsFile, SshHost, hosts_of_flags, parse_hosts
+from clusters.ssh.needs import programs, refuse_machines, ships_code
+from clusters.ssh.node_host import SshNodeHost, places_in
+from clusters.ssh.processes import answer, question
+from clusters.ssh.rules import chosen, is_lost, not_allowed, over_the_minority, refuse_run
+from clusters.ssh.shipping import MachineTakenError, examine, list_agents, relay_command, start_agent, stop_agent
 from harness.core.clock import Ns, Span
 from harness.core.errors import ConfigError, HarnessError, NotHealed
 from harness.core.hoststate import HostState
+from harness.core.plan import Plan
 from harness.core.protocols import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
 
 GIVE_UP_S = 120.0
 """For so long a machine may be out of reach before its agent is lost; its dead man's switch has healed it by then."""
 MEET_LIMIT_S = 30.0
+ASK_LIMIT_S = 20.0
+SPOKEN_WITHIN_S = 10.0
+"""An agent that heard its harness so lately is in use: heartbeats come once a second."""
 RELAY_LIMIT_S = 15
 THREADS = 16
+
+NOBODY = HostsFile(source="--hosts", hosts={})
+"""No machines: what the backend is before anybody lends it some."""
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -45,18 +57,45 @@ class SshBackend:
 
     name = "ssh"
 
-    def __init__(self, file: HostsFile, *, patience_s: float = 30.0, probe_port: int = PROBE_PORT) -> None:
+    def __init__(self, file: HostsFile = NOBODY, *, patience_s: float = 30.0, probe_port: int = PROBE_PORT) -> None:
         self._file = file
         self._patience_s = patience_s
         self._probe_port = probe_port
         self._lock = threading.Lock()
         self._connections: dict[str, dict[str, Connection]] = {}
         self._proved: dict[str, HostState] = {}
+        self._voters: dict[str, tuple[str, ...]] = {}
+
+    def lent(self, file: Path | None, words: Sequence[str]) -> SshBackend:
+        """See ``harness.core.protocols.Lending``."""
+        base = None if file is None else _read(file)
+        return SshBackend(
+            hosts_of_flags(words, file=base) if words or base is None else base,
+            patience_s=self._patience_s,
+            probe_port=self._probe_port,
+        )
+
+    def usable(self) -> tuple[str, ...]:
+        """See ``harness.core.protocols.Lending``."""
+        return tuple(name for name in self._file.hosts if name in self._file.expendable)
+
+    def refuse(self, plan: Plan) -> None:
+        """See ``harness.core.protocols.Cautious``."""
+        if self._file is NOBODY:
+            raise ConfigError(
+                "no machines were named",
+                where="--on ssh",
+                cause="a run over SSH breaks machines that somebody lends, and guesses none",
+                next_step="give --hosts hosts.toml; docs/ssh.md shows one",
+            )
+        refuse_run(self._file, plan)
 
     def available(self) -> Available:
         """Whether the file has hosts that may be used; nothing is connected for it."""
         if self._file.expendable & set(self._file.hosts):
             return Yes()
+        if not self._file.hosts:
+            return No(why="no machines were named", what_to_do="give --hosts hosts.toml (docs/ssh.md)")
         return No(why=f"{self._file.source} lists no host as expendable", what_to_do='write expendable = ["n1", …]')
 
     def deploy(
@@ -76,9 +115,18 @@ class SshBackend:
         try:
             progress(f"connecting to {len(machines)} machines")
             seen = dict(_together(lambda node: (node, _meet_machine(links[node], addresses, node)), links))
+            progress("looking at what they have")
+            wanted = tuple(programs(spec.image))
+            facts = dict(_together(lambda node: (node, examine(links[node], files=wanted)), links))
+            refuse_machines(spec, machines, facts)
+            _together(lambda node: _find_target(links[node]), links)
+            progress("putting agents there")
+            pythons = {node: python_of(facts[node]) for node in links if ships_code(spec, machines[node])}
 
             def bring_up(node: str) -> None:
                 link = links[node]
+                python = pythons.get(node)
+                code = b"" if python is None else bundle(python, where=node)
                 placing.add(node)
                 try:
                     placed = start_agent(
@@ -89,15 +137,21 @@ class SshBackend:
                         owner=spec.state_dir,
                         dead_man_ns=self._file.dead_man_ns,
                         probe_port=self._probe_port,
+                        code=code,
+                        python="" if python is None else python.path,
+                        flags=_flags(link.host, seen[node]),
                     )
                 except MachineTakenError:
                     placing.discard(node)  # what is there is another run's, or an earlier one's of the same name
                     raise
                 relay = relay_command(placed, wait_s=RELAY_LIMIT_S)
-                hosts[node] = AgentHost(
+                hosts[node] = SshNodeHost(
                     node,
                     addresses[node],
                     lambda: link.relay(relay),
+                    lent=link.host,
+                    places=places_in(f"{link.host.state_dir}/{spec.run_id}", "" if python is None else python.path),
+                    dead_man_ns=self._file.dead_man_ns,
                     origin_ns=origin_ns,
                     news=news,
                     run=spec.run_id,
@@ -117,6 +171,7 @@ class SshBackend:
             raise
         with self._lock:
             self._connections[spec.run_id] = links
+            self._voters |= dict.fromkeys(spec.nodes, spec.voters or spec.nodes)
             for node in spec.nodes:  # a machine belongs to one run at a time: its name is enough
                 self._proved.pop(node, None)
         return {node: hosts[node] for node in spec.nodes}
@@ -124,13 +179,14 @@ class SshBackend:
     def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
         """See ``harness.core.protocols.Converging``. What the file does not allow is not done, and says why."""
         with self._lock:
-            refused = over_the_minority(self._file, voters=tuple(hosts), now=self._proved, wants=wants)
+            voters = next((self._voters[node] for node in hosts if node in self._voters), tuple(hosts))
+            refused = over_the_minority(self._file, voters=voters, now=self._proved, wants=wants)
             for node, want in wants.items():
                 why_not = not_allowed(self._file, want)
                 if why_not:
                     refused.setdefault(node, why_not)
-                if CLIENT in want.cuts:
-                    refused.setdefault(node, "a cut of the client would cut off SSH, too: not done on these hosts")
+                if CLIENT in want.cuts and self._file.hosts[node].bastion is not None:
+                    refused.setdefault(node, "behind a bastion nobody sees clients come from the harness' address")
             admitted = {node: want for node, want in wants.items() if node not in refused}
             # From now on they count: what was asked for may take even if nobody hears of it.
             self._proved |= {node: want for node, want in admitted.items() if is_lost(want)}
@@ -190,6 +246,7 @@ class SshBackend:
                     state_dir=str(note.get("owner", "")),
                 )
                 for note in list_agents(links[node], state_dir=state_dir)
+                if not _in_use_elsewhere(note)
             ]
 
         try:
@@ -198,18 +255,24 @@ class SshBackend:
             _close(links)
 
     def doctor(self) -> Sequence[tuple[str, Available]]:
-        """One row a machine: whether it lets us in and runs Python as the user that the agent will be."""
+        """One row a machine: whether it lets us in, and whether a run could have everything it may want there."""
+        if not self._file.hosts:
+            return [("machines", No(why="none were named", what_to_do="dethrone doctor --hosts hosts.toml"))]
         links = self._all(patience_s=0.0)
 
         def row(node: str) -> tuple[str, Available]:
             title = f"ssh: {node}"
             try:
-                list_agents(links[node], state_dir=links[node].host.state_dir)
-                _, out, _ = links[node].run(("id", "-u"), limit_s=10)
+                facts = examine(links[node])
             except HarnessError as error:
                 return title, No(why=error.what, what_to_do=error.next_step)
-            if out.strip() != b"0":
+            if facts["uid"] != 0:
                 return title, No(why="not root there: no iptables", what_to_do='user = "root", or sudo = true')
+            if not facts["tools"]["iptables-save"]:
+                return title, No(why="no iptables", what_to_do=f"on {node}: `apt-get install iptables`")
+            if python_of(facts) is None:
+                version = ".".join(map(str, facts["version"]))
+                return title, No(why=f"Python {version}: nodes of ours need 3.11", what_to_do="install a newer python3")
             return title, Yes()
 
         try:
@@ -242,6 +305,41 @@ def _meet_machine(link: Connection, addresses: Mapping[str, str], node: str) -> 
     return seen
 
 
+def _read(path: Path) -> HostsFile:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"the hosts file cannot be read: {getattr(error, 'strerror', None) or error}",
+            where=str(path),
+            next_step="name it with --hosts; docs/ssh.md shows one",
+        ) from error
+    return parse_hosts(text, source=str(path))
+
+
+def _find_target(link: Connection) -> None:
+    """That the process of somebody else's, which the file names, is there. Raises ClusterError: it is not."""
+    target = link.host.target
+    if target is not None:
+        code, out, err = link.run(question(target), limit_s=ASK_LIMIT_S)
+        answer(target, code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), where=link.name)
+
+
+def _flags(host: SshHost, seen: str) -> list[str]:
+    """What the agent is told of its machine: whom no rule may lock out, whether the clock may be set."""
+    flags = ["--settimeofday"] if host.settimeofday else []
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(seen).version == 4:
+            flags += ["--spare", f"{seen}:{host.port}"]
+    return flags
+
+
+def _in_use_elsewhere(note: Mapping[str, Any]) -> bool:
+    """Whether a harness on another machine speaks with this agent: its lock cannot be seen from here."""
+    silent_s = note.get("silent_s")
+    return note.get("machine") != socket.gethostname() and silent_s is not None and silent_s < SPOKEN_WITHIN_S
+
+
 def _inside(host: SshHost, source: str) -> str:
     address = host.inside or host.address
     with contextlib.suppress(ValueError):
@@ -269,3 +367,6 @@ def _together(work: Callable[[T], U], items: Iterable[T]) -> list[U]:
 def _close(links: Mapping[str, Connection]) -> None:
     for link in links.values():
         link.close()
+
+
+BACKEND = SshBackend()

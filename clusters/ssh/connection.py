@@ -12,6 +12,7 @@ import binascii
 import contextlib
 import getpass
 import hashlib
+import logging
 import shlex
 import socket
 import threading
@@ -25,6 +26,8 @@ import tenacity
 
 from clusters.ssh.hosts import Bastion, SshHost
 from harness.core.errors import ClusterError, ConfigError
+
+logging.getLogger("paramiko").addHandler(logging.NullHandler())  # else it prints what we tell in our own words
 
 CONNECT_LIMIT_S = 10.0
 """How long one attempt may take, each of: TCP, the banner, the login."""

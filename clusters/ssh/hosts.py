@@ -53,24 +53,34 @@ class Bastion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PidFile(msgspec.Struct, frozen=True):
-    """The target's process is the one whose id stands in this file."""
+    """The target's process is the one whose id stands in this file. ``start``: the command that starts it; "": none."""
 
     path: str
+    start: str = ""
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """The target's processes are those of this systemd unit."""
+    """The target's processes are those of this systemd unit. ``start`` "": systemd starts it."""
 
     name: str
+    start: str = ""
 
 
 class Pattern(msgspec.Struct, frozen=True):
     """The target's processes are those whose command line matches this regular expression."""
 
     regex: str
+    start: str = ""
 
 
 Target = PidFile | Unit | Pattern
+
+
+def restart_of(target: Target) -> tuple[str, ...]:
+    """The command that starts the target again; empty: none is known."""
+    if target.start:
+        return ("sh", "-c", target.start)
+    return ("systemctl", "start", "--", target.name) if isinstance(target, Unit) else ()
 
 
 class SshHost(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +118,7 @@ _SHARED = ("port", "user", "key", "sudo", "bastion", "settimeofday", "state_dir"
 """May stand at the top, for all hosts, or with one of them."""
 _TOP = ("hosts", "expendable", "faults", "majority", "known_hosts", "dead_man", *_SHARED)
 _OF_A_HOST = ("address", "inside", "target", *_SHARED)
-_OF_A_TARGET = ("pid_file", "unit", "pattern")
+_OF_A_TARGET = ("pid_file", "unit", "pattern", "start")
 
 
 def parse_hosts(text: str, *, source: str) -> HostsFile:
@@ -256,26 +266,30 @@ class _Reader:
         if not isinstance(given, dict):
             raise self._bad("target is no table", "target", table_name, 'write target = { unit = "etcd.service" }')
         self._known(given, _OF_A_TARGET, f"{table_name}.target", line_key="target", line_table=table_name)
-        if len(given) != 1:
+        start = given.get("start", "")
+        if not isinstance(start, str) or not start.isprintable():
+            raise self._bad("target.start must be a text", "target", table_name, 'write target = { …, start = "…" }')
+        ways = {way: value for way, value in given.items() if way != "start"}
+        if len(ways) != 1:
             raise self._bad(
                 "target must say exactly one of pid_file, unit and pattern",
                 "target",
                 table_name,
                 'write target = { unit = "etcd.service" }',
             )
-        ((way, value),) = given.items()
+        ((way, value),) = ways.items()
         if not isinstance(value, str) or not value or not value.isprintable():
             raise self._bad(f"target.{way} must be a text", "target", table_name, f'write target = {{ {way} = "…" }}')
         if way == "pid_file":
             if not value.startswith("/"):
                 raise self._bad(f"{value!r} is not an absolute path", "target", table_name, "write the whole path")
-            return PidFile(value)
+            return PidFile(value, start)
         if way == "unit":
             if re.fullmatch(r"[A-Za-z0-9:_.@\\][A-Za-z0-9:_.@\\-]*", value) is None:
                 raise self._bad(
                     f"{value!r} is not a systemd unit", "target", table_name, "`systemctl list-units` has names"
                 )
-            return Unit(value)
+            return Unit(value, start)
         try:
             matches_nothing_said = re.compile(value).search("") is not None
         except re.error as error:
@@ -284,7 +298,7 @@ class _Reader:
             raise self._bad(
                 f"the pattern {value!r} matches every process", "target", table_name, "name the target's command"
             )
-        return Pattern(value)
+        return Pattern(value, start)
 
     def _bastion(self, table: Mapping[str, Any], table_name: str) -> Bastion | None:
         word = self._text(table, "bastion", "", table_name)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import fcntl
+import io
 import json
 import os
 import re
@@ -22,7 +23,9 @@ import socket
 import stat
 import subprocess
 import sys
+import tarfile
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,7 @@ ANSWER = "DETHRONE-ANSWER "
 NOTE = "note.json"
 RUN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,59}")
 START_LIMIT_S = 15.0
+UNPACK_LIMIT_S = 30.0
 HEAL_LIMIT_S = 60.0
 END_LIMIT_S = 15.0
 
@@ -82,6 +86,75 @@ def private_directory(path: str) -> str:
     return ""
 
 
+PROBE = """import importlib.util as u, json, platform, sys, sysconfig as s
+print(json.dumps({"path": sys.executable, "version": sys.version_info[:2], "soabi": s.get_config_var("SOABI") or "",
+"machine": platform.machine(), "libc": "glibc" if platform.libc_ver()[0] else "musl",
+"msgspec": u.find_spec("msgspec") is not None}))"""
+"""What an interpreter says of itself."""
+NODE_PYTHON = (3, 11)
+CAP_SYS_TIME = 25
+TOOLS = ("iptables-save", "iptables-restore", "ss", "sudo", "systemctl")
+
+
+def examine(request: dict[str, Any]) -> dict[str, Any]:
+    """What this machine has: who we are, Pythons, tools, and which of the ``files`` asked for. Changes nothing."""
+    path = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
+    newer = [f"python3.{minor}" for minor in range(19, NODE_PYTHON[1] - 1, -1)]
+    python = None
+    for name in (sys.executable, *newer):
+        found = shutil.which(name, path=path)
+        if found is None:
+            continue
+        try:
+            said = subprocess.run([found, "-c", PROBE], capture_output=True, timeout=START_LIMIT_S, check=True)
+            told = json.loads(said.stdout)
+        except (OSError, ValueError, subprocess.SubprocessError):
+            continue
+        if tuple(told["version"]) >= NODE_PYTHON:
+            python = told
+            break
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    able = re.search(r"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
+    faketime = [
+        entry
+        for place in ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64", "/lib")
+        for below in ("faketime", "*/faketime")
+        for entry in Path(place).glob(f"{below}/libfaketimeMT.so.1")
+    ]
+    return {
+        "uid": os.geteuid(),
+        "python": python,
+        "version": list(sys.version_info[:3]),
+        "tools": {tool: shutil.which(tool, path=path) is not None for tool in TOOLS},
+        "faketime": bool(faketime),
+        "sets_clock": able is not None and bool(int(able.group(1), 16) >> CAP_SYS_TIME & 1),
+        "files": {name: os.access(name, os.X_OK) for name in request["files"]},
+    }
+
+
+def unpack(directory: Path, code: str, python: str) -> str:
+    """Put the nodes' code into the run's directory and compile it; "" or why it does not run here."""
+    with tarfile.open(fileobj=io.BytesIO(zlib.decompress(base64.b64decode(code)))) as tar:
+        for member in tar:
+            target = (directory / member.name).resolve()
+            if directory.resolve() not in target.parents or not (member.isfile() or member.isdir()):
+                return f"{member.name} does not belong into an archive of ours"
+            if member.isdir():
+                target.mkdir(parents=True, exist_ok=True)
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            content = tar.extractfile(member)
+            target.write_bytes(content.read() if content is not None else b"")
+    lib = str(directory / "lib")
+    for argv in ([python, "-m", "compileall", "-q", lib], [python, "-c", "import msgspec, clusters.node.main"]):
+        env = {**os.environ, "PYTHONPATH": lib, "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run(argv, capture_output=True, timeout=UNPACK_LIMIT_S, check=False, env=env, cwd="/")
+        if done.returncode != 0:
+            said = (done.stdout + done.stderr).decode("utf-8", "replace").strip()[-400:]
+            return f"the nodes' code does not run with {python}: {said}"
+    return ""
+
+
 def start(request: dict[str, Any]) -> dict[str, Any]:
     """Put the agent into a directory of the run and start it; it holds the machine's lock for as long as it lives."""
     state_dir, run = Path(request["state_dir"]), request["run"]
@@ -102,11 +175,18 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
     directory = state_dir / run
     directory.mkdir(mode=0o700)
     note = {"run": run, "owner": request["owner"], "node": request["node"], "pid": 0, "start_ticks": 0}
+    note["machine"] = request["machine"]
     write_note(directory, note)
+    if request.get("code"):
+        why = unpack(directory, request["code"], request["python"])
+        if why:
+            shutil.rmtree(str(directory), ignore_errors=True)
+            return {"error": why}
     (directory / "agent.py").write_bytes(base64.b64decode(request["agent"]))
     path = str(directory / "s")
     argv = [sys.executable, "-S", str(directory / "agent.py"), "serve", "--socket", path, "--run", run]
     argv += ["--dead-man", str(request["dead_man_s"]), "--probe-port", str(request["probe_port"])]
+    argv += request["flags"]
     with (directory / "agent.log").open("ab") as log:
         agent = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True, pass_fds=(lock,)
@@ -166,12 +246,28 @@ def listing(request: dict[str, Any]) -> dict[str, Any]:
     """The notes of all runs on this machine, each with whether its agent lives."""
     state_dir = Path(request["state_dir"])
     notes = [read_note(entry) for entry in sorted(state_dir.iterdir())] if state_dir.is_dir() else []
-    return {"found": [{**note, "lives": lives(note)} for note in notes if note]}
+    return {"found": [{**note, **liveliness(state_dir / note["run"], note)} for note in notes if note]}
+
+
+def liveliness(directory: Path, note: dict[str, Any]) -> dict[str, Any]:
+    """Whether the agent of that note runs, and for how long it has not heard of its harness (None: it does not say)."""
+    if not lives(note):
+        return {"lives": False, "silent_s": None}
+    silent_s = None
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking,
+        contextlib.suppress(OSError, ValueError, KeyError),
+    ):
+        asking.settimeout(2)
+        asking.connect(str(directory / "s"))
+        asking.sendall(b'{"id": 1, "do": "silence"}\n')
+        silent_s = json.loads(asking.makefile("rb").readline())["ok"]["silence_ns"] / 1e9
+    return {"lives": True, "silent_s": silent_s}
 
 
 def main(request: dict[str, Any]) -> None:
     """Serve one request and print the answer."""
-    verbs = {"start": start, "stop": stop, "list": listing}
+    verbs = {"examine": examine, "start": start, "stop": stop, "list": listing}
     try:
         if "run" in request and RUN.fullmatch(request["run"]) is None:
             raise ValueError(f"{request['run']!r} is no run's name")

@@ -12,11 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from clusters.ssh.hosts import HostsFile, SshHost
+from clusters.ssh.hosts import HostsFile, SshHost, restart_of
 from harness.core.errors import ConfigError
 from harness.core.hoststate import HEALTHY, HostState
-from harness.core.quorum import minority
+from harness.core.plan import Plan
+from harness.core.quorum import minority, quorum
 
+_STOPPING = ("kill", "stop", "restart")
 _LOSING = ("torn", "wiped", "flipped", "truncated", "unreadable")
 
 
@@ -40,6 +42,47 @@ def chosen(file: HostsFile, nodes: Sequence[str]) -> dict[str, SshHost]:
             next_step=f"if these machines are yours to break, write at the top of the file: {line}",
         )
     return {node: file.hosts[node] for node in nodes}
+
+
+def refuse_run(file: HostsFile, plan: Plan) -> None:
+    """Raises ConfigError for a run that the file does not allow, for whatever reason can be known before it."""
+    machines = chosen(file, plan.nodes)
+    kinds = sorted({fault.kind for step in plan.schedule.steps for fault in step.faults})
+    refuse_faults(file, kinds)
+    ending = [kind for kind in kinds if kind in _STOPPING]
+    stuck = [name for name, host in machines.items() if host.target is not None and not restart_of(host.target)]
+    if ending and stuck:
+        raise ConfigError(
+            f"{_listed(ending)} would end the target of {_listed(stuck)}, and nobody would start it again",
+            where=file.source,
+            cause="a process that is named by its pid file or its command cannot be started by that",
+            next_step=f'write start = "…", the command that starts it, into target of [hosts.{stuck[0]}]',
+        )
+    if file.majority:
+        return
+    limit = minority(len(plan.voters))
+    for step in plan.schedule.steps:
+        for fault in step.faults:
+            hit = _at_least(fault.victims, plan) if fault.kind in (*_STOPPING, "powerloss", "wipe", "damage") else 0
+            if hit > limit:
+                raise ConfigError(
+                    f"{fault.kind} of {fault.victims} stops {hit} of {len(plan.voters)} voting hosts at once; "
+                    f"a quorum can spare {limit}",
+                    where=file.source,
+                    cause="no more than the quorum's minority may be lost at once unless the file allows it",
+                    next_step="write majority = true at the top of the file, or leave that fault out",
+                )
+
+
+def _at_least(victims: str, plan: Plan) -> int:
+    """So many voting hosts a selector hits at the least, where that can be known before the run; else 0."""
+    kind, _, more = victims.partition(":")
+    voters = len(plan.voters)
+    if kind == "node":
+        return len({*more.split(",")} & {*plan.voters})
+    if kind in {"random", "follower"} and more.isdigit():
+        return max(0, int(more) - (len(plan.nodes) - voters))
+    return {"all": voters, "majority": quorum(voters)}.get(kind, 0)
 
 
 def refuse_faults(file: HostsFile, kinds: Sequence[str]) -> None:

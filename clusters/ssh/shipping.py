@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -49,11 +50,15 @@ def start_agent(
     owner: str,
     dead_man_ns: Ns,
     probe_port: int = PROBE_PORT,
+    code: bytes = b"",
+    python: str = "",
+    flags: Sequence[str] = (),
 ) -> Mapping[str, str]:
     """Put the agent there and start it: ``socket`` and ``agent``, paths on the machine.
 
-    ``owner``: the state directory of the run's harness. Raises ClusterError: another run is there, or was and left
-    something.
+    ``owner``: the state directory of the run's harness. ``code``: of nodes, for the interpreter ``python`` there (see
+    ``clusters.ssh.code``). ``flags``: further arguments of the agent. Raises ClusterError: another run is there, or was
+    and left something.
     """
     said = _ask(
         host,
@@ -63,6 +68,10 @@ def start_agent(
             "run": run_id,
             "node": node,
             "owner": owner,
+            "machine": socket.gethostname(),
+            "code": base64.b64encode(code).decode(),
+            "python": python,
+            "flags": list(flags),
             "dead_man_s": dead_man_ns / SECOND,
             "probe_port": probe_port,
             "agent": base64.b64encode(Path(agent.__file__).read_bytes()).decode(),
@@ -80,6 +89,14 @@ def start_agent(
     return {"socket": str(said["socket"]), "agent": str(said["agent"])}
 
 
+def examine(host: Executing, *, files: Sequence[str] = ()) -> Mapping[str, Any]:
+    """What the machine has (``on_host.examine``), without changing it; ``files``: programs to look for."""
+    said = _ask(host, {"verb": "examine", "files": list(files)})
+    if "error" in said:
+        raise ClusterError(f"the machine does not tell what it has: {said['error']}", where=host.name)
+    return said
+
+
 def stop_agent(host: Executing, *, state_dir: str, run_id: str) -> bool:
     """Heal, end the node and the agent, remove what was put there; whether there was anything. Raises NotHealed."""
     said = _ask(host, {"verb": "stop", "state_dir": state_dir, "run": run_id})
@@ -95,7 +112,7 @@ def stop_agent(host: Executing, *, state_dir: str, run_id: str) -> bool:
 
 
 def list_agents(host: Executing, *, state_dir: str) -> Sequence[Mapping[str, Any]]:
-    """The notes of all runs there: ``run``, ``owner``, ``node``, ``pid``, ``lives``."""
+    """The notes of all runs: ``run``, ``owner`` and its ``machine``, ``node``, ``pid``, ``lives``, ``silent_s``."""
     said = _ask(host, {"verb": "list", "state_dir": state_dir})
     if "error" in said:
         raise ClusterError(f"what is left there cannot be listed: {said['error']}", where=host.name)

@@ -8,11 +8,12 @@ import tempfile
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from clusters.ssh.backend import SshBackend
 from clusters.ssh.connection import Connection
-from clusters.ssh.hosts import parse_hosts
+from clusters.ssh.hosts import Bastion, parse_hosts
 from harness.core.errors import ClusterError, ConfigError, NotHealed
 from harness.core.hoststate import HEALTHY, HostState
 from harness.core.protocols import Backend, Command, Converging, DeploySpec, No, NodeStart, Yes
@@ -46,7 +47,7 @@ class Machines:
         return SshBackend(parse_hosts(self.text(expendable), source="hosts.toml"), patience_s=2, probe_port=0)
 
     def deploy(self, backend: SshBackend | None = None, run: str = "r1"):
-        spec = DeploySpec(run_id=run, nodes=NODES, image="node", base=None, state_dir="/somewhere")
+        spec = DeploySpec(run_id=run, nodes=NODES, image="somebody's own", base=None, state_dir="/somewhere")
         hosts = (backend or self.backend).deploy(
             spec, origin_ns=time.monotonic_ns(), news=self.news.append, progress=lambda _: None
         )
@@ -166,12 +167,15 @@ def test_an_effect_that_the_file_does_not_allow_is_not_done(machines):
     assert backend.converge_all(hosts, {"n2": HEALTHY})["n2"].confirmed
 
 
-def test_a_cut_of_the_client_is_refused_because_it_would_cut_us_off(machines):
+def test_a_cut_of_the_client_is_refused_behind_a_bastion_which_it_would_cut_instead(machines):
     hosts = machines.deploy()
     machines.start_nodes(hosts)
+    file = machines.backend._file
+    behind = msgspec.structs.replace(file.hosts["n1"], bastion=Bastion(address="192.0.2.1"))
+    machines.backend._file = msgspec.structs.replace(file, hosts={**file.hosts, "n1": behind})
     evidence = machines.backend.converge_all(hosts, {"n1": HostState(cuts=("client",))})
     assert not evidence["n1"].confirmed
-    assert "cut off SSH" in evidence["n1"].why
+    assert "refused: behind a bastion" in evidence["n1"].why
 
 
 def test_a_machine_that_cannot_be_cleaned_is_named_and_the_others_are_clean(machines):

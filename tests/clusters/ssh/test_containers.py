@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -86,6 +87,9 @@ class Field:
 
     def __init__(self, client, directory: Path, run_id: str) -> None:
         self.client, self.boxes = client, {}
+        # The containers look like a run's, of which this process is the harness: no `heal` may take them away.
+        self._lock = (directory / "lock").open("w")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
         key = paramiko.ECDSAKey.generate()
         key.write_private_key_file(str(directory / "id"))
         image = ensure_image(client, packages=packages_of("node+openssh-server+sudo"))
