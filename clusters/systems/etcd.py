@@ -228,7 +228,8 @@ class EtcdSystem:
         return Promise(
             system=self.name,
             profile=profile,
-            source=f"etcd {'.'.join(map(str, self.release))} documentation: guarantees, failures, tuning (election timeout {show_duration(election)})",
+            source=f"etcd {_numbers(self.release)} documentation: guarantees, failures, tuning "
+            f"(election timeout {show_duration(election)})",
             election_timeout_ns=2 * election,  # drawn from [1, 2) times the setting
             heartbeat_ns=heartbeat,
             leader_bound_ns=bound,
@@ -275,6 +276,10 @@ def _incarnation(arguments: list[str]) -> int | None:
         if mark and number.isascii() and number.isdigit() and int(number):
             return int(number)
     return None
+
+
+def _numbers(release: tuple[int, int]) -> str:
+    return ".".join(map(str, release))
 
 
 def _exempt(*, pre_vote: bool) -> dict[str, NotPromised]:
