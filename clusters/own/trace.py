@@ -348,14 +348,21 @@ def _schema_of(event: str, kind: Kind) -> dict[str, Any]:
     }
 
 
-def names_of(lines: Sequence[TraceLine]) -> dict[str, int]:
-    """How often each kind of line was told, by the format's names."""
-    out: dict[str, int] = {}
-    for line in lines:
-        out[event_of(line)] = out.get(event_of(line), 0) + 1
-    return out
-
-
 def event_of(line: TraceLine) -> str:
     """The format's name of a line."""
     return next((event for event, kind in EVENTS.items() if kind.name == line.name), line.name)
+
+
+class Published:
+    """See ``harness.core.protocols.LineFormat``."""
+
+    def every_line(self, line: bytes) -> Sequence[TraceLine | Malformed]:
+        """What a line of output holds of the trace."""
+        return read_lines(line)
+
+    def trace_name(self, line: TraceLine) -> str:
+        """The format's name of a line."""
+        return event_of(line)
+
+
+FORMAT = Published()

@@ -243,6 +243,16 @@ class Paced(Protocol):
         """From one question to the next."""
 
 
+class LineFormat(Protocol):
+    """A published format of trace lines."""
+
+    def every_line(self, line: bytes) -> Sequence[TraceLine | Malformed]:
+        """What a line of output holds of the trace; nothing, if it is not of it."""
+
+    def trace_name(self, line: TraceLine) -> str:
+        """The name by which the format knows the line."""
+
+
 @runtime_checkable
 class Described(Protocol):
     """A system that a file describes: how ``dethrone doctor FILE`` goes through it, step by step."""

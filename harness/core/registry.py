@@ -19,6 +19,7 @@ SYSTEMS = "dethrone.systems"
 SYSTEM_FILES = "dethrone.system_files"
 """By the ending of a file's name: what makes a system of it."""
 BACKENDS = "dethrone.backends"
+LINE_FORMATS = "dethrone.line_formats"
 FAULTS = "dethrone.faults"
 WORKLOADS = "dethrone.workloads"
 CHECKERS = "dethrone.checkers"
@@ -31,6 +32,7 @@ _KINDS = {
     SYSTEMS: "system",
     SYSTEM_FILES: "kind of file that describes a system",
     BACKENDS: "backend",
+    LINE_FORMATS: "format of trace lines",
     FAULTS: "fault",
     WORKLOADS: "workload",
     CHECKERS: "checker",

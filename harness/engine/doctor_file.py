@@ -13,7 +13,7 @@ import secrets
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -31,6 +31,7 @@ from harness.core.protocols import (
     Described,
     Host,
     HostNews,
+    LineFormat,
     Malformed,
     No,
     NodeSpec,
@@ -357,6 +358,25 @@ class _Examination:
                     return
 
 
+def examine_lines(lines: Iterable[bytes]) -> list[Row]:
+    """Output of any program, looked through for trace lines of the published format."""
+    form: LineFormat = registry.load(registry.LINE_FORMATS, "published")
+    told: Counter[str] = Counter()
+    malformed: list[Row] = []
+    number = 0
+    for number, line in enumerate(lines, start=1):
+        for one in form.every_line(line.rstrip(b"\r\n")):
+            if isinstance(one, Malformed):
+                what = f"line {number} is malformed: {one.line}"
+                malformed.append(Row(step="trace", what=what, seen="no", why=one.why))
+            else:
+                told[form.trace_name(one)] += 1
+    rows = [Row(step="trace", what=f"{name}: {count} lines") for name, count in sorted(told.items())]
+    if not told:
+        rows.append(Row(step="trace", what="any line", seen="no", why=f"none was found in {number} lines of output"))
+    return rows + malformed
+
+
 def ask(address: str, call: StatusCall, limit_ns: Ns) -> bytes:
     """One status question over a connection of its own. OSError: no answer; ValueError: one that is none."""
     deadline = time.monotonic_ns() + limit_ns
@@ -373,11 +393,6 @@ def ask(address: str, call: StatusCall, limit_ns: Ns) -> bytes:
                 raise ConnectionError("the connection was closed before the answer was whole")
             received += chunk
         return body
-
-
-def passed(rows: Sequence[Row]) -> bool:
-    """Whether no step failed."""
-    return all(row.seen != "no" for row in rows)
 
 
 def described(word: str) -> bool:
