@@ -24,6 +24,7 @@ from clusters.own.spec import Description
 from clusters.own.trace import event_of, read_lines
 from clusters.own.words import fill
 from clusters.systems.target import check_voters
+from harness.core import registry
 from harness.core.clock import SECOND, Ns
 from harness.core.duration import parse_duration
 from harness.core.errors import ConfigError
@@ -41,7 +42,6 @@ from harness.core.protocols import (
     TraceLine,
     Yes,
 )
-from harness.core.registry import unknown_name
 
 PROFILE = "own"
 BESIDE, BESIDE_CONFIG = "beside.py", "beside.json"
@@ -72,7 +72,7 @@ class OwnSystem:
     def knobs(self, settings: Mapping[str, str], *, profile: str | None, variant: str | None) -> Mapping[str, str]:
         """The knobs of the description, with these settings over them. Raises ConfigError."""
         if profile is not None and profile != PROFILE:
-            raise unknown_name(f"profile of {self.name}:", profile, self.profiles())
+            raise registry.unknown_name(f"profile of {self.name}:", profile, self.profiles())
         if variant is not None:
             raise ConfigError(
                 f"{self.name} has no variant {variant!r}",
@@ -81,7 +81,7 @@ class OwnSystem:
         known = self._description.knobs
         for name in settings:
             if name not in known:
-                raise unknown_name(f"knob of {self.name}:", name, known)
+                raise registry.unknown_name(f"knob of {self.name}:", name, known)
         return {**known, **settings}
 
     def profiles(self) -> Mapping[str, str]:
@@ -324,4 +324,21 @@ def load(path: Path) -> OwnSystem:
                 next_step="build it first, or write its right path",
             ) from error
 
-    return OwnSystem(parse(text, path=str(path), read=read))
+    description = parse(text, path=str(path), read=read)
+    _check_names(description)
+    return OwnSystem(description)
+
+
+def _check_names(description: Description) -> None:
+    """Raise ConfigError for a fault that nobody knows, and for the name of a system that is installed."""
+    kinds = registry.names(registry.FAULTS)
+    for fault in description.promise.tolerates:
+        if fault.partition(":")[0] not in kinds:
+            error = registry.unknown_name("fault", fault, kinds)
+            raise ConfigError(error.what, where=f"{description.path}: [promise] tolerates", next_step=error.next_step)
+    if description.system.name in registry.names(registry.SYSTEMS):
+        raise ConfigError(
+            f"there is a system called {description.system.name!r} already",
+            where=f"{description.path}: [system]",
+            next_step="choose another name, so that reports do not mix them up",
+        )
