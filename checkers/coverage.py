@@ -1,9 +1,9 @@
 """coverage: whether the run showed what it was meant to show. A run that never hit anything passes nothing.
 
 Asked of every run: the history is complete; an election was seen; each node told its status often enough; no node ended
-on its own (a ``halt`` that its trace explains is allowed); not too many faults of unknown outcome; and an acknowledged
-write, if the workload writes. Asked by the schedule (``plan.schedule.obligations``), each met by one fault that was
-certainly in force:
+on its own (a ``halt`` that its trace explains is allowed); not too many faults of unknown outcome; no trace line that
+was malformed; and an acknowledged write, if the workload writes. Asked by the schedule (``plan.schedule.obligations``),
+each met by one fault that was certainly in force:
 
 * ``leader-cut-off``: a partition left the leader without two-way links to a majority; ``leader-isolated``: without any;
 * ``leader-in-majority``: a partition cut somebody off while the leader kept two-way links to a majority;
@@ -25,7 +25,7 @@ from checkers.base import WRITES, Base, in_force, incomplete, votes_needed, writ
 from checkers.facts import elections, leading, named
 from checkers.graph import Adjacency, Timeline, cliques, timeline
 from harness.core.clock import SECOND
-from harness.core.events import FaultEvent, Invoke, NodeProcess, Observed, Return
+from harness.core.events import TRACE_MALFORMED, FaultEvent, Invoke, NodeProcess, Noise, Observed, Return
 from harness.core.history import History
 from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise
@@ -57,7 +57,7 @@ class Coverage(Base):
             missing.append(incomplete(history))
         elif history.end is not None and history.end.reason not in {"complete", "first-failure"}:
             missing.append(f"the run was cut short: {history.end.reason}")
-        missing += _observations(history, plan) + _exits(history) + _outcomes(history)
+        missing += _observations(history, plan) + _exits(history) + _outcomes(history) + _malformed(history)
         elected = _elections(history)
         if not elected:
             missing.append("no election was seen; look whether the nodes can reach each other at all")
@@ -242,6 +242,16 @@ def _outcomes(history: History) -> list[str]:
     if failed:
         out.append(f"{failed[0].kind} on {', '.join(failed[0].victims)} did not heal; run `dethrone heal`")
     return out
+
+
+def _malformed(history: History) -> list[str]:
+    """Trace lines that say nothing: what the node did there may be what would have failed the run."""
+    found = [event for event in history.of(Noise) if event.kind == TRACE_MALFORMED]
+    if not found:
+        return []
+    first = found[0]
+    why, line = first.detail.get("why", ""), first.detail.get("line", "")
+    return [f"malformed trace lines ({len(found)} are shown); the first, of {first.host}: {why}: {line}"]
 
 
 def _elections(history: History) -> int:

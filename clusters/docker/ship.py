@@ -2,7 +2,7 @@
 
 Promises: the archive is a pure function of the code (same bytes, same owner, no times); it is put and compiled by the
 image's own Python once a change, so that deploying copies nothing and nodes start fast; old layers are removed. Leaves
-out everything that a node does not import: the tests, the harness above its core, the checkers, the Docker world.
+out everything that a node does not import: the tests, the harness above its core, the checkers, the worlds of hosts.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def sources() -> dict[str, bytes]:
             base = root / part
             for path in [base] if base.is_file() else sorted(base.rglob("*.py")):
                 name = f"{root.name}/{path.relative_to(root).as_posix()}"
-                if not name.startswith("clusters/docker/"):
+                if not name.startswith(("clusters/attach/", "clusters/docker/", "clusters/local/", "clusters/ssh/")):
                     found[name] = path.read_bytes()
     return found
 

@@ -1,4 +1,7 @@
-"""etcd 3.4, Debian's package, through the same door as our own targets.
+"""etcd 3.4, 3.5 and 3.7, through the same door as our own targets: each release a system of its own.
+
+``etcd`` is 3.4 (Debian's package), ``etcd-3.5`` is 3.5.1 (a package of the Python index carries the binary) and
+``etcd-3.7`` is 3.7.3 (built from its Go module). 3.4 runs without pre-vote unless told so, the others with it.
 
 It is observed at ``/debug/vars``: the Raft status there (role, term, leader, commit) is taken in the Raft loop, at one
 moment. The status call of the API is not used, for its ``raftTerm`` is the term of the last APPLIED entry: a member
@@ -10,7 +13,8 @@ client of ours sends an Origin.
 Promises: what etcd's channels cannot show is ``not observable``, not passed. Leaves out clock faults (a static Go
 binary) and members that change.
 
-Source: etcd 3.4 documentation (guarantees, failures, tuning); its raft package (CheckQuorum, pre-vote off by default).
+Source: etcd documentation of each release (API guarantees, failures, tuning, configuration flags); its raft package
+(CheckQuorum, pre-vote).
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from typing import Literal
 
 import msgspec
 
+from clusters.docker.labels import BIN
 from clusters.systems.etcd_client import EtcdClient
 from clusters.systems.operations import OPERATIONS, TRANSACTIONS
 from clusters.systems.target import check_voters
@@ -43,6 +48,11 @@ from harness.core.protocols import (
 from harness.core.registry import unknown_name
 
 BINARY = "/usr/bin/etcd"
+"""Of Debian's package."""
+
+OWN_BINARY = f"{BIN}/etcd"
+"""Of the other releases."""
+
 CLIENT_PORT = 2379
 PEER_PORT = 2380
 TOKEN = "dethrone"  # noqa: S105 - a cluster's name, no secret
@@ -50,6 +60,9 @@ _MARK = "http://incarnation.invalid:"
 
 LEADER_BOUND_NS = 10 * SECOND
 ALLOWANCE_NS = 500 * MS
+
+PRE_VOTE_SINCE = (3, 5)
+"""The first release that runs with pre-vote unless it is told not to."""
 
 _KNOBS: Mapping[str, str] = {
     "pre_vote": "off",
@@ -79,9 +92,12 @@ _VARS = msgspec.json.Decoder(_Vars)
 
 
 class EtcdSystem:
-    """See ``harness.core.protocols.System``."""
+    """See ``harness.core.protocols.System``. ``release``: its two numbers."""
 
     name = "etcd"
+    release = (3, 4)
+    recipe = "etcd"
+    binary = BINARY
 
     def knobs(self, settings: Mapping[str, str], *, profile: str | None, variant: str | None) -> Mapping[str, str]:
         """All knobs as words. Raises ConfigError."""
@@ -98,7 +114,7 @@ class EtcdSystem:
                     raise _bad_knob(name, word, f"a whole number from {least} to {most}")
             elif word not in {"on", "off", "true", "false"}:
                 raise _bad_knob(name, word, "on or off")
-        knobs = {**_KNOBS, **settings}
+        knobs = {**_KNOBS, "pre_vote": "on" if self.release >= PRE_VOTE_SINCE else "off", **settings}
         knobs["pre_vote"] = "on" if knobs["pre_vote"] in {"on", "true"} else "off"
         if int(knobs["election_timeout_ms"]) < 5 * int(knobs["heartbeat_interval_ms"]):
             raise _bad_knob(
@@ -108,7 +124,8 @@ class EtcdSystem:
 
     def profiles(self) -> Mapping[str, str]:
         """One."""
-        return {"etcd": "as packaged: check-quorum on, pre-vote off unless the knob pre_vote is on"}
+        usual = "on unless the knob pre_vote is off" if self.release >= PRE_VOTE_SINCE else "off unless the knob is on"
+        return {"etcd": f"as released: check-quorum on, pre-vote {usual}"}
 
     def variants(self) -> Mapping[str, str]:
         """None."""
@@ -124,8 +141,8 @@ class EtcdSystem:
         )
 
     def image(self) -> str:
-        """The image with Debian's etcd-server."""
-        return "etcd"
+        """The image with this release."""
+        return self.recipe
 
     def files(self, node: NodeSpec) -> Mapping[str, bytes]:
         """None: everything is said by flags."""
@@ -151,9 +168,9 @@ class EtcdSystem:
             "cors": f"{_MARK}{{incarnation}}",
             "logger": "zap",
         }
-        if node.knobs["pre_vote"] == "on":
-            flags["pre-vote"] = "true"
-        argv = (BINARY, *(f"--{name}={value}" for name, value in flags.items()))
+        if self.release >= PRE_VOTE_SINCE or node.knobs["pre_vote"] == "on":
+            flags["pre-vote"] = "true" if node.knobs["pre_vote"] == "on" else "false"
+        argv = (self.binary, *(f"--{name}={value}" for name, value in flags.items()))
         return Command(argv=argv, env={"ETCD_UNSUPPORTED_ARCH": "arm64"})
 
     def status_call(self, node: NodeSpec) -> StatusCall:
@@ -211,7 +228,8 @@ class EtcdSystem:
         return Promise(
             system=self.name,
             profile=profile,
-            source=f"etcd 3.4 documentation: guarantees, failures, tuning (election timeout {show_duration(election)})",
+            source=f"etcd {_numbers(self.release)} documentation: guarantees, failures, tuning "
+            f"(election timeout {show_duration(election)})",
             election_timeout_ns=2 * election,  # drawn from [1, 2) times the setting
             heartbeat_ns=heartbeat,
             leader_bound_ns=bound,
@@ -260,6 +278,10 @@ def _incarnation(arguments: list[str]) -> int | None:
     return None
 
 
+def _numbers(release: tuple[int, int]) -> str:
+    return ".".join(map(str, release))
+
+
 def _exempt(*, pre_vote: bool) -> dict[str, NotPromised]:
     out = {
         "one-vote-per-term": NotPromised(_NO_TRACE, "not observable"),
@@ -271,7 +293,7 @@ def _exempt(*, pre_vote: bool) -> dict[str, NotPromised]:
     }
     if not pre_vote:
         out["leader-stability"] = NotPromised(
-            "etcd 3.4 runs without pre-vote unless told so: a healed member's higher term deposes the leader once"
+            "without pre-vote, as 3.4 runs unless told otherwise, a healed member's higher term deposes the leader once"
         )
     return out
 
@@ -280,4 +302,24 @@ def _bad_knob(name: str, word: str, wanted: str) -> ConfigError:
     return ConfigError(f"knob {name} of etcd cannot be {word!r}", next_step=f"give {wanted}")
 
 
+class Etcd35System(EtcdSystem):
+    """3.5.1."""
+
+    name = "etcd-3.5"
+    release = (3, 5)
+    recipe = "etcd-3.5"
+    binary = OWN_BINARY
+
+
+class Etcd37System(EtcdSystem):
+    """3.7.3."""
+
+    name = "etcd-3.7"
+    release = (3, 7)
+    recipe = "etcd-3.7"
+    binary = OWN_BINARY
+
+
 SYSTEM = EtcdSystem()
+SYSTEM_3_5 = Etcd35System()
+SYSTEM_3_7 = Etcd37System()

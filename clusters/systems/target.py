@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from clusters.docker.labels import LIB, PYTHON
 from clusters.node.config import NodeConfig, load_target
 from clusters.node.journal import contrast, replay
 from clusters.protocols.plugged import is_outside, shipped_file
@@ -42,9 +41,9 @@ from harness.core.registry import unknown_name
 
 PEER_PORT = 7001
 CLIENT_PORT = 7002
-RUN_DIR = "/run/dethrone"
-CONFIG_PATH = f"{RUN_DIR}/node.json"
-VARIANT_PATH = f"{RUN_DIR}/variant.py"
+CONFIG = "node.json"
+VARIANT = "variant.py"
+"""Files in the node's run directory."""
 
 ANY_NUMBER: Mapping[str, int | None] = dict.fromkeys(
     ("partition", "kill", "stop", "restart", "pause", "clock", "powerloss", "disk", "link", "hold", "drift")
@@ -164,21 +163,22 @@ class TargetSystem:
             variant=node.variant,
             seed=node.seed,
             rpc_timeout_ms=max(1, self.rpc_timeout_ns(typed) // MS),
-            clock_socket=CLOCK_SOCKET,
+            clock_socket=f"{node.run_dir}/{CLOCK_SOCKET}",
         )
         shipped = shipped_file(node.variant)
+        config_path, variant_path = f"{node.run_dir}/{CONFIG}", f"{node.run_dir}/{VARIANT}"
         if shipped is None:
-            return {CONFIG_PATH: msgspec.json.encode(config)}
+            return {config_path: msgspec.json.encode(config)}
         content, name = shipped
-        config = msgspec.structs.replace(config, variant=f"{VARIANT_PATH}:{name}")
-        return {CONFIG_PATH: msgspec.json.encode(config), VARIANT_PATH: content}
+        config = msgspec.structs.replace(config, variant=f"{variant_path}:{name}")
+        return {config_path: msgspec.json.encode(config), variant_path: content}
 
     def command(self, node: NodeSpec) -> Command:
-        """The image's own Python with the project's code."""
-        del node
+        """The host's Python for nodes with the project's code."""
+        config = f"{node.run_dir}/{CONFIG}"
         return Command(
-            argv=(PYTHON, "-m", "clusters.node.main", "--config", CONFIG_PATH, "--incarnation", "{incarnation}"),
-            env={"PYTHONPATH": LIB, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"},
+            argv=(node.python, "-m", "clusters.node.main", "--config", config, "--incarnation", "{incarnation}"),
+            env={"PYTHONPATH": node.lib, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"},
         )
 
     def status_call(self, node: NodeSpec) -> StatusCall:

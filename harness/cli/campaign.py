@@ -1,4 +1,4 @@
-"""``dethrone campaign SYSTEM --seeds 0..9``: many runs, resumable, and their table."""
+"""``dethrone campaign SYSTEM --seeds 0..9``, or a night out of a file: many runs, resumable, and their table."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from typing import Literal
 import click
 
 from harness.cli import flags, settings
+from harness.cli.nightly import run_night_file
+from harness.core.errors import ConfigError
+from harness.engine.entering import enter
+from harness.engine.night_file import is_night
 from harness.report import machine, series
 
 
 @click.command()
 @click.argument("system", required=False)
-@click.option("--seeds", required=True, metavar="<0..9>", help="which seeds: 0..9, or 1,5,8..12")
+@click.option("--seeds", metavar="<0..9>", help="which seeds: 0..9, or 1,5,8..12")
 @click.option(
     "--out",
     "directory",
-    required=True,
     type=click.Path(file_okay=False, path_type=Path),
     help="one directory a run in here; seeds that are done in it are skipped",
 )
@@ -45,14 +48,16 @@ from harness.report import machine, series
     metavar="N",
     help="how many failing runs keep all their files, on `sim` [default: 5]",
 )
+@click.option("--budget", metavar="<6h>", help="of a night: no run begins later [default: what its file says]")
 @flags.run_flags("out", "seed")
 @flags.output_flags
 @flags.level_flags
 def campaign(
     *,
     system: str | None,
-    seeds: str,
-    directory: Path,
+    seeds: str | None,
+    directory: Path | None,
+    budget: str | None,
     jobs: int,
     engine: Literal["local", "spark"],
     master: str,
@@ -68,13 +73,28 @@ def campaign(
 ) -> None:
     """Run SYSTEM once a seed; stop and call again to go on where it stopped.
 
+    SYSTEM may be the file of a night (with tables [[systems]]): systems x versions x faults x strategies x seeds under
+    a time budget, what failed or changed first.
+
     With `--on sim` the runs are simulated in memory by `--jobs` processes or on Spark (`--engine spark`), and only the
     first failing ones are kept.
     """
-    wanted = settings.seeds(seeds)
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
+    if system is not None and system.endswith(".toml") and is_night(Path(system)):
+        if seeds is not None or directory is not None:
+            raise ConfigError("a night says its seeds and its directory in its file", where=system)
+        code = run_night_file(
+            Path(system), budget=budget, screen=screen, junit_xml=junit_xml, github=github, as_json=as_json
+        )
+        sys.exit(code)
+    if seeds is None or directory is None:
+        raise ConfigError("a campaign needs --seeds and --out", next_step="add --seeds 0..9 --out runs/mine")
+    if budget is not None:
+        raise ConfigError("--budget is for nights", next_step="leave it out, or name the file of a night")
+    wanted = settings.seeds(seeds)
     kept = {key: one for key, one in given.items() if key not in ("out", "seed")}
     options = settings.run_options(settings.system_of(system, kept), kept)
+    enter(options.backend)
     by = series.By(engine=engine, jobs=jobs, master=master, conf=conf, corpus=corpus)
     done = series.run_campaign(options, wanted, directory, screen, by=by, keep_failing=keep_failing)
     if junit_xml is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from harness.cli import flags
+from harness.engine.entering import enter
 from harness.report import demonstration
 
 
@@ -23,6 +24,7 @@ def demo(
 ) -> None:
     """Run raft under partitions, kills, pauses and clock steps (must pass), then nacos (must fail)."""
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
+    enter(backend)
     value = demonstration.show(screen, seed=seed, out=out, backend=backend, base=base)
     screen.result(value)
     sys.exit(value["exit_code"])

@@ -1,24 +1,48 @@
-"""``dethrone doctor``: what this machine can do, what it cannot, why, and what to do about it."""
+"""``dethrone doctor``: what this machine can do, what it cannot, why, and what to do about it.
+
+With a file: whether the system that it describes starts, answers, prints its trace lines and serves its operations.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import click
 
-from harness.cli import flags
+from harness.cli import flags, settings
 from harness.core.protocols import No
 from harness.engine import shadow
 from harness.engine.model import EXIT_PASS, EXIT_TROUBLE, JSON_SCHEMA
+from harness.report.terminal import Screen, Watcher
+
+if TYPE_CHECKING:
+    from harness.engine.doctor_file import Row
+
+FILE_NODES = 1
 
 
 @click.command()
+@click.argument("file", required=False)
+@click.option("--nodes", type=click.IntRange(1, settings.NODES_MAX), default=FILE_NODES, help="of FILE's [default: 1]")
+@click.option("--on", "backend", default="docker", help="where FILE's hosts come from [default: docker]")
+@click.option("--set", "knobs", multiple=True, metavar="<knob=value>", help="a knob of FILE; repeatable")
+@click.option("--lines", type=click.File("rb"), help="look through this output (-: stdin) for trace lines")
 @flags.json_flag
-def doctor(*, as_json: bool) -> None:
-    """Say what can be used here. Exit code 3 if no backend can."""
+def doctor(
+    *, file: str | None, nodes: int, backend: str, knobs: tuple[str, ...], lines: BinaryIO | None, as_json: bool
+) -> None:
+    """Say what can be used here, exit code 3 if no backend can; or go through the system that FILE describes."""
+    screen = flags.screen(as_json=as_json)
+    if lines is not None:
+        from harness.engine.doctor_file import examine_lines
+
+        _tell(screen, lines.name, examine_lines(lines))
+    if file is not None:
+        _file(screen, file, nodes=nodes, backend=backend, knobs=settings.read("set", list(knobs), where="--set"))
     from harness.engine import doctor as engine
 
-    screen = flags.screen(as_json=as_json)
     rows = [*engine.rows(), *shadow.rows()]
     screen.table(
         ("section", "what", "usable", "why not", "what to do"),
@@ -42,4 +66,27 @@ def doctor(*, as_json: bool) -> None:
         for section, name, found in rows
     ]
     screen.result({"schema": JSON_SCHEMA, "command": "doctor", "rows": listed, "exit_code": code})
+    sys.exit(code)
+
+
+def _file(screen: Screen, file: str, *, nodes: int, backend: str, knobs: Mapping[str, str]) -> None:
+    from harness.engine import doctor_file as engine
+    from harness.engine.model import RunOptions
+
+    named = file if engine.described(file) else f"./{file}"
+    options = RunOptions(system=named, nodes=nodes, backend=backend, settings=knobs, faults=())
+    _tell(screen, file, engine.examine(options, Watcher(screen).progress))
+
+
+def _tell(screen: Screen, named: str, rows: Sequence[Row]) -> NoReturn:
+    screen.table(
+        ("step", "what", "seen", "why not", "what to do"),
+        [(row.step, row.what, row.seen, row.why, row.what_to_do) for row in rows],
+    )
+    code = EXIT_TROUBLE if any(row.seen == "no" for row in rows) else EXIT_PASS
+    listed: list[dict[str, Any]] = [
+        {"step": row.step, "what": row.what, "seen": row.seen, "why": row.why, "what_to_do": row.what_to_do}
+        for row in rows
+    ]
+    screen.result({"schema": JSON_SCHEMA, "command": "doctor", "file": named, "rows": listed, "exit_code": code})
     sys.exit(code)

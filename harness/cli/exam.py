@@ -12,6 +12,7 @@ from harness.core import registry
 from harness.core.duration import parse_duration
 from harness.core.errors import ConfigError
 from harness.core.planted import Planted
+from harness.engine.entering import enter
 from harness.report import examination, matrix_table
 
 
@@ -87,6 +88,7 @@ def exam(
         if bugs or variant or backend != "sim" or clean or faults:
             raise ConfigError("--matrix takes --system, --seeds, --jobs and --out only", next_step="leave the rest out")
         sys.exit(matrix_table.run(screen, systems=systems, seeds=seeds, jobs=jobs, out=out, fresh=fresh))
+    enter(backend)
     budget_ns = parse_duration(budget or ("60s" if backend == "sim" else "180s"))
     if compare is not None:
         if backend != "sim" or variant is not None or clean or faults:

@@ -19,7 +19,7 @@ from harness.report.terminal import Screen, complain
 
 F = TypeVar("F", bound=Callable[..., Any])
 _TWO_WORDS = {"keep-cluster", "first-failure"}
-_REPEATED = {"set"}
+_REPEATED = {"set", "host"}
 
 
 def run_flags(*without: str) -> Callable[[F], F]:
@@ -69,6 +69,19 @@ def output_flags(verb: F) -> F:
     ):
         verb = option(verb)
     return verb
+
+
+def hosts_flags(verb: F) -> F:
+    """``--hosts`` and ``--host`` of verbs that are no runs; the verb gets ``hosts`` and ``host``."""
+
+    @functools.wraps(verb)
+    def wrapped(*args: Any, hosts: str | None, host: tuple[str, ...], **values: Any) -> Any:
+        file = None if hosts is None else Path(hosts).absolute()
+        return verb(*args, hosts=file, host=settings.read("host", host, where="--host"), **values)
+
+    return functools.reduce(
+        lambda decorated, key: _option(key, settings.SETTINGS[key])(decorated), ("host", "hosts"), wrapped
+    )  # type: ignore[return-value]
 
 
 json_flag = click.option("--json", "as_json", is_flag=True, help="one JSON object on stdout, everything else on stderr")

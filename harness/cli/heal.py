@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 import msgspec
@@ -14,13 +15,14 @@ from harness.engine.model import EXIT_PASS, EXIT_TROUBLE, JSON_SCHEMA
 @click.command()
 @click.option("--all", "kept", is_flag=True, help="also clusters that were kept with --keep-cluster")
 @click.option("--dry-run", is_flag=True, help="only say what would be undone")
+@flags.hosts_flags
 @flags.json_flag
-def heal(*, kept: bool, dry_run: bool, as_json: bool) -> None:
+def heal(*, kept: bool, dry_run: bool, hosts: Path | None, host: tuple[str, ...], as_json: bool) -> None:
     """Heal and remove hosts, networks and rules of runs whose harness is gone. Live runs are not disturbed."""
     from harness.engine import heal as engine
 
     screen = flags.screen(as_json=as_json)
-    report = engine.heal(dry_run=dry_run, kept=kept, progress=screen.say)
+    report = engine.heal(dry_run=dry_run, kept=kept, hosts=hosts, host=host, progress=screen.say)
     code = EXIT_TROUBLE if report.left and not dry_run else EXIT_PASS
     if not report.healed and not report.left:
         screen.say("nothing was left behind")

@@ -47,6 +47,7 @@ VERBS = {
     "exam": "exam:exam",
     "export": "export:export",
     "heal": "heal:heal",
+    "init": "init:init",
     "list": "listing:listing",
     "replay": "replay:replay",
     "report": "report:report",

@@ -28,12 +28,15 @@ from harness.report import again, machine, rerun_node
 @click.option("--node", help="re-execute this node's core from its journal instead, and check every step")
 @click.option("--incarnation", type=click.IntRange(min=1), help="with --node: which [default: the last]")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="the new run's directory")
+@flags.hosts_flags
 @flags.json_flag
 @flags.level_flags
 def replay(
     *,
     run: Path,
     backend: str | None,
+    hosts: Path | None,
+    host: tuple[str, ...],
     how: Literal["times", "triggers"] | None,
     repeat: int,
     node: str | None,
@@ -49,7 +52,8 @@ def replay(
         value = rerun_node.show(screen, run, node=node, incarnation=incarnation)
         screen.result(value)
         return
-    replayed = again.replay(screen, run, backend=backend, how=how, out=out, repeat=repeat)
+    place = again.Place(backend=backend, hosts=hosts, host=host)
+    replayed = again.replay(screen, run, place=place, how=how, out=out, repeat=repeat)
     done = replayed.done
     value = machine.run_object(done.result, done.files, report=done.report)
     screen.result({**value, "command": "replay", "reproduced": replayed.told()})

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from harness.cli import flags, settings
+from harness.engine.entering import enter
 from harness.engine.model import JSON_SCHEMA
 from harness.report import machine, scenario, session
 from harness.report.terminal import output
@@ -49,6 +50,7 @@ def run(
         screen.plan(plan)
         screen.result({"schema": JSON_SCHEMA, "command": "dry-run", "seed": plan.seed, "plan": plan})
         return
+    enter(options.backend)
     done = session.run_and_report(options, screen, junit_xml=junit_xml, github=github)
     flags.print_annotations(done.annotations, as_json=as_json)
     told = scenario.told(options.scenario, done.result.judgement)

@@ -18,8 +18,10 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from harness.core import registry
 from harness.core.duration import parse_duration
 from harness.core.errors import ConfigError
+from harness.core.protocols import Lending
 from harness.engine import scenarios
 from harness.engine.model import RunOptions
 
@@ -79,6 +81,10 @@ def _words(raw: Any) -> tuple[str, ...]:
     return () if out == ("none",) else out
 
 
+def _places(raw: Any) -> tuple[str, ...]:
+    return _words(raw if isinstance(raw, str) else [part for word in raw for part in str(word).split(",")])
+
+
 def _knobs(raw: Any) -> dict[str, str]:
     if isinstance(raw, Mapping):
         return {str(key): _knob_text(value) for key, value in raw.items()}
@@ -135,8 +141,10 @@ def _setting(name: str, read: Callable[[Any], Any], example: str, about: str) ->
 SETTINGS: dict[str, Setting] = {
     setting.name: setting
     for setting in (
-        _setting("nodes", _whole(1, NODES_MAX), "5", "number of nodes [default: 5]"),
+        _setting("nodes", _whole(1, NODES_MAX), "5", "number of nodes [default: 5; of lent hosts, all]"),
         _setting("on", _text, "docker", "where hosts come from: see `list backends` [default: docker]"),
+        _setting("hosts", _text, "hosts.toml", "the file that names the machines to run on, for `--on ssh`"),
+        _setting("host", _places, "n1=root@192.0.2.11", "a machine beside the file's; repeatable"),
         _setting("faults", _words, "partition,kill", "fault kinds, or `none` [default: the system's]"),
         _setting("workload", _text, "log", "what clients do: see `list workloads` [default: the system's]"),
         _setting("strategy", _text, "random", "how schedules are drawn: see `list strategies` [default: random]"),
@@ -157,7 +165,7 @@ SETTINGS: dict[str, Setting] = {
         _setting("first-failure", _flag, "true", "end at the first certain safety finding [default: the system's]"),
     )
 }
-_BESIDE_SCENARIO = frozenset({"scenario", "on", "out", "base", "keep-cluster", "fail-on", "seed"})
+_BESIDE_SCENARIO = frozenset({"scenario", "on", "hosts", "host", "out", "base", "keep-cluster", "fail-on", "seed"})
 """What a file may say beside a scenario: where it is run, not what."""
 DEFAULTS: dict[str, Any] = {
     "nodes": 5,
@@ -215,7 +223,8 @@ def system_of(named: str | None, given: Mapping[str, Given]) -> str:
     if "scenario" not in given:
         if named is None:
             raise ConfigError("a system is needed", next_step="dethrone list systems, or give --scenario")
-        return named
+        # the path of a description stands in run.json, and a replay may start anywhere
+        return str(Path(named).resolve()) if registry.is_file(named) else named
     scenario = scenarios.find(given["scenario"].value)
     if named not in (None, scenario.system):
         raise ConfigError(
@@ -299,9 +308,11 @@ def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
     def path(key: str) -> Path | None:
         return Path(value[key]) if key in value else None
 
+    hosts, host, lent = _lent(given)
+    nodes = lent if lent and given["nodes"].origin == "default" else value["nodes"]
     return RunOptions(
         system=system,
-        nodes=value["nodes"],
+        nodes=nodes,
         backend=value["on"],
         faults=value.get("faults"),
         workload=value.get("workload"),
@@ -313,15 +324,35 @@ def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
         profile=value.get("profile"),
         variant=value.get("variant"),
         rate_per_s=value.get("rate"),
-        processes=clients(value["concurrency"], nodes=value["nodes"]) if "concurrency" in value else None,
+        processes=clients(value["concurrency"], nodes=nodes) if "concurrency" in value else None,
         out=path("out"),
         base=value.get("base"),
         keep_cluster=value["keep-cluster"],
         stop_at_first_failure=value.get("first-failure"),
         schedule=path("schedule"),
         scenario=value.get("scenario"),
+        hosts=hosts,
+        host=host,
         fail_on=cast("Literal['unknown', 'violation']", value["fail-on"]),
     )
+
+
+def _lent(given: Mapping[str, Given]) -> tuple[Path | None, tuple[str, ...], int]:
+    """The hosts file, the hosts named one by one, and how many a run may use (0: not known, or none were named).
+
+    Hosts of a configuration file are for the backend that takes hosts; a run elsewhere leaves them alone.
+    """
+    named = [given[key] for key in ("hosts", "host") if key in given]
+    file = Path(given["hosts"].value).absolute() if "hosts" in given else None
+    words: tuple[str, ...] = given["host"].value if "host" in given else ()
+    if not named:
+        return None, (), 0
+    backend = registry.load(registry.BACKENDS, given["on"].value)
+    if not isinstance(backend, Lending):
+        asked = any(one.origin == "flag" for one in named)
+        return (file, words, 0) if asked else (None, (), 0)
+    backend = backend.lent(file, words)
+    return file, words, len(backend.usable()) if isinstance(backend, Lending) else 0
 
 
 def clients(text: str, *, nodes: int) -> int:

@@ -25,12 +25,15 @@ TRIES, TRIES_REAL = 500, 40
 )
 @click.option("--need", type=click.IntRange(1), help="of which so many must fail for it to count [2; with --of 1: 1]")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="directory of the shrunk run")
+@flags.hosts_flags
 @flags.json_flag
 @flags.level_flags
 def shrink(
     *,
     run: Path,
     backend: str | None,
+    hosts: Path | None,
+    host: tuple[str, ...],
     tries: int | None,
     of: int,
     need: int | None,
@@ -43,7 +46,8 @@ def shrink(
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     if tries is None:
         tries = TRIES if (backend or read_stored(run).options.backend) == again.SIM else TRIES_REAL
-    outcome = again.shrink_run(screen, run, backend=backend, tries=tries, need=need or min(2, of), of=of, out=out)
+    place = again.Place(backend=backend, hosts=hosts, host=host)
+    outcome = again.shrink_run(screen, run, place=place, tries=tries, need=need or min(2, of), of=of, out=out)
     schedule = outcome.shrunk.schedule
     screen.say("")
     screen.say(

@@ -18,6 +18,9 @@ from harness.core.hoststate import HostState
 SCHEMA = 1
 """Version of the event schema; a reader refuses a newer one."""
 
+TRACE_MALFORMED = "trace-malformed"
+"""A kind of ``Noise``: a line of a node's trace that cannot be understood, so that something it did is not known."""
+
 
 class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Base: ``seq`` rises by one a line; ``group`` is the consensus group, "" where a system has one only."""

@@ -40,8 +40,24 @@ class No(msgspec.Struct, frozen=True):
 Available = Yes | No
 
 
+class Places(msgspec.Struct, frozen=True, kw_only=True):
+    """Where things of a node lie on its host, as absolute paths. The defaults are those of a container.
+
+    ``run_dir``: configuration and sockets. ``python``: an interpreter with msgspec; ``lib``: the project's code.
+    """
+
+    data_dir: str = "/var/lib/dethrone/data"
+    log_dir: str = "/var/log/dethrone"
+    run_dir: str = "/run/dethrone"
+    python: str = "/opt/dethrone/venv/bin/python"
+    lib: str = "/opt/dethrone/lib"
+
+
+IN_A_CONTAINER = Places()
+
+
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One node as its system's adapter meets it. Paths are inside the host."""
+    """One node as its system's adapter meets it. Paths are inside the host; the last three as in ``Places``."""
 
     name: str
     address: str
@@ -53,6 +69,9 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     data_dir: str
     log_dir: str
+    run_dir: str = IN_A_CONTAINER.run_dir
+    python: str = IN_A_CONTAINER.python
+    lib: str = IN_A_CONTAINER.lib
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +97,8 @@ class StatusCall(msgspec.Struct, frozen=True, kw_only=True):
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """What a status answer says; fields as in ``harness.core.events.Observed``. ``incarnation`` None: not known.
 
-    ``others``: of a node in several groups, what it says of the rest of them, in the same breath.
+    ``others``: of a node in several groups, what it says of the rest of them, in the same breath. ``tells_leader``:
+    False where nobody says whom they follow, so that ``leader`` None means nothing.
     """
 
     role: str
@@ -92,20 +112,32 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     incarnation: int | None = None
     group: str = ""
     others: tuple[Reading, ...] = ()
+    tells_leader: bool = True
 
 
 class TraceLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One parsed line of a node's trace log. ``mono_ns`` is of the host's monotonic clock."""
+    """One parsed line of a node's trace log. ``mono_ns`` is of the host's monotonic clock.
+
+    A line that does not tell them itself: ``incarnation`` and ``n`` 0, ``mono_ns`` None. Then they are the running
+    process', the number of the line among those of that process, and when the agent found it.
+    """
 
     incarnation: int
     n: int
-    mono_ns: Ns
+    mono_ns: Ns | None
     name: str
     term: int
     role: str
     source: Literal["core", "shell"]
     data: Mapping[str, Any]
     group: str = ""
+
+
+class Malformed(msgspec.Struct, frozen=True):
+    """A line that means to be one of the trace, and is none: how it begins, and what is wrong with it."""
+
+    line: str
+    why: str
 
 
 class OpOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,6 +227,58 @@ class Electorate(Protocol):
         """
 
 
+@runtime_checkable
+class Telling(Protocol):
+    """A system whose trace lines somebody else writes: among other output, glued together by a crash, or wrong."""
+
+    def trace_lines(self, line: bytes) -> Sequence[TraceLine | Malformed]:
+        """What a line of the trace log holds, in place of ``System.trace``; nothing, if it is not of the trace."""
+
+
+@runtime_checkable
+class Paced(Protocol):
+    """A system whose nodes are asked for their status at a pace of its own."""
+
+    def observe_interval_ns(self) -> Ns:
+        """From one question to the next."""
+
+
+class LineFormat(Protocol):
+    """A published format of trace lines."""
+
+    def every_line(self, line: bytes) -> Sequence[TraceLine | Malformed]:
+        """What a line of output holds of the trace; nothing, if it is not of it."""
+
+    def trace_name(self, line: TraceLine) -> str:
+        """The name by which the format knows the line."""
+
+
+@runtime_checkable
+class Described(Protocol):
+    """A system that a file describes: how ``dethrone doctor FILE`` goes through it, step by step."""
+
+    def ports(self, node: NodeSpec) -> Mapping[str, int]:
+        """Name → TCP port on which the node listens once it runs."""
+
+    def explain(self, node: NodeSpec, body: bytes) -> Sequence[tuple[str, Available]]:
+        """A status answer field by field: ``term = 3``, or what was looked for and not found."""
+
+    def told(self) -> tuple[str, ...]:
+        """The names of the trace lines that the file says the nodes print."""
+
+    def every_line(self, line: bytes) -> Sequence[TraceLine | Malformed]:
+        """What a line of the trace log holds, be it named in the file or not."""
+
+    def trace_name(self, line: TraceLine) -> str:
+        """The name by which the file knows the line."""
+
+    def samples(self) -> Sequence[tuple[str, Any]]:
+        """Operations to try on a healthy cluster, in this order."""
+
+    def remarks(self) -> Sequence[tuple[str, Available]]:
+        """What the description leaves out, and what can therefore not be judged."""
+
+
 class Contrast(msgspec.Struct, frozen=True, kw_only=True):
     """One step of a node that two builds take differently: its event, what ``did`` happen, what the other ``would``."""
 
@@ -231,19 +315,27 @@ class RunDefaults(msgspec.Struct, frozen=True, kw_only=True):
     stop_at_first_failure: bool = False
     stop_at: tuple[str, ...] = ()
     """Checkers whose certain finding ends such a run; empty: every checker that can watch a running history."""
+    base: str | None = None
+    """The image that the hosts' image is built on, where hosts are made of images."""
 
 
 # --- clusters: backends and hosts -------------------------------------------------------------------------------
 
 
 class DeploySpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backend needs to make hosts. ``state_dir``: this run's ledger directory (for labels and heal)."""
+    """What a backend needs to make hosts. ``state_dir``: this run's ledger directory (for labels and heal).
+
+    ``voters``: who counts for quorums; empty: all nodes. ``needs``: what the planned faults need of hosts, as in
+    ``Fault.needs``.
+    """
 
     run_id: str
     nodes: tuple[str, ...]
     image: str
     base: str | None
     state_dir: str
+    voters: tuple[str, ...] = ()
+    needs: frozenset[str] = frozenset()
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -260,8 +352,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     detail: Mapping[str, Any] = {}
 
 
-CLOCK_SOCKET = "/run/dethrone/clock.sock"
-"""Where a node process on a host tells its own clocks, if it does."""
+CLOCK_SOCKET = "clock.sock"
+"""Where in its run directory a node process tells its own clocks, if it does."""
 
 
 class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
@@ -381,6 +473,45 @@ class Converging(Protocol):
         """Converge the hosts in ``wants`` concurrently; then one probe round over ALL ``hosts`` proves cuts and heals.
 
         Evidence for each host in ``wants``. Bounded; a host that is lost has no entry or an unconfirmed one.
+        """
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """A host on which a node's things lie elsewhere than in a container."""
+
+    @property
+    def places(self) -> Places:
+        """Where they lie."""
+
+
+@runtime_checkable
+class Lending(Protocol):
+    """A backend whose hosts are lent by somebody who names them, in a file or one by one."""
+
+    def lent(self, file: Path | None, words: Sequence[str]) -> Backend:
+        """The backend of these hosts; nothing is connected. Raises ConfigError for a file or word that is wrong."""
+
+    def usable(self) -> tuple[str, ...]:
+        """The names of the hosts that a run may use, in their order."""
+
+
+@runtime_checkable
+class Cautious(Protocol):
+    """A backend that does not let every run happen on its hosts."""
+
+    def refuse(self, plan: Plan) -> None:
+        """Raise ConfigError for a run that may not be carried out. Touches and connects to nothing."""
+
+
+@runtime_checkable
+class Entering(Protocol):
+    """A backend whose hosts can be made only from a place of their own, for users who are not root."""
+
+    def enter(self) -> None:
+        """Go there: return if this process is there already, else become the same command there.
+
+        Only a command may call it, before it has done anything. Raises MissingCapability where nobody may go there.
         """
 
 

@@ -10,12 +10,16 @@ import difflib
 import functools
 import sys
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 from harness.core.errors import ConfigError
 
 SYSTEMS = "dethrone.systems"
+SYSTEM_FILES = "dethrone.system_files"
+"""By the ending of a file's name: what makes a system of it."""
 BACKENDS = "dethrone.backends"
+LINE_FORMATS = "dethrone.line_formats"
 FAULTS = "dethrone.faults"
 WORKLOADS = "dethrone.workloads"
 CHECKERS = "dethrone.checkers"
@@ -26,7 +30,9 @@ SCENARIOS = "dethrone.scenarios"
 CLAIMS = "dethrone.claims"
 _KINDS = {
     SYSTEMS: "system",
+    SYSTEM_FILES: "kind of file that describes a system",
     BACKENDS: "backend",
+    LINE_FORMATS: "format of trace lines",
     FAULTS: "fault",
     WORKLOADS: "workload",
     CHECKERS: "checker",
@@ -65,7 +71,9 @@ def origin(point: EntryPoint) -> str:
 
 
 def load(group: str, name: str) -> Any:
-    """The object behind a name."""
+    """The object behind a name. A system may also be the path of a file that describes one."""
+    if group == SYSTEMS and is_file(name):
+        return load(SYSTEM_FILES, Path(name).suffix.removeprefix("."))(Path(name))
     known = names(group)
     if name not in known:
         raise unknown_name(_KINDS.get(group, group), name, known)
@@ -78,6 +86,11 @@ def load(group: str, name: str) -> Any:
             cause="a missing dependency, or a folder of yours named like one of our packages shadows it",
             next_step="run from another directory, or reinstall",
         ) from error
+
+
+def is_file(name: str) -> bool:
+    """Whether a system's name is the path of a file that describes it."""
+    return "/" in name or name.endswith(".toml")
 
 
 def load_all(group: str) -> dict[str, Any]:

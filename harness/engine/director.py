@@ -16,6 +16,7 @@ from harness.core.clock import MS, SECOND, Ns, Span
 from harness.core.duration import show_duration
 from harness.core.events import (
     SCHEMA,
+    TRACE_MALFORMED,
     AnyEvent,
     Begin,
     Converged,
@@ -32,7 +33,7 @@ from harness.core.events import (
 )
 from harness.core.hoststate import HEALTHY
 from harness.core.plan import Plan
-from harness.core.protocols import HostNews, Reading, System
+from harness.core.protocols import HostNews, Malformed, Reading, System, Telling, TraceLine
 from harness.core.rng import Rng
 from harness.core.schedule import RealisedSchedule
 from harness.engine import world as w
@@ -50,6 +51,8 @@ OVERRUN = 2
 CONVERGE_BOUND_NS = 60 * SECOND
 TICK_NS = 50 * MS
 STALL_NS = 50 * MS
+MALFORMED_MAX = 20
+"""So many malformed trace lines are shown; all are counted."""
 
 
 class Director:
@@ -88,9 +91,22 @@ class Director:
         self.done = False
         self._ready: dict[str, int] = {}
         """Node → the newest incarnation that answered."""
+        self._trace_lines = draft.system.trace_lines if isinstance(draft.system, Telling) else None
+        self._down: set[str] = set()
+        """Nodes whose process ended, and of which no new one was told yet."""
+        self._lines: dict[tuple[str, int], int] = {}
+        """(node, incarnation) → lines of its trace that do not number themselves."""
         self._fsync_max_ns: Ns = 0
         self._heal_tries = 0
-        self.counts = {"ok": 0, "fail": 0, "info": 0, "observed": 0, "traced": 0, "foreign_lines": 0}
+        self.counts = {
+            "ok": 0,
+            "fail": 0,
+            "info": 0,
+            "observed": 0,
+            "traced": 0,
+            "foreign_lines": 0,
+            "malformed_lines": 0,
+        }
         self._elections: set[tuple[str, int, str | None]] = set()
         self._found = False
         self._not_healed = False
@@ -186,10 +202,13 @@ class Director:
             self.keeper.silent(polled.node, now)
             self._add(Silent, now, span=polled.span, node=polled.node, error=polled.error)
             return
-        self.counts["observed"] += 1
         node, span, incarnation = polled.node, polled.span, reading.incarnation
         if incarnation is None:
+            if node in self._down:
+                self._add(Silent, now, span=span, node=node, error="an answer, but nobody knows of which process")
+                return
             incarnation = self.keeper.incarnation[node]
+        self.counts["observed"] += 1
         self.keeper.answered(node, span, reading)
         if self._ready.get(node) != incarnation:
             self._ready[node] = incarnation
@@ -244,9 +263,11 @@ class Director:
         elif news.kind == "started":
             incarnation = int(news.data["incarnation"])
             self.keeper.incarnation[news.host] = incarnation
+            self._down.discard(news.host)
             self._process(now, news, "started", asked=True, code=None)
         elif news.kind == "exited":
             asked = bool(news.data.get("asked"))
+            self._down.add(news.host)
             self._process(now, news, "exited", asked=asked, code=news.data.get("code"))
         elif news.kind == "noise":
             kind = str(news.data.get("kind"))
@@ -309,31 +330,53 @@ class Director:
             self._broken(now, w.Broken("node-did-not-start", f"{news.host} exited with code {code} before any fault"))
 
     def _trace(self, now: Ns, news: HostNews) -> None:
-        lo_offset, hi_offset = news.data["offset"]  # history time − the host's monotonic clock, bounds
         for raw in news.data["lines"]:
             if not raw:
                 continue
-            line = self._system.trace(raw)
-            if line is None:
-                self.counts["foreign_lines"] += 1
-                continue
-            self.counts["traced"] += 1
-            if line.name == "elected":
-                self._elections.add((line.group, line.term, news.host))
-            self._add(
-                Traced,
-                now,
-                group=line.group,
-                span=Span(line.mono_ns + lo_offset, line.mono_ns + hi_offset),
-                node=news.host,
-                incarnation=line.incarnation,
-                n=line.n,
-                name=line.name,
-                term=line.term,
-                role=line.role,
-                source=line.source,
-                data=line.data,
-            )
+            if self._trace_lines is not None:
+                held = self._trace_lines(raw)
+            else:
+                single = self._system.trace(raw)
+                held = () if single is None else (single,)
+            self.counts["foreign_lines"] += not held
+            for line in held:
+                if isinstance(line, Malformed):
+                    self._malformed(now, news, line)
+                else:
+                    self._traced(now, news, line)
+
+    def _malformed(self, now: Ns, news: HostNews, line: Malformed) -> None:
+        self.counts["malformed_lines"] += 1
+        if self.counts["malformed_lines"] <= MALFORMED_MAX:
+            detail = {"why": line.why, "line": line.line}
+            self._add(Noise, now, span=news.span, host=news.host, kind=TRACE_MALFORMED, value_ns=0, detail=detail)
+
+    def _traced(self, now: Ns, news: HostNews, line: TraceLine) -> None:
+        lo_offset, hi_offset = news.data["offset"]  # history time − the host's monotonic clock, bounds
+        incarnation, n, span = line.incarnation, line.n, news.span
+        if not incarnation:
+            incarnation = int(news.data["incarnation"])
+        if not n:
+            n = self._lines[news.host, incarnation] = self._lines.get((news.host, incarnation), 0) + 1
+        if line.mono_ns is not None:
+            span = Span(line.mono_ns + lo_offset, line.mono_ns + hi_offset)
+        self.counts["traced"] += 1
+        if line.name == "elected":
+            self._elections.add((line.group, line.term, news.host))
+        self._add(
+            Traced,
+            now,
+            group=line.group,
+            span=span,
+            node=news.host,
+            incarnation=incarnation,
+            n=n,
+            name=line.name,
+            term=line.term,
+            role=line.role,
+            source=line.source,
+            data=line.data,
+        )
 
     def _converged(self, now: Ns, done: w.ConvergeDone) -> None:
         purpose, asked, _ = self._converging.pop(done.token)

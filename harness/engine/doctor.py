@@ -8,21 +8,27 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from pathlib import Path
 
 from harness.core import registry
 from harness.core.errors import HarnessError
 from harness.core.ledger import stale_runs, state_dir
-from harness.core.protocols import Available, No, Yes
+from harness.core.protocols import Available, Lending, No, Yes
 
 MIN_DISK_BYTES = 2 * 1024**3
 
 
-def rows() -> list[tuple[str, str, Available]]:
-    """(section, name, answer) for the machine, each backend, plug-ins and leftovers."""
+def rows(*, hosts: Path | None = None, host: tuple[str, ...] = ()) -> list[tuple[str, str, Available]]:
+    """(section, name, answer) for the machine, each backend, plug-ins and leftovers.
+
+    ``hosts``, ``host``: hosts that are lent, by a file and one by one.
+    """
     out: list[tuple[str, str, Available]] = list(_machine())
     for name in registry.names(registry.BACKENDS):
         try:
             backend = registry.load(registry.BACKENDS, name)
+            if isinstance(backend, Lending) and (hosts is not None or host):
+                backend = backend.lent(hosts, host)
             out += [(f"backend {name}", row, answer) for row, answer in backend.doctor()]
         except HarnessError as error:
             out.append((f"backend {name}", "probe", No(why=error.what, what_to_do=error.next_step)))

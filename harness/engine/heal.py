@@ -6,7 +6,7 @@ or on half-removed clusters, is fine. Leaves out judging the run: ``dethrone che
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from harness.core import registry
 from harness.core.errors import HarnessError
 from harness.core.ledger import StaleRun, forget, is_live, stale_runs, state_dir
-from harness.core.protocols import Backend, No
+from harness.core.protocols import Backend, Lending, No
 
 
 class HealReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,18 +26,37 @@ class HealReport(msgspec.Struct, frozen=True, kw_only=True):
     left: tuple[str, ...] = ()
 
 
-def heal(*, dry_run: bool = False, kept: bool = False, progress: Callable[[str], None]) -> HealReport:
-    """Remove all leftovers of runs whose harness is gone. ``kept``: also clusters kept with ``--keep-cluster``."""
+Lenders = tuple[str | None, tuple[str, ...]]
+"""A hosts file and hosts beside it, as a run's ledger names them."""
+
+
+def heal(
+    *,
+    dry_run: bool = False,
+    kept: bool = False,
+    hosts: Path | None = None,
+    host: tuple[str, ...] = (),
+    progress: Callable[[str], None],
+) -> HealReport:
+    """Remove all leftovers of runs whose harness is gone. ``kept``: also clusters kept with ``--keep-cluster``.
+
+    ``hosts``, ``host``: lent hosts to look at beside those that the ledgers name.
+    """
     root = state_dir()
     stale = {run.run_id: run for run in stale_runs(root)}
     healed: list[str] = []
     live: list[str] = []
     spared: list[str] = []
     left: list[str] = []
-    for backend in _usable_backends(left if stale else None):
-        owned = backend.leftovers()
+    asked: Lenders = (None if hosts is None else str(hosts), host)
+    for backend, lenders in _usable_backends(stale.values(), asked, left):
+        try:
+            owned = backend.leftovers()
+        except HarnessError as error:  # one host out of reach: what the ledgers tell of the others is still undone
+            owned = ()
+            left.append(f"{backend.name}: {error}")
         runs = {thing.run_id: thing.state_dir for thing in owned}
-        runs |= {run.run_id: str(run.directory) for run in stale.values() if _used(run, backend.name)}
+        runs |= {run.run_id: str(run.directory) for run in stale.values() if _used(run, backend.name, lenders)}
         for run_id, directory in sorted(runs.items()):
             if is_live(Path(directory)):
                 live.append(run_id)
@@ -63,20 +82,45 @@ def heal(*, dry_run: bool = False, kept: bool = False, progress: Callable[[str],
     )
 
 
-def _usable_backends(left: list[str] | None) -> list[Backend]:
-    out = []
+def _usable_backends(
+    stale: Iterable[StaleRun], asked: Lenders, left: list[str]
+) -> list[tuple[Backend, Lenders | None]]:
+    """The backends to ask; one whose hosts are lent once for each who lends, and not at all where nobody does."""
+    out: list[tuple[Backend, Lenders | None]] = []
+    runs = list(stale)
     for name, backend in registry.load_all(registry.BACKENDS).items():
-        available = backend.available()
-        if isinstance(available, No):
-            if left is not None:
-                left.append(f"backend {name} could not be asked: {available.why}")
+        if isinstance(backend, Lending):
+            named = [lenders for run in runs if _used(run, name) for lenders in _lenders(run)]
+            for file, words in dict.fromkeys([*([asked] if asked != _NOBODY else []), *named]):
+                try:
+                    out.append((backend.lent(None if file is None else Path(file), words), (file, words)))
+                except HarnessError as error:
+                    left.append(f"the hosts of {file or ', '.join(words)} could not be asked: {error}")
             continue
-        out.append(backend)
+        available = backend.available()
+        if not isinstance(available, No):
+            out.append((backend, None))
+        elif any(_used(run, name) for run in runs):
+            left.append(f"backend {name} could not be asked: {available.why}")
     return out
 
 
-def _used(run: StaleRun, backend: str) -> bool:
-    return not run.lines or any(line.backend == backend for line in run.lines)
+_NOBODY: Lenders = (None, ())
+
+
+def _lenders(run: StaleRun) -> list[Lenders]:
+    return [
+        (line.data.get("hosts_file"), tuple(line.data.get("lent", ())))
+        for line in run.lines
+        if line.data.get("hosts_file") or line.data.get("lent")
+    ]
+
+
+def _used(run: StaleRun, backend: str, lenders: Lenders | None = None) -> bool:
+    if not run.lines:
+        return lenders is None
+    mine = any(line.backend == backend for line in run.lines)
+    return mine and (lenders is None or lenders in _lenders(run))
 
 
 def _was_kept(run: StaleRun) -> bool:

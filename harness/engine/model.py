@@ -26,7 +26,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     ``schedule``: a stored planned schedule to use instead of drawing one; ``scenario``: the schedule of the scenario of
     this name. ``fail_on``: what makes the exit code 1 or 2. ``stop_at_first_failure`` ends the run at the first certain
-    safety finding.
+    safety finding. ``hosts``, ``host``: who lends hosts, a file and ``NAME=[USER@]ADDRESS[:PORT]`` words.
     """
 
     system: str
@@ -49,6 +49,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     stop_at_first_failure: bool | None = None
     schedule: Path | None = None
     scenario: str | None = None
+    hosts: Path | None = None
+    host: tuple[str, ...] = ()
     fail_on: Literal["unknown", "violation"] = "unknown"
 
 

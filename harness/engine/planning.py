@@ -6,7 +6,7 @@ Leaves out the run directory and the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,14 @@ from harness.core.promise import Promise
 from harness.core.protocols import (
     Backend,
     Capable,
+    Cautious,
     Condition,
     Electorate,
     Fault,
     Informed,
+    Lending,
     No,
+    Paced,
     RunDefaults,
     Strategy,
     System,
@@ -66,7 +69,7 @@ def node_names(count: int) -> tuple[str, ...]:
 def draft(options: RunOptions, *, seed: int) -> Draft:
     """The whole plan. Raises ConfigError for anything unknown, contradictory or too short to be worth running."""
     system: System = registry.load(registry.SYSTEMS, options.system)
-    backend: Backend = registry.load(registry.BACKENDS, options.backend)
+    backend = lent_backend(options.backend, options.hosts, options.host)
     if not 1 <= options.nodes <= MAX_NODES:
         raise ConfigError(f"{options.nodes} nodes", next_step=f"choose 1 to {MAX_NODES} with --nodes")
     nodes = node_names(options.nodes)
@@ -106,12 +109,14 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         schedule=schedule,
         promise=promise,
         observable=system.observable(),
-        observe_interval_ns=OBSERVE_INTERVAL_VIRTUAL_NS if isinstance(backend, VirtualBackend) else OBSERVE_INTERVAL_NS,
+        observe_interval_ns=_observe_interval_ns(system, backend),
         final_read_ns=max(2 * promise.leader_bound_ns, 5 * SECOND),
         stop_at_first_failure=defaults.stop_at_first_failure if stop_early is None else stop_early,
         stop_at=defaults.stop_at,
         backend_settings=backend_settings,
     )
+    if isinstance(backend, Cautious):
+        backend.refuse(plan)
     return Draft(
         plan=plan,
         system=system,
@@ -120,6 +125,27 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         faults=kinds,
         conditions={name: registry.load(registry.TRIGGERS, name) for name in {t.event for t in schedule.triggers}},
     )
+
+
+def lent_backend(name: str, file: Path | None, words: Sequence[str]) -> Backend:
+    """The backend of this name, with the hosts that were lent to it. ConfigError: it takes none."""
+    backend: Backend = registry.load(registry.BACKENDS, name)
+    if file is None and not words:
+        return backend
+    if not isinstance(backend, Lending):
+        lending = [other for other, one in registry.load_all(registry.BACKENDS).items() if isinstance(one, Lending)]
+        raise ConfigError(
+            f"the backend {name!r} makes its own hosts",
+            where="--host" if file is None else f"--hosts {file}",
+            next_step=f"use --on {' or '.join(lending)}, or leave the hosts out",
+        )
+    return backend.lent(file, words)
+
+
+def _observe_interval_ns(system: System, backend: Backend) -> Ns:
+    if isinstance(backend, VirtualBackend):
+        return OBSERVE_INTERVAL_VIRTUAL_NS
+    return system.observe_interval_ns() if isinstance(system, Paced) else OBSERVE_INTERVAL_NS
 
 
 def _profile(system: System, wanted: str | None) -> str:

@@ -3,6 +3,16 @@
     def test_my_system_elects_safely(chaos):
         chaos("raft", nodes=5, faults=("partition", "kill"), time_limit="30s").assert_valid()
 
+Several tests can ask for one cluster and its run, each for another property:
+
+    @pytest.mark.chaos(shared=True, time_limit="60s")
+    class TestElection:
+        def test_is_safe(self, chaos):
+            chaos("raft").assert_holds("one-leader-per-term", "leader-completeness")
+
+        def test_is_live(self, chaos):
+            chaos("raft").assert_holds("leader-when-owed")
+
 Promises: loaded by every pytest run, so nothing of the harness is imported before a test asks for ``chaos``; a failed
 assertion shows the proof, how to check it again and where its report is. Trouble of the harness is an error of the
 test, never a statement about the system. Leaves out drawing the report: ``dethrone report`` does, as its own program.
@@ -10,7 +20,9 @@ test, never a statement about the system. Leaves out drawing the report: ``dethr
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -75,6 +87,30 @@ class ChaosResult:
             pytest.fail(self.explain(), pytrace=False)
         return self
 
+    def assert_holds(self, *names: str) -> ChaosResult:
+        """Fail unless each of these properties was judged and held, with evidence; the others may do what they like.
+
+        Raises AssertionError; UsageError for a property that no checker of this run judges; as ``assert_valid``.
+        """
+        __tracebackhide__ = True
+        from harness.core.errors import Interrupted
+
+        if self.result.interrupted:
+            raise Interrupted("the run was interrupted", where=str(self.run_dir))
+        verdicts = self.verdicts
+        unknown = [name for name in names if name not in verdicts]
+        if unknown or not names:
+            if self.result.trouble:
+                self.assert_valid()
+            raise pytest.UsageError(f"no property {unknown} in this run; judged were: {', '.join(sorted(verdicts))}")
+        wrong = [name for name in names if verdicts[name].outcome != "pass"]
+        if wrong and all(verdicts[name].outcome != "fail" for name in wrong) and self.result.trouble:
+            self.assert_valid()
+        if wrong:
+            words = [f"{name}: {verdicts[name].outcome.upper()}: {verdicts[name].reason}" for name in wrong]
+            pytest.fail("\n".join([*words, "", self.explain()]), pytrace=False)
+        return self
+
     def explain(self) -> str:
         """Verdict, proof, what to do next: what a failed assertion shows."""
         judgement = self.result.judgement
@@ -90,6 +126,7 @@ class ChaosResult:
         if self.run_dir is not None:
             lines.append(f"check again  dethrone check {self.run_dir}")
             lines.append(f"run again    {self.rerun_command()}")
+            lines.append(f"replay       dethrone replay {self.run_dir}")
             lines.append(f"report       {self.report or f'dethrone report {self.run_dir}'}")
         lines += [f"trouble      {line}" for line in self.result.trouble]
         return "\n".join(lines)
@@ -122,10 +159,20 @@ def _events(checkers: Mapping[str, Any], name: str, number: int) -> list[str]:
 class Chaos:
     """What the ``chaos`` fixture is: call it to run a system under faults. One run directory a call."""
 
-    def __init__(self, *, directory: Path, seed: int | None, defaults: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        *,
+        directory: Path,
+        seed: int | None,
+        defaults: Mapping[str, Any],
+        shared: dict[str, ChaosResult],
+        shared_directory: Path,
+    ) -> None:
         self._directory = directory
         self._seed = seed
         self._defaults = defaults
+        self._shared = shared
+        self._shared_directory = shared_directory
         self._calls = 0
 
     def __call__(
@@ -147,9 +194,14 @@ class Chaos:
         processes: int | None = None,
         first_failure: bool | None = None,
         schedule: Path | None = None,
+        hosts: Path | None = None,
+        shared: bool | None = None,
     ) -> ChaosResult:
         """Run ``system``; arguments as the flags of ``dethrone run``. What is left out comes from the test's
-        ``@pytest.mark.chaos(...)``, else: 5 nodes, 30 s, docker, the system's own faults and workload."""
+        ``@pytest.mark.chaos(...)``, else: 5 nodes, 30 s, docker, the system's own faults and workload.
+
+        ``shared``: tests of this process that ask for the same run get one cluster and one run, made by the first.
+        """
         given = {
             name: value for name, value in locals().items() if name not in ("self", "system") and value is not None
         }
@@ -159,9 +211,18 @@ class Chaos:
         merged = {"nodes": 5, "time_limit": "30s", "on": "docker", **self._defaults, **given}
         if self._seed is not None:
             merged["seed"] = self._seed
+        if merged.pop("shared", False):
+            return self._share(system, merged)
         self._calls += 1
         options = _options(system, merged, self._directory / f"run-{self._calls}")
         return _run(options)
+
+    def _share(self, system: str, merged: Mapping[str, Any]) -> ChaosResult:
+        key = repr((system, sorted(merged.items(), key=lambda item: item[0])))
+        if key not in self._shared:
+            out = self._shared_directory / f"run-{len(self._shared) + 1}"
+            self._shared[key] = _run(_options(system, merged, out))
+        return self._shared[key]
 
 
 _KEYS = frozenset(Chaos.__call__.__annotations__) - {"system", "return"}
@@ -193,6 +254,7 @@ def _options(system: str, merged: Mapping[str, Any], out: Path) -> RunOptions:
         out=out,
         stop_at_first_failure=merged.get("first_failure"),
         schedule=merged.get("schedule"),
+        hosts=merged.get("hosts"),
     )
 
 
@@ -224,12 +286,36 @@ def _draw_report(run_dir: Path | None) -> Mapping[str, Any]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--chaos-seed``, ``--chaos-out``."""
     group = parser.getgroup("dethrone", "runs under faults")
-    group.addoption("--chaos-seed", type=int, metavar="SEED", help="one seed for all chaos runs, instead of drawn ones")
+    group.addoption(
+        "--chaos-seed",
+        type=_seed,
+        metavar="SEED|commit",
+        help="one seed for all chaos runs, instead of drawn ones; `commit`: out of the commit that is tested",
+    )
     group.addoption("--chaos-out", type=Path, metavar="DIR", help="keep all run directories here")
 
 
+def _seed(text: str) -> int:
+    """A number, or ``commit``: the same for everybody who tests that commit, another with the next."""
+    if text.isdecimal():
+        return int(text)
+    if text != "commit":
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor `commit`")
+    sha = os.environ.get("GITHUB_SHA", "")
+    if not sha:
+        asked = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+        sha = asked.stdout.strip()
+    if not re.fullmatch(r"[0-9a-f]{8,}", sha):
+        raise argparse.ArgumentTypeError("`commit` needs a git checkout, or GITHUB_SHA")
+    return int(sha[:8], 16)
+
+
+_SHARED = pytest.StashKey[dict[str, ChaosResult]]()
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker."""
+    """Register the marker; nothing is shared yet."""
+    config.stash[_SHARED] = {}
     config.addinivalue_line(
         "markers", "chaos(**arguments): runs a system under faults; the arguments are defaults of the chaos fixture"
     )
@@ -242,11 +328,15 @@ def chaos(request: pytest.FixtureRequest) -> Chaos:
     kept: Path | None = request.config.getoption("chaos_out")
     if kept is None:
         directory = request.getfixturevalue("tmp_path") / "chaos"
+        common = directory.parent.parent / "chaos-shared"
     else:
         slug = re.sub(r"[^\w.-]+", "-", request.node.nodeid).strip("-")
         directory = kept.resolve() / slug
+        common = kept.resolve() / f"shared-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
     return Chaos(
         directory=directory,
         seed=request.config.getoption("chaos_seed"),
         defaults=dict(marker.kwargs) if marker else {},
+        shared=request.config.stash[_SHARED],
+        shared_directory=common,
     )

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -23,7 +24,18 @@ from harness.core.errors import HarnessError, HistoryError, Interrupted, Missing
 from harness.core.history import HistoryWriter
 from harness.core.ledger import Ledger, state_dir
 from harness.core.plan import Plan
-from harness.core.protocols import CLOCK_SOCKET, Checker, DeploySpec, Host, No, NodeSpec, NodeStart, System
+from harness.core.protocols import (
+    CLOCK_SOCKET,
+    IN_A_CONTAINER,
+    Checker,
+    DeploySpec,
+    Host,
+    No,
+    NodeSpec,
+    NodeStart,
+    Placed,
+    System,
+)
 from harness.core.world import VirtualBackend
 from harness.engine import world as w
 from harness.engine.artifacts import collect, log_tail
@@ -34,8 +46,6 @@ from harness.engine.model import Drawn, Listener, RunOptions, RunResult
 from harness.engine.planning import Draft, draft
 from harness.engine.virtual import VirtualRun
 
-DATA_DIR = "/var/lib/dethrone/data"
-LOG_DIR = "/var/log/dethrone"
 DEAD_MAN_NS = 30 * SECOND
 LIVE_EVERY_NS = 400 * MS
 
@@ -108,10 +118,12 @@ class _Run(Course):
             run_id=self.run_id,
             nodes=plan.nodes,
             image=system.image(),
-            base=self.options.base,
+            base=self.options.base or system.defaults().base,
             state_dir=str(ledger.directory),
+            voters=plan.voters,
+            needs=frozenset().union(*(fault.needs() for fault in self.draft.faults.values())),
         )
-        ledger.record("deploying", backend=backend.name, nodes=list(plan.nodes))
+        ledger.record("deploying", backend=backend.name, nodes=list(plan.nodes), **lenders(self.options))
         began = time.monotonic_ns()
         origin = began
         hosts = backend.deploy(spec, origin_ns=origin, news=news_into(self.inbox), progress=self.listener.progress)
@@ -228,6 +240,7 @@ class _Run(Course):
 def node_specs(plan: Plan, hosts: Mapping[str, Host]) -> dict[str, NodeSpec]:
     """What the system's adapter gets to know of each node."""
     members = {name: hosts[name].address for name in plan.nodes}
+    places = {name: host.places if isinstance(host, Placed) else IN_A_CONTAINER for name, host in hosts.items()}
     return {
         name: NodeSpec(
             name=name,
@@ -237,8 +250,11 @@ def node_specs(plan: Plan, hosts: Mapping[str, Host]) -> dict[str, NodeSpec]:
             profile=plan.profile,
             variant=plan.variant,
             seed=plan.seed,
-            data_dir=DATA_DIR,
-            log_dir=LOG_DIR,
+            data_dir=places[name].data_dir,
+            log_dir=places[name].log_dir,
+            run_dir=places[name].run_dir,
+            python=places[name].python,
+            lib=places[name].lib,
         )
         for name in plan.nodes
     }
@@ -253,7 +269,7 @@ def prepare_host(system: System, host: Host, node: NodeSpec) -> None:
         trace_path=system.trace_path(node),
         log_path=f"{node.log_dir}/node.log",
         data_dir=node.data_dir,
-        clock_socket=CLOCK_SOCKET if not isinstance(system.fault_support("clock"), No) else None,
+        clock_socket=f"{node.run_dir}/{CLOCK_SOCKET}" if not isinstance(system.fault_support("clock"), No) else None,
         faketime=not isinstance(system.fault_support("clock"), No),
     )
     host.prepare(start, node.members, dead_man_ns=DEAD_MAN_NS)
@@ -268,6 +284,13 @@ def stop_nodes(hosts: Mapping[str, Host]) -> None:
 
     with ThreadPoolExecutor(max_workers=8) as pool:
         list(pool.map(stop, hosts.values()))
+
+
+def lenders(options: RunOptions) -> dict[str, Any]:
+    """Who lent the hosts, for the ledger: what ``heal`` needs to find them again."""
+    if options.hosts is None and not options.host:
+        return {}
+    return {"hosts_file": None if options.hosts is None else str(options.hosts), "lent": list(options.host)}
 
 
 def _seed(options: RunOptions) -> int:

@@ -78,8 +78,9 @@ class ViewKeeper:
     def healthy(self, now: Ns, *, since: Ns = 0) -> bool:
         """Every host is healthy, all nodes answered just now, all voters name one leader, which leads in no lower term.
 
-        Where no leader is owed, nobody need name one. Only answers that were asked for after ``since`` count. A
-        follower may know a lower term: Nacos' beats do not raise it.
+        Where no leader is owed, nobody need name one; where nobody says whom they follow, exactly one must lead. Only
+        answers that were asked for after ``since`` count. A follower may know a lower term: Nacos' beats do not raise
+        it.
         """
         if any(not state.healthy for state in self.state.values()):
             return False
@@ -91,7 +92,10 @@ class ViewKeeper:
             if last is None or last[0].lo < since or now - last[0].lo > HEALTH_FRESH_NS:
                 return False
             if node in voters:
-                leaders.add(last[1].leader)
+                if last[1].tells_leader:
+                    leaders.add(last[1].leader)
+                elif last[1].leads:
+                    leaders.add(node)
                 highest = max(highest, last[1].term)
         if not self.led:
             return True

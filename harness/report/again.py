@@ -20,6 +20,7 @@ from harness.core.errors import ConfigError
 from harness.core.scenario import Expected, Scenario
 from harness.core.scenario_text import scenario_toml
 from harness.core.schedule import OnEvent, Schedule
+from harness.engine.entering import enter
 from harness.engine.judge import check_path
 from harness.engine.model import EXIT_PASS, EXIT_UNKNOWN, EXIT_VIOLATION, RunOptions
 from harness.engine.refailing import StillFails
@@ -30,6 +31,14 @@ from harness.report.session import Done, run_and_report
 from harness.report.terminal import Screen
 
 SIM = "sim"
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a stored run is run again: on which backend (None: its own), on whose hosts (None and empty: its own)."""
+
+    backend: str | None = None
+    hosts: Path | None = None
+    host: tuple[str, ...] = ()
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,15 +62,16 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def replay(
-    screen: Screen, run_dir: Path, *, backend: str | None, how: How | None, out: Path | None, repeat: int = 1
+    screen: Screen, run_dir: Path, *, place: Place, how: How | None, out: Path | None, repeat: int = 1
 ) -> Replayed:
-    """The stored run once more, on that backend (None: its own); ``repeat`` times, to see how often it fails."""
+    """The stored run once more, at that place; ``repeat`` times, to see how often it fails."""
     stored = read_stored(run_dir)
     wanted = _failed(run_dir)
-    target = backend or stored.options.backend
+    target = place.backend or stored.options.backend
+    enter(target)
     chosen: How = how or "triggers"  # between worlds roles mean more than names, and events more than times
     schedule = schedule_of(stored, chosen)
-    options = _options(stored, target)
+    options = _options(stored, target, place)
     screen.say(f"replaying {run_dir} as {chosen} on {target}: {len(schedule.steps)} steps")
     kept: Done | None = None
     rate = Rate(0, 0)
@@ -69,8 +79,8 @@ def replay(
         file = Path(folder, store.PLANNED)
         store.write_json(file, schedule)
         for number in range(repeat):
-            place = out if out is None or repeat == 1 else out / str(number + 1)
-            again = msgspec.structs.replace(options, schedule=file, out=place, seed=seed_of(options, number))
+            directory = out if out is None or repeat == 1 else out / str(number + 1)
+            again = msgspec.structs.replace(options, schedule=file, out=directory, seed=seed_of(options, number))
             done = run_and_report(again, screen)
             hit = bool(failing(done.result) & set(wanted))
             rate = Rate(rate.failed + hit, rate.of + 1, rate.troubled + (bool(done.result.trouble) and not hit))
@@ -91,10 +101,15 @@ def _failed(run_dir: Path) -> tuple[str, ...]:
     return tuple(sorted(v.checker for v in judgement.verdicts if v.outcome == "fail"))
 
 
-def _options(stored: Stored, backend: str) -> RunOptions:
+def _options(stored: Stored, backend: str, place: Place) -> RunOptions:
     """The stored run's options on that backend. A scenario's schedule is among what is stored."""
+    old = stored.options
+    hosts, host = (old.hosts, old.host) if backend == old.backend else (None, ())
+    if place.hosts is not None or place.host:
+        hosts, host = place.hosts, place.host
+    settings = _settings(old, backend)
     return msgspec.structs.replace(
-        stored.options, backend=backend, out=None, scenario=None, settings=_settings(stored.options, backend)
+        old, backend=backend, out=None, scenario=None, settings=settings, hosts=hosts, host=host
     )
 
 
@@ -119,7 +134,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shrink_run(
-    screen: Screen, run_dir: Path, *, backend: str | None, tries: int, need: int, of: int, out: Path | None
+    screen: Screen, run_dir: Path, *, place: Place, tries: int, need: int, of: int, out: Path | None
 ) -> Outcome:
     """Shrink the stored run's schedule. ConfigError if the run did not fail, or does not fail again.
 
@@ -131,8 +146,9 @@ def shrink_run(
     wanted = _failed(run_dir)
     if not wanted:
         raise ConfigError("this run did not fail, so there is nothing to shrink", where=str(run_dir))
-    target = backend or stored.options.backend
-    options = _options(stored, target)
+    target = place.backend or stored.options.backend
+    enter(target)
+    options = _options(stored, target, place)
     limit_ns = stored.plan.time_limit_ns
     real = _Real(screen, options, wanted, need=need, of=of, limit_ns=limit_ns)
     fails: StillFails | _Real = StillFails(options, wanted) if target == SIM else real

@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from harness.core import registry, secrets
 from harness.core.duration import show_duration
 from harness.core.plan import Plan
 from harness.core.schedule import PlannedFault
@@ -237,14 +238,21 @@ def commands(files: RunFiles) -> list[Text]:
 
 def run_command(plan: Plan, files: RunFiles, *, directory: str) -> str:
     """The command that runs the same system with the same knobs under the same planned schedule."""
-    parts = ["dethrone run", plan.system, f"--seed {plan.seed}", f"--nodes {len(plan.nodes)}", f"--on {plan.backend}"]
+    asked = files.run.get("options")
+    named = str(asked.get("system", "")) if isinstance(asked, Mapping) else ""
+    system = named if registry.is_file(named) else plan.system  # of a described one only its file says what it is
+    parts = ["dethrone run", system, f"--seed {plan.seed}", f"--nodes {len(plan.nodes)}", f"--on {plan.backend}"]
     parts.append(f"--profile {plan.profile}")
     if plan.variant:
         parts.append(f"--variant {plan.variant}")
     options = files.run.get("options")
     settings = options.get("settings") if isinstance(options, Mapping) else None
     if isinstance(settings, Mapping):
-        parts += [f"--set {name}={value}" for name, value in settings.items()]
+        parts += [f"--set {name}={secrets.shown(str(name), str(value))}" for name, value in settings.items()]
+    if isinstance(options, Mapping) and options.get("hosts"):
+        parts.append(f"--hosts {options['hosts']}")
+    for word in (options.get("host") or ()) if isinstance(options, Mapping) else ():
+        parts.append(f"--host {word}")
     if plan.stop_at_first_failure:
         parts.append("--first-failure")
     parts.append(

@@ -9,6 +9,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 BENCHES = (
     "bench_docker.py",
+    "bench_local.py",
     "bench_ops.py",
     "bench_checkers.py",
     "bench_seen.py",

@@ -76,6 +76,7 @@ def test_a_violation_shows_proof_commands_and_report(site):
             "*+13.008 s  n2 was elected leader of term 7 by the votes of n2, n3 and n5",
             "check again  dethrone check */kept/test_a_violation*unsafe/run-1",
             "run again    dethrone run nacos --seed 42 *schedule.planned.json",
+            "replay       dethrone replay */run-1",
             "report       */run-1/report.html",
         ]
     )
@@ -117,6 +118,54 @@ def test_the_marker_gives_defaults_that_a_call_overrides(site):
     rows = [line.split() for line in (site.path / "asked.txt").read_text().splitlines()]
     assert [row[1:3] for row in rows] == [["3", "40000000000"], ["7", "40000000000"]]
     assert rows[0][3] != rows[1][3]
+
+
+def test_tests_that_share_get_one_run_and_each_judges_a_property_of_its_own(site):
+    site.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.chaos(shared=True, nodes=3)
+        class TestElection:
+            def test_is_safe(self, chaos):
+                self.seen = chaos("raft").assert_holds("one-leader-per-term").run_dir
+
+            def test_is_live(self, chaos):
+                chaos("raft").assert_holds("leader-when-owed")
+
+            def test_another_size_is_another_run(self, chaos):
+                chaos("raft", nodes=5).assert_holds("one-leader-per-term")
+
+            def test_unknown_property(self, chaos):
+                with pytest.raises(pytest.UsageError, match="no property"):
+                    chaos("raft").assert_holds("one-leder")
+
+        @pytest.mark.chaos(shared=True)
+        def test_fails(chaos):
+            chaos("nacos").assert_holds("one-leader-per-term")
+
+        @pytest.mark.chaos(shared=True)
+        def test_not_the_property_that_failed(chaos):
+            held = [name for name, v in chaos("nacos").verdicts.items() if v.outcome == "pass"]
+            chaos("nacos").assert_holds(*held)
+        """
+    )
+    done = site.runpytest("--chaos-out", "kept")
+    done.assert_outcomes(passed=5, failed=1)
+    done.stdout.fnmatch_lines(["one-leader-per-term: FAIL: *", "*dethrone replay */kept/shared-main/run-3*"])
+    assert len((site.path / "asked.txt").read_text().splitlines()) == 3
+
+
+def test_the_seed_can_come_from_the_commit_that_is_tested(site, monkeypatch):
+    monkeypatch.setenv("GITHUB_SHA", "00000a0f" + 32 * "b")
+    site.makepyfile('def test_safe(chaos):\n    chaos("raft").assert_valid()\n')
+    site.runpytest("--chaos-seed", "commit").assert_outcomes(passed=1)
+    assert (site.path / "asked.txt").read_text().split()[0] == str(0xA0F)
+    monkeypatch.setenv("GITHUB_SHA", "no sha")
+    done = site.runpytest("--chaos-seed", "commit")
+    assert done.ret != 0
+    done.stderr.fnmatch_lines(["*needs a git checkout*"])
+    assert site.runpytest("--chaos-seed", "tuesday").ret != 0
 
 
 def test_a_bad_duration_is_told_as_such(site):

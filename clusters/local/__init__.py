@@ -1,0 +1,1 @@
+"""The ``local`` backend: hosts out of namespaces on this machine, no daemon and no image."""

@@ -1,0 +1,331 @@
+"""The ``local`` backend: a run's hosts are namespaces of this machine (network, mount, PID, host name, IPC).
+
+Promises: hosts that are deployed have fixed addresses, an agent that answered, and no node running; a deployment that
+fails or is interrupted takes away what it made; two runs at once get different networks; ``destroy`` and ``leftovers``
+look at our marks only, for runs of killed harnesses, too. Root makes them as they are; anybody else inside a user
+namespace (``clusters.local.rootless``), where the kernel allows it. Leaves out everything that happens on a host,
+which is the agent's, and images: a system's program is the one installed on this machine.
+"""
+
+from __future__ import annotations
+
+import compileall
+import contextlib
+import functools
+import os
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from clusters.agent import confirm
+from clusters.agent.agent import find_faketime
+from clusters.agent.link import AgentHost, SocketStream
+from clusters.docker.labels import LIB
+from clusters.local import labels, network, owned, rootless
+from clusters.local.probing import probe
+from clusters.local.room import RUN_DIR, Machine, programs_of, steps, this_machine
+from clusters.local.spawning import Becoming
+from harness.core.clock import Ns
+from harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
+from harness.core.hoststate import HostState
+from harness.core.ledger import state_dir
+from harness.core.protocols import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
+
+MEET_LIMIT_S = 20.0
+"""How long a host that has just come up may take to answer."""
+
+_SOCKET = "agent.sock"
+_LOG = "agent.log"
+_THREADS = 32
+
+
+class LocalBackend:
+    """See ``harness.core.protocols.Backend``. Thread-safe; keeps nothing: what is there is found by its marks."""
+
+    name = "local"
+
+    def available(self) -> Available:
+        """Whether this user can make namespaces here, found out by making them once. See ``enter``."""
+        if sys.platform != "linux":
+            return No(why="namespaces are Linux'", what_to_do="run on a Linux machine or VM, or use --on docker")
+        for tool in ("ip", "iptables"):
+            if shutil.which(tool, path=_path()) is None:
+                return No(why=f"{tool} is not installed", what_to_do="install iproute2 and iptables")
+        return _tried() if os.geteuid() == 0 else _enterable()
+
+    def enter(self) -> None:
+        """See ``harness.core.protocols.Entering``: as anybody but root, go on in a user namespace of our own."""
+        if os.geteuid() != 0:
+            rootless.enter()
+
+    def capabilities(self) -> frozenset[str]:
+        """See ``harness.core.protocols.Capable``: what the faults need that this machine's tools can do."""
+        able = {"signals"}
+        if shutil.which("iptables-save", path=_path()) is not None:
+            able.add("iptables")
+        if find_faketime() is not None:
+            able.add("faketime")
+        return frozenset(able)
+
+    def deploy(
+        self,
+        spec: DeploySpec,
+        *,
+        origin_ns: Ns,
+        news: Callable[[HostNews], None],
+        progress: Callable[[str], None],
+    ) -> Mapping[str, Host]:
+        """Hosts up, agents connected, no node started."""
+        _check(spec)
+        if os.geteuid() != 0:
+            raise MissingCapability(
+                "this process is not where local hosts can be made",
+                where="backend local",
+                cause="only root can make them from here; a test runner or a script does not enter a user namespace",
+                next_step=f"put before the command: {sys.executable} -I -S {rootless.__file__}",
+            )
+        programs = programs_of(spec.image)
+        alias = labels.alias(run_id=spec.run_id, state_dir=spec.state_dir)
+        progress(f"making {len(spec.nodes)} hosts out of namespaces")
+        _compile(tuple(this_machine().packages.values()))
+        place = Path(spec.state_dir) / labels.HOSTS
+        begun: list[Becoming] = []
+        hosts: dict[str, AgentHost] = {}
+        try:
+            boxes = {node: _directories(place, node) for node in (labels.SWITCH, *spec.nodes)}
+            machine = this_machine()
+            becoming = {}
+            for node, box in boxes.items():
+                plan = _plan(spec, node, box, machine=machine, hosts=place / "hosts", programs=programs)
+                becoming[node] = Becoming(node, plan, env=_environment(spec, node))
+                begun.append(becoming[node])
+            switch = becoming.pop(labels.SWITCH)
+            pids = {node: one.begun() for node, one in becoming.items()}
+            net = network.claim(run_id=spec.run_id, alias=alias, switch_pid=switch.begun(), nodes=len(spec.nodes))
+            names = {node: net.address(index) for index, node in enumerate(spec.nodes)}
+            (place / "hosts").write_text(network.hosts_file(names), encoding="ascii")
+            switch.connect(network.of_the_switch(pids))
+            switch.made()
+
+            def bring_up(node: str) -> None:
+                one = becoming[node]
+                one.connect(network.of_a_host(names[node]))
+                one.made()
+                one.left()
+                hosts[node] = AgentHost(
+                    node,
+                    names[node],
+                    lambda: _connection(boxes[node] / "run", pid=one.pid),
+                    origin_ns=origin_ns,
+                    news=news,
+                    run=spec.run_id,
+                    client=net.gateway,
+                    meet_s=MEET_LIMIT_S,
+                )
+
+            with ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="local") as pool:
+                made = [pool.submit(bring_up, node) for node in spec.nodes]
+            for node, future in zip(spec.nodes, made, strict=True):
+                with _last_words(node, boxes[node]):
+                    future.result()
+        except BaseException:
+            for host in hosts.values():
+                host.close()
+            with contextlib.suppress(HarnessError):
+                _remove(spec.run_id, [Path(spec.state_dir)])
+            raise
+        finally:
+            for one in begun:
+                one.close()
+        return {node: hosts[node] for node in spec.nodes}
+
+    def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
+        """See ``harness.core.protocols.Converging``."""
+        return confirm.converge_all(hosts, wants)
+
+    def destroy(self, run_id: str) -> None:
+        """End that run's processes, take its device out, remove its hosts' files. Idempotent, for any harness' run."""
+        places = {Path(one.state_dir) for one in owned.processes() if one.run_id == run_id}
+        places |= {Path(one.state_dir) for one in owned.devices() if one.run_id == run_id}
+        places.add(state_dir() / "runs" / run_id)
+        _remove(run_id, sorted(places))
+
+    def leftovers(self) -> Sequence[Owned]:
+        """Processes and devices with our marks, of any run; directories of this user's state directory."""
+        found = [
+            Owned(
+                backend=self.name,
+                kind="process",
+                id=f"{one.pid}:{one.start_ticks}",
+                name=f"{one.node} ({one.pid})",
+                run_id=one.run_id,
+                state_dir=one.state_dir,
+            )
+            for one in owned.processes()
+        ]
+        found += [
+            Owned(
+                backend=self.name,
+                kind="network device",
+                id=one.name,
+                name=one.name,
+                run_id=one.run_id,
+                state_dir=one.state_dir,
+            )
+            for one in owned.devices()
+        ]
+        return found + [
+            Owned(
+                backend=self.name,
+                kind="directory",
+                id=str(path),
+                name=str(path),
+                run_id=path.parent.name,
+                state_dir=str(path.parent),
+            )
+            for path in owned.directories(state_dir())
+        ]
+
+    def doctor(self) -> Sequence[tuple[str, Available]]:
+        """What hosts can do here; see ``clusters.local.doctor``."""
+        from clusters.local import doctor
+
+        return doctor.rows(self)
+
+
+def _check(spec: DeploySpec) -> None:
+    if spec.base is not None:
+        raise ConfigError(
+            "local hosts have no image",
+            where=f"--image {spec.base}",
+            cause="they see this machine's own files",
+            next_step="leave --image out, or run with `--on docker`",
+        )
+    for word in (spec.run_id, *spec.nodes):
+        if not word or len(word) > 60 or word in {".", "..", labels.SWITCH, "hosts"} or not _plain(word):
+            raise ConfigError(
+                f"{word!r} cannot be part of a host's name",
+                cause="letters, digits, '-', '_' and '.' can, at most 60",
+                next_step="choose other node names",
+            )
+    if len(set(spec.nodes)) != len(spec.nodes) or not spec.nodes:
+        raise ConfigError("node names must be given and differ", where=", ".join(spec.nodes))
+
+
+def _plain(word: str) -> bool:
+    return all(letter.isascii() and (letter.isalnum() or letter in "-_.") for letter in word)
+
+
+def _path() -> str:
+    return os.environ.get("PATH", os.defpath) + labels.SYSTEM_PATH
+
+
+def _environment(spec: DeploySpec, node: str) -> dict[str, str]:
+    return labels.environment(os.environ, run_id=spec.run_id, state_dir=spec.state_dir, node=node)
+
+
+def _directories(place: Path, node: str) -> Path:
+    box = place / node
+    for part in ("root", "run", "data", "log", "programs"):
+        (box / part).mkdir(parents=True)
+    return box
+
+
+def _plan(
+    spec: DeploySpec, node: str, box: Path, *, machine: Machine, hosts: Path, programs: Mapping[str, str]
+) -> dict[str, object]:
+    if node == labels.SWITCH:
+        return {"kind": "switch"}
+    hosts.touch()
+    for path in programs:
+        (box / "programs" / Path(path).name).touch()
+    agent = [sys.executable, "-S", "-m", "clusters.agent.agent", "serve", "--socket", f"{RUN_DIR}/{_SOCKET}"]
+    return {
+        "kind": "host",
+        "name": node,
+        "root": str(box / "root"),
+        "log": str(box / _LOG),
+        "steps": steps(machine, box=str(box), hosts=str(hosts), programs=programs, names=Path("/etc/hosts").exists()),
+        "argv": [*agent, "--run", spec.run_id],
+        "env": {**_environment(spec, node), "PYTHONPATH": LIB},
+    }
+
+
+def _connection(directory: Path, *, pid: int) -> SocketStream:
+    """A connection to the agent's socket in there, whose path may be longer than a socket's may be."""
+    deadline = time.monotonic() + MEET_LIMIT_S
+    handle = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        while True:
+            connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                connected.connect(f"/proc/self/fd/{handle}/{_SOCKET}")
+            except OSError:
+                connected.close()
+                if time.monotonic() > deadline or not owned.start_ticks(pid):
+                    raise
+                time.sleep(0.002)
+            else:
+                return SocketStream(connected)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _last_words(node: str, box: Path) -> Iterator[None]:
+    """The agent's last words are the cause if it does not answer."""
+    try:
+        yield
+    except (HarnessError, OSError) as error:
+        said = ""
+        with contextlib.suppress(OSError):
+            said = (box / _LOG).read_text(encoding="utf-8", errors="replace").strip()[-400:]
+        raise ClusterError(
+            "a local host came up but its agent does not answer",
+            where=node,
+            cause=said or str(error),
+            next_step="run `dethrone doctor`, then repeat the run",
+        ) from error
+
+
+def _remove(run_id: str, places: Sequence[Path]) -> None:
+    owned.end_processes(run_id)
+    owned.remove_devices(run_id)
+    for place in places:
+        owned.remove_directory(place)
+
+
+@functools.cache
+def _compile(packages: tuple[str, ...]) -> None:
+    """Compile the project's code once, as the first import would: nodes may not write beside it."""
+    for package in packages:
+        compileall.compile_dir(package, quiet=2)
+
+
+@functools.cache
+def _tried() -> Available:
+    """Whether a host can be made from here; asked once a process."""
+    try:
+        probe()
+    except HarnessError as error:
+        return No(
+            why=f"namespaces cannot be made here: {error.cause}",
+            what_to_do="use a machine or a container that lets root make them (SYS_ADMIN), or --on docker",
+        )
+    return Yes()
+
+
+@functools.cache
+def _enterable() -> Available:
+    """Whether a user who is not root can have a user namespace; asked once a process."""
+    why = rootless.why_not()
+    if not why:
+        return Yes()
+    return No(why=f"this user may not make namespaces: {why}", what_to_do=rootless.REMEDY)
+
+
+BACKEND = LocalBackend()

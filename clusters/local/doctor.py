@@ -1,0 +1,73 @@
+"""What local hosts can do on this machine, found out by trying it in one that lasts a second.
+
+Promises: each row is yes, or no with the reason and what to do about it; the host is taken away whatever happens. The
+same things are tried as in a container (``clusters.docker.doctor``). Leaves out judging.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Sequence
+
+import msgspec
+
+from clusters.docker.doctor import PROBES, probed
+from clusters.local.room import PROGRAMS, programs_of
+from harness.core.errors import HarnessError
+from harness.core.ledger import Ledger, state_dir
+from harness.core.protocols import Available, Backend, DeploySpec, No, Yes
+
+PROBE_LIMIT_NS = 15_000_000_000
+
+Row = tuple[str, Available]
+
+
+def rows(backend: Backend) -> Sequence[Row]:
+    """All rows. Where no host can be made, only why; without root, what a host can do is not tried."""
+    able = backend.available()
+    found: list[Row] = [("local: namespaces" if os.geteuid() == 0 else "local: namespaces without root", able)]
+    found += [(f"local: programs of {recipe}", _programs(recipe)) for recipe in PROGRAMS if PROGRAMS[recipe]]
+    if isinstance(able, No) or os.geteuid() != 0:
+        return found
+    try:
+        return [*found, *_tried(backend)]
+    except HarnessError as error:
+        return [*found, ("local: a host", No(why=f"{error.what}: {error.cause}", what_to_do=error.next_step))]
+
+
+def _programs(recipe: str) -> Available:
+    try:
+        programs_of(recipe)
+    except HarnessError as error:
+        return No(why=error.what, what_to_do=error.next_step)
+    return Yes()
+
+
+def _tried(backend: Backend) -> list[Row]:
+    run_id = f"doctor-{secrets.token_hex(4)}"
+    ledger = Ledger(state_dir(), run_id)
+    clean = False
+    try:
+        ledger.record("deploying", backend=backend.name, nodes=["n1"])
+        spec = DeploySpec(run_id=run_id, nodes=("n1",), image="node", base=None, state_dir=str(ledger.directory))
+        hosts = backend.deploy(spec, origin_ns=0, news=lambda _: None, progress=lambda _: None)
+
+        def attempt(script: str) -> tuple[int, str]:
+            code, out, err = hosts["n1"].run(["/bin/sh", "-c", script], timeout_ns=PROBE_LIMIT_NS)
+            return code, (out + err).decode(errors="replace")
+
+        try:
+            return [probed(msgspec.structs.replace(one, name=_own(one.name)), attempt) for one in PROBES]
+        finally:
+            hosts["n1"].close()
+    finally:
+        with contextlib.suppress(HarnessError):
+            backend.destroy(run_id)
+            clean = True
+        ledger.close(clean=clean)
+
+
+def _own(name: str) -> str:
+    return name.replace("docker: ", "local: ").replace(" in a container", "")

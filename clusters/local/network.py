@@ -1,0 +1,117 @@
+"""The network of a local run: a switch in a namespace of its own, a link to each host, one up to this machine.
+
+The switch has its own namespace because bridged packets meet the firewall of the namespace that the bridge is in, and
+this machine's may drop what is forwarded (an engine for containers sets it so). The one device in this machine's
+namespace is the upper end of that link; its name is made of its range of addresses, so that making it also claims it.
+
+Promises: a free /24 of 198.18.0.0/15, claimed by one run at a time; nothing on it reaches the outside. Leaves out what
+happens on it later; the rest of it goes with the processes that hold the namespaces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import subprocess
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from clusters.subnets import FIRST_HOST, MAX_NODES, POOL, candidates, routes
+from harness.core.errors import ClusterError, ConfigError
+
+TOOL_LIMIT_S = 10.0
+_RANGES = tuple(POOL.subnets(new_prefix=24))
+
+
+class LocalNetwork(msgspec.Struct, frozen=True, kw_only=True):
+    """A range that is claimed, and the device that claims it."""
+
+    device: str
+    subnet: str
+
+    @property
+    def gateway(self) -> str:
+        """This machine's address on it: where clients' packets come from."""
+        return str(ipaddress.IPv4Network(self.subnet)[1])
+
+    def address(self, index: int) -> str:
+        """The fixed address of the node with this index."""
+        return str(ipaddress.IPv4Network(self.subnet)[FIRST_HOST + index])
+
+
+def device_of(subnet: str) -> str:
+    """The name of the device that claims this range."""
+    return f"dethrone{_RANGES.index(ipaddress.IPv4Network(subnet)):x}"
+
+
+def claim(*, run_id: str, alias: str, switch_pid: int, nodes: int) -> LocalNetwork:
+    """Make the link between this machine and the switch. Raises ClusterError when every range is taken."""
+    if nodes > MAX_NODES:
+        raise ConfigError(f"{nodes} nodes do not fit into one network", next_step=f"ask for at most {MAX_NODES}")
+    for subnet in candidates(run_id, routes()):
+        network = LocalNetwork(device=device_of(subnet), subnet=subnet)
+        why = _batch([f"link add name {network.device} type veth peer name uplink netns {switch_pid}"])
+        if "exists" in why:
+            continue
+        if why:
+            raise ClusterError(
+                "no network can be made for local hosts",
+                where=network.device,
+                cause=why,
+                next_step="run `dethrone doctor`; `--on docker` needs none of this",
+            )
+        why = _batch([
+            f"link set dev {network.device} alias {alias}",
+            f"address add {network.gateway}/24 dev {network.device}",
+            f"link set dev {network.device} up",
+        ])  # fmt: skip
+        if not why and routes().count(subnet) <= 1:
+            return network
+        _batch([f"link del dev {network.device}"])  # somebody else took that range at the same moment
+        if why:
+            raise ClusterError("the network of local hosts cannot be set up", where=network.device, cause=why)
+    raise ClusterError(
+        f"no free range for a network in {POOL}",
+        where="this machine's routes",
+        cause="leftovers of many runs, or a VPN that routes the whole range",
+        next_step="run `dethrone heal`; see `ip route`",
+    )
+
+
+def of_the_switch(pids: Mapping[str, int]) -> list[str]:
+    """For ``ip -batch`` in the switch: a bridge, and a link into the namespace of each host's first process."""
+    lines = ["link add name switch0 type bridge stp_state 0 mcast_snooping 0", "link set dev switch0 up"]
+    lines += ["link set dev uplink master switch0", "link set dev uplink up"]
+    for index, pid in enumerate(pids.values()):
+        lines += [
+            f"link add name host{index} type veth peer name eth0 netns {pid}",
+            f"link set dev host{index} master switch0",
+            f"link set dev host{index} up",
+        ]
+    return lines
+
+
+def of_a_host(address: str) -> list[str]:
+    """For ``ip -batch`` in a host."""
+    return ["link set dev lo up", f"address add {address}/24 dev eth0", "link set dev eth0 up"]
+
+
+def hosts_file(names: Mapping[str, str]) -> str:
+    """``/etc/hosts`` of every host."""
+    return "127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in names.items())
+
+
+def _batch(lines: Sequence[str]) -> str:
+    """Run ``ip -batch`` here: "" or its complaint."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        done = subprocess.run(
+            ["ip", "-batch", "-"],
+            input="\n".join([*lines, ""]),
+            text=True,
+            capture_output=True,
+            timeout=TOOL_LIMIT_S,
+            check=False,
+        )
+        return done.stderr.strip()[-300:] if done.returncode else ""
+    return "ip did not end in time"

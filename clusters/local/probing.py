@@ -1,0 +1,33 @@
+"""Whether a host can be made by this user on this machine, found out by making one that is let go at once.
+
+Promises: nothing stays. Leaves out the network between hosts, and an agent.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from clusters.local import labels
+from clusters.local.room import steps, this_machine
+from clusters.local.spawning import Becoming
+
+
+def probe() -> None:
+    """Make a host's namespaces and root directory. Raises ClusterError with the machine's reason."""
+    with tempfile.TemporaryDirectory(prefix="dethrone-") as directory:
+        place = Path(directory)
+        for part in ("root", "run", "data", "log"):
+            (place / part).mkdir()
+        made = steps(this_machine(), box=directory, hosts="/etc/hosts", programs={}, names=False)
+        trying = Becoming(
+            "probe",
+            {"kind": "probe", "name": "probe", "root": str(place / "root"), "steps": made},
+            env=labels.environment(os.environ, run_id="probe", state_dir=directory, node="probe"),
+        )
+        try:
+            trying.begun()
+            trying.made()
+        finally:
+            trying.close()

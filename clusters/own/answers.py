@@ -1,0 +1,224 @@
+"""What a node's status answer says: JSON, metrics, the output of a command, or lines of its log.
+
+Promises: pure; an answer without a term or a role is None (the observation is unknown), never a guess; a name that is
+none of the members' is no leader that anybody could check. ``explain`` says field by field what was found. Leaves out
+getting the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from clusters.own.spec import ProbeTable
+from harness.core.protocols import Available, No, Reading, Yes
+
+_SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*")
+_LABEL = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
+_NOBODY = frozenset({"", "0", "-1", "none", "null", "unknown"})
+
+Look = Callable[[str], Any]
+"""The value at a place of the answer; ``MISSING`` where there is none."""
+
+
+class _Missing:
+    """Nothing is there."""
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+MISSING = _Missing()
+
+
+def reading(probe: ProbeTable, ids: Mapping[str, str], body: bytes, *, own: str) -> Reading | None:
+    """What the answer of the node ``own`` says; None: it is nonsense. ``ids``: what it calls a node → the node."""
+    opened = _open(probe, body)
+    if opened is None:
+        return None
+    look, incarnation = opened
+    places = _places(probe)
+    term = _number(look(places["term"])) if "term" in places else None
+    role = _role(probe, places, look)
+    if term is None or role is None:
+        return None
+
+    def count(name: str) -> int | None:
+        return _number(look(places[name])) if name in places else None
+
+    def member(name: str) -> str | None:
+        value = look(places[name]) if name in places else MISSING
+        return ids.get(_text(value)) if value is not MISSING and value is not None else None
+
+    log_term, log_index = count("log_term"), count("log_index")
+    word, leads = role
+    told = count("incarnation")
+    return Reading(
+        role=word,
+        leads=leads,
+        term=term,
+        leader=own if leads and "leader" not in places else member("leader"),
+        voted_for=member("voted_for"),
+        commit=count("commit"),
+        log_end=(log_term, log_index) if log_term is not None and log_index is not None else None,
+        atomic=probe.atomic,
+        incarnation=incarnation or (told or None),
+        tells_leader="leader" in places,
+    )
+
+
+def explain(probe: ProbeTable, ids: Mapping[str, str], body: bytes) -> list[tuple[str, Available]]:
+    """Each field that the probe names: what it holds, or why it cannot be used."""
+    opened = _open(probe, body)
+    if opened is None:
+        return [("the answer", No(f"it is not understood: {body[:120].decode('utf-8', 'replace')!r}", _FORM))]
+    look, _ = opened
+    out: list[tuple[str, Available]] = []
+    for name, place in _places(probe).items():
+        value = look(place)
+        shown = f"{name}: {place} holds {value!r:.60}"
+        if value is MISSING:
+            out.append(
+                (shown, No("the answer has nothing there", f"the answer was {body[:120].decode('utf-8', 'replace')!r}"))
+            )
+        elif name in {"leader", "voted_for"}:
+            known = value is None or _text(value).lower() in _NOBODY or _text(value) in ids
+            why = f"nobody is called that; members are called {', '.join(ids)}"
+            out.append((shown, Yes() if known else No(why, "say with member_id how the answer calls a node")))
+        elif name in {"role", "leads"}:
+            out.append((shown, Yes() if _role(probe, _places(probe), look) is not None else No("that is no role")))
+        else:
+            out.append((shown, Yes() if _number(value) is not None else No("a whole number is needed")))
+    return out
+
+
+_FORM = "JSON is needed (of `metrics`: lines of the Prometheus text format; of a `pattern`: a text that it matches)"
+
+
+def _open(probe: ProbeTable, body: bytes) -> tuple[Look, int] | None:
+    """How to look into the answer, and the incarnation that whoever runs beside the node told (0: nobody did)."""
+    if probe.metrics is not None:
+        samples = _samples(body)
+        return (lambda place: _sample(samples, place), 0) if samples else None
+    told = _decoded(body)
+    if told is MISSING:
+        return None
+    if probe.http is not None:
+        return (lambda place: at(told, place)), 0
+    incarnation = _number(at(told, "incarnation")) or 0
+    if probe.log is not None:
+        return (lambda place: at(told, place)), incarnation
+    output = at(told, "out")
+    if at(told, "code") != 0 or not isinstance(output, str):
+        return None
+    if probe.pattern is not None:
+        match = re.search(probe.pattern, output, re.MULTILINE)
+        if match is None:
+            return None
+        groups = match.groupdict()
+        return (lambda place: MISSING if groups.get(place) is None else groups[place]), incarnation
+    inner = _decoded(output.encode())
+    return None if inner is MISSING else ((lambda place: at(inner, place)), incarnation)
+
+
+def _places(probe: ProbeTable) -> dict[str, str]:
+    """Field → its place in the answer."""
+    if probe.log is not None:
+        named = any("(?P<leader>" in pattern for pattern in probe.became.values())
+        return {"role": "role", "term": "term", **({"leader": "leader"} if named else {})}
+    if probe.pattern is not None:
+        return {name: name for name in re.compile(probe.pattern).groupindex}
+    names = ("role", "leads", "term", "leader", "voted_for", "commit", "log_term", "log_index", "incarnation")
+    return {name: place for name in names if (place := getattr(probe, name)) is not None}
+
+
+def _role(probe: ProbeTable, places: Mapping[str, str], look: Look) -> tuple[str, bool] | None:
+    """The role's word, and whether it is a leader's."""
+    word = look(places["role"]) if "role" in places else MISSING
+    if "role" in places and (not isinstance(word, str) or not word):
+        return None
+    leading = (probe.leader_role,) if isinstance(probe.leader_role, str) else probe.leader_role
+    named = isinstance(word, str) and word.lower() in {one.lower() for one in leading}
+    if "leads" not in places:
+        return str(word), named
+    flag = _flag(look(places["leads"]))
+    if flag is None:
+        return None
+    return (str(word) if "role" in places else "leader" if flag else "other"), flag
+
+
+# --- places -----------------------------------------------------------------------------------------------------
+
+
+def at(value: Any, place: str) -> Any:
+    """The value at ``a.b.0``, or at ``/a.b/0`` where names hold dots; the whole for an empty place.
+
+    >>> at({"raft": {"terms": [4, 7]}}, "raft.terms.1")
+    7
+    """
+    if not place:
+        return value
+    for part in place[1:].split("/") if place.startswith("/") else place.split("."):
+        if isinstance(value, dict) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and part.isdigit() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return MISSING
+    return value
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return MISSING
+
+
+def _samples(body: bytes) -> list[tuple[str, dict[str, str], str]]:
+    out = []
+    for line in body.decode("utf-8", "replace").splitlines():
+        match = None if line.startswith("#") else _SAMPLE.fullmatch(line)
+        if match is not None:
+            out.append((match[1], dict(_LABEL.findall(match[2] or "")), match[3]))
+    return out
+
+
+def _sample(samples: list[tuple[str, dict[str, str], str]], place: str) -> Any:
+    """The value of the first sample of this name with at least these labels."""
+    name, _, rest = place.partition("{")
+    labels = dict(_LABEL.findall(rest))
+    for one, has, value in samples:
+        if one == name and labels.items() <= has.items():
+            return value
+    return MISSING
+
+
+def _number(value: Any) -> int | None:
+    """A count, also one that is written as text or as a float (metrics know nothing else)."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value) if not isinstance(value, int) else value
+        whole = int(number)
+    except (ValueError, OverflowError):
+        return None
+    return whole if whole == number and 0 <= whole < 1 << 63 else None
+
+
+def _flag(value: Any) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in {"true", "false"}:
+        return value.lower() == "true"
+    number = _number(value)
+    return None if number not in {0, 1} else number == 1
+
+
+def _text(value: Any) -> str:
+    """A name as text; numbers without a fraction."""
+    number = _number(value) if not isinstance(value, str) else None
+    return str(value) if number is None else str(number)

@@ -1,0 +1,334 @@
+"""From the text of a description to a ``Description``, everything checked.
+
+Promises: pure but for ``read``, the function that is given to fetch the files that nodes get; whatever is unknown,
+missing, contradictory or of the wrong form is a ConfigError that names the table and, for an unknown key, the nearest
+one. Leaves out names of faults, which the engine knows.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from clusters.own.spec import (
+    Description,
+    NodeTable,
+    Op,
+    ProbeTable,
+    PromiseTable,
+    SystemTable,
+    Table,
+    TraceTable,
+    Words,
+)
+from clusters.own.trace import EVENTS
+from clusters.own.words import check_words
+from harness.core.clock import MS, Ns
+from harness.core.duration import parse_duration
+from harness.core.errors import ConfigError
+from harness.core.registry import unknown_name
+
+T = TypeVar("T", bound=Table)
+
+TABLES = ("system", "node", "probe", "trace", "ops", "promise", "knobs")
+OPS = ("put", "get", "cas", "append", "read", "add")
+SHARED = ("port", "ok", "fail", "absent", "refused")
+"""Keys of ``[ops]`` that hold for all operations which do not say otherwise."""
+PLACES = ("run_dir", "data_dir", "log_dir")
+"""Directories of a node on its host."""
+NODE_WORDS = ("name", "number", "address", "members", "others", "incarnation", "seed", *PLACES)
+OP_WORDS: Mapping[str, tuple[str, ...]] = {
+    "put": ("key", "value"),
+    "get": ("key",),
+    "cas": ("key", "old", "value"),
+    "append": ("key", "value"),
+    "read": ("key",),
+    "add": ("key", "value"),
+}
+BESIDE_PORT = 7999
+EVERY_MIN_NS, EVERY_MAX_NS = 20 * MS, 300 * MS
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+_KEY = re.compile(r"[a-z][a-z0-9_]*")
+_METHOD = re.compile(r"(GET|PUT|POST|DELETE|PATCH) (/\S*)(?: (.*))?", re.DOTALL)
+_GROUPS = ("role", "term", "leader", "voted_for", "commit", "log_term", "log_index")
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A request line, taken apart."""
+
+    method: str
+    path: str
+    body: str
+
+
+class FileRead(msgspec.Struct, frozen=True):
+    """A file that nodes get."""
+
+    content: bytes
+    executable: bool
+
+
+def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Description:
+    """The description. ``path``: for messages; ``read``: a file by its path relative to the description."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"the description is not TOML: {error}", where=path) from error
+    for name, table in tables.items():
+        if name not in TABLES:
+            raise _named(unknown_name("table", name, TABLES), path)
+        if not isinstance(table, dict):
+            raise ConfigError(f"[{name}] must be a table", where=path, next_step=f"write [{name}], then its keys")
+    for name in ("system", "node", "probe", "promise"):
+        if name not in tables:
+            raise ConfigError(
+                f"the description has no [{name}]",
+                where=path,
+                next_step="`dethrone init` writes a whole one; docs/own-system.md explains each key",
+            )
+    system = _table(SystemTable, tables["system"], where=f"{path}: [system]")
+    if not _NAME.fullmatch(system.name):
+        raise ConfigError(
+            f"{system.name!r} is no name of a system",
+            where=f"{path}: [system]",
+            next_step="use a small letter, then small letters, digits and '-', at most 31",
+        )
+    knobs = _knobs(tables.get("knobs", {}), where=f"{path}: [knobs]")
+    node = _node(_table(NodeTable, tables["node"], where=f"{path}: [node]"), knobs, where=f"{path}: [node]")
+    promise = _table(PromiseTable, tables["promise"], where=f"{path}: [promise]")
+    _durations(promise, where=f"{path}: [promise]")
+    probe = _probe(_table(ProbeTable, tables["probe"], where=f"{path}: [probe]"), node, where=f"{path}: [probe]")
+    trace = None
+    if "trace" in tables:
+        trace = _trace(_table(TraceTable, tables["trace"], where=f"{path}: [trace]"), where=f"{path}: [trace]")
+    ops, port = _ops(tables.get("ops", {}), node, where=f"{path}: [ops]")
+    files = {place: read(name) for place, name in node.files.items()}
+    return Description(
+        path=path,
+        system=system,
+        node=node,
+        probe=probe,
+        trace=trace,
+        ops=ops,
+        ops_port=port,
+        promise=promise,
+        knobs=knobs,
+        contents={place: file.content for place, file in files.items()},
+        executables=tuple(place for place, file in files.items() if file.executable),
+    )
+
+
+def split(words: Words, *, where: str) -> tuple[str, ...]:
+    """A command as its words. ConfigError: none, or quotes that do not end."""
+    try:
+        out = tuple(shlex.split(words)) if isinstance(words, str) else words
+    except ValueError as error:
+        raise ConfigError(f"the command cannot be split into words: {error}", where=where) from error
+    if not out:
+        raise ConfigError("the command is empty", where=where)
+    return out
+
+
+def request_of(op: Op) -> Request:
+    """The parts of a request that ``parse`` let through."""
+    match = _METHOD.fullmatch(op.request)
+    return Request(match[1], match[2], match[3] or "") if match else Request("GET", "/", "")
+
+
+# --- tables -----------------------------------------------------------------------------------------------------
+
+
+def _table(kind: type[T], raw: Mapping[str, Any], *, where: str) -> T:
+    fields = [field.name for field in msgspec.structs.fields(kind)]
+    for key in raw:
+        if key not in fields:
+            raise _named(unknown_name("key", key, fields), where)
+    try:
+        return msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(
+            f"a value has the wrong form: {error}", where=where, next_step="docs/own-system.md tells each key's form"
+        ) from error
+
+
+def _named(error: ConfigError, where: str) -> ConfigError:
+    return ConfigError(error.what, where=where, next_step=error.next_step)
+
+
+def _knobs(raw: Mapping[str, Any], *, where: str) -> dict[str, str]:
+    out = {}
+    for name, value in raw.items():
+        if not _KEY.fullmatch(name) or name in NODE_WORDS:
+            raise ConfigError(
+                f"{name!r} is no name of a knob", where=where, next_step="use small letters, digits and '_'"
+            )
+        if not isinstance(value, str | int | float):
+            raise ConfigError(f"the knob {name} is no word or number", where=where)
+        out[name] = str(value).lower() if isinstance(value, bool) else str(value)
+    return out
+
+
+def _node(node: NodeTable, knobs: Mapping[str, str], *, where: str) -> NodeTable:
+    for name, port in node.ports.items():
+        if not _KEY.fullmatch(name) or name in NODE_WORDS or name in knobs:
+            raise ConfigError(f"{name!r} is no name of a port, or is one of something else", where=f"{where} ports")
+        if not 1 <= port <= 65535 or port == BESIDE_PORT:
+            raise ConfigError(f"{port} is no port for {name}", where=f"{where} ports", next_step="1 to 65535, not 7999")
+    known = (*NODE_WORDS, *node.ports, *knobs)
+    check_words(split(node.command, where=where), known, where=f"{where} command")
+    check_words(node.env.values(), known, where=f"{where} env")
+    check_words(node.texts.values(), known, where=f"{where} texts")
+    check_words([node.member], ("name", "number", "address", *node.ports), where=f"{where} member")
+    for place in (*node.files, *node.texts, node.cwd):
+        check_words([place], PLACES, where=where)
+        if not place.startswith(("/", *(f"{{{name}}}" for name in PLACES))):
+            raise ConfigError(
+                f"{place!r} is no absolute path on the host",
+                where=where,
+                next_step="begin it with {run_dir}/ (a directory of the node's own), or with /",
+            )
+    return node
+
+
+def _durations(promise: PromiseTable, *, where: str) -> None:
+    bounds = ("election_timeout", "heartbeat", "leader_within", "step_down_within", "converge_within")
+    for name in bounds:
+        text = getattr(promise, name)
+        if text is not None and _duration(text, where=f"{where} {name}") == 0:
+            raise ConfigError(f"{name} must be longer than nothing", where=where)
+
+
+def _duration(text: str, *, where: str) -> Ns:
+    try:
+        return parse_duration(text)
+    except ConfigError as error:
+        raise ConfigError(error.what, where=where, cause=error.cause, next_step=error.next_step) from error
+
+
+def _probe(probe: ProbeTable, node: NodeTable, *, where: str) -> ProbeTable:
+    ways = [name for name in ("http", "metrics", "command", "log") if getattr(probe, name) is not None]
+    if len(ways) != 1:
+        raise ConfigError(
+            "a probe is by exactly one of http, metrics, command and log",
+            where=where,
+            cause=f"given: {', '.join(ways) or 'none'}",
+        )
+    way = ways[0]
+    if not EVERY_MIN_NS <= _duration(probe.every, where=f"{where} every") <= EVERY_MAX_NS:
+        raise ConfigError(f"every = {probe.every!r} is out of range", where=where, next_step="write 20ms to 300ms")
+    check_words([probe.member_id], ("name", "number", "address", *node.ports), where=f"{where} member_id")
+    if way in {"http", "metrics"}:
+        place = probe.http or probe.metrics or ""
+        if not place.startswith("/") or " " in place:
+            raise ConfigError(f"{place!r} is no path of a URL", where=where, next_step="write it like /status")
+        port_of(probe.port, node, where=where)
+    elif probe.port is not None:
+        raise ConfigError(f"a probe by {way} has no port", where=where)
+    if way == "log":
+        return _log_probe(probe, where=where)
+    if probe.became:
+        raise ConfigError("`became` belongs to a probe by log", where=where)
+    if way == "command":
+        check_words(
+            split(probe.command or "", where=where),
+            ("name", "number", "address", *node.ports),
+            where=f"{where} command",
+        )
+    if probe.pattern is not None:
+        if way != "command":
+            raise ConfigError("`pattern` belongs to a probe by command", where=where)
+        _pattern(probe.pattern, where=f"{where} pattern", needs="term")
+        return probe
+    if probe.term is None or (probe.role is None and probe.leads is None):
+        raise ConfigError(
+            "a probe tells a node's term, and its role or whether it leads",
+            where=where,
+            next_step='write term = "…", and role = "…" or leads = "…": places in the answer',
+        )
+    if way == "metrics" and probe.leads is None:
+        raise ConfigError("of metrics, `leads` names the one that is 1 at a leader", where=where)
+    return probe
+
+
+def _log_probe(probe: ProbeTable, *, where: str) -> ProbeTable:
+    if "leader" not in probe.became or len(probe.became) < 2:
+        raise ConfigError(
+            "a probe by log needs the lines that tell a new role",
+            where=where,
+            next_step="write became = { leader = '…(?P<term>\\d+)…', follower = '…' }: patterns of a log line",
+        )
+    for name, pattern in probe.became.items():
+        _pattern(pattern, where=f"{where} became {name}", needs="")
+    if not any("(?P<term>" in pattern for pattern in probe.became.values()):
+        raise ConfigError("no pattern of `became` has a group (?P<term>…)", where=where)
+    return probe
+
+
+def _pattern(pattern: str, *, where: str, needs: str) -> None:
+    try:
+        groups = re.compile(pattern).groupindex
+    except re.error as error:
+        raise ConfigError(f"{pattern!r} is no pattern: {error}", where=where) from error
+    for name in groups:
+        if name not in _GROUPS:
+            raise _named(unknown_name("group", name, _GROUPS), where)
+    if needs and needs not in groups:
+        raise ConfigError(f"the pattern has no group (?P<{needs}>…)", where=where)
+
+
+def port_of(name: str | None, node: NodeTable, *, where: str) -> str:
+    """The port that is meant: the one of that name, or the only one. ConfigError."""
+    if name is None:
+        if len(node.ports) == 1:
+            return next(iter(node.ports))
+        if "http" in node.ports:
+            return "http"
+        raise ConfigError(
+            "it is not said which port", where=where, next_step='write port = "…": a name of [node] ports'
+        )
+    if name not in node.ports:
+        raise _named(unknown_name("port", name, node.ports), where)
+    return name
+
+
+def _trace(trace: TraceTable, *, where: str) -> TraceTable:
+    for event in trace.events:
+        if event not in EVENTS:
+            raise _named(unknown_name("trace line", event, EVENTS), where)
+    if not trace.events:
+        raise ConfigError("no trace line is named", where=where, next_step=f"known: {', '.join(EVENTS)}")
+    if trace.voters and "elected" not in trace.events:
+        raise ConfigError("voters are told by `elected` lines, which are not among the events", where=where)
+    check_words([trace.file], PLACES, where=f"{where} file")
+    return trace
+
+
+def _ops(raw: Mapping[str, Any], node: NodeTable, *, where: str) -> tuple[dict[str, Op], str]:
+    known = (*OPS, *SHARED)
+    for key in raw:
+        if key not in known:
+            raise _named(unknown_name("key", key, known), where)
+    asked = {name: raw[name] for name in OPS if name in raw}
+    if not asked:
+        return {}, ""
+    shared = {name: raw[name] for name in SHARED if name in raw and name != "port"}
+    out = {}
+    for name, given in asked.items():
+        table = {"request": given} if isinstance(given, str) else given
+        if not isinstance(table, dict):
+            raise ConfigError(f"{name} is no request", where=where, next_step='write it like "PUT /kv/{key} {value}"')
+        op = _table(Op, {**shared, **table}, where=f"{where} {name}")
+        if _METHOD.fullmatch(op.request) is None:
+            raise ConfigError(
+                f"{op.request!r} is no request",
+                where=f"{where} {name}",
+                next_step='write METHOD /path, and the body after a space: "PUT /kv/{key} {value}"',
+            )
+        check_words([op.request], OP_WORDS[name], where=f"{where} {name}")
+        out[name] = op
+    return out, port_of(raw.get("port"), node, where=where)

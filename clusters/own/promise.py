@@ -1,0 +1,116 @@
+"""What a described system promises and shows: its description as a ``Promise``, and what that leaves unjudged.
+
+Promises: nothing is assumed. A property of liveness that the description does not bound is not promised; one of safety
+that its channels cannot show is not observable; each with the reason, which a report tells. Pure. Leaves out judging.
+"""
+
+from __future__ import annotations
+
+from clusters.own.spec import Description
+from harness.core.clock import SECOND, Ns
+from harness.core.duration import parse_duration
+from harness.core.promise import NotPromised, Promise
+
+
+def observable(description: Description) -> tuple[str, ...]:
+    """See ``harness.core.plan.Plan.observable``. What the nodes print themselves counts as witnessed."""
+    probe, told = description.probe, told_events(description)
+    out = ["traced", "witness"] if told else []
+    out += ["observed", *(["atomic"] if probe.atomic else [])]
+    out += ["voted_for"] if probe.voted_for is not None else []
+    out += ["log_end"] if probe.log_term is not None and probe.log_index is not None else []
+    out += ["commit"] if probe.commit is not None else []
+    out += ["ops"] if description.ops else []
+    out += ["found"] if "recovered" in told else []
+    return tuple(out)
+
+
+def told_events(description: Description) -> frozenset[str]:
+    """The trace lines that the nodes print, by the format's names."""
+    return frozenset(description.trace.events if description.trace is not None else ())
+
+
+def promise_of(description: Description, *, profile: str) -> Promise:
+    """The promise."""
+    said = description.promise
+    election = parse_duration(said.election_timeout)
+    leader_within = _ns(said.leader_within)
+    bound = leader_within if leader_within is not None else max(10 * SECOND, 5 * election)
+    return Promise(
+        system=description.system.name,
+        profile=profile,
+        source=said.source or "the description of the system",
+        election_timeout_ns=election,
+        heartbeat_ns=parse_duration(said.heartbeat),
+        leader_bound_ns=bound,
+        later_gap_ns=bound,
+        step_down_ns=_ns(said.step_down_within),
+        converge_ns=_ns(said.converge_within),
+        tiers=said.tiers if leader_within is not None else (),
+        exempt=exempt(description),
+        tolerates=dict.fromkeys(said.tolerates),
+        leader_bound_to_term=said.leader_bound_to_term,
+        linearizable_reads=said.linearizable_reads,
+        pre_vote=said.pre_vote,
+    )
+
+
+def exempt(description: Description) -> dict[str, NotPromised]:
+    """Property → why it is not judged."""
+    return {**_unbounded(description), **_unseen(description)}
+
+
+def _unbounded(description: Description) -> dict[str, NotPromised]:
+    said, told = description.promise, told_events(description)
+    out = {}
+    for name, bound, key in (
+        ("leader-when-owed", said.leader_within, "leader_within"),
+        ("step-down-without-quorum", said.step_down_within, "step_down_within"),
+        ("convergence-after-heal", said.converge_within, "converge_within"),
+    ):
+        if bound is None:
+            out[name] = NotPromised(f"the description gives no {key}")
+    if not said.pre_vote:
+        out["leader-stability"] = NotPromised("the description promises no pre-vote")
+    elif told and not {"pre_vote_started", "pre_vote_won"} <= told:
+        why = "the trace tells no pre-vote rounds (pre_vote_started, pre_vote_won)"
+        out["leader-stability"] = NotPromised(why, "not observable")
+    return out
+
+
+def _unseen(description: Description) -> dict[str, NotPromised]:
+    probe, told, said = description.probe, told_events(description), description.promise
+    out: dict[str, str] = {}
+    if "vote_granted" not in told:
+        out["one-vote-per-term"] = "no vote_granted lines"
+    counted = bool(description.trace and description.trace.voters)
+    by_votes = said.leader_bound_to_term and ("vote_granted" in told or probe.voted_for is not None)
+    if not counted and not by_votes:
+        out["leader-has-majority"] = "the elected lines do not tell the voters"
+    if not counted:
+        out["members-only"] = "the elected lines do not tell the voters"
+    ends = "appended" in told or (probe.log_index is not None and probe.log_term is not None)
+    if not ends:
+        out["leader-completeness"] = "neither appended lines nor a probed log end"
+    if "appended" not in told:
+        out["log-matching"] = "no appended lines"
+    if "committed" not in told and probe.commit is None:
+        out["commit-never-regresses"] = "neither committed lines nor a probed commit index"
+    if "recovered" not in told:
+        out["vote-is-durable"] = "no recovered lines"
+    if not names_leader(description):
+        out["leader-when-owed"] = out["convergence-after-heal"] = "the probe does not say whom a node follows"
+    if "elected" not in told and not said.leader_bound_to_term:
+        out["one-leader-per-term"] = "no elected lines, and the probe's leader is not bound to its term"
+    return {name: NotPromised(why, "not observable") for name, why in out.items()}
+
+
+def names_leader(description: Description) -> bool:
+    """Whether a status answer says whom the node follows."""
+    probe = description.probe
+    patterns = [*probe.became.values(), probe.pattern or ""]
+    return probe.leader is not None or any("(?P<leader>" in pattern for pattern in patterns)
+
+
+def _ns(text: str | None) -> Ns | None:
+    return None if text is None else parse_duration(text)

@@ -1,0 +1,134 @@
+"""What a description of a system holds, as frozen data: one struct a table of the TOML file.
+
+Durations are texts (``250ms``) here, as in the file. Leaves out reading the file (``parse``) and what it means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+Words = str | tuple[str, ...]
+"""A command: a line as a shell splits it, or its words."""
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One table of the file."""
+
+
+class SystemTable(Table, frozen=True, kw_only=True):
+    """``[system]``: ``name`` in reports; ``image``: the one to build hosts on; ``packages``: Debian's, added to it."""
+
+    name: str
+    image: str | None = None
+    packages: tuple[str, ...] = ()
+
+
+class NodeTable(Table, frozen=True, kw_only=True):
+    """``[node]``: how a node is started. ``files``: path on the host → file here; ``texts``: → content with words.
+
+    ``member`` is said of each node, joined by ``join``: that is ``{members}``; ``{others}`` is without the node itself.
+    ``ports``: name → number; each name is a word.
+    """
+
+    command: Words
+    member: str = "{name}={address}"
+    join: str = ","
+    ports: Mapping[str, int] = {}
+    env: Mapping[str, str] = {}
+    files: Mapping[str, str] = {}
+    texts: Mapping[str, str] = {}
+    cwd: str = "/"
+
+
+class ProbeTable(Table, frozen=True, kw_only=True):
+    """``[probe]``: how a node is asked what it is. One of ``http``, ``metrics``, ``command`` and ``log``.
+
+    The fields are places in the answer: a path into JSON, a metric, a named group of ``pattern``. ``member_id``: what
+    the answer calls a node. ``atomic``: role, term and leader are of one moment.
+    """
+
+    http: str | None = None
+    metrics: str | None = None
+    command: Words | None = None
+    log: str | None = None
+    port: str | None = None
+    pattern: str | None = None
+    became: Mapping[str, str] = {}
+    role: str | None = None
+    leader_role: str | tuple[str, ...] = "leader"
+    leads: str | None = None
+    term: str | None = None
+    leader: str | None = None
+    member_id: str = "{name}"
+    voted_for: str | None = None
+    commit: str | None = None
+    log_term: str | None = None
+    log_index: str | None = None
+    incarnation: str | None = None
+    atomic: bool = False
+    every: str = "80ms"
+
+
+class TraceTable(Table, frozen=True, kw_only=True):
+    """``[trace]``: which lines the nodes print (all of them whenever they apply), and where.
+
+    ``voters``: the ``elected`` lines tell who voted.
+    """
+
+    events: tuple[str, ...]
+    file: str = "{log_dir}/node.log"
+    voters: bool = False
+
+
+class Op(Table, frozen=True, kw_only=True):
+    """One client operation over HTTP. ``request``: ``METHOD /path body``, with ``{key}``, ``{value}``, ``{old}``.
+
+    ``ok``: answers that mean done; ``fail``: certainly not done, ever; ``absent``: there is nothing at that key;
+    ``refused``: of a cas, the register held something else. Every other answer is doubt. ``value``: where the answer
+    holds the result; None: it is the result.
+    """
+
+    request: str
+    value: str | None = None
+    ok: tuple[int, ...] = (200, 201, 202, 204)
+    fail: tuple[int, ...] = (421,)
+    absent: tuple[int, ...] = ()
+    refused: tuple[int, ...] = ()
+
+
+class PromiseTable(Table, frozen=True, kw_only=True):
+    """``[promise]``: what the system claims. What is left out is not promised, and so not judged."""
+
+    election_timeout: str
+    heartbeat: str
+    tolerates: tuple[str, ...]
+    leader_within: str | None = None
+    step_down_within: str | None = None
+    converge_within: str | None = None
+    tiers: tuple[Literal["T1", "T2", "T3", "T4", "T5"], ...] = ("T1", "T2")
+    leader_bound_to_term: bool = False
+    linearizable_reads: bool = False
+    pre_vote: bool = False
+    source: str = ""
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole file. ``ops``: name of the operation → how it is asked for, over the port named ``ops_port``.
+
+    ``contents``: path on the host → bytes, ``executables``: those of them that are programs.
+    """
+
+    path: str
+    system: SystemTable
+    node: NodeTable
+    probe: ProbeTable
+    trace: TraceTable | None
+    ops: Mapping[str, Op]
+    ops_port: str
+    promise: PromiseTable
+    knobs: Mapping[str, str]
+    contents: Mapping[str, bytes]
+    executables: tuple[str, ...]

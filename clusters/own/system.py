@@ -1,0 +1,344 @@
+"""A system as its description says: the adapter between a TOML file and a run.
+
+    dethrone run my.toml --on docker
+
+Promises: whatever the file does not say is not assumed; files of nodes are read once, when the description is; the node
+process keeps its own process id, signals and exit code whatever is put in front of its command. Leaves out clock faults
+(nobody tells the process' own clock, so a skew could not be measured), members that change, and several groups: for
+those a class and an entry point are the way (docs/own-system.md).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from clusters.own.answers import explain, reading
+from clusters.own.client import OwnClient
+from clusters.own.parse import BESIDE_PORT, FileRead, parse, split
+from clusters.own.promise import exempt, observable, promise_of, told_events
+from clusters.own.spec import Description
+from clusters.own.trace import event_of, read_lines
+from clusters.own.words import fill
+from clusters.systems.target import check_voters
+from harness.core import registry
+from harness.core.clock import SECOND, Ns
+from harness.core.duration import parse_duration
+from harness.core.errors import ConfigError
+from harness.core.promise import Promise
+from harness.core.protocols import (
+    Available,
+    Client,
+    Command,
+    Malformed,
+    No,
+    NodeSpec,
+    Reading,
+    RunDefaults,
+    StatusCall,
+    TraceLine,
+    Yes,
+)
+
+PROFILE = "own"
+BESIDE, BESIDE_CONFIG = "beside.py", "beside.json"
+FILE_MAX = 60 * 1024 * 1024
+
+_RUNNABLE = 'n=$1; shift; while [ "$n" -gt 0 ]; do chmod 755 "$1"; shift; n=$((n-1)); done; exec "$@"'
+"""Files come to hosts without a right to run them."""
+
+_WORKLOADS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("register", frozenset({"put", "get", "cas"})),
+    ("log", frozenset({"append", "read"})),
+    ("set", frozenset({"add", "read"})),
+)
+"""The default workload is the first that the operations serve."""
+
+USUAL_FAULTS = ("partition", "kill", "pause", "stop", "restart")
+
+
+class OwnSystem:
+    """See ``harness.core.protocols.System``; also ``Telling``, ``Paced`` and ``Described``."""
+
+    def __init__(self, description: Description) -> None:
+        self._description = description
+        self.name = description.system.name
+
+    # --- names ------------------------------------------------------------------------------------------------
+
+    def knobs(self, settings: Mapping[str, str], *, profile: str | None, variant: str | None) -> Mapping[str, str]:
+        """The knobs of the description, with these settings over them. Raises ConfigError."""
+        if profile is not None and profile != PROFILE:
+            raise registry.unknown_name(f"profile of {self.name}:", profile, self.profiles())
+        if variant is not None:
+            raise ConfigError(
+                f"{self.name} has no variant {variant!r}",
+                next_step="a description has none; a knob that its nodes understand does the same",
+            )
+        known = self._description.knobs
+        for name in settings:
+            if name not in known:
+                raise registry.unknown_name(f"knob of {self.name}:", name, known)
+        return {**known, **settings}
+
+    def profiles(self) -> Mapping[str, str]:
+        """One."""
+        return {PROFILE: "as its description says"}
+
+    def variants(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def defaults(self) -> RunDefaults:
+        """Faults that are promised to be borne; between them a stretch long enough that liveness is exercised."""
+        bound = promise_of(self._description, profile=PROFILE).leader_bound_ns
+        borne = self._description.promise.tolerates
+        workload = next((name for name, needs in _WORKLOADS if needs <= self.operations()), "election")
+        interval = bound + 2 * SECOND
+        return RunDefaults(
+            faults=tuple(kind for kind in USUAL_FAULTS if kind in borne),
+            workload=workload,
+            nemesis_interval_ns=interval,
+            time_limit_ns=max(60 * SECOND, 8 * interval),
+            base=self._description.system.image,
+        )
+
+    def image(self) -> str:
+        """The plain image of nodes, with the packages that are asked for."""
+        return "+".join(("node", *self._description.system.packages))
+
+    # --- the node ---------------------------------------------------------------------------------------------
+
+    def files(self, node: NodeSpec) -> Mapping[str, bytes]:
+        """What the description gives nodes, and what answers for them where they cannot."""
+        places = _places(node)
+        out = {fill(place, places): content for place, content in self._description.contents.items()}
+        for place, text in self._description.node.texts.items():
+            out[fill(place, places)] = fill(text, self._words(node)).encode()
+        beside = self._beside(node)
+        if beside is not None:
+            out[f"{node.run_dir}/{BESIDE}"] = Path(__file__).with_name(BESIDE).read_bytes()
+            out[f"{node.run_dir}/{BESIDE_CONFIG}"] = json.dumps(beside).encode()
+        return out
+
+    def command(self, node: NodeSpec) -> Command:
+        """The command with its words; ``{incarnation}`` stays for the agent."""
+        table, words = self._description.node, self._words(node)
+        argv = tuple(fill(word, words) for word in split(table.command, where=self._description.path))
+        if self._beside(node) is not None:
+            place = node.run_dir
+            argv = (node.python, "-S", f"{place}/{BESIDE}", f"{place}/{BESIDE_CONFIG}", "{incarnation}", *argv)
+        programs = tuple(fill(program, _places(node)) for program in self._description.executables)
+        if programs:
+            argv = ("/bin/sh", "-c", _RUNNABLE, "sh", str(len(programs)), *programs, *argv)
+        env = {"DETHRONE_NODE": node.name, "DETHRONE_INCARNATION": "{incarnation}"}
+        env |= {name: fill(value, words) for name, value in table.env.items()}
+        return Command(argv=argv, env=env, cwd=fill(table.cwd, _places(node)))
+
+    def _words(self, node: NodeSpec) -> dict[str, str]:
+        table = self._description.node
+        said = {name: fill(table.member, self._member(name, node)) for name in node.members}
+        return {
+            **self._member(node.name, node),
+            **node.knobs,
+            "members": table.join.join(said.values()),
+            "others": table.join.join(one for name, one in said.items() if name != node.name),
+            **_places(node),
+            "seed": str(node.seed),
+        }
+
+    def _member(self, name: str, node: NodeSpec) -> dict[str, str]:
+        """The words that speak of one member."""
+        ports = {port: str(number) for port, number in self._description.node.ports.items()}
+        number = str(list(node.members).index(name) + 1)
+        return {**ports, "name": name, "number": number, "address": node.members[name]}
+
+    def _beside(self, node: NodeSpec) -> dict[str, Any] | None:
+        """What the program beside the node is to do; None: the node answers for itself."""
+        probe = self._description.probe
+        if probe.command is None and probe.log is None:
+            return None
+        place = {"address": node.address, "port": BESIDE_PORT}
+        words = self._words(node)
+        if probe.log is not None:
+            return {**place, "log": fill(probe.log, words), "became": dict(probe.became)}
+        argv = split(probe.command or "", where=self._description.path)
+        return {**place, "command": [fill(word, words) for word in argv]}
+
+    # --- what it says -----------------------------------------------------------------------------------------
+
+    def status_call(self, node: NodeSpec) -> StatusCall:
+        """A GET, or a question to the program beside the node."""
+        probe = self._description.probe
+        if self._beside(node) is not None:
+            return StatusCall(port=BESIDE_PORT, request=bytes(4), framing="u32")
+        port = self._port(probe.port)
+        path = probe.http or probe.metrics
+        request = f"GET {path} HTTP/1.1\r\nHost: {node.address}:{port}\r\nAccept: */*\r\n\r\n"
+        return StatusCall(port=port, request=request.encode(), framing="http")
+
+    def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
+        """What the answer says; None if it is nonsense."""
+        return reading(self._description.probe, self._ids(node), body, own=node.name)
+
+    def _ids(self, node: NodeSpec) -> dict[str, str]:
+        form = self._description.probe.member_id
+        return {fill(form, self._member(name, node)): name for name in node.members}
+
+    def _port(self, name: str | None) -> int:
+        ports = self._description.node.ports
+        if name is not None:
+            return ports[name]
+        return ports["http"] if len(ports) > 1 else next(iter(ports.values()))
+
+    def observe_interval_ns(self) -> Ns:
+        """As the probe says."""
+        return parse_duration(self._description.probe.every)
+
+    def trace_path(self, node: NodeSpec) -> str | None:
+        """Where the nodes print their trace lines: their output, unless it is said otherwise."""
+        trace = self._description.trace
+        if trace is None:
+            return None
+        return fill(trace.file, _places(node))
+
+    def trace(self, line: bytes) -> TraceLine | None:
+        """The first trace line in it; see ``trace_lines``."""
+        return next((one for one in read_lines(line) if isinstance(one, TraceLine)), None)
+
+    def trace_lines(self, line: bytes) -> Sequence[TraceLine | Malformed]:
+        """See ``harness.core.protocols.Telling``. A kind of line that the file does not name is not of the trace."""
+        told = told_events(self._description)
+        return [one for one in read_lines(line) if isinstance(one, Malformed) or event_of(one) in told]
+
+    # --- clients ----------------------------------------------------------------------------------------------
+
+    def client(self, nodes: Mapping[str, NodeSpec]) -> Client:
+        """A new client."""
+        ops = self._description.ops
+        port = self._description.node.ports[self._description.ops_port] if ops else 0
+        return OwnClient(nodes, ops, port=port)
+
+    def operations(self) -> frozenset[str]:
+        """The op names that its clients serve."""
+        return frozenset(self._description.ops)
+
+    # --- what it claims ---------------------------------------------------------------------------------------
+
+    def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
+        """What the description claims."""
+        del knobs
+        check_voters(self.name, voters)
+        return promise_of(self._description, profile=profile)
+
+    def observable(self) -> tuple[str, ...]:
+        """What its probe, trace and operations show."""
+        return observable(self._description)
+
+    def fault_support(self, kind: str) -> Available:
+        """Everything but clocks."""
+        if kind == "clock":
+            return No(
+                "nobody tells the clock of a described process, so its skew could not be measured",
+                "leave clock out of --faults, or write an adapter class (docs/own-system.md)",
+            )
+        return Yes()
+
+    # --- for doctor -------------------------------------------------------------------------------------------
+
+    def ports(self, node: NodeSpec) -> Mapping[str, int]:
+        """The ports of the description."""
+        del node
+        return self._description.node.ports
+
+    def explain(self, node: NodeSpec, body: bytes) -> Sequence[tuple[str, Available]]:
+        """A status answer, field by field."""
+        return explain(self._description.probe, self._ids(node), body)
+
+    def told(self) -> tuple[str, ...]:
+        """The trace lines that the description names."""
+        trace = self._description.trace
+        return () if trace is None else trace.events
+
+    def every_line(self, line: bytes) -> Sequence[TraceLine | Malformed]:
+        """Also the lines that the description does not name."""
+        return read_lines(line)
+
+    def trace_name(self, line: TraceLine) -> str:
+        """The format's name of a line."""
+        return event_of(line)
+
+    def samples(self) -> Sequence[tuple[str, Any]]:
+        """One of each operation, on a key of their own."""
+        tries: tuple[tuple[str, Any], ...] = (
+            ("put", ["doctor", 1]),
+            ("get", "doctor"),
+            ("cas", ["doctor", 1, 2]),
+            ("append", ["doctor-list", 1]),
+            ("add", ["doctor-list", 2]),
+            ("read", "doctor-list"),
+        )
+        return [(f, value) for f, value in tries if f in self.operations()]
+
+    def remarks(self) -> Sequence[tuple[str, Available]]:
+        """Every property that will be n/a."""
+        return [
+            (name, No(f"{why.kind}: {why.reason}", "docs/own-system.md says what shows it"))
+            for name, why in sorted(exempt(self._description).items())
+        ]
+
+
+def _places(node: NodeSpec) -> dict[str, str]:
+    return {"run_dir": node.run_dir, "data_dir": node.data_dir, "log_dir": node.log_dir}
+
+
+def load(path: Path) -> OwnSystem:
+    """The system that this file describes. ConfigError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"the description of a system cannot be read: {error.strerror}",
+            where=str(path),
+            next_step="`dethrone init FILE` writes one",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError("the description of a system is no UTF-8 text", where=str(path)) from error
+
+    def read(name: str) -> FileRead:
+        place = path.parent / name
+        try:
+            if place.stat().st_size > FILE_MAX:
+                raise ConfigError(
+                    f"{name} is too large for a host: over {FILE_MAX >> 20} MiB", where=f"{path}: [node] files"
+                )
+            return FileRead(place.read_bytes(), os.access(place, os.X_OK))
+        except OSError as error:
+            raise ConfigError(
+                f"a file for the nodes cannot be read: {name}: {error.strerror}",
+                where=f"{path}: [node] files",
+                cause="paths are relative to the description",
+                next_step="build it first, or write its right path",
+            ) from error
+
+    description = parse(text, path=str(path), read=read)
+    _check_names(description)
+    return OwnSystem(description)
+
+
+def _check_names(description: Description) -> None:
+    """Raise ConfigError for a fault that nobody knows, and for the name of a system that is installed."""
+    kinds = registry.names(registry.FAULTS)
+    for fault in description.promise.tolerates:
+        if fault.partition(":")[0] not in kinds:
+            error = registry.unknown_name("fault", fault, kinds)
+            raise ConfigError(error.what, where=f"{description.path}: [promise] tolerates", next_step=error.next_step)
+    if description.system.name in registry.names(registry.SYSTEMS):
+        raise ConfigError(
+            f"there is a system called {description.system.name!r} already",
+            where=f"{description.path}: [system]",
+            next_step="choose another name, so that reports do not mix them up",
+        )

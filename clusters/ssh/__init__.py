@@ -1,0 +1,1 @@
+"""The ``ssh`` world: hosts are machines that somebody lends to a run."""

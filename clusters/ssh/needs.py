@@ -1,0 +1,79 @@
+"""What a run needs of machines, against what they say they have: refusals that name the packages to install.
+
+Promises: pure; everything that is missing on any machine is said at once, before anything is put on one. Leaves out
+asking them (``clusters.ssh.shipping.examine``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from clusters.ssh.code import python_of
+from clusters.ssh.hosts import SshHost
+from harness.core.errors import MissingCapability
+from harness.core.protocols import DeploySpec
+
+NODE_IMAGE = "node"
+"""The recipe of nodes of ours: they need the project's code."""
+
+_PROGRAMS: Mapping[str, Mapping[str, str]] = {"etcd": {"/usr/bin/etcd": "etcd-server"}}
+"""Recipe → program that its nodes are → Debian package that has it."""
+
+
+def programs(image: str) -> Mapping[str, str]:
+    """The programs that must be on a machine for this recipe, with their packages."""
+    return _PROGRAMS.get(image.partition("+")[0], {})
+
+
+def ships_code(spec: DeploySpec, host: SshHost) -> bool:
+    """Whether the project's code is put on that machine."""
+    return spec.image.partition("+")[0] == NODE_IMAGE and host.target is None
+
+
+def refuse_machines(spec: DeploySpec, machines: Mapping[str, SshHost], facts: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raises MissingCapability, naming all that is missing on each machine."""
+    missing = {node: _missing(spec, machines[node], said) for node, said in facts.items()}
+    lacking = {node: found for node, found in missing.items() if found}
+    if not lacking:
+        return
+    remedies = dict.fromkeys(remedy for found in lacking.values() for _, remedy in found)
+    raise MissingCapability(
+        "machines lack what this run needs: "
+        + "; ".join(f"{node}: {', '.join(what for what, _ in found)}" for node, found in lacking.items()),
+        where=", ".join(f"{node} ({machines[node].address})" for node in lacking),
+        cause="nothing was put on any machine",
+        next_step="; ".join(remedies),
+    )
+
+
+def _missing(spec: DeploySpec, host: SshHost, facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What that machine lacks, each with its remedy."""
+    out: list[tuple[str, str]] = []
+    if facts["uid"] != 0 and spec.needs & {"iptables"}:
+        out.append(("we are not root there, so no packet can be dropped", 'write user = "root", or sudo = true'))
+    if ships_code(spec, host) and python_of(facts) is None:
+        found = ".".join(map(str, facts["version"]))
+        out.append((f"Python 3.11 or newer (it has {found})", "install python3.11 or newer on it"))
+    if host.target is None:
+        for program, package in programs(spec.image).items():
+            if not facts["files"].get(program):
+                out.append((program, f"on it: `apt-get install {package}`, and stop what that starts"))
+    if "iptables" in spec.needs and not (facts["tools"]["iptables-save"] and facts["tools"]["iptables-restore"]):
+        out.append(("iptables", "on it: `apt-get install iptables`"))
+    if "faketime" in spec.needs:
+        out += _clock(host, facts)
+    return out
+
+
+def _clock(host: SshHost, facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    if host.settimeofday:
+        return (
+            [] if facts["sets_clock"] else [("the right to set its clock (CAP_SYS_TIME)", "be root on a real machine")]
+        )
+    if host.target is not None:
+        what = f"write settimeofday = true in [hosts.{host.name}] if the whole machine's clock may move"
+        return [("a clock that its target can be given", f"{what}, or leave the clock fault out")]
+    if facts["faketime"]:
+        return []
+    return [("libfaketime", "on it: `apt-get install libfaketime`, or write settimeofday = true for the host")]

@@ -1,0 +1,167 @@
+"""What a run may do to machines that are somebody's: refusals before the run and at every effect.
+
+Promises: pure; a refusal names the line to write; healing is never refused. Leaves out reading the file
+(``clusters.ssh.hosts``) and anything a host can or cannot do technically.
+
+A host counts as *lost* while its node is down or what is on its disk is damaged. A node that is paused or cut off, or
+whose disk is slow, full or refuses writes, is not lost: it comes back as it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from clusters.ssh.hosts import HostsFile, SshHost, restart_of
+from harness.core.errors import ConfigError
+from harness.core.hoststate import HEALTHY, HostState
+from harness.core.plan import Plan
+from harness.core.quorum import minority, quorum
+
+_STOPPING = ("kill", "stop", "restart")
+_LOSING = ("torn", "wiped", "flipped", "truncated", "unreadable")
+
+
+def chosen(file: HostsFile, nodes: Sequence[str]) -> dict[str, SshHost]:
+    """The hosts of a run's nodes, each in the file and expendable. Raises ConfigError with the line to write."""
+    missing = [node for node in nodes if node not in file.hosts]
+    if missing:
+        raise ConfigError(
+            f"no machine for {_listed(missing)}",
+            where=file.source,
+            cause=f"the file has {_listed(sorted(file.hosts))}" if file.hosts else "no host was given",
+            next_step=f'write [hosts.{missing[0]}] and address = "…", or run with fewer nodes',
+        )
+    spared = [node for node in nodes if node not in file.expendable]
+    if spared:
+        line = "expendable = " + json.dumps(sorted({*file.expendable, *spared}))
+        raise ConfigError(
+            f"{_listed(spared)} may not be broken: not listed as expendable",
+            where=file.source,
+            cause="a run stops processes, drops packets and may lose data on its hosts",
+            next_step=f"if these machines are yours to break, write at the top of the file: {line}",
+        )
+    return {node: file.hosts[node] for node in nodes}
+
+
+def refuse_run(file: HostsFile, plan: Plan) -> None:
+    """Raises ConfigError for a run that the file does not allow, for whatever reason can be known before it."""
+    machines = chosen(file, plan.nodes)
+    kinds = sorted({fault.kind for step in plan.schedule.steps for fault in step.faults})
+    refuse_faults(file, kinds)
+    ending = [kind for kind in kinds if kind in _STOPPING]
+    stuck = [name for name, host in machines.items() if host.target is not None and not restart_of(host.target)]
+    if ending and stuck:
+        raise ConfigError(
+            f"{_listed(ending)} would end the target of {_listed(stuck)}, and nobody would start it again",
+            where=file.source,
+            cause="a process that is named by its pid file or its command cannot be started by that",
+            next_step=f'write start = "…", the command that starts it, into target of [hosts.{stuck[0]}]',
+        )
+    if file.majority:
+        return
+    limit = minority(len(plan.voters))
+    for step in plan.schedule.steps:
+        for fault in step.faults:
+            hit = _at_least(fault.victims, plan) if fault.kind in (*_STOPPING, "powerloss", "wipe", "damage") else 0
+            if hit > limit:
+                raise ConfigError(
+                    f"{fault.kind} of {fault.victims} stops {hit} of {len(plan.voters)} voting hosts at once; "
+                    f"a quorum can spare {limit}",
+                    where=file.source,
+                    cause="no more than the quorum's minority may be lost at once unless the file allows it",
+                    next_step="write majority = true at the top of the file, or leave that fault out",
+                )
+
+
+def _at_least(victims: str, plan: Plan) -> int:
+    """So many voting hosts a selector hits at the least, where that can be known before the run; else 0."""
+    kind, _, more = victims.partition(":")
+    voters = len(plan.voters)
+    if kind == "node":
+        return len({*more.split(",")} & {*plan.voters})
+    if kind in {"random", "follower"} and more.isdigit():
+        return max(0, int(more) - (len(plan.nodes) - voters))
+    return {"all": voters, "majority": quorum(voters)}.get(kind, 0)
+
+
+def refuse_faults(file: HostsFile, kinds: Sequence[str]) -> None:
+    """Raises ConfigError for fault kinds that the file does not allow."""
+    refused = sorted(set(kinds) - file.faults)
+    if refused:
+        line = "faults = " + json.dumps(sorted({*file.faults, *refused}))
+        raise ConfigError(
+            f"the hosts file does not allow {_listed(refused)}",
+            where=file.source,
+            cause="kinds that damage data or move a machine's clock must be allowed by name",
+            next_step=f"write at the top of the file: {line}; or leave the fault out",
+        )
+
+
+def not_allowed(file: HostsFile, want: HostState) -> str:
+    """Why the file does not allow a host to be brought into this state; "" if it does. Healthy is always allowed.
+
+    The second line after ``refuse_faults``: a state does not tell which fault it is of, so one of its kinds suffices.
+    """
+    troubles: tuple[tuple[object, str, frozenset[str]], ...] = (
+        (want.cuts, "cuts", frozenset({"partition"})),
+        (want.links, "link quality", frozenset({"link", "hold"})),
+        (want.down == "SIGKILL", "killing", frozenset({"kill", "restart", "wipe", "damage"})),
+        (want.down == "SIGTERM", "stopping", frozenset({"stop", "restart", "wipe", "damage"})),
+        (want.down == "POWER", "loss of power", frozenset({"powerloss"})),
+        (want.frozen, "pausing", frozenset({"pause"})),
+        (want.clock, "clock skew", frozenset({"clock", "drift"})),
+        (want.disk, "disk trouble", frozenset({"disk", "wipe", "damage", "powerloss"})),
+        (want.cpu_percent is not None, "starving of CPU", frozenset({"cpu"})),
+    )
+    for is_asked, what, kinds in troubles:
+        if is_asked and not kinds & file.faults:
+            return f"{what} is not allowed: {file.source} lists none of {_listed(sorted(kinds))} in its faults"
+    return ""
+
+
+def refuse_settimeofday(file: HostsFile, nodes: Sequence[str]) -> None:
+    """Raises ConfigError unless the clocks of these machines themselves may be set."""
+    refused = [node for node in nodes if not file.hosts[node].settimeofday]
+    if refused:
+        raise ConfigError(
+            f"the clock of {_listed(refused)} may not be set",
+            where=file.source,
+            cause="settimeofday moves the clock of everything on the machine",
+            next_step=f"write settimeofday = true in [hosts.{refused[0]}], or at the top for all hosts",
+        )
+
+
+def is_lost(state: HostState) -> bool:
+    """Whether the host counts against the minority; see the top."""
+    return state.down is not None or (state.disk is not None and state.disk.kind in _LOSING)
+
+
+def over_the_minority(
+    file: HostsFile,
+    *,
+    voters: Sequence[str],
+    now: Mapping[str, HostState],
+    wants: Mapping[str, HostState],
+) -> dict[str, str]:
+    """Host → why not, for those of ``wants`` that would make more than a minority of ``voters`` lost at once.
+
+    ``now``: the states that hosts are in as far as was proved; hosts that are absent are healthy. A host that is lost
+    stays counted even if ``wants`` heals it, for a heal may fail. The earliest in the voters' order are admitted. Hosts
+    that do not vote do not count.
+    """
+    if file.majority:
+        return {}
+    limit = minority(len(voters))
+    lost = {name for name in voters if is_lost(now.get(name, HEALTHY))}
+    asking = [name for name in voters if name in wants and is_lost(wants[name]) and name not in lost]
+    room = max(0, limit - len(lost))
+    why = (
+        f"{len(lost) + len(asking)} of {len(voters)} voting hosts would be lost at once, a quorum can spare {limit}; "
+        f"to allow it write majority = true at the top of {file.source}"
+    )
+    return dict.fromkeys(asking[room:], why)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)

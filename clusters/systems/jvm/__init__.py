@@ -1,0 +1,71 @@
+"""Java servers with a few lines of Java beside them: how they are compiled on the host, started, asked and read.
+
+The sources in this directory are compiled on each host before the first start, by the compiler jar of its image (about
+a second): an image needs a Java runtime only, and no class file is shipped. ``Beside`` tells a status and the JVM's
+clocks, so a clock fault is measured in the process that suffers it.
+
+Promises: the status is what the server's own objects say at that moment (each main class tells which). Leaves out what
+the status means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from clusters.docker.labels import JARS
+from harness.core.protocols import CLOCK_SOCKET, Command, NodeSpec, StatusCall
+
+STATUS_PORT = 7002
+"""Where ``Beside`` tells the status."""
+
+_QUESTION = b"status"
+_COMPILER = f"{JARS}/ecj-3.36.0.jar"
+_LIBRARY = f"{JARS}/*"
+
+_START = f"""set -e
+sources=$1 classes=$2; shift 2
+if [ ! -d "$classes" ]; then
+  rm -rf "$classes.new"
+  jars=$(printf '%s:' {JARS}/*.jar)
+  java -XX:TieredStopAtLevel=1 -jar {_COMPILER} -17 -nowarn -cp "$jars" -d "$classes.new" "$sources"/*.java
+  mv "$classes.new" "$classes"
+fi
+exec java "$@"
+"""
+
+_LEAN = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-XX:+ExitOnOutOfMemoryError")
+"""Several of these share a machine of two cores."""
+
+
+def sources(node: NodeSpec, *classes: str) -> dict[str, bytes]:
+    """The Java files of these classes and of ``Beside``, as they lie on the host."""
+    here = Path(__file__).parent
+    return {f"{node.run_dir}/java/{name}.java": (here / f"{name}.java").read_bytes() for name in (*classes, "Beside")}
+
+
+def command(
+    node: NodeSpec, main: str, arguments: Sequence[str], *, heap_mb: int, options: Sequence[str] = ()
+) -> Command:
+    """Start ``main`` with address, status port and clock socket before ``arguments``."""
+    classes = f"{node.run_dir}/classes"
+    java = (
+        f"-Xmx{heap_mb}m",
+        *_LEAN,
+        "-Djava.net.preferIPv4Stack=true",
+        "-Ddethrone.incarnation={incarnation}",
+        *options,
+        "-cp",
+        f"{classes}:{_LIBRARY}",
+        main,
+        node.address,
+        str(STATUS_PORT),
+        f"{node.run_dir}/{CLOCK_SOCKET}",
+        *arguments,
+    )
+    return Command(argv=("/bin/sh", "-c", _START, "sh", f"{node.run_dir}/java", classes, *java))
+
+
+def status_call() -> StatusCall:
+    """One frame, answered by one."""
+    return StatusCall(port=STATUS_PORT, request=len(_QUESTION).to_bytes(4, "big") + _QUESTION, framing="u32")

@@ -1,0 +1,242 @@
+"""RocketMQ's DLedger as released, 0.4.3, 0.3.2 and 0.2.2: a Raft-like log that brokers replicate with.
+
+Each node is one ``DLedgerServer`` of the jar, started by a main class of ours (``jvm/DLedgerNode.java``; releases after
+0.2 have none) that also tells the member's state, read in its own monitor: role, leader, term, vote, log end and commit
+belong to one moment.
+
+Promises: what its documentation claims of a log on Raft: one leader a term, acknowledged entries stay, a leader that
+hears no majority within ``maxHeartBeatLeak`` heartbeats becomes a candidate. Not promised: linearizable reads (its
+``GET`` answers from the leader's log), stability (no pre-vote), clock steps (timers and time-outs are wall-clock). The
+disk is not synced before an acknowledgement, so only what survives a process kill is claimed.
+
+A release is judged by this one promise, whatever is known of it: a violation is for the harness to find.
+
+Source: DLedger's documentation (README, "DLedger introduction", configuration table: heartBeatTimeIntervalMs 2000,
+maxHeartBeatLeak 3, minVoteIntervalMs 300, maxVoteIntervalMs 1000) and ``DLedgerLeaderElector``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from clusters.systems import jvm
+from clusters.systems.rocketmq_client import RocketmqClient
+from clusters.systems.target import check_voters
+from harness.core.clock import MS, SECOND, Ns
+from harness.core.errors import ConfigError
+from harness.core.promise import NotPromised, Promise
+from harness.core.protocols import (
+    Available,
+    Client,
+    Command,
+    NodeSpec,
+    Reading,
+    RunDefaults,
+    StatusCall,
+    TraceLine,
+    Yes,
+)
+from harness.core.registry import unknown_name
+
+PORT = 20911
+GROUP = "dethrone"
+HEAP_MB = 128
+IN_VAIN = 5
+"""Campaigns in vain that the bound leaves room for; see ``clusters.systems.dledger``."""
+
+ALLOWANCE_NS = 500 * MS
+
+_SETTINGS: Mapping[str, str] = {
+    "heart_beat_time_interval_ms": "heartBeatTimeIntervalMs",
+    "max_heart_beat_leak": "maxHeartBeatLeak",
+    "min_vote_interval_ms": "minVoteIntervalMs",
+    "max_vote_interval_ms": "maxVoteIntervalMs",
+    "max_wait_ack_time_ms": "maxWaitAckTimeMs",
+}
+_KNOBS: Mapping[str, str] = {
+    "heart_beat_time_interval_ms": "2000",
+    "max_heart_beat_leak": "3",
+    "min_vote_interval_ms": "300",
+    "max_vote_interval_ms": "1000",
+    "max_wait_ack_time_ms": "2500",
+}
+
+_OPENS = ("java.nio", "sun.nio.ch", "java.lang", "java.util", "jdk.internal.ref")
+"""Packages into which it reaches, to unmap its files."""
+
+_NO_TRACE = "DLedger writes no trace of its votes on the wire"
+
+
+class _Status(msgspec.Struct, frozen=True, gc=False):
+    incarnation: int
+    state: str
+    term: int
+    leader: str | None
+    vote: str | None
+    committed: int
+    end_index: int
+    end_term: int
+
+
+_STATUS = msgspec.json.Decoder(_Status)
+
+
+class RocketmqSystem:
+    """See ``harness.core.protocols.System``. One release of DLedger; ``numbers`` as its client's."""
+
+    def __init__(self, *, name: str, release: str, numbers: bool) -> None:
+        self.name = name
+        self._release = release
+        self._numbers = numbers
+
+    def knobs(self, settings: Mapping[str, str], *, profile: str | None, variant: str | None) -> Mapping[str, str]:
+        """All knobs as words. Raises ConfigError."""
+        if profile is not None and profile not in self.profiles():
+            raise unknown_name(f"profile of {self.name}:", profile, self.profiles())
+        if variant is not None:
+            raise ConfigError(
+                f"{self.name} has no variant {variant!r}", next_step="leave it out: it is somebody else's build"
+            )
+        for name, word in settings.items():
+            if name not in _KNOBS:
+                raise unknown_name(f"knob of {self.name}:", name, _KNOBS)
+            if not (word.isascii() and word.isdigit() and 1 <= int(word) <= 60_000):
+                raise ConfigError(
+                    f"knob {name} of {self.name} cannot be {word!r}", next_step="give a whole number from 1 to 60000"
+                )
+        knobs = {**_KNOBS, **settings}
+        if int(knobs["min_vote_interval_ms"]) >= int(knobs["max_vote_interval_ms"]):
+            raise ConfigError(
+                f"min_vote_interval_ms of {self.name} must be below max_vote_interval_ms",
+                next_step="set them together",
+            )
+        return knobs
+
+    def profiles(self) -> Mapping[str, str]:
+        """One."""
+        return {"dledger": f"DLedger {self._release} with its file store"}
+
+    def variants(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def defaults(self) -> RunDefaults:
+        """At a quarter of the heartbeat, so that several elections fit into a run."""
+        return RunDefaults(
+            faults=("partition", "kill", "pause"),
+            workload="log",
+            nemesis_interval_ns=15 * SECOND,
+            time_limit_ns=150 * SECOND,
+            settings={"heart_beat_time_interval_ms": "500"},
+        )
+
+    def image(self) -> str:
+        """A Java runtime, this release's jars, and a compiler for the class that starts it."""
+        return f"dledger-{self._release}"
+
+    def files(self, node: NodeSpec) -> Mapping[str, bytes]:
+        """The class that starts it."""
+        return jvm.sources(node, "DLedgerNode")
+
+    def command(self, node: NodeSpec) -> Command:
+        """One server of the group."""
+        peers = ";".join(f"{name}-{address}:{PORT}" for name, address in node.members.items())
+        settings = [f"{setter}={node.knobs[name]}" for name, setter in _SETTINGS.items()]
+        opens = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENS]
+        options = (*opens, f"-Duser.home={node.data_dir}", "-Dorg.slf4j.simpleLogger.showDateTime=true")
+        arguments = (GROUP, node.name, peers, f"{node.data_dir}/dledger", *settings)
+        return jvm.command(node, "DLedgerNode", arguments, heap_mb=HEAP_MB, options=options)
+
+    def status_call(self, node: NodeSpec) -> StatusCall:
+        """A frame to what runs beside it."""
+        del node
+        return jvm.status_call()
+
+    def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
+        """The member's state. Positions count from 1; an empty log ends at (0, 0)."""
+        try:
+            found = _STATUS.decode(body)
+        except (msgspec.MsgspecError, RecursionError):
+            return None
+        leader = found.leader if found.leader in node.members else None
+        leads = found.state == "LEADER"
+        return Reading(
+            role=found.state.lower(),
+            leads=leads,
+            term=found.term,
+            leader=leader,
+            voted_for=found.vote if found.vote in node.members else None,
+            log_end=(max(0, found.end_term), found.end_index + 1),
+            commit=found.committed + 1,
+            atomic=True,
+            incarnation=found.incarnation or None,
+        )
+
+    def trace_path(self, node: NodeSpec) -> None:
+        """It writes none."""
+        del node
+
+    def trace(self, line: bytes) -> TraceLine | None:
+        """None of ours."""
+        del line
+        return None
+
+    def client(self, nodes: Mapping[str, NodeSpec]) -> Client:
+        """A new client."""
+        return RocketmqClient(nodes, port=PORT, group=GROUP, numbers=self._numbers)
+
+    def operations(self) -> frozenset[str]:
+        """Append and read."""
+        return frozenset({"append", "read"})
+
+    def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
+        """See the head of this module."""
+        check_voters(self.name, voters)
+        period = int(knobs["heart_beat_time_interval_ms"]) * MS
+        patience = int(knobs["max_heart_beat_leak"]) * period
+        longest_wait = int(knobs["max_vote_interval_ms"]) * MS
+        bound: Ns = patience + IN_VAIN * 3 * longest_wait + 2 * period + ALLOWANCE_NS
+        return Promise(
+            system=self.name,
+            profile=profile,
+            source=f"DLedger {self._release}: documentation and configuration (heartbeats, votes), leader elector",
+            election_timeout_ns=patience,
+            heartbeat_ns=period,
+            leader_bound_ns=bound,
+            later_gap_ns=bound,
+            step_down_ns=patience + 2 * period + ALLOWANCE_NS,
+            converge_ns=bound + patience,
+            tiers=("T1", "T2"),
+            exempt=_EXEMPT,
+            tolerates=dict.fromkeys(("partition", "kill", "stop", "restart", "pause")),
+            leader_bound_to_term=True,
+            linearizable_reads=False,
+            pre_vote=False,
+            loss_percent_max=0,
+        )
+
+    def observable(self) -> tuple[str, ...]:
+        """Polls and operations; no trace."""
+        return ("observed", "ops", "log_end", "commit", "atomic", "voted_for")
+
+    def fault_support(self, kind: str) -> Available:
+        """All kinds: the JVM reads its clocks through libc, and tells them."""
+        del kind
+        return Yes()
+
+
+_EXEMPT: Mapping[str, NotPromised] = {
+    "leader-has-majority": NotPromised(_NO_TRACE, "not observable"),
+    "log-matching": NotPromised("DLedger tells the end of its log, not its entries", "not observable"),
+    "members-only": NotPromised(_NO_TRACE, "not observable"),
+    "vote-is-durable": NotPromised(_NO_TRACE, "not observable"),
+    "leader-stability": NotPromised(
+        "there is no pre-vote: a member that returns with a higher term may depose a leader"
+    ),
+}
+
+SYSTEM = RocketmqSystem(name="rocketmq-dledger", release="0.4.3", numbers=True)
+SYSTEM_0_3_2 = RocketmqSystem(name="rocketmq-dledger-0.3.2", release="0.3.2", numbers=True)
+SYSTEM_0_2_2 = RocketmqSystem(name="rocketmq-dledger-0.2.2", release="0.2.2", numbers=False)

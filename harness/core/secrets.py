@@ -1,0 +1,40 @@
+"""Knobs and environment variables whose values no report, page or corpus may show.
+
+Promises: decided by the name alone, so that it holds for systems that nobody here knows; a hidden value is ``***``,
+however long it was. Leaves out the run directory itself: ``plan.json`` and ``run.json`` are what a replay needs, and
+hold the values.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+HIDDEN = "***"
+_SECRET = re.compile(
+    r"(?:^|[^a-z])(pass(?:word|wd|phrase)?|secrets?|tokens?|credentials?|api[_.-]?keys?|private[_.-]?keys?|auth)(?:$|[^a-z])",
+    re.IGNORECASE,
+)
+
+
+def is_secret(name: str) -> bool:
+    """Whether the name says that its value is one: ``password``, ``sasl.password``, ``ROOT_PASSWORD``, ``apiKey``."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    return _SECRET.search(words) is not None
+
+
+def shown(name: str, value: str) -> str:
+    """The value, or ``***``."""
+    return HIDDEN if is_secret(name) else value
+
+
+def without_secrets(value: Any) -> Any:
+    """The same plain data (as decoded from JSON) with every value below a secret's name hidden."""
+    if isinstance(value, dict):
+        return {
+            name: HIDDEN if is_secret(str(name)) and isinstance(one, str) else without_secrets(one)
+            for name, one in value.items()
+        }
+    if isinstance(value, list):
+        return [without_secrets(one) for one in value]
+    return value

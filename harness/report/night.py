@@ -1,0 +1,211 @@
+"""A night as people and machines read it: a table, one offline page that links every run, the JSON object, exit code.
+
+Promises: the page is rewritten after every run, so a night can be watched; nothing in it comes from a network; a red
+night says which findings are new. Leaves out the pages of the runs themselves (``write``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.core import store
+from harness.core.duration import show_duration
+from harness.engine.model import (
+    EXIT_INTERRUPTED,
+    EXIT_PASS,
+    EXIT_TROUBLE,
+    EXIT_UNKNOWN,
+    EXIT_VIOLATION,
+    JSON_SCHEMA,
+    CampaignRow,
+)
+from harness.engine.night_file import FailOn
+from harness.engine.night_found import finding_key
+from harness.engine.night_order import cells_of
+from harness.engine.night_rows import Drawn, Ended, NightRow
+from harness.report import machine
+from harness.report.html import asset
+from harness.report.terminal import Screen
+from harness.report.words import verdict_word
+
+PAGE = "index.html"
+_ORDER = {"fail": 0, "unknown": 1, "pass": 2}
+
+
+def code(ended: Ended, fail_on: FailOn) -> int:
+    """3 trouble > 1 violations (``new``: only new ones) > 130 > 2 > 0. A night without one run that passed is 2."""
+    codes = [EXIT_TROUBLE if ended.trouble else EXIT_PASS]
+    codes += [EXIT_TROUBLE for row in ended.rows if row.exit_code == EXIT_TROUBLE]
+    failed = bool(ended.new) if fail_on == "new" else any(row.outcome == "fail" for row in ended.rows)
+    codes += [EXIT_VIOLATION] if failed else []
+    codes += [EXIT_INTERRUPTED] if ended.interrupted else []
+    unknown = any(row.outcome == "unknown" for row in ended.rows)
+    evidence = any(row.outcome == "pass" for row in ended.rows) or any(row.outcome == "fail" for row in ended.rows)
+    codes += [EXIT_UNKNOWN] if (unknown and fail_on == "unknown") or not evidence else []
+    return machine.worst_code(codes)
+
+
+def told(ended: Ended, *, exit_code: int) -> dict[str, Any]:
+    """What ``campaign NIGHT --json`` prints."""
+    return {
+        "schema": JSON_SCHEMA,
+        "command": "campaign",
+        "verdict": machine.worst_outcome([row.outcome for row in ended.rows]),
+        "trouble": [
+            *ended.trouble,
+            *(f"run {row.job.number}: {row.reason}" for row in ended.rows if row.exit_code == EXIT_TROUBLE),
+        ],
+        "checkers": {},
+        "exit_code": exit_code,
+        "run_dir": str(ended.directory),
+        "seed": [row.job.seed for row in ended.rows],
+        "night": ended.drawn.name,
+        "new": list(ended.new),
+        "left": ended.left,
+        "interrupted": ended.interrupted,
+        "page": str(ended.directory / PAGE),
+        "runs": msgspec.to_builtins(list(ended.rows), enc_hook=str),
+    }
+
+
+def show(ended: Ended, screen: Screen) -> None:
+    """The table and the sums."""
+    rows = [
+        (
+            str(row.job.number),
+            verdict_word(row.outcome),
+            row.job.cell,
+            str(row.job.seed),
+            show_duration(row.elapsed_ns),
+            row.job.why,
+            _what(row),
+        )
+        for row in sorted(ended.rows, key=lambda row: (_ORDER.get(row.outcome, 3), row.job.number))
+    ]
+    screen.table(("run", "verdict", "cell", "seed", "took", "here because", "what"), rows)
+    for key in ended.new:
+        screen.say(f"new finding: {key}", level=-1)
+    for line in ended.trouble:
+        screen.say(f"trouble: {line}", level=-1)
+    screen.say(sums(ended.rows, len(ended.rows) + ended.left), level=-1)
+    screen.say(f"page        {ended.directory / PAGE}", level=-1)
+
+
+def sums(rows: Sequence[NightRow], total: int) -> str:
+    """How many runs came to what, and how many had no turn."""
+    counts = Counter(row.outcome for row in rows)
+    words = [f"{counts[word]} {word}" for word in ("pass", "fail", "unknown") if counts[word]]
+    trouble = sum(row.exit_code == EXIT_TROUBLE for row in rows)
+    words += [f"{trouble} with trouble of the harness"] if trouble else []
+    words += [f"{total - len(rows)} had no turn"] if total > len(rows) else []
+    return f"{len(rows)} of {total} runs: {', '.join(words) or 'none'}"
+
+
+def campaign_rows(ended: Ended) -> list[CampaignRow]:
+    """The rows as those of a campaign, for JUnit and annotations."""
+    return [
+        CampaignRow(
+            seed=row.job.seed,
+            outcome=row.outcome,
+            exit_code=row.exit_code,
+            run_dir=row.run_dir,
+            elapsed_ns=row.elapsed_ns,
+            elections=int(row.figures.get("elections", 0)),
+            faults=int(row.figures.get("faults", 0)),
+            ops_ok=int(row.figures.get("ok", 0)),
+            findings=[f"{one.checker}: {one.sentence}" for one in row.findings],
+            reason=row.reason,
+        )
+        for row in ended.rows
+    ]
+
+
+def write_page(directory: Path, drawn: Drawn, rows: Sequence[NightRow], new: Sequence[str]) -> None:
+    """The page of the night, replaced atomically."""
+    store.write_atomic(directory / PAGE, page(drawn, rows, new).encode())
+
+
+def page(drawn: Drawn, rows: Sequence[NightRow], new: Sequence[str]) -> str:
+    """One HTML document: sums, findings (new ones marked), the cells with their counts, every run with its link."""
+    cells = cells_of(drawn.entries)
+    fresh = frozenset(new)
+    title = f"Night {drawn.name}"
+    first: dict[str, tuple[NightRow, str]] = {}
+    for row in rows:
+        for finding in row.findings:
+            first.setdefault(finding_key(cells[row.job.cell], finding), (row, finding.sentence))
+    found = [
+        (
+            f"<b>{'new' if key in fresh else 'known'}</b>",
+            escape(key),
+            escape(sentence),
+            _link(row, f"run {row.job.number}"),
+            _code(f"dethrone replay {row.run_dir}"),
+        )
+        for key, (row, sentence) in first.items()
+    ]
+    by_cell: dict[str, Counter[str]] = {key: Counter() for key in cells}
+    for row in rows:
+        by_cell[row.job.cell][row.outcome] += 1
+    table = [
+        (escape(key), *(str(counts[word] or "") for word in ("pass", "fail", "unknown")))
+        for key, counts in by_cell.items()
+    ]
+    runs = [
+        (
+            _link(row, str(row.job.number)),
+            f'<span class="{row.outcome}">{verdict_word(row.outcome)}</span>',
+            escape(row.job.cell),
+            str(row.job.seed),
+            escape(show_duration(row.elapsed_ns)),
+            escape(row.job.why),
+            escape(_what(row)),
+        )
+        for row in rows
+    ]
+    parts = [
+        f"<h1>{escape(title)}</h1><p>{escape(sums(rows, len(drawn.jobs)))}. Dethrone {escape(drawn.version)}.</p>",
+        _table("Findings", ("", "what", "proof in a sentence", "first run", "again"), found),
+        _table("Cells", ("cell", "pass", "fail", "unknown"), table),
+        _table("Runs", ("run", "verdict", "cell", "seed", "took", "here because", "what"), runs),
+    ]
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f"<title>{escape(title)}</title><style>{asset('style.css')}{_STYLE}</style></head>"
+        f"<body><main>{''.join(parts)}</main></body></html>\n"
+    )
+
+
+_STYLE = (
+    "main{max-width:1200px;margin:1rem auto;padding:0 1rem}table{border-collapse:collapse}"
+    "td,th{padding:.25rem .6rem;text-align:left;vertical-align:top;border-bottom:1px solid #8884}"
+)
+
+
+def _table(name: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """``rows`` hold HTML."""
+    if not rows:
+        return f"<h2>{escape(name)}</h2><p>None.</p>"
+    head = "".join(f"<th>{escape(one)}</th>" for one in heads)
+    body = "".join("<tr>" + "".join(f"<td>{one}</td>" for one in row) + "</tr>" for row in rows)
+    return f"<h2>{escape(name)}</h2><table><tr>{head}</tr>{body}</table>"
+
+
+def _link(row: NightRow, words: str) -> str:
+    target = row.report or row.run_dir
+    return f'<a href="{escape(target, quote=True)}">{escape(words)}</a>'
+
+
+def _code(words: str) -> str:
+    return f"<code>{escape(words)}</code>"
+
+
+def _what(row: NightRow) -> str:
+    return f"{row.findings[0].checker}: {row.findings[0].sentence}" if row.findings else row.reason

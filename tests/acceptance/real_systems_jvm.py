@@ -1,0 +1,119 @@
+"""Kafka and RocketMQ's DLedger for hours: quiet runs have no finding, campaigns end with a verdict.
+
+Two items a system, release and number of nodes. Quiet: five minutes without faults, and ten thousand operations without
+faults. Campaign: twenty minutes with partitions, kills, pauses, clock steps and faults on what the nodes do; it holds
+when every run of it came to a verdict. Which one is for the system to earn, and stands in the line. Each run is kept
+below ``runs/accept/jvm`` and not done again. Needs Docker; an image that is not there is built.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from acceptance.simulated import OUT, Item, Unfinished, Until, command
+
+QUIET = ("--faults", "none", "--time-limit", "5m")
+MANY = ("--faults", "none", "--time-limit", "4m", "--rate", "60", "--concurrency", "6")
+OPERATIONS = 10_000
+CAMPAIGN = ("--faults", "partition,kill,pause,clock", "--strategy", "mixed", "--time-limit", "200s")
+SEEDS = 6
+"""Of 200 s each: twenty minutes under faults."""
+
+
+class Cluster(NamedTuple):
+    """What an item is about."""
+
+    system: str
+    nodes: int
+
+
+CLUSTERS = (
+    Cluster("kafka-kraft", 3),
+    Cluster("kafka-kraft", 5),
+    Cluster("kafka-kraft-3.9", 3),
+    Cluster("rocketmq-dledger", 3),
+    Cluster("rocketmq-dledger", 5),
+    Cluster("rocketmq-dledger-0.3.2", 3),
+    Cluster("rocketmq-dledger-0.2.2", 3),
+)
+
+
+def run(name: str, words: Sequence[str], *, until: Until) -> dict[str, Any]:
+    """The result of a run, from an earlier slice if it was done then."""
+    place, kept = OUT / "jvm" / name, OUT / "jvm" / f"{name}.json"
+    if kept.is_file():
+        return dict(json.loads(kept.read_text(encoding="utf-8")))
+    if place.exists():
+        shutil.rmtree(place)  # stopped half way
+    place.parent.mkdir(parents=True, exist_ok=True)
+    result = command(["run", *words, "--out", place], until=until)
+    if result.get("interrupted") or "verdict" not in result:
+        raise Unfinished(f"{name}: stopped")
+    kept.write_text(json.dumps(result), encoding="utf-8")
+    return result
+
+
+def of(result: dict[str, Any], verdict: str) -> list[str]:
+    """The checkers with that verdict."""
+    return sorted(name for name, found in result.get("checkers", {}).items() if found["verdict"] == verdict)
+
+
+def calm(result: dict[str, Any]) -> bool:
+    """No finding and no trouble; whatever is unknown was not exercised, as without faults little is."""
+    unknown = [result["checkers"][name].get("reason", "") for name in of(result, "unknown")]
+    exercised = "acknowledged-survives" in of(result, "pass") and "leader-when-owed" in of(result, "pass")
+    quiet = all(reason.startswith("not exercised") for reason in unknown)
+    return not result["trouble"] and not of(result, "fail") and exercised and quiet
+
+
+def acknowledged(result: dict[str, Any]) -> int:
+    """Operations that were answered: writes that were acknowledged, and reads."""
+    evidence = result["checkers"]["acknowledged-survives"].get("evidence", {})
+    return int(evidence.get("appends_acknowledged", 0)) + int(evidence.get("reads", 0))
+
+
+def quiet(cluster: Cluster) -> Item:
+    """Five minutes without faults, and ten thousand operations without faults: no finding."""
+
+    def item(until: Until) -> tuple[bool, str]:
+        base = (cluster.system, "--nodes", str(cluster.nodes), "--seed", "1")
+        name = f"{cluster.system}-{cluster.nodes}"
+        still = run(f"{name}-quiet", (*base, *QUIET), until=until)
+        many = run(f"{name}-many", (*base, *MANY), until=until)
+        done = acknowledged(many)
+        held = calm(still) and calm(many) and done >= OPERATIONS
+        findings = [*of(still, "fail"), *of(many, "fail")]
+        return held, f"5 min and {done} operations without faults: findings {findings or 'none'}"
+
+    item.__doc__ = f"{cluster.system} on {cluster.nodes} nodes without faults: 5 minutes and {OPERATIONS} operations."
+    return item
+
+
+def campaign(cluster: Cluster) -> Item:
+    """Twenty minutes under faults, each run with a verdict."""
+
+    def item(until: Until) -> tuple[bool, str]:
+        words, held = [], True
+        for seed in range(SEEDS):
+            base = (cluster.system, "--nodes", str(cluster.nodes), "--seed", str(seed), *CAMPAIGN)
+            result = run(f"{cluster.system}-{cluster.nodes}-seed-{seed}", base, until=until)
+            held &= not result["trouble"] and result["verdict"] in {"pass", "fail", "unknown"}
+            failed = of(result, "fail")
+            words.append(f"{seed}: {result['verdict']}{' ' + ', '.join(failed) if failed else ''}")
+        return held, f"{SEEDS} runs of 200 s: {'; '.join(words)}"
+
+    item.__doc__ = f"{cluster.system} on {cluster.nodes} nodes: a campaign of 20 minutes with a verdict a run."
+    return item
+
+
+def items() -> dict[str, Item]:
+    """Two items a cluster."""
+    out: dict[str, Item] = {}
+    for cluster in CLUSTERS:
+        name = f"{cluster.system}-{cluster.nodes}"
+        out[f"{name}-quiet"] = quiet(cluster)
+        out[f"{name}-campaign"] = campaign(cluster)
+    return out

@@ -1,0 +1,245 @@
+"""Hosts out of real namespaces: what they see, what is proved of them, and that nothing stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from clusters.local import backend as module
+from clusters.local import network, owned
+from harness.core.errors import ClusterError, ConfigError, MissingCapability
+from harness.core.hoststate import HEALTHY, ClockSkew, HostState
+from harness.core.protocols import Yes
+
+pytestmark = pytest.mark.namespaces
+
+ROOT = Path(__file__).resolve().parents[3]
+HOUR_NS = 3600 * 1_000_000_000
+
+
+def converge(deployed, **wants):
+    return deployed.backend.converge_all(deployed.hosts, wants)
+
+
+def test_this_machine_can(three):
+    assert isinstance(three.backend.available(), Yes)
+    assert three.backend.capabilities() >= {"signals", "iptables"}
+
+
+def test_each_host_is_alone_with_its_processes_and_has_its_own_name(three):
+    code, said = three.shell("n2", "hostname; ls -d /proc/[0-9]* | wc -l; cat /proc/1/cmdline | tr '\\0' ' '")
+    name, processes, first = said.splitlines()
+    assert (code, name) == (0, "n2")
+    assert int(processes) < 12
+    assert "clusters.agent.agent serve" in first
+
+
+def test_a_host_may_write_to_its_own_directories_only(three):
+    code, said = three.shell("n1", "echo x > /var/lib/dethrone/data/x && echo x > /tmp/x && echo x > /usr/x")
+    assert code != 0
+    assert "/usr/x" in said
+    assert three.shell("n1", f"echo x > {ROOT}/x")[0] != 0
+    assert three.shell("n2", "ls /var/lib/dethrone/data/x /tmp/x")[0] != 0
+    assert not (ROOT / "x").exists()
+
+
+def test_a_host_of_root_has_not_roots_power(three):
+    assert three.shell("n1", "mount -t tmpfs none /mnt")[0] != 0
+    assert three.shell("n1", "umount /usr")[0] != 0
+
+
+def test_nodes_are_reached_by_clients_and_by_each_other_by_name(three, told):
+    assert told(three.hosts["n3"].address) == "n3"
+    ask = "import socket; print(socket.create_connection(('n3', 7002), 3).recv(9).decode())"
+    assert three.shell("n1", f'python3 -c "{ask}"')[1].strip() == "n3"
+
+
+def test_a_cut_is_proved_from_inside_and_so_is_its_heal(three):
+    cut = converge(three, n1=HostState(cuts=("n2",)))["n1"]
+    assert cut.confirmed, cut.why
+    assert cut.detail["probes"]["dropped"]["n2"] >= 1
+    healed = converge(three, n1=HEALTHY)["n1"]
+    assert healed.confirmed, healed.why
+    assert "n2" in healed.detail["probes"]["arrived"]
+
+
+def test_a_cut_of_clients_holds_while_nodes_still_talk(three, told):
+    assert converge(three, n2=HostState(cuts=("client",)))["n2"].confirmed
+    with pytest.raises(OSError, match="timed out"):
+        told(three.hosts["n2"].address, 0.5)
+    assert converge(three, n2=HEALTHY)["n2"].confirmed
+    assert told(three.hosts["n2"].address) == "n2"
+
+
+def test_a_kill_and_a_pause_take_and_are_undone(three):
+    down = converge(three, n1=HostState(down="SIGKILL"), n2=HostState(frozen=True))
+    assert [down[node].confirmed for node in ("n1", "n2")] == [True, True]
+    assert set(down["n2"].detail["SIGSTOP"]["states"]) <= set("Tt")
+    up = converge(three, n1=HEALTHY, n2=HEALTHY)
+    assert [up[node].confirmed for node in ("n1", "n2")] == [True, True]
+
+
+def test_a_clock_is_skewed_in_its_node_alone(three):
+    if "faketime" not in three.backend.capabilities():
+        pytest.skip("libfaketime is not installed on this machine")
+    skewed = converge(three, n3=HostState(clock=ClockSkew(offset_ns=HOUR_NS)))["n3"]
+    assert skewed.confirmed, skewed.why
+    assert abs(skewed.detail["clock"]["skew_ns"] - HOUR_NS) < 10_000_000
+    assert converge(three, n3=HEALTHY)["n3"].confirmed
+
+
+def test_two_runs_at_once_have_networks_of_their_own(three, deployed, told):
+    other = deployed.deploy("n1", "n2")
+    assert not {host.address for host in other.values()} & {host.address for host in three.hosts.values()}
+    deployed.prepare()
+    assert converge(deployed, n1=HostState(cuts=("n2",)))["n1"].confirmed
+    assert converge(three, n1=HEALTHY)["n1"].confirmed
+    assert told(other["n2"].address) == told(three.hosts["n2"].address) == "n2"
+    deployed.end()
+    assert deployed.left() == []
+    assert told(three.hosts["n1"].address) == "n1"
+
+
+def test_a_range_that_another_run_has_is_not_taken(three, deployed, monkeypatch):
+    theirs = three.hosts["n1"].address.rsplit(".", 1)[0] + ".0/24"
+    monkeypatch.setattr(network, "routes", list)
+    monkeypatch.setattr(network, "candidates", lambda _run, _taken: [theirs, "198.19.250.0/24"])
+    assert deployed.deploy("n1")["n1"].address == "198.19.250.11"
+
+
+def test_destroying_takes_everything_away_and_nothing_else(deployed, tmp_path):
+    bystander = subprocess.Popen(["sleep", "600"], env={**os.environ, "DETHRONE_LOCAL_NODE": "n1"})
+    try:
+        deployed.deploy("n1", "n2")
+        deployed.prepare()
+        assert {"process n1", "process n2", "process switch"} <= {line.split(" (")[0] for line in deployed.left()}
+        for _ in range(2):
+            deployed.backend.destroy(deployed.run_id)
+            assert deployed.left() == []
+        assert not (deployed.state / "hosts").exists()
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_a_deployment_that_fails_half_way_takes_away_what_it_made(deployed, monkeypatch):
+    def refuse(_pids):
+        raise ClusterError("no")
+
+    monkeypatch.setattr(module.network, "of_the_switch", refuse)
+    with pytest.raises(ClusterError, match="no"):
+        deployed.deploy("n1", "n2")
+    assert deployed.left() == []
+    assert not (deployed.state / "hosts").exists()
+
+
+def test_what_a_host_cannot_do_is_the_cause_that_is_told(deployed, monkeypatch):
+    monkeypatch.setattr(module.network, "of_a_host", lambda _address: ["address add nonsense dev eth0"])
+    with pytest.raises(ClusterError, match="nonsense"):
+        deployed.deploy("n1")
+    assert deployed.left() == []
+
+
+def test_a_program_on_path_is_where_its_adapter_looks_for_it(deployed, tmp_path, monkeypatch):
+    program = tmp_path / "bin" / "etcd"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho etcd of $(hostname)\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    deployed.deploy("n1", image="etcd")
+    assert deployed.shell("n1", "/usr/bin/etcd; ls /usr/bin/env") == (0, "etcd of n1\n/usr/bin/env\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [({"image": "zookeeper"}, MissingCapability), ({"base": "debian"}, ConfigError)],
+)
+def test_what_cannot_be_is_refused_before_anything_is_made(deployed, change, error):
+    with pytest.raises(error):
+        deployed.backend.deploy(deployed.spec("n1", **change), origin_ns=0, news=print, progress=print)
+    assert not (deployed.state / "hosts").exists()
+
+
+def test_a_process_that_ended_since_is_not_mistaken_for_its_namesake(deployed):
+    deployed.deploy("n1")
+    found = next(one for one in owned.processes() if one.run_id == deployed.run_id and one.node == "n1")
+    assert owned.start_ticks(found.pid) == found.start_ticks
+    os.kill(found.pid, signal.SIGKILL)
+    deployed.backend.destroy(deployed.run_id)
+    assert owned.start_ticks(found.pid) != found.start_ticks
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+import conftest as c
+from harness.core.hoststate import HostState, HEALTHY
+one = c.Deployed(Path(sys.argv[1]))
+try:
+    one.deploy("n1", "n2", "n3"); one.prepare()
+    cut = one.backend.converge_all(one.hosts, {"n1": HostState(cuts=("n2",)), "n3": HostState(frozen=True)})
+    back = one.backend.converge_all(one.hosts, {"n1": HEALTHY, "n3": HEALTHY})
+    print([e.confirmed for e in (*cut.values(), *back.values())], [e.why for e in cut.values()])
+finally:
+    one.close()
+print(one.left())
+"""
+
+
+def nobodys_python() -> str:
+    """An interpreter that any user may run: ours, or the system's of the same version."""
+    wanted = f"import sys, msgspec, harness; sys.exit(sys.version_info[:2] != {tuple(sys.version_info[:2])})"
+    for python in (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}"):
+        try:
+            done = as_nobody([python, "-c", wanted], {})
+        except OSError:
+            continue
+        if done.returncode == 0:
+            return python
+    pytest.skip("no Python here that another user may run with these packages")
+
+
+def nobodys() -> dict[str, str]:
+    paths = [str(ROOT), *(path for path in sys.path if "site-packages" in path)]
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def as_nobody(argv: list[str], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        argv,
+        user=65534,
+        group=65534,
+        extra_groups=[],
+        env={**nobodys(), **env},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_without_root_hosts_live_in_a_user_namespace(root):
+    python = nobodys_python()
+    with tempfile.TemporaryDirectory(prefix="dethrone-test-") as place:
+        os.chown(place, 65534, 65534)
+        enter = [python, "-I", "-S", str(ROOT / "clusters" / "local" / "rootless.py")]
+        env = {"DETHRONE_STATE_DIR": f"{place}/state", "HOME": place}
+        done = as_nobody([*enter, python, "-c", SCRIPT, f"{place}/state", str(Path(__file__).parent)], env)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[True, True, True, True] ['', '']", "[]"]
+
+
+def test_outside_of_a_user_namespace_it_says_what_to_put_before_the_command(deployed, monkeypatch):
+    monkeypatch.setattr(module.os, "geteuid", lambda: 1000)
+    with pytest.raises(MissingCapability) as caught:
+        deployed.deploy("n1")
+    assert "rootless.py" in caught.value.next_step

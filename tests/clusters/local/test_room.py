@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+
+from clusters.local import room
+from harness.core.errors import MissingCapability
+
+MACHINE = room.Machine(
+    top={"bin": "usr/bin", "usr": None, "etc": None, "tmp": None, "var": None, "run": None, "proc": None, "opt": None},
+    opt=("dethrone", "java"),
+    python="/usr/bin/python3.11",
+    version="python3.11",
+    prefix="/var/lib/pythons/3.11",
+    sites=("/tmp/venv/lib/python3.11/site-packages",),
+    packages={"clusters": "/src/clusters", "harness": "/src/harness"},
+)
+
+
+def made(machine=MACHINE, **programs):
+    return room.steps(machine, box="/box", hosts="/hosts", programs=programs)
+
+
+def test_nothing_of_the_machine_is_lent_but_the_hosts_own_directories():
+    lent = [step for step in made() if step[0] == "lend"]
+    assert {step[1] for step in lent} == {room.RUN_DIR, room.DATA_ROOT, room.LOG_ROOT}
+    assert all(str(step[2]).startswith("/box/") for step in lent)
+
+
+def test_what_goes_on_on_the_machine_is_not_shown():
+    shown = {step[1] for step in made() if step[0] == "show"}
+    assert not shown & {"/run", "/tmp", "/var", "/proc", "/opt/dethrone"}
+    assert {"/usr", "/etc", "/opt/java"} <= shown
+
+
+def test_links_stay_links():
+    assert ("link", "/bin", "usr/bin") in made()
+
+
+def test_a_python_below_a_hidden_directory_is_shown_by_itself():
+    shown = [step[1] for step in made() if step[0] == "show"]
+    assert "/var/lib/pythons/3.11" in shown
+    assert "/tmp/venv/lib/python3.11/site-packages" in shown
+
+
+def test_a_program_that_lies_elsewhere_is_laid_where_the_system_looks_for_it():
+    steps = made(**{"/usr/bin/etcd": "/home/me/etcd"})
+    assert ("overlay", "/usr/bin", ["/box/programs", "/usr/bin"]) in steps
+    assert steps[-1] == ("show", "/usr/bin/etcd", "/home/me/etcd")
+
+
+def test_a_program_that_is_where_it_should_be_needs_nothing():
+    steps = made(**{"/usr/bin/etcd": "/usr/bin/etcd"})
+    assert not [step for step in steps if "/usr/bin/etcd" in step]
+
+
+def test_a_program_that_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setattr(room.shutil, "which", lambda _: None)
+    with pytest.raises(MissingCapability, match="etcd is not installed"):
+        room.programs_of("etcd")
+
+
+def test_a_recipe_made_of_downloads_is_refused_by_name():
+    with pytest.raises(MissingCapability, match="made for containers"):
+        room.programs_of("zookeeper")
+
+
+def test_this_machine_is_seen():
+    machine = room.this_machine()
+    assert "usr" in machine.top
+    assert set(machine.packages) == {"clusters", "harness"}

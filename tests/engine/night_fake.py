@@ -1,0 +1,58 @@
+"""Stands in for the command line in tests of a night: tells what a run would, as its system's name says."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+
+def main(words: list[str]) -> int:
+    if words[0] == "heal":
+        print(json.dumps({"healed": [], "left": ["run-7"] if os.environ.get("FAKE_LEFT") else []}))
+        return 0
+    system = words[1]
+    given = dict(zip(words[2::2], words[3::2], strict=False))
+    out = Path(given["--out"])
+    out.mkdir()
+    (out / "history.jsonl").write_text("history")
+    (out / "nodes").mkdir()
+    (out / "verdict.json").write_text("{}")
+    (out / "asked.json").write_text(json.dumps({"words": words, "set": os.environ.get("DETHRONE_SET")}))
+    told = {
+        "verdict": "pass",
+        "reason": "held",
+        "exit_code": 0,
+        "checkers": {},
+        "trouble": [],
+        "figures": {"faults": 3},
+    }
+    if system == "fails":
+        finding = {"sentence": "two lead in term 2", "excused": None}
+        excused = {"sentence": "no leader", "excused": "no quorum"}
+        told |= {"verdict": "fail", "exit_code": 1, "report": str(out / "report.html")}
+        told["checkers"] = {"one-leader-per-term": {"verdict": "fail", "findings": [finding, excused]}}
+    if system == "nonsense":
+        print("Traceback")
+        return 1
+    if system == "refused":
+        told = {"verdict": None, "exit_code": 64, "error": {"what": "unknown system", "where": "here", "cause": ""}}
+    if system == "hangs" and os.environ.get("FAKE_HANGS"):
+        return hang(out, told)
+    print(json.dumps(told))
+    return int(told["exit_code"])
+
+
+def hang(out: Path, told: dict[str, object]) -> int:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    (out.parent / "running").write_text(str(os.getpid()))
+    signal.sigwait({signal.SIGINT})
+    (out / "rolled-back").touch()
+    (out.parent / "rolled-back").touch()
+    print(json.dumps(told | {"verdict": None, "interrupted": True, "exit_code": 130}))
+    return 130
+
+
+sys.exit(main(sys.argv[1:]))
