@@ -8,8 +8,8 @@ processes anew each time: its clock starts as the first of them has begun), and 
 Prints each turn's seeds a second, and as figures the medians and the median of each turn's ratios; beside them the same
 of seeds a second of processor time (of all processes of an engine: Java, executors and the start of local processes
 included), which other work on the machine hardly changes; and the largest resident memory of each driver with its Java.
-With `--empty N` nothing of this, but a campaign of N seeds on `local[2]` that simulates nothing: rows a second through the
-driver into `rows.jsonl` and a corpus, and its memory, after each tenth.
+With `--empty N` nothing of this, but a campaign of N seeds on `local[2]` that simulates nothing: rows a second through
+the driver into `rows.jsonl` and a corpus, and its memory, after each tenth.
 """
 
 from __future__ import annotations
