@@ -123,15 +123,12 @@ def test_killed_while_a_run_is_judged_and_while_the_command_hears_of_one_nothing
     assert code == 1, followers.said()
     assert Counter(followers.raised()) == expected
     printed = followers.lines()
-    assert (
-        Counter(one["run"] for one in printed if not one["again"])
-        + Counter(one["run"] for one in printed if one["again"])
-        >= expected
-    )
-    for told in (printed, followers.heard()):
-        assert {one["run"] for one in told} == set(expected)
-        assert max(Counter(one["run"] for one in told if not one["again"]).values()) == 1
-    assert [one["run"] for one in followers.heard() if one["again"]] == [once["run"]]
+    assert Counter(one["run"] for one in printed if not one["again"]) == expected
+    heard = followers.heard()
+    assert Counter(one["run"] for one in heard if not one["again"]) == expected
+    again = {one["run"] for one in heard if one["again"]}
+    assert once["run"] in again
+    assert len(again) < len(bugs)  # at most one for each kill
     assert followers.corpus.findings().num_rows == len(bugs)
     rows = followers.corpus.verdicts("run", "checker").to_pylist()
     assert len(rows) == len({(row["run"], row["checker"]) for row in rows})
