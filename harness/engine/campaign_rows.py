@@ -8,6 +8,7 @@ short is dropped before the next is written. Of very many rows only the first, a
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +24,9 @@ from harness.engine.model import EXIT_TROUBLE, CampaignRow
 ROWS = "rows.jsonl"
 LISTED_MAX = 10_000
 """Rows that are held and listed; of more than these only those that did not pass, and not more of them."""
+
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
+"""What file systems without locks say."""
 
 _BLOCK = 4096
 _CHUNK = 1 << 16
@@ -121,6 +125,9 @@ def writing(out: Path) -> Iterator[RowWriter]:
                 where=str(out),
                 next_step="wait for it, or choose another --out",
             ) from error
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
         _drop_torn_line(path)
         yield RowWriter(path, file)
 

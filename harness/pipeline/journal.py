@@ -1,9 +1,10 @@
 """What a follower of a corpus has told, so that nothing is told twice and nothing is forgotten: one append-only file.
 
 A line is written in one go, and synced where losing it would lose or repeat something; what a ``kill -9`` leaves of the
-last one is cut off. News is recorded (``Raised``) before anybody hears of it, and marked once it was printed and once
-the user's command came back. So the file has each piece of news exactly once; what stood unmarked when a follower died
-is told by the next, with ``again``, because it may have been heard. Leaves out what news there is (``raising``).
+last one is cut off. News is recorded (``Raised``) before anybody hears of it, and marked before and after it is printed
+and the user's command is called. So the file has each piece of news exactly once. What a follower was telling when it
+died the next one tells ``again``; what it had not begun to tell, as if nothing had been. Leaves out what news there is
+(``raising``).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import msgspec
 
@@ -67,6 +68,13 @@ class Raised(msgspec.Struct, frozen=True, tag="raised"):
     news: News
 
 
+class Telling(msgspec.Struct, frozen=True, tag="telling"):
+    """It is printed now, or the user's command is called: from here on somebody may have heard of it."""
+
+    id: str
+    how: Literal["print", "call"]
+
+
 class Printed(msgspec.Struct, frozen=True, tag="printed"):
     """It was printed."""
 
@@ -86,7 +94,7 @@ class Waiting(msgspec.Struct, frozen=True, tag="waiting"):
     over: bool = False
 
 
-Line = Before | Raised | Printed | Called | Waiting
+Line = Before | Raised | Telling | Printed | Called | Waiting
 _LINE = msgspec.json.Decoder(Line)
 
 
@@ -100,6 +108,7 @@ class Journal:
         self.waiting: dict[str, None] = {}
         self._unprinted: dict[str, News] = {}
         self._uncalled: dict[str, Finding] = {}
+        self._telling: set[tuple[str, str]] = set()
         for line in lines:
             self._fold(line)
 
@@ -111,12 +120,18 @@ class Journal:
         """Findings, but for known ones, of which the user's command did not say that it heard."""
         return list(self._uncalled.values())
 
+    def perhaps_told(self, name: str, how: Literal["print", "call"]) -> bool:
+        """Whether somebody began to tell this, and nobody knows how far that came."""
+        return (name, how) in self._telling
+
     def record(self, line: Line) -> None:
         """Write it down. HistoryError: the disk refuses."""
         raw = msgspec.json.encode(line) + b"\n"
         try:
             self._file.write(raw)
-            if not isinstance(line, Printed | Called):  # a mark outlives the process unsynced: it is lost to power only
+            if not isinstance(
+                line, Telling | Printed | Called
+            ):  # a mark outlives the process unsynced: it is lost to power only
                 os.fsync(self._file.fileno())
         except OSError as error:
             raise HistoryError(f"cannot write the journal: {error.strerror}", where=str(self._file.name)) from error
@@ -131,10 +146,14 @@ class Journal:
                 self._unprinted[news.id] = news
                 if isinstance(news, Finding) and not news.known:
                     self._uncalled[news.id] = news
-            case Printed(id):
-                self._unprinted.pop(id, None)
-            case Called(id):
-                self._uncalled.pop(id, None)
+            case Telling(name, how):
+                self._telling.add((name, how))
+            case Printed(name):
+                self._unprinted.pop(name, None)
+                self._telling.discard((name, "print"))
+            case Called(name):
+                self._uncalled.pop(name, None)
+                self._telling.discard((name, "call"))
             case Waiting(directory, over):
                 self.waiting.pop(directory, None)
                 if not over:

@@ -62,10 +62,10 @@ def told(
     verdict: str | None = None,
     **rest: Any,
 ) -> Mapping[str, Any]:
-    """The JSON object of one command, printed if asked for."""
+    """The JSON object of one command, printed if asked for. ``command``: of ``corpus``, or ``compare``."""
     value = {
         "schema": JSON_SCHEMA,
-        "command": f"corpus {command}",
+        "command": command if command == "compare" else f"corpus {command}",
         "verdict": verdict,
         "trouble": list(trouble),
         "exit_code": code,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import queue
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,7 +127,6 @@ class Teller:
         self.screen = screen
         self._journal = journal
         self._command = asked.on_finding
-        self._again = {one.id for one in (*journal.unprinted(), *journal.uncalled())}
         self._left = journal.unprinted()
         self._to_call: dict[str, _Call] = {one.id: _Call(one) for one in journal.uncalled() if self._command}
 
@@ -169,9 +169,10 @@ class Teller:
                 self._journal.record(Called(news.id))  # a command that is named later is not told of the past
 
     def _print(self, news: News) -> None:
-        from harness.pipeline.journal import Finding, Printed
+        from harness.pipeline.journal import Finding, Printed, Telling
 
-        again = news.id in self._again
+        again = self._journal.perhaps_told(news.id, "print")
+        self._journal.record(Telling(news.id, "print"))
         self.screen.result({"schema": JSON_SCHEMA, **msgspec.to_builtins(news), "again": again})
         if isinstance(news, Finding):
             self._show(news)
@@ -195,11 +196,13 @@ class Teller:
         self.screen.say(Text.assemble((f"{'bad':<8}", "bold yellow"), f"{news.where}  {news.why}"), level=-1)
 
     def _call_due(self) -> None:
-        from harness.pipeline.journal import Called
+        from harness.pipeline.journal import Called, Telling
 
         for one in [call for call in self._to_call.values() if call.due_s <= time.monotonic()]:
             news = one.finding
-            why = call(self._command, news, again=news.id in self._again or one.tries > 0)
+            again = self._journal.perhaps_told(news.id, "call")
+            self._journal.record(Telling(news.id, "call"))
+            why = call(self._command, news, again=again)
             if why:
                 if not one.why:
                     words = f"--on-finding {why}; it is called again: {self._command}"
@@ -232,16 +235,19 @@ def call(command: str, news: Finding, *, again: bool) -> str:
     value = {"schema": JSON_SCHEMA, **msgspec.to_builtins(news), "again": again}
     environment = {**os.environ, "DETHRONE_FINDING": news.id}
     try:
-        done = subprocess.run(
-            ["/bin/sh", "-c", command],
-            input=machine.encode(value),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=COMMAND_S,
-            check=False,
-            env=environment,
-        )
+        with tempfile.TemporaryFile() as whole:  # not a pipe: a command that outlives us must not read half a finding
+            whole.write(machine.encode(value).encode())
+            whole.seek(0)
+            done = subprocess.run(
+                ["/bin/sh", "-c", command],
+                stdin=whole,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=COMMAND_S,
+                check=False,
+                env=environment,
+            )
     except subprocess.TimeoutExpired:
         return f"took longer than {COMMAND_S} s"
     except OSError as error:

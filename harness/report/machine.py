@@ -138,7 +138,10 @@ def campaign_object(
         "counts": dict(of_all),
         "listed": len(rows),
         "corpus": corpus,
-        "trouble": [f"seed {row.seed}: {row.reason}" for row in rows if row.exit_code == 3],
+        "trouble": [
+            *(f"seed {row.seed}: {row.reason}" for row in rows if row.exit_code == 3),
+            *(corpus["trouble"] if corpus else ()),
+        ],
         "checkers": {},
         "exit_code": exit_code,
         "run_dir": str(out),

@@ -89,7 +89,8 @@ def trends(where: told.Where, screen: Screen, asked: Asked) -> int:
         with session.session(options) as spark, session.watched(spark, told.Meter(screen, "tasks")):
             gathered = gathering.gather(corpus, spark, rows, times_of=nights)
     if asked.trace:
-        return _trace(screen, asked.trace, gathered, deciding.sides(gathered.facts, mine, theirs), corpus=where.url)
+        side = deciding.sides(gathered.facts, mine, theirs)
+        return _trace(screen, asked, gathered, side, corpus=where.url)
     both = (mine, theirs, names)
     return _tell(screen, asked, answered(asked, gathered, both, corpus=where.url, policy=policy, entries=entries))
 
@@ -124,7 +125,7 @@ def _tell(screen: Screen, asked: Asked, answer: Answer) -> int:
     _write(screen, asked, answer)
     told.told(
         screen,
-        "trends" if asked.sides is None else "compare",
+        _verb(asked),
         corpus=answer.corpus,
         trouble=(),
         code=answer.code,
@@ -260,13 +261,18 @@ def _write(screen: Screen, asked: Asked, answer: Answer) -> None:
             screen.say(f"written: {path}")
 
 
-def _trace(screen: Screen, wanted: str, gathered: Gathered, side: Side, *, corpus: str) -> int:
+def _verb(asked: Asked) -> str:
+    return "trends" if asked.sides is None else "compare"
+
+
+def _trace(screen: Screen, asked: Asked, gathered: Gathered, side: Side, *, corpus: str) -> int:
+    wanted = asked.trace
     rows = traced(wanted, gathered, side)
     if not rows:
         raise ConfigError(f"no run stands behind {wanted!r}", next_step="without --trace it is told what there is")
     screen.table(tuple(rows[0]), [[_word(value) for value in row.values()] for row in rows])
     screen.say(f"{len(rows)} rows behind {wanted}", level=-1)
-    told.told(screen, "trace", corpus=corpus, trouble=(), code=EXIT_PASS, cell=wanted, rows=rows)
+    told.told(screen, _verb(asked), corpus=corpus, trouble=(), code=EXIT_PASS, cell=wanted, rows=rows)
     return EXIT_PASS
 
 

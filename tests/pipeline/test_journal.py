@@ -6,7 +6,7 @@ import pytest
 
 from harness.core.errors import ConfigError, HistoryError
 from harness.pipeline import journal
-from harness.pipeline.journal import NAME, Bad, Before, Called, Finding, Printed, Raised, Waiting
+from harness.pipeline.journal import NAME, Bad, Before, Called, Finding, Printed, Raised, Telling, Waiting
 
 
 def finding(name: str, known: str = "") -> Finding:
@@ -32,7 +32,7 @@ BAD = Bad(id="b", where="runs/x", why="half written", raised_ns=1)
 LINES = (
     Before(("old",)),
     Raised(finding("f")),
-    Printed("f"),
+    Telling("f", "print"),
     Raised(finding("g", known="ours")),
     Waiting("/runs/y"),
     Raised(BAD),
@@ -54,7 +54,7 @@ def state(directory):
 def test_what_was_raised_and_not_marked_is_there_for_the_next_follower(tmp_path):
     with journal.opened(tmp_path) as opened:
         assert opened.new
-        for line in LINES[:6]:
+        for line in (*LINES[:6], Printed("f")):
             opened.record(line)
     assert state(tmp_path) == (["b", "f", "g", "old"], ["g", "b"], ["f"], ["/runs/y"])
     with journal.opened(tmp_path) as opened:
@@ -62,6 +62,22 @@ def test_what_was_raised_and_not_marked_is_there_for_the_next_follower(tmp_path)
         for line in LINES[6:]:
             opened.record(line)
     assert state(tmp_path) == (["b", "f", "g", "old"], ["g", "b"], [], [])
+
+
+def test_what_a_follower_was_telling_when_it_died_may_have_been_heard(tmp_path):
+    with journal.opened(tmp_path) as opened:
+        for line in (
+            Raised(finding("f")),
+            Raised(finding("g")),
+            Telling("f", "print"),
+            Printed("f"),
+            Telling("f", "call"),
+        ):
+            opened.record(line)
+    with journal.opened(tmp_path) as opened:
+        assert [one.id for one in opened.unprinted()] == ["g"]
+        told = [(name, how) for name in "fg" for how in ("print", "call") if opened.perhaps_told(name, how)]
+        assert told == [("f", "call")]
 
 
 def test_a_journal_that_was_cut_at_any_byte_says_what_its_whole_lines_say(tmp_path):

@@ -159,12 +159,8 @@ def test_a_corpus_is_compared_night_by_night(spark, tmp_path, monkeypatch, sims)
     checking.check(corpus, spark, checking.Asked(checkers=("leader-has-majority",)), lambda *_: None)
     done = CliRunner().invoke(main, [*words, "--html", "out/page.html", "--junit-xml", "out/junit.xml"])
     value = json.loads(done.stdout)
-    assert (done.exit_code, value["verdict"], value["asked"], value["against"]) == (
-        1,
-        "fail",
-        "2026-11-21",
-        "2026-11-20..2026-11-20",
-    )
+    assert (done.exit_code, value["command"], value["verdict"]) == (1, "corpus trends", "fail")
+    assert (value["asked"], value["against"]) == ("2026-11-21", "2026-11-20..2026-11-20")
     (red,) = value["red"]
     assert (red["kind"], red["runs"]) == ("new", ["raft-b"])
     assert red["cell"].endswith("fail/leader-has-majority")
@@ -176,6 +172,7 @@ def test_a_corpus_is_compared_night_by_night(spark, tmp_path, monkeypatch, sims)
     )
     value = json.loads(again.stdout)
     assert (value["red"], value["known"][0]["why"], again.exit_code) == ([], "planted", 2)
+    assert value["command"] == "compare"
     rows = CliRunner().invoke(main, [*shlex.split(red["trace"])[1:], "--json"])
     assert {"raft-b": True}.items() <= {row["run"]: row["hit"] for row in json.loads(rows.stdout)["rows"]}.items()
     assert "nights here" in CliRunner().invoke(main, ["corpus", "trends", "--night", "2026-01-01"]).stderr

@@ -60,3 +60,7 @@ def test_a_campaign_lists_its_runs(tmp_path):
     value = machine.campaign_object([row], out=tmp_path, exit_code=3)
     assert value["trouble"] == ["seed 3: gone"]
     assert json.loads(machine.encode(value))["runs"][0]["seed"] == 3
+    brought = {"url": "c", "campaign": "x", "rows": 1, "trouble": ["seed-3: refused"]}
+    value = machine.campaign_object([row], out=tmp_path, exit_code=3, counts={"pass": 9, "unknown": 1}, corpus=brought)
+    assert (value["verdict"], value["listed"], value["counts"]["pass"]) == ("unknown", 1, 9)
+    assert value["trouble"] == ["seed 3: gone", "seed-3: refused"]
