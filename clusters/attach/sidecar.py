@@ -4,8 +4,8 @@ The target needs no shell, no tools and no change: everything that breaks its ne
 target's process goes the sidecar's, for they share a PID namespace; it is started again after the target.
 
 Promises: our labels are on sidecars only, and they say whose sidecar each is, so that it is the note on the engine's
-disk of what is to be healed; rules are taken out of a target's network even where no agent lives any more. Leaves out what
-is done to the target itself.
+disk of what is to be healed; rules are taken out of a target's network even where no agent lives any more. Leaves out
+what is done to the target itself.
 """
 
 from __future__ import annotations
