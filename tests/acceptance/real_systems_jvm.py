@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from acceptance.simulated import OUT, ROOT, Item, Unfinished, Until, command
 
 QUIET = ("--faults", "none", "--time-limit", "5m")
-MANY = ("--faults", "none", "--time-limit", "4m", "--rate", "60", "--concurrency", "6")
+MANY = ("--faults", "none", "--time-limit", "6m", "--rate", "40", "--concurrency", "6")
 OPERATIONS = 10_000
 CAMPAIGN = ("--faults", "partition,kill,pause,clock", "--strategy", "mixed", "--time-limit", "200s")
 SEEDS = 6
