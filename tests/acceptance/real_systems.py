@@ -3,8 +3,8 @@
 Items by system, release and number of nodes. Quiet: five minutes without faults pass. Operations: ten thousand without
 faults, for each workload that its client serves, pass. Campaign: twenty minutes with partitions, kills, pauses, clock
 steps (where the system can suffer them) and faults on what the nodes do; it holds when every run of it came to a
-verdict. Which one is for the system to earn, and stands in the line. Each run is kept below ``runs/accept/real`` and not
-done again. Needs Docker; an image that is not there is built.
+verdict. Which one is for the system to earn, and stands in the line. Each run is kept below ``runs/accept/real`` and
+not done again. Needs Docker; an image that is not there is built.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ZooKeeper, and a newer etcd, on real clusters: nothing is found, and a ZooKeeper server that forgets does not pass."""
+"""ZooKeeper, and a newer etcd, on real clusters: nothing is found; a ZooKeeper server that forgets does not pass."""
 
 import json
 import os

@@ -1,7 +1,7 @@
 """etcd with an operator's grave mistake: every restart of member n1 is a ``--force-new-cluster``.
 
 A harness that passes it proves nothing. Use: put this directory on PYTHONPATH (the ``.dist-info`` beside this file
-registers ``etcd-unsafe``, ``etcd-3.5-unsafe`` and ``etcd-3.7-unsafe``) and run it with the schedule ``restart_n1.json``.
+registers ``etcd-unsafe``, ``etcd-3.5-unsafe`` and ``etcd-3.7-unsafe``) and run it with ``restart_n1.json``.
 """
 
 from __future__ import annotations
