@@ -40,7 +40,7 @@ engine: $(STAMP)
 	@$(BIN)/python -m clusters.docker.engine
 
 images: engine
-	@$(BIN)/python -m clusters.docker.image node etcd
+	@$(BIN)/python -m clusters.docker.image node etcd etcd-3.5 zookeeper kafka-4.1 dledger-0.2.2
 
 java: $(STAMP)
 	@$(BIN)/python tests/java_runtime.py

@@ -49,6 +49,8 @@ class ConvergenceAfterHeal(Base):
         bound = promise.converge_ns
         if bound is None:
             return self.na("not promised: no bound for convergence")
+        if not plan.schedule.steps and not history.of(FaultEvent):
+            return self.na("not exercised: the schedule breaks nothing")
         noise = disturbance(history, promise)
         begun = min((event.span.lo for event in history.of(FaultEvent) if in_force(event)), default=None)
         healed = [

@@ -19,7 +19,7 @@ from harness.report.terminal import Screen, complain
 
 F = TypeVar("F", bound=Callable[..., Any])
 _TWO_WORDS = {"keep-cluster", "first-failure"}
-_REPEATED = {"set", "host"}
+_REPEATED = {"set", "host", "label"}
 
 
 def run_flags(*without: str) -> Callable[[F], F]:

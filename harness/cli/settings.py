@@ -145,6 +145,8 @@ SETTINGS: dict[str, Setting] = {
         _setting("on", _text, "docker", "where hosts come from: see `list backends` [default: docker]"),
         _setting("hosts", _text, "hosts.toml", "the file that names the machines to run on, for `--on ssh`"),
         _setting("host", _places, "n1=root@192.0.2.11", "a machine beside the file's; repeatable"),
+        _setting("project", _text, "shop", "the docker compose project whose containers to break, for `--on attach`"),
+        _setting("label", _places, "app=kv", "or containers with this label; repeatable: with all of them"),
         _setting("faults", _words, "partition,kill", "fault kinds, or `none` [default: the system's]"),
         _setting("workload", _text, "log", "what clients do: see `list workloads` [default: the system's]"),
         _setting("strategy", _text, "random", "how schedules are drawn: see `list strategies` [default: random]"),
@@ -159,13 +161,20 @@ SETTINGS: dict[str, Setting] = {
         _setting("out", _text, "runs/a", "the run directory; must not hold anything yet"),
         _setting("base", _text, "debian:12-slim", "image to build the hosts' image from"),
         _setting("schedule", _text, "schedule.planned.json", "a stored or written schedule instead of a drawn one"),
-        _setting("scenario", _text, "raft-b1", "a known sequence with its settings: see `list scenarios`"),
+        _setting(
+            "scenario",
+            _text,
+            "raft-b1",
+            "a known sequence with its settings (`list scenarios`), or a file that holds one",
+        ),
         _setting("fail-on", _fail_on, "violation", "what makes the exit code: unknown [default] or violation"),
         _setting("keep-cluster", _flag, "true", "leave the hosts up at the end (`heal` removes them)"),
         _setting("first-failure", _flag, "true", "end at the first certain safety finding [default: the system's]"),
     )
 }
-_BESIDE_SCENARIO = frozenset({"scenario", "on", "hosts", "host", "out", "base", "keep-cluster", "fail-on", "seed"})
+_BESIDE_SCENARIO = frozenset(
+    {"scenario", "on", "hosts", "host", "project", "label", "out", "base", "keep-cluster", "fail-on", "seed"}
+)
 """What a file may say beside a scenario: where it is run, not what."""
 DEFAULTS: dict[str, Any] = {
     "nodes": 5,
@@ -342,9 +351,11 @@ def _lent(given: Mapping[str, Given]) -> tuple[Path | None, tuple[str, ...], int
 
     Hosts of a configuration file are for the backend that takes hosts; a run elsewhere leaves them alone.
     """
-    named = [given[key] for key in ("hosts", "host") if key in given]
+    named = [given[key] for key in ("hosts", "host", "project", "label") if key in given]
     file = Path(given["hosts"].value).absolute() if "hosts" in given else None
     words: tuple[str, ...] = given["host"].value if "host" in given else ()
+    words += (f"project={given['project'].value}",) if "project" in given else ()
+    words += tuple(f"label={label}" for label in given["label"].value) if "label" in given else ()
     if not named:
         return None, (), 0
     backend = registry.load(registry.BACKENDS, given["on"].value)

@@ -516,6 +516,14 @@ class Entering(Protocol):
 
 
 @runtime_checkable
+class Showing(Protocol):
+    """A backend on whose hosts not everything can be seen that a system shows."""
+
+    def shows(self, observable: tuple[str, ...]) -> tuple[str, ...]:
+        """Of a system's channels (``Plan.observable``) those that are left."""
+
+
+@runtime_checkable
 class Capable(Protocol):
     """A backend that says what can be done to its hosts."""
 

@@ -29,6 +29,7 @@ from harness.core.protocols import (
     No,
     Paced,
     RunDefaults,
+    Showing,
     Strategy,
     System,
     Workload,
@@ -86,6 +87,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         options,
         defaults,
         system=system,
+        backend=backend,
         faults=faults,
         promise=promise,
         outsiders=len(nodes) - len(voters),
@@ -108,7 +110,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         workload=workload_plan,
         schedule=schedule,
         promise=promise,
-        observable=system.observable(),
+        observable=_observable(system, backend),
         observe_interval_ns=_observe_interval_ns(system, backend),
         final_read_ns=max(2 * promise.leader_bound_ns, 5 * SECOND),
         stop_at_first_failure=defaults.stop_at_first_failure if stop_early is None else stop_early,
@@ -140,6 +142,10 @@ def lent_backend(name: str, file: Path | None, words: Sequence[str]) -> Backend:
             next_step=f"use --on {' or '.join(lending)}, or leave the hosts out",
         )
     return backend.lent(file, words)
+
+
+def _observable(system: System, backend: Backend) -> tuple[str, ...]:
+    return backend.shows(system.observable()) if isinstance(backend, Showing) else system.observable()
 
 
 def _observe_interval_ns(system: System, backend: Backend) -> Ns:
@@ -197,6 +203,7 @@ def _schedule(
     defaults: RunDefaults,
     *,
     system: System,
+    backend: Backend,
     faults: Mapping[str, Fault],
     promise: Promise,
     outsiders: int,
@@ -218,7 +225,7 @@ def _schedule(
     if isinstance(strategy, Informed):
         workload: Workload = registry.load(registry.WORKLOADS, options.workload or defaults.workload)
         strategy = strategy.informed(
-            observable=frozenset(system.observable()), operations=workload.needs(), outsiders=outsiders
+            observable=frozenset(_observable(system, backend)), operations=workload.needs(), outsiders=outsiders
         )
     schedule = strategy.draw(
         Rng(seed).stream("nemesis"),

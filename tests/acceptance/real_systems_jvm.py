@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from acceptance.simulated import OUT, Item, Unfinished, Until, command
+from acceptance.simulated import OUT, ROOT, Item, Unfinished, Until, command
 
 QUIET = ("--faults", "none", "--time-limit", "5m")
-MANY = ("--faults", "none", "--time-limit", "4m", "--rate", "60", "--concurrency", "6")
+MANY = ("--faults", "none", "--time-limit", "6m", "--rate", "40", "--concurrency", "6")
 OPERATIONS = 10_000
 CAMPAIGN = ("--faults", "partition,kill,pause,clock", "--strategy", "mixed", "--time-limit", "200s")
 SEEDS = 6
@@ -109,9 +112,35 @@ def campaign(cluster: Cluster) -> Item:
     return item
 
 
+def truncates(until: Until) -> tuple[bool, str]:
+    """DLedger 0.4.3 truncates committed entries of a follower after a change of leader (docs/systems-jvm.md)."""
+    words = ("rocketmq-dledger", "--nodes", "3", "--seed", "3", "--time-limit", "60s", "--nemesis-interval", "10s")
+    result = run("rocketmq-dledger-truncates", (*words, "--faults", "partition,kill,pause,clock"), until=until)
+    found = result["checkers"]["commit-never-regresses"]
+    sentences = [one["sentence"] for one in found.get("findings", [])]
+    return found["verdict"] == "fail", f"commit-never-regresses: {found['verdict']}; {'; '.join(sentences[:2])}"
+
+
+def wiped(system: str) -> Item:
+    """Disks that keep nothing do not pass."""
+
+    def item(until: Until) -> tuple[bool, str]:
+        if until is not None and time.monotonic() > until:
+            raise Unfinished("not begun")
+        argv = [sys.executable, "-m", "pytest", "-q", "-m", "system", "tests/live/test_jvm_systems.py", "-k", system]
+        done = subprocess.run(argv, cwd=ROOT, capture_output=True, check=False)
+        return done.returncode == 0, (done.stdout.decode().strip().splitlines() or ["no output"])[-1]
+
+    item.__doc__ = f"{system}, whose nodes restart on an empty disk, does not pass."
+    return item
+
+
 def items() -> dict[str, Item]:
-    """Two items a cluster."""
-    out: dict[str, Item] = {}
+    """Two items a cluster, what is known to be wrong, and what is made wrong."""
+    out: dict[str, Item] = {
+        "rocketmq-dledger-truncates": truncates,
+        **{name: wiped(name) for name in ("kafka-kraft-wiped", "rocketmq-dledger-wiped")},
+    }
     for cluster in CLUSTERS:
         name = f"{cluster.system}-{cluster.nodes}"
         out[f"{name}-quiet"] = quiet(cluster)

@@ -47,3 +47,17 @@ def test_where_no_leader_is_owed_answers_are_health():
     assert keeper(led=False, **told).healthy(20 * MS)
     assert not keeper(**told).healthy(20 * MS)
     assert not keeper(led=False, n1=(None, 0, False)).healthy(20 * MS)
+
+
+def test_where_nobody_says_whom_they_follow_one_node_that_leads_is_health_and_two_are_not():
+    def blind(**leading):
+        view = ViewKeeper(NODES)
+        for node in NODES:
+            leads = node in leading
+            told = Reading(role="x", leads=leads, term=leading.get(node, 2), leader=None, tells_leader=False)
+            view.answered(node, Span(10 * MS, 11 * MS), told)
+        return view.healthy(20 * MS)
+
+    assert blind(n1=2)
+    assert not blind(n1=2, n2=2)
+    assert not blind()

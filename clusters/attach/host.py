@@ -1,0 +1,336 @@
+"""One container of somebody else's as a run's host: its network through a sidecar's agent, its processes by the engine.
+
+A signal from within a PID namespace never reaches its first process, so the engine sends them; pausing is the engine's
+freezer, which stops every process of the target and not the sidecar's. Killing ends the container, and healing starts
+the same container again.
+
+Promises: the container is started, killed or paused only as a fault asks for it, never removed or changed; every end
+and start of it, whoever's doing, is told as news; one that comes back under another address is said not to be healed.
+Leaves out clocks, disks, what nodes write into files of their own, and reading such files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import docker
+import docker.errors
+import msgspec
+
+from clusters.agent.link import AgentHost
+from clusters.attach import sidecar
+from clusters.attach.targets import Target
+from clusters.docker.client import ENGINE_ERRORS, explained
+from harness.core.clock import Ns, Span
+from harness.core.errors import ClusterError, HarnessError
+from harness.core.hoststate import HEALTHY, HostState
+from harness.core.protocols import Evidence, HostNews, NodeStart
+
+KILL_LIMIT_S = 5.0
+TERM_LIMIT_S = 10.0
+START_LIMIT_S = 20.0
+LOG_LINES_MAX = 100_000
+
+_AGENTS_DATA = "/var/lib/dethrone/data"
+_NODE_LOG = "node.log"
+
+
+class AttachedHost:
+    """See ``harness.core.protocols.Host``, and ``ProbingHost`` of ``clusters.agent.confirm``. Thread-safe."""
+
+    def __init__(
+        self,
+        client: docker.DockerClient,
+        target: Target,
+        beside: str,
+        *,
+        run_id: str,
+        origin_ns: Ns,
+        news: Callable[[HostNews], None],
+    ) -> None:
+        self.name = target.node
+        self.address = target.address
+        self.target = target
+        self.origin_ns = origin_ns
+        self.state: HostState = HEALTHY
+        self._client = client
+        self._sidecar = beside
+        self._run_id = run_id
+        self._news = news
+        self._prepared: tuple[NodeStart, Mapping[str, str], Ns] | None = None
+        self._incarnation = 0
+        self._pid = 0
+        self._alive_ns = time.monotonic_ns()
+        self._asked = False
+        self._started_wall_ns = time.time_ns()
+        self._began = int(time.time())
+        self._closed = False
+        self._lock = threading.RLock()
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"attached-{target.node}")
+        self._agent: AgentHost | None = self._met()
+
+    # --- Host ---------------------------------------------------------------------------------------------------
+
+    def prepare(self, start: NodeStart, peers: Mapping[str, str], *, dead_man_ns: Ns) -> None:
+        """See ``Host``. How a node would be started is not used: it runs already, and the engine knows how."""
+        self._prepared = (
+            msgspec.structs.replace(start, trace_path=None, clock_socket=None, faketime=False, data_dir=_AGENTS_DATA),
+            peers,
+            dead_man_ns,
+        )
+        self._prepare(self._living())
+
+    def start_node(self) -> None:
+        """See ``Host``: the node runs already; it is told of as if it had been started."""
+        found = self._inspect()
+        if not found["Running"]:
+            raise ClusterError("the container does not run any more", where=self.target.name)
+        self._told_started(int(found["Pid"]), self._alive_ns, asked=True)
+
+    def converge(self, want: HostState) -> Evidence:
+        """See ``Host``."""
+        return self.converge_async(want).result()
+
+    def converge_async(self, want: HostState, *, verify: bool = True) -> Future[Evidence]:
+        """``converge`` without waiting; see ``AgentHost.converge_async``."""
+        self.state = want
+        return self._worker.submit(self._converge, want, verify=verify)
+
+    def send_probes(self, nonce: int) -> None:
+        """See ``Host``."""
+        self._living().send_probes(nonce)
+
+    def send_probes_async(self, nonce: int, *, order: Sequence[str] = ()) -> Future[Mapping[str, Any]]:
+        """See ``AgentHost``."""
+        return self._living().send_probes_async(nonce, order=order)
+
+    def probe_links(self, nonce: int, *, expect: Sequence[str], timeout_ns: Ns) -> Mapping[str, Any]:
+        """See ``Host``."""
+        return self._living().probe_links(nonce, expect=expect, timeout_ns=timeout_ns)
+
+    def probe_links_async(self, nonce: int, *, expect: Sequence[str], timeout_ns: Ns) -> Future[Mapping[str, Any]]:
+        """See ``AgentHost``."""
+        return self._living().probe_links_async(nonce, expect=expect, timeout_ns=timeout_ns)
+
+    def client_probe(self, nonce: int) -> tuple[bytes, tuple[str, int]]:
+        """See ``AgentHost``."""
+        return self._living().client_probe(nonce)
+
+    def reset_flows(self, peers: Sequence[str]) -> Mapping[str, Any]:
+        """See ``Host``."""
+        agent = self._agent
+        if agent is None:
+            return {"worked": True, "before": 0, "after": 0, "why": "the container does not run: it has no flows"}
+        return agent.reset_flows(peers)
+
+    def run(self, argv: Sequence[str], *, timeout_ns: Ns) -> tuple[int, bytes, bytes]:
+        """See ``Host``: in the sidecar, with the target's network and processes, and our files."""
+        return self._living().run(argv, timeout_ns=timeout_ns)
+
+    def read_file(self, path: str) -> bytes:
+        """The node's log is what the container has printed since the run began; other files are the sidecar's."""
+        if path.rpartition("/")[2] == _NODE_LOG:
+            with explained("reading a container's log", where=self.target.name):
+                log: bytes = self._client.api.logs(self.target.id, since=self._began, tail=LOG_LINES_MAX)
+                return log
+        return self._living().read_file(path)
+
+    def write_file(self, path: str, content: bytes) -> None:
+        """See ``Host``: into the sidecar. The target's files are not touched."""
+        self._living().write_file(path, content)
+
+    def stop_node(self) -> None:
+        """The end of the run: the container is left running. The last of the host's noise is told."""
+        agent = self._agent
+        if agent is not None:
+            agent.stop_node()
+
+    def close(self) -> None:
+        """See ``Host``. Rules of ours are taken out."""
+        self._closed = True
+        self._worker.shutdown(wait=True)
+        with self._lock:
+            agent, self._agent = self._agent, None
+        if agent is not None:
+            agent.close()
+
+    # --- what the engine tells ----------------------------------------------------------------------------------
+
+    def died(self, code: int, *, at_wall_ns: int) -> None:
+        """The container's process ended at that moment of the engine's clock; whoever's doing it was."""
+        with self._lock:
+            if self._closed or self._agent is None or at_wall_ns < self._started_wall_ns:
+                return  # told already, or news of an earlier life
+            agent, self._agent = self._agent, None
+            asked, lo = self._asked, self._alive_ns
+        threading.Thread(target=agent.close, name=f"forget-{self.name}", daemon=True).start()
+        data = {"pid": self._pid, "incarnation": self._incarnation, "code": code, "asked": asked}
+        self._tell("exited", lo, data)
+
+    def came_back(self) -> None:
+        """The container was started, and not by us (its restart policy, somebody): know it again."""
+        if self._closed or self._asked:
+            return
+        with contextlib.suppress(RuntimeError):  # closed meanwhile
+            self._worker.submit(self._known_again)
+
+    # --- parts --------------------------------------------------------------------------------------------------
+
+    def _converge(self, want: HostState, *, verify: bool) -> Evidence:
+        lo = time.monotonic_ns()
+        whys: list[str] = []
+        detail: dict[str, Any] = {}
+        try:
+            found = self._inspect()
+            if want.down:
+                if found["Running"]:
+                    self._end(want.down, paused=bool(found["Paused"]))
+                detail["process"] = {"running": bool(self._inspect()["Running"])}
+                if detail["process"]["running"]:
+                    whys.append(f"the container did not end of {want.down}")
+            else:
+                if not found["Running"]:
+                    whys += self._start_again()
+                    found = self._inspect()
+                whys += self._freeze(found, wanted=want.frozen)
+                rules = HostState(cuts=want.cuts, links=want.links)
+                inner = self._living().converge_async(rules, verify=verify).result()
+                whys += [inner.why] if not inner.confirmed else []
+                detail |= inner.detail
+                detail["process"] = {"running": True, "paused": bool(self._inspect()["Paused"]), "pid": self._pid}
+            unable = [what for what in ("clock", "disk", "cpu_percent") if getattr(want, what) is not None]
+            whys += [f"{what}: not available on a container of somebody else's" for what in unable]
+        except (HarnessError, *ENGINE_ERRORS) as error:
+            whys.append(f"{error.what}: {error.cause}" if isinstance(error, HarnessError) else str(error))
+        hi = time.monotonic_ns()
+        return Evidence(
+            host=self.name,
+            span=Span(lo - self.origin_ns, hi - self.origin_ns),
+            state=want,
+            confirmed=not whys,
+            why="; ".join(whys),
+            detail=detail,
+        )
+
+    def _end(self, signal: str, *, paused: bool) -> None:
+        """Kill the container's first process, and with it all others, and wait until the engine says that it ended."""
+        if paused:
+            self._client.api.unpause(self.target.id)
+        with self._lock:
+            self._asked, self._alive_ns = True, time.monotonic_ns()
+        with explained(f"sending {signal}", where=self.target.name):
+            self._client.api.kill(self.target.id, signal)
+        limit_s = KILL_LIMIT_S if signal == "SIGKILL" else TERM_LIMIT_S
+        found = self._wait(lambda now: not now["Running"], limit_s)
+        if not found["Running"]:
+            self.died(int(found["ExitCode"]), at_wall_ns=time.time_ns())
+
+    def _start_again(self) -> list[str]:
+        """Start the same container, its sidecar and a new connection: what is wrong with it, if anything."""
+        begin = time.monotonic_ns()
+        with self._lock:
+            self._asked, self._started_wall_ns = True, time.time_ns()
+        with explained("starting a container again", where=self.target.name):
+            self._client.api.start(self.target.id)
+        return self._know(begin, asked=True)
+
+    def _known_again(self) -> None:
+        if self._agent is None and self._inspect()["Running"]:
+            with contextlib.suppress(HarnessError, *ENGINE_ERRORS):  # what does not work now, the next converging tells
+                self._know(self._alive_ns, asked=False)
+
+    def _know(self, begin: Ns, *, asked: bool) -> list[str]:
+        found = self._wait(lambda now: bool(now["Running"]), START_LIMIT_S)
+        if not found["Running"]:
+            return ["the container does not run after its start"]
+        with explained("starting a sidecar again", where=self.target.name):
+            self._client.api.start(self._sidecar)
+        with self._lock:
+            self._asked, self._alive_ns = False, begin
+        self._told_started(int(found["Pid"]), begin, asked=asked)
+        agent = self._met()
+        self._prepare(agent)
+        with self._lock:
+            self._agent = agent
+        networks = self._client.api.inspect_container(self.target.id)["NetworkSettings"]["Networks"]
+        address = (networks.get(self.target.network) or {}).get("IPAddress")
+        if address != self.address:
+            moved = f"its address was {self.address} and is {address or 'none'}"
+            return [f"{moved}: give the containers fixed addresses (ipv4_address)"]
+        return []
+
+    def _freeze(self, found: Mapping[str, Any], *, wanted: bool) -> list[str]:
+        if bool(found["Paused"]) != wanted:
+            with explained("pausing" if wanted else "waking", where=self.target.name):
+                (self._client.api.pause if wanted else self._client.api.unpause)(self.target.id)
+        if not wanted:
+            return ["the container is still paused"] if self._inspect()["Paused"] else []
+        if not self._inspect()["Paused"]:
+            return ["the engine does not say that the container is paused"]
+        before, after = self._ticks(), self._ticks()
+        if not before:
+            return ["its first process cannot be looked at"]
+        return ["its first process still ran after the pause"] if before != after else []
+
+    def _ticks(self) -> bytes:
+        """How often the threads of the target's first process have been scheduled, seen from beside it."""
+        words = ["/bin/sh", "-c", "sleep 0.03; cat /proc/1/task/*/status | grep ctxt_switches"]
+        return self._living().run(words, timeout_ns=5_000_000_000)[1]
+
+    def _wait(self, ready: Callable[[Mapping[str, Any]], bool], limit_s: float) -> Mapping[str, Any]:
+        deadline = time.monotonic() + limit_s
+        while True:
+            found = self._inspect()
+            if ready(found) or time.monotonic() > deadline:
+                return found
+            time.sleep(0.005)
+
+    def _inspect(self) -> Mapping[str, Any]:
+        with explained("looking at a container", where=self.target.name):
+            state: Mapping[str, Any] = self._client.api.inspect_container(self.target.id)["State"]
+            return state
+
+    def _met(self) -> AgentHost:
+        return sidecar.meet(
+            self._client,
+            self.target,
+            self._sidecar,
+            run_id=self._run_id,
+            origin_ns=self.origin_ns,
+            news=self._from_agent,
+        )
+
+    def _prepare(self, agent: AgentHost) -> None:
+        if self._prepared is not None:
+            start, peers, dead_man_ns = self._prepared
+            agent.prepare(start, peers, dead_man_ns=dead_man_ns)
+
+    def _living(self) -> AgentHost:
+        agent = self._agent
+        if agent is None:
+            raise ClusterError("the container does not run", where=self.target.name, cause="its sidecar went with it")
+        return agent
+
+    def _from_agent(self, news: HostNews) -> None:
+        if news.kind != "lost":
+            self._news(news)
+            return
+        with contextlib.suppress(HarnessError):
+            if not self._inspect()["Running"]:
+                return  # it went with its target, which is told by itself
+        if self._agent is not None:
+            self._news(news)
+
+    def _told_started(self, pid: int, begin: Ns, *, asked: bool) -> None:
+        self._incarnation += 1
+        self._pid = pid
+        self._tell("started", begin, {"pid": pid, "incarnation": self._incarnation, "asked": asked})
+
+    def _tell(self, kind: str, begin: Ns, data: Mapping[str, Any]) -> None:
+        span = Span(begin - self.origin_ns, time.monotonic_ns() - self.origin_ns)
+        self._news(HostNews(host=self.name, kind=kind, span=span, data=data))

@@ -1,0 +1,174 @@
+"""A container of ours beside somebody else's, in its network and PID namespaces: where the agent lives.
+
+The target needs no shell, no tools and no change: everything that breaks its network is in our image. With the
+target's process goes the sidecar's, for they share a PID namespace; it is started again after the target.
+
+Promises: our labels are on sidecars only, and they say whose sidecar each is, so that it is the note on the engine's
+disk of what is to be healed; rules are taken out of a target's network even where no agent lives any more. Leaves out
+what is done to the target itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+
+import docker
+import docker.errors
+import msgspec
+
+from clusters.agent.link import AgentHost
+from clusters.attach.targets import SIDECAR, Target
+from clusters.docker.client import explained
+from clusters.docker.containers import last_words
+from clusters.docker.labels import LIB, NODE, OWNER, RUN, STATE
+from clusters.docker.stream import ExecStream
+from harness.core.clock import Ns
+from harness.core.errors import ClusterError, HarnessError, NotHealed
+from harness.core.protocols import HostNews
+
+TARGET = "dethrone.target"
+"""Label: the id of the container that a sidecar is beside."""
+
+SOCKET = "/run/dethrone/agent.sock"
+RELAY_LIMIT_S = 15
+MEET_LIMIT_S = 20.0
+HEAL_LIMIT_S = 30
+AGENT = ("python3", "-S", "-m", "clusters.agent.agent")
+
+
+class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
+    """One of ours, as its labels tell."""
+
+    id: str
+    name: str
+    image: str
+    run_id: str
+    state_dir: str
+    node: str
+    target: str
+
+
+def make(client: docker.DockerClient, target: Target, *, image: str, run_id: str, state_dir: str) -> str:
+    """Make and start the sidecar of a target; its id."""
+    labels = {OWNER: SIDECAR, RUN: run_id, STATE: state_dir, NODE: target.node, TARGET: target.id}
+    command = [*AGENT, "serve", "--socket", SOCKET, "--run", run_id]
+    name = f"dethrone-{run_id}-{target.node}"
+    with explained("starting a sidecar", where=target.name):
+        identity = _create(client, target.id, image=image, command=command, labels=labels, name=name)
+        client.api.start(identity)
+    return identity
+
+
+def meet(
+    client: docker.DockerClient,
+    target: Target,
+    identity: str,
+    *,
+    run_id: str,
+    origin_ns: Ns,
+    news: Callable[[HostNews], None],
+) -> AgentHost:
+    """Connect to the agent in a sidecar that has just been started."""
+    relay = [*AGENT, "relay", "--socket", SOCKET, "--wait", str(RELAY_LIMIT_S)]
+    try:
+        return AgentHost(
+            target.node,
+            target.address,
+            lambda: ExecStream(client, identity, relay, name=target.node),
+            origin_ns=origin_ns,
+            news=news,
+            run=run_id,
+            client=target.gateway,
+            meet_s=MEET_LIMIT_S,
+        )
+    except (HarnessError, OSError) as error:
+        raise ClusterError(
+            "a sidecar came up but its agent does not answer",
+            where=target.name,
+            cause=last_words(client, identity) or str(error),
+            next_step="run `dethrone doctor`, then `dethrone heal`",
+        ) from error
+
+
+def list_sidecars(client: docker.DockerClient, run_id: str | None = None) -> list[Sidecar]:
+    """All of ours, or those of one run, whatever state they are in."""
+    wanted = [f"{OWNER}={SIDECAR}", *([] if run_id is None else [f"{RUN}={run_id}"])]
+    with explained("listing sidecars"):
+        entries = client.api.containers(all=True, filters={"label": wanted})
+    return [_sidecar(entry, entry["Labels"]) for entry in entries]
+
+
+def heal_network(client: docker.DockerClient, sidecar: Sidecar) -> None:
+    """Take that run's rules out of the target's network, through the living agent or without. NotHealed."""
+    heal = [*AGENT, "heal", "--socket", SOCKET, "--run", sidecar.run_id]
+    with contextlib.suppress(docker.errors.APIError):  # it does not run
+        code, _ = client.containers.get(sidecar.id).exec_run(heal)
+        if code == 0:
+            return
+    said = ""
+    with explained("healing a target's network", where=sidecar.node):
+        labels = {OWNER: SIDECAR, RUN: sidecar.run_id, STATE: sidecar.state_dir, NODE: sidecar.node}
+        labels[TARGET] = sidecar.target
+        again = _create(client, sidecar.target, image=sidecar.image, command=heal, labels=labels, name=None)
+        try:
+            client.api.start(again)
+            if client.api.wait(again, timeout=HEAL_LIMIT_S)["StatusCode"] == 0:
+                return
+            said = last_words(client, again)
+        finally:
+            remove(client, again)
+    raise NotHealed(
+        "rules could not be taken out of a container's network",
+        where=f"{sidecar.node} ({sidecar.target[:12]})",
+        cause=said,
+        next_step="`dethrone heal`, or start that container anew: its network goes with it",
+    )
+
+
+def remove(client: docker.DockerClient, identity: str) -> None:
+    """Remove a sidecar. One that is gone already, or that somebody is removing, is none."""
+    try:
+        client.api.remove_container(identity, force=True, v=True)
+    except docker.errors.NotFound:
+        return
+    except docker.errors.APIError as error:
+        if error.status_code != 409:
+            raise
+
+
+def _create(
+    client: docker.DockerClient,
+    target: str,
+    *,
+    image: str,
+    command: list[str],
+    labels: Mapping[str, str],
+    name: str | None,
+) -> str:
+    api = client.api
+    made = api.create_container(
+        image,
+        entrypoint=["/usr/bin/env"],
+        command=command,
+        name=name,
+        environment={"PYTHONPATH": LIB, "PYTHONDONTWRITEBYTECODE": "1"},
+        labels=dict(labels),
+        host_config=api.create_host_config(
+            network_mode=f"container:{target}", pid_mode=f"container:{target}", cap_add=["NET_ADMIN"]
+        ),
+    )
+    return str(made["Id"])
+
+
+def _sidecar(entry: Mapping[str, object], labels: Mapping[str, str]) -> Sidecar:
+    names = entry.get("Names")
+    return Sidecar(
+        id=str(entry["Id"]),
+        name=str(names[0]).lstrip("/") if isinstance(names, list) and names else "?",
+        image=str(entry["Image"]),
+        run_id=labels.get(RUN, ""),
+        state_dir=labels.get(STATE, ""),
+        node=labels.get(NODE, "?"),
+        target=labels.get(TARGET, ""),
+    )

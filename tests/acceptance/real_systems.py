@@ -1,0 +1,186 @@
+"""ZooKeeper and etcd for hours: quiet runs have no finding, campaigns end with a verdict, ruined ones do not pass.
+
+Items by system, release and number of nodes. Quiet: five minutes without faults pass. Operations: ten thousand without
+faults, for each workload that its client serves, pass. Campaign: twenty minutes with partitions, kills, pauses, clock
+steps (where the system can suffer them) and faults on what the nodes do; it holds when every run of it came to a
+verdict. Which one is for the system to earn, and stands in the line. Each run is kept below ``runs/accept/real`` and
+not done again. Needs Docker; an image that is not there is built.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from acceptance.simulated import OUT, Item, Unfinished, Until, command
+
+UNSAFE = Path(__file__).resolve().parents[1] / "systems_unsafe"
+
+QUIET_S = 300
+OPERATIONS = 10_000
+RATE = 250
+"""Operations a second asked for; a slow machine answers fewer, so the time is longer than it need be."""
+
+OPERATIONS_S = 180
+CAMPAIGN_S = 200
+SEEDS = 6
+"""Runs of a campaign: twenty minutes under faults."""
+
+WORKLOADS = ("register", "lock", "log")
+
+
+class Cluster(NamedTuple):
+    """What an item is about. ``faults``: what it can suffer."""
+
+    system: str
+    nodes: int
+    faults: str
+
+    @property
+    def name(self) -> str:
+        """Of its items."""
+        return f"{self.system}-{self.nodes}"
+
+
+_STATIC = "partition,kill,pause"
+"""For static binaries, whose clocks cannot be stepped one by one."""
+
+CLUSTERS = (
+    Cluster("zookeeper", 3, f"{_STATIC},clock"),
+    Cluster("zookeeper", 5, f"{_STATIC},clock"),
+    Cluster("etcd", 3, _STATIC),
+    Cluster("etcd-3.5", 3, _STATIC),
+    Cluster("etcd-3.7", 3, _STATIC),
+    Cluster("etcd-3.7", 5, _STATIC),
+)
+
+
+class Ruined(NamedTuple):
+    """A system that an operator has ruined, and the schedule that shows it."""
+
+    system: str
+    schedule: str
+    time_limit: str
+
+
+RUINED = (
+    Ruined("zookeeper-unsafe", "forget_n2.json", "18s"),
+    Ruined("etcd-3.5-unsafe", "restart_n1.json", "70s"),
+    Ruined("etcd-3.7-unsafe", "restart_n1.json", "70s"),
+)
+
+
+def run(name: str, words: Sequence[str], *, until: Until) -> dict[str, Any]:
+    """The result of a run, from an earlier slice if it was done then."""
+    place, kept = OUT / "real" / name, OUT / "real" / f"{name}.json"
+    if kept.is_file():
+        return dict(json.loads(kept.read_text(encoding="utf-8")))
+    if place.exists():
+        shutil.rmtree(place)  # stopped half way
+    place.parent.mkdir(parents=True, exist_ok=True)
+    result = command(["run", *words, "--out", place], until=until)
+    if result.get("interrupted") or "verdict" not in result:
+        raise Unfinished(f"{name}: stopped")
+    kept.write_text(json.dumps(result), encoding="utf-8")
+    return result
+
+
+def of(result: dict[str, Any], verdict: str) -> list[str]:
+    """The checkers with that verdict."""
+    return sorted(name for name, found in result.get("checkers", {}).items() if found["verdict"] == verdict)
+
+
+def told(result: dict[str, Any]) -> str:
+    """The verdict, and what failed or stayed unknown."""
+    parts = [f"{verdict}: {', '.join(names)}" for verdict in ("fail", "unknown") if (names := of(result, verdict))]
+    return "; ".join([result["verdict"], *parts, *result["trouble"]])
+
+
+def passed(result: dict[str, Any]) -> bool:
+    """It passes, and the harness had no trouble."""
+    return result["verdict"] == "pass" and not result["trouble"]
+
+
+def operations(history: Path) -> int:
+    """Operations that were answered."""
+    with history.open("rb") as lines:
+        return sum(b'"type":"return"' in line and b'"status":"info"' not in line for line in lines)
+
+
+def quiet(cluster: Cluster) -> Item:
+    """Five minutes without faults."""
+
+    def item(until: Until) -> tuple[bool, str]:
+        words = (cluster.system, "--nodes", str(cluster.nodes), "--seed", "1", "--workload", "register")
+        result = run(f"{cluster.name}-quiet", (*words, "--faults", "none", "--time-limit", f"{QUIET_S}s"), until=until)
+        return passed(result), f"{QUIET_S} s without faults: {told(result)}"
+
+    item.__doc__ = f"{cluster.system} on {cluster.nodes} nodes passes {QUIET_S} s without faults."
+    return item
+
+
+def many(system: str) -> Item:
+    """Ten thousand operations a workload without faults."""
+
+    def item(until: Until) -> tuple[bool, str]:
+        lines, held = [], True
+        for workload in WORKLOADS:
+            words = (system, "--nodes", "3", "--seed", "2", "--workload", workload, "--faults", "none")
+            name = f"{system}-{workload}-operations"
+            pace = ("--rate", str(RATE), "--time-limit", f"{OPERATIONS_S}s")
+            result = run(name, (*words, *pace), until=until)
+            done = operations(OUT / "real" / name / "history.jsonl")
+            held &= passed(result) and done >= OPERATIONS
+            lines.append(f"{workload} {done}: {told(result)}")
+        return held, f"operations without faults: {'; '.join(lines)}"
+
+    item.__doc__ = f"{system} serves {OPERATIONS} operations of each workload without a finding."
+    return item
+
+
+def campaign(cluster: Cluster) -> Item:
+    """Twenty minutes under faults, each run with a verdict."""
+
+    def item(until: Until) -> tuple[bool, str]:
+        lines, held = [], True
+        for seed in range(SEEDS):
+            workload = WORKLOADS[seed % len(WORKLOADS)]
+            words = (cluster.system, "--nodes", str(cluster.nodes), "--seed", str(seed), "--workload", workload)
+            chaos = ("--faults", cluster.faults, "--strategy", "mixed", "--time-limit", f"{CAMPAIGN_S}s")
+            result = run(f"{cluster.name}-seed-{seed}", (*words, *chaos), until=until)
+            held &= not result["trouble"] and result["verdict"] in {"pass", "fail", "unknown"}
+            lines.append(f"{seed} {workload}: {told(result)}")
+        return held, f"{SEEDS} runs of {CAMPAIGN_S} s: {'; '.join(lines)}"
+
+    item.__doc__ = f"{cluster.system} on {cluster.nodes} nodes: a campaign of 20 minutes with a verdict a run."
+    return item
+
+
+def ruined(one: Ruined) -> Item:
+    """What an operator has ruined does not pass."""
+
+    def item(until: Until) -> tuple[bool, str]:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(UNSAFE), os.environ.get("PYTHONPATH"))))
+        words = (one.system, "--nodes", "3", "--schedule", str(UNSAFE / one.schedule), "--seed", "1")
+        result = run(one.system, (*words, "--time-limit", one.time_limit), until=until)
+        return result["verdict"] == "fail" and not result["trouble"], told(result)
+
+    item.__doc__ = f"{one.system}, ruined by its operator, does not pass."
+    return item
+
+
+def items() -> dict[str, Item]:
+    """By name."""
+    out: dict[str, Item] = {}
+    for cluster in CLUSTERS:
+        out[f"{cluster.name}-quiet"] = quiet(cluster)
+        out[f"{cluster.name}-campaign"] = campaign(cluster)
+    for system in dict.fromkeys(cluster.system for cluster in CLUSTERS):
+        out[f"{system}-operations"] = many(system)
+    for one in RUINED:
+        out[f"{one.system}-fails"] = ruined(one)
+    return out

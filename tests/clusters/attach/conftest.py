@@ -1,0 +1,155 @@
+"""A cluster of etcd that somebody else started with plain Docker: no shell and no tools in it, addresses fixed."""
+
+from __future__ import annotations
+
+import os
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+
+import docker
+import docker.types
+import pytest
+
+from clusters.docker.client import connect
+from clusters.docker.image import ensure_image, packages_of
+from clusters.docker.network import _engine_ranges
+from clusters.subnets import candidates, routes
+from clusters.systems.etcd import SYSTEM
+from harness.core.errors import MissingCapability
+from harness.core.protocols import NodeSpec
+
+STRIPPED = "dethrone-test/etcd-without-shell"
+_STRIP = "rm -f /usr/bin/python3* /usr/sbin/*tables* /sbin/*tables* /usr/bin/ip /bin/ip /bin/bash /bin/dash /bin/sh"
+
+
+def until(answer: Callable[[], object], limit_s: float = 20.0) -> None:
+    """Ask until the answer is yes."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        try:
+            if answer():
+                return
+        except OSError:
+            pass
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.02)
+
+
+class Theirs:
+    """Three containers of somebody else's, their label and their network."""
+
+    def __init__(self, client: docker.DockerClient, image: str) -> None:
+        self.client = client
+        self.name = f"theirs-{uuid.uuid4().hex[:8]}"
+        self.label = f"example.cluster={self.name}"
+        self.containers: list[docker.models.containers.Container] = []
+        subnet = self._network()
+        addresses = {f"n{index}": subnet.replace(".0/24", f".{10 + index}") for index in (1, 2, 3)}
+        knobs = SYSTEM.knobs({"election_timeout_ms": "500", "heartbeat_interval_ms": "50"}, profile=None, variant=None)
+        for node, address in addresses.items():
+            spec = NodeSpec(
+                name=node, address=address, members=addresses, knobs=knobs, profile="etcd", variant=None, seed=1,
+                data_dir="/data", log_dir="/log", run_dir="/run/x", python="", lib="",
+            )  # fmt: skip
+            argv = [word for word in SYSTEM.command(spec).argv if not word.startswith("--cors")]
+            endpoint = client.api.create_endpoint_config(ipv4_address=address)
+            made = client.api.create_container(
+                image,
+                entrypoint=argv[:1],
+                command=argv[1:],
+                name=f"{self.name}-{node}",
+                labels=dict([self.label.split("=")]),
+                host_config=client.api.create_host_config(network_mode=self.name),
+                networking_config={"EndpointsConfig": {self.name: endpoint}},
+            )
+            client.api.start(made["Id"])
+            self.containers.append(client.containers.get(made["Id"]))
+        self.addresses = addresses
+        until(lambda: all(self.healthy(node) for node in addresses))
+
+    def _network(self) -> str:
+        for subnet in candidates(self.name, [*_engine_ranges(self.client), *routes()]):
+            pool = docker.types.IPAMPool(subnet=subnet)
+            try:
+                self.client.networks.create(
+                    self.name, internal=True, check_duplicate=True, ipam=docker.types.IPAMConfig(pool_configs=[pool])
+                )
+            except docker.errors.APIError:
+                continue
+            return subnet
+        raise AssertionError("no free range")
+
+    def healthy(self, node: str) -> bool:
+        with urllib.request.urlopen(f"http://{self.addresses[node]}:2379/health", timeout=1) as answer:
+            return b"true" in answer.read()
+
+    def states(self) -> list[tuple[str, str]]:
+        """Id and status of each."""
+        for container in self.containers:
+            container.reload()
+        return [(container.id, container.status) for container in self.containers]
+
+    def rules(self, image: str) -> str:
+        """What iptables says in each of their networks."""
+        said = b""
+        for container in self.containers:
+            said += self.client.containers.run(
+                image,
+                ["/bin/sh", "-c", "iptables-nft-save; iptables-legacy-save"],
+                network_mode=f"container:{container.id}",
+                cap_add=["NET_ADMIN"],
+                remove=True,
+            )
+        return said.decode()
+
+    def close(self) -> None:
+        for container in self.containers:
+            container.remove(force=True, v=True)
+        self.client.networks.get(self.name).remove()
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[docker.DockerClient]:
+    try:
+        connected = connect()
+    except MissingCapability as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"CI needs a Docker engine: {error}")
+        pytest.skip(str(error))
+    yield connected
+    connected.close()
+
+
+@pytest.fixture(scope="session")
+def image(client: docker.DockerClient) -> str:
+    """The image of hosts, which has tools."""
+    return ensure_image(client)
+
+
+@pytest.fixture(scope="session")
+def without_shell(client: docker.DockerClient) -> Iterator[str]:
+    """An image with etcd and nothing that could help to break it."""
+    base = ensure_image(client, packages=packages_of("etcd"))
+    tag = uuid.uuid4().hex[:8]
+    container = client.containers.run(base, ["/bin/sh", "-c", _STRIP], detach=True, network_mode="none")
+    try:
+        assert container.wait(timeout=60)["StatusCode"] == 0
+        container.commit(STRIPPED, tag=tag)
+    finally:
+        container.remove(force=True)
+    yield f"{STRIPPED}:{tag}"
+    client.images.remove(f"{STRIPPED}:{tag}")
+
+
+@pytest.fixture(scope="session")
+def theirs(client: docker.DockerClient, without_shell: str) -> Iterator[Theirs]:
+    cluster = Theirs(client, without_shell)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture(name="until", scope="session")
+def until_fixture() -> Callable[..., None]:
+    return until

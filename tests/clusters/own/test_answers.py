@@ -1,0 +1,118 @@
+"""Status answers in four forms: what they say, and that nonsense is no observation."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusters.own.answers import MISSING, at, explain, reading
+from clusters.own.spec import ProbeTable
+from harness.core.protocols import No
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+JSON = ProbeTable(
+    http="/s", role="raft.state", term="raft.term", leader="raft.leader", commit="raft.commit", incarnation="life"
+)
+METRICS = ProbeTable(metrics="/m", leads='raft_state{state="leader"}', term="raft_term", commit="raft_commit")
+COMMAND = ProbeTable(command="ctl status", role="role", term="term")
+PATTERN = ProbeTable(command="ctl status", pattern=r"role=(?P<role>\w+) term=(?P<term>\d+)(?: leader=(?P<leader>\w+))?")
+LOG = ProbeTable(log="/l", became={"leader": r"lead (?P<term>\d+)", "follower": "follow"})
+IDS = {"n1": "n1", "n2": "n2", "7": "n3"}
+
+
+def body(**raft):
+    return json.dumps(
+        {"raft": {"state": "Leader", "term": 3, "leader": "n1", "commit": 9, **raft}, "life": "2"}
+    ).encode()
+
+
+def test_json_is_read_by_paths():
+    found = reading(JSON, IDS, body(), own="n1")
+    assert (found.role, found.leads, found.term, found.leader, found.commit) == ("Leader", True, 3, "n1", 9)
+    assert (found.incarnation, found.atomic) == (2, False)
+
+
+def test_a_member_is_known_by_its_id_and_a_stranger_is_nobody():
+    assert reading(JSON, IDS, body(leader=7), own="n1").leader == "n3"
+    assert reading(JSON, IDS, body(leader="n9"), own="n1").leader is None
+    assert reading(JSON, IDS, body(leader=None), own="n1").leader is None
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        *(b"", b"<html>", b"[]", b"null", b"{}", b"\xff\xfe", b"[" * 100000),
+        *(body(term=term) for term in (None, -1, "x", True, 1.5)),
+        *(body(state=state) for state in (None, 4, "")),
+    ],
+)
+def test_an_answer_that_is_nonsense_is_no_observation(nonsense):
+    assert reading(JSON, IDS, nonsense, own="n1") is None
+
+
+@given(st.binary(max_size=100), st.sampled_from([JSON, METRICS, COMMAND, PATTERN, LOG]))
+def test_any_bytes_are_a_reading_with_a_term_or_none_and_can_be_explained(data, probe):
+    found = reading(probe, IDS, data, own="n1")
+    assert found is None or found.term >= 0
+    assert explain(probe, IDS, data)
+
+
+def test_numbers_may_be_written_as_text():
+    assert reading(JSON, IDS, body(term="12"), own="n1").term == 12
+
+
+def test_metrics_are_found_by_name_and_labels():
+    text = b"""# HELP raft_term the term
+raft_term 5
+raft_state{node="a",state="follower"} 0
+raft_state{node="a",state="leader"} 1
+raft_commit 1.2e+01
+"""
+    found = reading(METRICS, IDS, text, own="n2")
+    assert (found.leads, found.term, found.commit, found.role) == (True, 5, 12, "leader")
+    assert (found.leader, found.tells_leader) == ("n2", False)
+    other = reading(METRICS, IDS, text.replace(b'"leader"} 1', b'"leader"} 0'), own="n2")
+    assert (other.leads, other.role, other.leader) == (False, "other", None)
+    assert reading(METRICS, IDS, text.replace(b"raft_term 5", b"raft_term NaN"), own="n2") is None
+
+
+def told(**more):
+    return json.dumps({"code": 0, "out": "", "incarnation": 4, **more}).encode()
+
+
+def test_a_commands_output_is_json_or_matches_the_pattern():
+    found = reading(COMMAND, IDS, told(out='{"role": "leader", "term": 2}'), own="n1")
+    assert (found.leads, found.term, found.incarnation) == (True, 2, 4)
+    found = reading(PATTERN, IDS, told(out="x\nrole=follower term=3 leader=n2\n"), own="n1")
+    assert (found.role, found.term, found.leader) == ("follower", 3, "n2")
+    assert reading(PATTERN, IDS, told(out="role=follower term=3"), own="n1").leader is None
+    for wrong in (told(code=1, out='{"role": "leader", "term": 2}'), told(out="no idea"), told(code=124)):
+        assert reading(COMMAND, IDS, wrong, own="n1") is None
+
+
+def test_a_log_tells_nothing_before_its_first_line():
+    assert reading(LOG, IDS, b'{"incarnation": 1}', own="n1") is None
+    found = reading(LOG, IDS, b'{"incarnation": 1, "role": "leader", "term": "4", "leader": null}', own="n1")
+    assert (found.leads, found.term, found.leader, found.incarnation) == (True, 4, "n1", 1)
+
+
+def test_places_lead_into_objects_lists_and_names_with_dots():
+    value = {"a.b": [{"c": 1}], "a": {"b": None}}
+    assert at(value, "/a.b/0/c") == 1
+    assert at(value, "a.b") is None
+    assert at(value, "a.b.c") is MISSING
+    assert at([1], "1") is MISSING
+    assert at(5, "") == 5
+
+
+def test_explaining_tells_each_field_and_what_is_wrong_with_it():
+    rows = dict(explain(JSON, IDS, body(leader="10.0.0.3:7000", commit="many")))
+    wrong = {what: answer.why for what, answer in rows.items() if isinstance(answer, No)}
+    assert any("10.0.0.3:7000" in what and "members are called n1" in why for what, why in wrong.items())
+    assert any(what.startswith("commit") and "whole number" in why for what, why in wrong.items())
+    assert len(rows) == 5
+    assert len(wrong) == 2

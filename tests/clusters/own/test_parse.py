@@ -1,0 +1,112 @@
+"""Descriptions: what is wrong is said with its table and the nearest right word; nothing is assumed."""
+
+import contextlib
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core.errors import ConfigError
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from described import TEXT, described
+
+
+def refused(*changes):
+    with pytest.raises(ConfigError) as error:
+        described(*changes)
+    return error.value
+
+
+@pytest.mark.parametrize(
+    ("change", "where", "nearest"),
+    [
+        (('http = "/status"', 'htp = "/status"'), "[probe]", "'http'"),
+        (("leader_within", "leader_witin"), "[promise]", "'leader_within'"),
+        (("put =", "putt ="), "[ops]", "'put'"),
+        (("[probe]", "[prob]"), "my.toml", "'probe'"),
+        (("ports =", "prots ="), "[node]", "'ports'"),
+        (('"vote_granted"', '"vote_grant"'), "[trace]", "'vote_granted'"),
+        (("{members}", "{member}"), "command", "'{members}'"),
+        (("PUT /kv/{key}", "PUT /kv/{kee}"), "put", "'{key}'"),
+        (('http = "/status"', 'http = "/status"\nport = "htp"'), "[probe]", "'http'"),
+    ],
+)
+def test_an_unknown_word_is_refused_with_its_table_and_the_nearest_known_one(change, where, nearest):
+    error = refused(change)
+    assert where in error.where
+    assert f"did you mean {nearest}" in error.next_step
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (('name = "mine"', 'name = "Mine!"'), "no name of a system"),
+        (('name = "mine"', "name = 3"), "wrong form"),
+        (('election_timeout = "1s"', 'election_timeout = "1"'), "not a duration"),
+        (('election_timeout = "1s"', 'election_timeout = "0s"'), "longer than nothing"),
+        (('tolerates = ["partition", "kill"]', ""), "wrong form"),
+        (('http = "/status"', 'http = "/status"\nmetrics = "/metrics"'), "exactly one"),
+        (('http = "/status"', 'http = "status"'), "no path of a URL"),
+        (('term = "raft.term"', ""), "role or whether it leads"),
+        (('put = "PUT', 'put = "put'), "is no request"),
+        (("http = 8000", "http = 80000"), "no port"),
+        (("http = 8000", "name = 8000"), "no name of a port"),
+        (("x y'", "x y"), "cannot be split"),
+        (("[promise]", "[promise]\nfoo = ["), "not TOML"),
+        (("ports =", 'files = { "prog" = "prog" }\nports ='), "no absolute path"),
+        (('"committed"]', '"committed"]\nvoters = 1'), "wrong form"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused_before_anything_is_started(change, said):
+    assert said in str(refused(change))
+
+
+@pytest.mark.parametrize("table", ["system", "node", "probe", "promise"])
+def test_a_table_that_is_needed_and_missing_is_named(table):
+    start = TEXT.index(f"[{table}]")
+    end = TEXT.find("\n[", start)
+    text = TEXT[:start] + (TEXT[end:] if end >= 0 else "")
+    with pytest.raises(ConfigError, match=rf"has no \[{table}\]"):
+        described(text=text)
+
+
+def test_inline_tables_say_the_same_as_headed_ones():
+    inline = 'system = { name = "mine" }\n' + TEXT.replace('[system]\nname = "mine"\n', "")
+    assert described(text=inline) == described()
+
+
+def test_what_all_operations_share_stands_once_and_one_may_differ():
+    ops = described(
+        ("[ops]", "[ops]\nfail = [503]"), ('get = "GET /kv/{key}"', 'get = { request = "GET /k/{key}", fail = [409] }')
+    ).ops
+    assert (ops["put"].fail, ops["get"].fail) == ((503,), (409,))
+
+
+def test_a_log_probe_needs_patterns_that_tell_a_term():
+    probe = (
+        'http = "/status"\nrole = "raft.state"\nterm = "raft.term"\nleader = "raft.leader"\ncommit = "raft.commit"',
+    )
+    good = "log = \"{log_dir}/node.log\"\nbecame = { leader = 'lead (?P<term>\\d+)', follower = 'follow' }"
+    assert described((probe[0], good)).probe.log == "{log_dir}/node.log"
+    assert "no group" not in str(described((probe[0], good)))
+    assert "(?P<term>" in str(refused((probe[0], good.replace("(?P<term>\\d+)", "now"))))
+    assert "is no pattern" in str(refused((probe[0], good.replace("'follow'", "'('"))))
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_a_description_or_a_configuration_error(text):
+    with contextlib.suppress(ConfigError):
+        assert described(text=text).system.name
+
+
+@given(st.data())
+def test_a_description_with_any_line_lost_or_doubled_is_one_or_a_configuration_error(data):
+    lines = TEXT.strip().split("\n")
+    at = data.draw(st.integers(0, len(lines) - 1))
+    changed = lines[:at] + lines[at + 1 :] if data.draw(st.booleans()) else [*lines[:at], lines[at], *lines[at:]]
+    with contextlib.suppress(ConfigError):
+        assert described(text="\n".join(changed)).system.name == "mine"

@@ -1,0 +1,192 @@
+"""A described system as a run meets it: its command, files, channels and promise are what the file says, no more."""
+
+import json
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from clusters.own.system import load
+from harness.core import registry
+from harness.core.errors import ConfigError
+from harness.core.promise import SAFETY
+from harness.core.protocols import Described, Malformed, No, Paced, Telling
+from harness.engine.model import RunOptions
+from harness.engine.planning import draft
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from described import TEXT, specs, system
+
+HTTP = 'http = "/status"\nrole = "raft.state"\nterm = "raft.term"\nleader = "raft.leader"\ncommit = "raft.commit"'
+LOG = "log = \"{log_dir}/node.log\"\nbecame = { leader = 'lead (?P<term>\\d+)', follower = 'follow' }"
+
+
+def promise(*changes):
+    of = system(*changes)
+    return of.promise({}, profile="own", voters=3)
+
+
+def test_the_command_holds_the_words_of_its_node_and_keeps_quoted_words_whole():
+    of = system()
+    command = of.command(specs(of)["n2"])
+    assert command.argv[:3] == ("/opt/mine", "--id", "n2")
+    assert command.argv[4] == "n1=10.0.0.1,n2=10.0.0.2,n3=10.0.0.3"
+    assert command.argv[-1] == "/l/x y"
+    assert command.env["DETHRONE_INCARNATION"] == "{incarnation}"
+
+
+def test_members_are_said_as_the_file_wants_them_and_the_others_leave_the_node_out():
+    of = system(("{members}", "{others}"), ("ports =", 'member = "{number}@{address}:{peer}"\njoin = ";"\nports ='))
+    assert of.command(specs(of)["n2"]).argv[4] == "1@10.0.0.1:7000;3@10.0.0.3:7000"
+
+
+def test_a_program_that_is_copied_is_made_runnable_and_becomes_the_process():
+    of = system(("/opt/mine", "{run_dir}/prog"), ("ports =", 'files = { "{run_dir}/prog" = "prog" }\nports ='))
+    node = specs(of)["n1"]
+    assert of.files(node) == {"/r/prog": b"\x7fELF"}
+    command = of.command(node)
+    assert command.argv[0] == "/bin/sh"
+    assert command.argv[3:6] == ("sh", "1", "/r/prog")
+    assert command.argv[6] == "/r/prog"
+    assert 'exec "$@"' in command.argv[2]
+
+
+def test_texts_are_files_with_words():
+    of = system(("ports =", 'texts = { "{data_dir}/my.conf" = "me = {name}\\nall = { {members} }" }\nports ='))
+    assert of.files(specs(of)["n3"]) == {"/d/my.conf": b"me = n3\nall = { n1=10.0.0.1,n2=10.0.0.2,n3=10.0.0.3 }"}
+
+
+def test_knobs_are_words_and_settings_change_them():
+    of = system(("[promise]", "[knobs]\nquick = true\n[promise]"), ("--id {name}", "--id {name} --quick={quick}"))
+    assert of.knobs({}, profile=None, variant=None) == {"quick": "true"}
+    node = msgspec.structs.replace(specs(of)["n1"], knobs=of.knobs({"quick": "no"}, profile=None, variant=None))
+    assert "--quick=no" in of.command(node).argv
+    with pytest.raises(ConfigError, match="quik") as error:
+        of.knobs({"quik": "no"}, profile=None, variant=None)
+    assert "quick" in error.value.next_step
+
+
+def test_a_node_that_cannot_answer_gets_a_program_beside_it():
+    of = system((HTTP, LOG))
+    node = specs(of)["n1"]
+    assert of.command(node).argv[:5] == ("/py", "-S", "/r/beside.py", "/r/beside.json", "{incarnation}")
+    told = json.loads(of.files(node)["/r/beside.json"])
+    assert (told["log"], told["address"]) == ("/l/node.log", "10.0.0.1")
+    assert of.status_call(node).framing == "u32"
+
+
+def test_trace_lines_of_kinds_that_the_file_does_not_name_are_left_out_but_malformed_ones_never():
+    of = system()
+    assert of.trace_lines(b'{"dethrone": 1, "event": "elected", "term": 1}')[0].name == "elected"
+    assert of.trace_lines(b'{"dethrone": 1, "event": "halting", "reason": "x"}') == []
+    assert isinstance(of.trace_lines(b'{"dethrone": 1, "event": "halted"}')[0], Malformed)
+
+
+# --- the promise ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_promised_or_cannot_be_seen_is_not_judged_and_each_says_why():
+    exempt = promise().exempt
+    for name, reason in (
+        ("step-down-without-quorum", "step_down_within"),
+        ("convergence-after-heal", "converge_within"),
+        ("leader-stability", "pre-vote"),
+        ("log-matching", "appended"),
+        ("leader-completeness", "log end"),
+        ("vote-is-durable", "recovered"),
+        ("members-only", "voters"),
+        ("leader-has-majority", "voters"),
+    ):
+        assert reason in exempt[name].reason, name
+    for name in ("one-leader-per-term", "one-vote-per-term", "term-never-decreases", "leader-when-owed"):
+        assert name not in exempt
+
+
+@pytest.mark.parametrize(
+    ("change", "judged"),
+    [
+        (('"committed"]', '"committed", "appended"]'), {"log-matching", "leader-completeness"}),
+        (('"committed"]', '"committed", "recovered"]'), {"vote-is-durable"}),
+        (('"committed"]', '"committed"]\nvoters = true'), {"members-only", "leader-has-majority"}),
+        (("tolerates =", "leader_bound_to_term = true\ntolerates ="), {"leader-has-majority"}),
+        (("tolerates =", 'step_down_within = "1s"\ntolerates ='), {"step-down-without-quorum"}),
+        (("tolerates =", 'converge_within = "1s"\ntolerates ='), {"convergence-after-heal"}),
+        (('"committed"]\n', '"committed", "pre_vote_started", "pre_vote_won"]\n'), set()),
+    ],
+)  # fmt: skip
+def test_each_line_and_bound_that_is_added_makes_its_property_judged(change, judged):
+    assert set(promise().exempt) - set(promise(change).exempt) == judged
+
+
+def test_without_trace_lines_only_what_polls_show_is_judged():
+    start, end = TEXT.index("[trace]"), TEXT.index("[ops]")
+    of = system((TEXT[start:end], ""))
+    assert set(of.observable()) == {"observed", "commit", "ops"}
+    judged = set(SAFETY) - set(of.promise({}, profile="own", voters=3).exempt)
+    assert judged == {"term-never-decreases", "commit-never-regresses", "acknowledged-survives"}
+
+
+def test_a_probe_that_names_no_leader_shows_no_liveness_that_rests_on_it():
+    exempt = promise(('leader = "raft.leader"\n', "")).exempt
+    assert exempt["leader-when-owed"].kind == "not observable"
+
+
+def test_faults_that_are_not_borne_are_not_drawn():
+    assert system().defaults().faults == ("partition", "kill")
+    assert isinstance(system().fault_support("clock"), No)
+
+
+def test_the_default_workload_is_one_that_the_operations_serve():
+    assert system().defaults().workload == "register"
+    assert system(('cas = \'POST /kv/{key} {"old": {old}, "value": {value}}\'', "")).defaults().workload == "election"
+
+
+# --- the file ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path):
+    made = tmp_path / "my.toml"
+    made.write_text(TEXT)
+    return made
+
+
+def test_a_path_stands_wherever_a_systems_name_may(file):
+    of = registry.load(registry.SYSTEMS, str(file))
+    assert of.name == "mine"
+    assert isinstance(of, Telling)
+    assert isinstance(of, Paced)
+    assert isinstance(of, Described)
+    plan = draft(RunOptions(system=str(file), nodes=3), seed=1).plan
+    assert (plan.system, plan.observe_interval_ns, plan.workload.name) == ("mine", 80_000_000, "register")
+    assert set(plan.schedule.kinds) <= {"partition", "kill"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (TEXT.replace('"kill"', '"kil"'), "'kill'"),
+        (TEXT.replace('name = "mine"', 'name = "raft"'), "another name"),
+        (TEXT.replace("ports =", 'files = { "{run_dir}/x" = "absent" }\nports ='), "build it first"),
+        ("\x00", "TOML"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_a_configuration_error(file, text, said):
+    file.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        load(file)
+    assert said in str(error.value)
+
+
+def test_files_that_are_not_there_or_of_an_unknown_kind_are_said_so(tmp_path):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        registry.load(registry.SYSTEMS, str(tmp_path / "absent.toml"))
+    with pytest.raises(ConfigError, match="kind of file"):
+        registry.load(registry.SYSTEMS, str(tmp_path / "my.yaml"))
+
+
+def test_the_tutorials_description_has_at_most_twenty_lines():
+    lines = (Path(__file__).parents[3] / "docs" / "tutorial" / "keep.toml").read_text().strip().split("\n")
+    assert len(lines) <= 20
