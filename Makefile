@@ -55,7 +55,7 @@ check: $(STAMP)
 	$(BIN)/lint-imports
 
 test: check images java
-	DETHRONE_TEST_PYTHONS="$$($(BIN)/python tests/other_pythons.py $(VENV)-others)" $(BIN)/python -m pytest $(ARGS)
+	DETHRONE_TEST_PYTHONS="$$($(BIN)/python tests/other_pythons.py $(VENV)-others)" $(BIN)/python tests/run_all.py $(ARGS)
 
 system: images
 	$(BIN)/python -m pytest -m system $(ARGS)
