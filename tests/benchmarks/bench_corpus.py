@@ -45,7 +45,12 @@ def main() -> int:
     parser.add_argument("--only", choices=["check", "tables"], help="only the one or the other half")
     given = parser.parse_args()
     nights, total = make(
-        given.directory, events=given.events, runs=given.runs, templates=given.templates, real=given.real
+        given.directory,
+        events=given.events,
+        runs=given.runs,
+        templates=given.templates,
+        real=given.real,
+        large=given.large,
     )
     place = given.directory / f"corpus-{nights.name}"
     began = time.monotonic()
