@@ -136,8 +136,7 @@ class _Run:
         try:
             while True:
                 while len(out) < AHEAD and left > 0:
-                    slots = max(1, int(self.spark.sparkContext.defaultParallelism))
-                    wave = pieces(coming, shape(left=left, slots=slots, seed_ns=seed_ns))
+                    wave = pieces(coming, shape(left=left, slots=self._slots(), seed_ns=seed_ns))
                     left = left - sum(map(len, wave)) if wave else 0
                     if wave:
                         group = f"dethrone-{uuid.uuid4().hex}"
@@ -153,17 +152,27 @@ class _Run:
                     rows = list(self._piecemeal(sent.wave, error))
                 seed_ns = mean_ns((row.elapsed_ns for row in rows if row.elapsed_ns), seed_ns)
                 yield from rows
+        except (Py4JError, ConnectionError) as error:
+            raise HarnessError(
+                f"Spark itself is gone: {_short(error)}",
+                cause="its Java was killed, or had too little memory (spark.driver.memory)",
+                next_step="call it again: it goes on where it stopped",
+            ) from error
         finally:
             for sent in out:
                 self._cancel(sent.group)
             pool.shutdown(wait=False, cancel_futures=True)
+
+    def _slots(self) -> int:
+        """How many tasks run at once."""
+        return max(1, int(self.spark.sparkContext.defaultParallelism))
 
     def look(self) -> str:
         """Who can work for us, in words. HarnessError: nobody can, and what to do."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        tasks = 2 * max(1, int(self.spark.sparkContext.defaultParallelism))
+        tasks = 2 * self._slots()
         try:
             frame = self.spark.range(0, tasks, 1, tasks)
             answers = frame.mapInArrow(_looking(self.packed, self.first), "able binary").toArrow()

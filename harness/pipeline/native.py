@@ -320,10 +320,10 @@ def _of_begin(column: str) -> Column:
     return sf.when((sf.col("type") == "fault") & (sf.col("phase") == "begin"), sf.col(column))
 
 
-def _roles() -> Column:
+def _roles(rest: str = "rest") -> Column:
     from pyspark.sql import functions as sf
 
-    return sf.from_json(sf.get_json_object("rest", "$.roles"), "map<string,string>")
+    return sf.from_json(sf.get_json_object(rest, "$.roles"), "map<string,string>")
 
 
 def _points(events: DataFrame) -> DataFrame:
@@ -336,43 +336,46 @@ def _points(events: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions as sf
 
+    of, name = sf.col("type"), sf.col("name")
+    # A case, and the most frequent type first: it is asked of every event.
+    wanted = (
+        sf.when(of == "traced", name.isin(*CAMPAIGNS) | ((name == "elected") & (sf.col("term") > 0)))
+        .when(of == "observed", sf.col("leads"))
+        .when(of == "invoke", name.isin(*WRITES))
+        .when(of == "return", sf.col("status") == "ok")
+        .when(of == "fault", sf.col("phase") == "begin")
+        .when(of == "mark", name == "stop")
+    )
     kind = (
-        sf.when(sf.col("type").isin("invoke", "return"), "op")
-        .when(sf.col("type") == "observed", "poll")
-        .when(sf.col("type") == "fault", "fault")
-        .when(sf.col("type") == "mark", "stop")
-        .when(sf.col("name") == "elected", "won")
+        sf.when(of.isin("invoke", "return"), "op")
+        .when(of == "observed", "poll")
+        .when(of == "fault", "fault")
+        .when(of == "mark", "stop")
+        .when(name == "elected", "won")
         .otherwise("ran")
     )
-    number = sf.when(kind == "op", sf.col("op")).when(kind == "poll", sf.col("term")).otherwise(sf.col("seq"))
-    alone = kind.isin("fault", "won", "ran", "stop")
-    kept = [sf.when(alone, sf.col(name)).alias(name) for name in ("group", "name", "node", "fault", "outcome", "lo")]
-    acked = sf.when((sf.col("type") == "return") & (sf.col("status") == "ok"), sf.col("t"))
+    what = sf.col("what")
+    number = sf.when(what == "op", sf.col("op")).when(what == "poll", sf.col("term")).otherwise(sf.col("seq"))
+    # One column, which most rows have not: a row of ten nulls would be hashed and sent around a million times.
+    detail = sf.when(
+        ~what.isin("op", "poll"),
+        sf.struct(
+            "date", "system", "group", "name", "node", "fault", "outcome", "lo", "term", _of_begin("rest").alias("rest")
+        ),
+    )
     rows = (
-        events.filter(
-            "(type = 'observed' and leads) or type = 'return' or (type = 'mark' and name = 'stop') or "
-            "(type = 'fault' and phase = 'begin')"
-            + "".join(
-                f" or (type = '{of}' and name in ({', '.join(map(repr, names))}) {more})"
-                for of, names, more in (
-                    ("invoke", WRITES, ""),
-                    ("traced", CAMPAIGNS, ""),
-                    ("traced", ("elected",), "and term > 0"),
-                )
-            )
-        )
+        events.filter(wanted)
+        .withColumn("what", kind)
         .select(
-            *RUN,
-            kind.alias("what"),
+            "run",
+            "what",
             number.alias("number"),
-            *kept,
-            sf.when(kind != "op", sf.col("term")).alias("in"),
-            _of_begin("rest").alias("rest"),
-            sf.when(kind == "stop", sf.col("t")).otherwise(sf.col("hi")).alias("at"),
-            (sf.col("type") == "invoke").alias("writes"),
-            acked.alias("acked"),
+            detail.alias("detail"),
+            sf.when(what == "stop", sf.col("t")).otherwise(sf.col("hi")).alias("at"),
+            (of == "invoke").alias("writes"),
+            sf.when(of == "return", sf.col("t")).alias("acked"),
         )
-        .groupBy(*RUN, "what", "number", "group", "name", "node", "fault", "outcome", "lo", "in", "rest")
+        .groupBy("run", "what", "number", "detail")
         .agg(
             sf.min("at").alias("at"),
             sf.max("writes").alias("writes"),
@@ -382,20 +385,18 @@ def _points(events: DataFrame) -> DataFrame:
         .filter("what != 'op' or (writes and acked is not null)")
     )
 
-    def point(what: str, at: str, condition: Column) -> Column:
-        return sf.when(condition, sf.struct(sf.lit(what).alias("what"), sf.col(at).alias("moment")))
+    def point(word: str, at: str, condition: Column) -> Column:
+        return sf.when(condition, sf.struct(sf.lit(word).alias("what"), sf.col(at).alias("moment")))
 
-    of = sf.col("what")
     points = sf.array(
-        *(point(word, "at", of == word) for word in ("poll", "won", "ran", "stop")),
-        point("ack", "acked", of == "op"),
-        point("ack", "acked_last", (of == "op") & (sf.col("acked_last") > sf.col("acked"))),
-        point("begin", "lo", (of == "fault") & (sf.col("outcome") != "skipped")),
-        point("since", "at", (of == "fault") & (sf.col("outcome") == "installed")),
+        *(point(word, "at", what == word) for word in ("poll", "won", "ran", "stop")),
+        point("ack", "acked", what == "op"),
+        point("ack", "acked_last", (what == "op") & (sf.col("acked_last") > sf.col("acked"))),
+        point("begin", "detail.lo", (what == "fault") & (sf.col("detail.outcome") != "skipped")),
+        point("since", "at", (what == "fault") & (sf.col("detail.outcome") == "installed")),
     )
     ends = events.groupBy("run").agg(sf.max("t").alias("last_ns"))
-    told = [sf.col(name) for name in ("number", "group", "name", "node", "fault", "in", "rest")]
-    return rows.select(*RUN, *told, sf.inline(sf.array_compact(points))).join(sf.broadcast(ends), "run")
+    return rows.select("run", "number", "detail", sf.inline(sf.array_compact(points))).join(sf.broadcast(ends), "run")
 
 
 def _beside_what_happened(points: DataFrame) -> DataFrame:
@@ -417,20 +418,24 @@ def _beside_what_happened(points: DataFrame) -> DataFrame:
     )
     timed = (
         points.withColumn("write_at", sf.min(sf.when(what == "ack", moment)).over(not_before))
+        .filter("what != 'ack'")
         .withColumn("next_ns", sf.min(sf.when(what == "begin", moment)).over(later))
-        .filter("what not in ('ack', 'begin')")
+        .filter("what != 'begin'")
+        .withColumn("in", sf.coalesce("detail.term", sf.when(what == "poll", sf.col("number"))))
         .withColumn("term", sf.max(sf.when(what == "poll", sf.col("in"))).over(before))
         .withColumn("stop", sf.min(sf.when(what == "stop", sf.struct("number", "moment"))).over(of_run))
         .filter("what != 'stop'")
     )
     until = sf.coalesce("next_ns", "stop.moment", "last_ns")
-    roles = _roles()
+    roles = _roles("detail.rest")
     leads = sf.map_keys(sf.map_filter(roles, lambda _, role: sf.lower(role) == "leader"))
-    leader, name = sf.coalesce(sf.try_element_at(leads, sf.lit(1)), sf.lit("")), sf.col("name")
+    leader, name = sf.coalesce(sf.try_element_at(leads, sf.lit(1)), sf.lit("")), sf.col("detail.name")
     hit = sf.when(name.isin(*SURE_HITS), leader != "").when(name != "partition", sf.lit(False))
     span = sf.struct(
-        *RUN,
-        "fault",
+        "run",
+        "detail.date",
+        "detail.system",
+        "detail.fault",
         name.alias("kind"),
         sf.col("number").alias("seq"),
         leader.alias("leader"),
@@ -447,7 +452,9 @@ def _beside_what_happened(points: DataFrame) -> DataFrame:
         .agg(
             sf.collect_list(sf.when(what == "since", span)).alias("spans"),
             sf.collect_list(sf.when(what.isin("poll", "won"), sf.struct("moment", "in", "write_at"))).alias("led"),
-            sf.collect_list(sf.when(what == "ran", sf.struct("moment", "group", "in", "name", "node"))).alias("ran"),
+            sf.collect_list(
+                sf.when(what == "ran", sf.struct("moment", "detail.group", "in", "detail.name", "detail.node"))
+            ).alias("ran"),
         )
         .select(sf.explode("spans").alias("span"), "led", "ran")
         .select("span.*", "led", "ran")

@@ -189,11 +189,12 @@ def serve(pipe, options: RunOptions, master: str) -> None:
             conf.pop("spark.executor.extraJavaOptions", None)  # as a user has it
             spark = stack.enter_context(session(SparkOptions(master=master, conf=conf)))
             memory, source = stack.enter_context(Memory(spark)), spark_source(spark, lambda _line: None)
-        while (seeds := pipe.recv()) is not None:
-            seconds = timed(source, options, seeds, started=bool(master))
-            for ended in multiprocessing.active_children():
-                ended.join()  # so that its processor time is counted
-            pipe.send((seconds, memory.most_mb))
+        with contextlib.suppress(EOFError):  # whoever asks is gone
+            while (seeds := pipe.recv()) is not None:
+                seconds = timed(source, options, seeds, started=bool(master))
+                for ended in multiprocessing.active_children():
+                    ended.join()  # so that its processor time is counted
+                pipe.send((seconds, memory.most_mb))
 
 
 def timed(source, options: RunOptions, seeds: range, *, started: bool) -> float:

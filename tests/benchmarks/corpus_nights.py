@@ -1,16 +1,19 @@
 """Nights of runs for benchmarks of the corpus: real simulated histories, each stamped as several runs.
 
-    python tests/benchmarks/corpus_nights.py [DIRECTORY] [--events 20000000] [--runs 160] [--templates 8]
+    python tests/benchmarks/corpus_nights.py [DIRECTORY] [--events 20000000] [--runs 160] [--templates 8] [--real RUNS]
 
 Simulates a few runs of several systems, honest ones and one with a planted bug, each with about events ÷ runs events,
 and stamps them with run ids and nights of their own (files are linked, so copies cost nothing). What was simulated
 before is taken as it is. The events are those of real runs, so that checkers have real work; twins have the same bytes.
+With ``--large`` one run is that long; with ``--real`` the runs in that directory, those of real processes, say, go in
+besides, once and as they are.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -23,6 +26,7 @@ from harness.core.clock import SECOND
 from harness.core.errors import HarnessError
 from harness.engine.model import RunOptions, Silence
 from harness.engine.runner import run
+from harness.pipeline.ingest import find_runs
 
 KINDS = (
     ("raft", None, 5),
@@ -54,7 +58,7 @@ def template(directory: Path, number: int, events: int) -> tuple[Path, int]:
             stop_at_first_failure=False,
             nemesis_interval_ns=3 * SECOND,
         )
-        short = directory / f"probe-{number}-{os.getpid()}"
+        short = directory / f"probe-{number}-{events}-{os.getpid()}"
         found = run(msgspec.structs.replace(base, time_limit_ns=FIRST_S * SECOND, out=short), Silence())
         seconds = max(FIRST_S, FIRST_S * events // max(1, found.figures["events"]))
         run(msgspec.structs.replace(base, time_limit_ns=seconds * SECOND, out=place), Silence())
@@ -71,7 +75,9 @@ def stamp(place: Path, target: Path, *, run_id: str, night: int) -> None:
     store.write_json(target / store.RUN, info)
 
 
-def make(directory: Path, *, events: int, runs: int, templates: int) -> tuple[Path, int]:
+def make(
+    directory: Path, *, events: int, runs: int, templates: int, real: Path | None = None, large: int = 0
+) -> tuple[Path, int]:
     """The directory of runs, and how many events they have together."""
     nights = directory / f"nights-{events}-{runs}-{templates}"
     directory.mkdir(parents=True, exist_ok=True)
@@ -86,6 +92,16 @@ def make(directory: Path, *, events: int, runs: int, templates: int) -> tuple[Pa
         print(f"{place.name}: {count:,} events, {time.monotonic() - began:.0f} s", flush=True)
         made.append((place, count))
     total = 0
+    for number, place in enumerate(find_runs([real]) if real else ()):
+        target = nights / f"real-{number:04d}"
+        if not target.exists():
+            shutil.copytree(place, target)
+        total += sum(1 for _ in (target / store.HISTORY).open("rb"))
+    if large:
+        place, count = template(directory, 0, large)
+        total += count
+        if not (nights / "large").exists():
+            stamp(place, nights / "large", run_id="template-large", night=0)
     for number in range(max(runs, 10**6)):
         if number >= runs and total >= events:
             break
@@ -105,12 +121,21 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--events", type=int, default=20_000_000)
     parser.add_argument("--runs", type=int, default=160)
     parser.add_argument("--templates", type=int, default=8)
+    parser.add_argument("--large", type=int, default=0, help="besides, one run of about so many events")
+    parser.add_argument("--real", type=Path, help="a directory with runs that go in as they are")
 
 
 if __name__ == "__main__":
     wanted = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments(wanted)
     given = wanted.parse_args()
-    where, there = make(given.directory, events=given.events, runs=given.runs, templates=given.templates)
+    where, there = make(
+        given.directory,
+        events=given.events,
+        runs=given.runs,
+        templates=given.templates,
+        real=given.real,
+        large=given.large,
+    )
     print(f"{there:,} events in {where}")
     sys.exit(0)

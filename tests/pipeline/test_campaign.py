@@ -167,6 +167,21 @@ def test_a_session_of_spark_connect_is_refused():
         on(Connect())
 
 
+def test_a_spark_that_is_gone_is_said_with_what_to_do():
+    pytest.importorskip("pyspark")
+    from py4j.protocol import Py4JNetworkError
+
+    class Gone:
+        @property
+        def sparkContext(self):  # noqa: N802 - pyspark's name
+            raise Py4JNetworkError("Answer from Java side is empty")
+
+    run = campaign._Run(spark=Gone(), packed=b"", first=0, parcel=None)
+    with pytest.raises(HarnessError, match="Spark itself is gone: Answer from Java side") as error:
+        list(run.rows(iter(range(5)), 5, lambda _seeds: None))
+    assert "goes on where it stopped" in error.value.next_step
+
+
 # On Spark
 
 

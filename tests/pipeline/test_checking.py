@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import msgspec
 import nights
 import pytest
@@ -201,6 +203,42 @@ def test_runs_go_out_largest_first_and_only_with_what_is_stale():
     jobs = jobs_of(runs, known, {"x": "1", "y": "1"})
     assert [(job.run, job.checkers) for job in jobs] == [("large", ("y",)), ("small", ("x", "y"))]
     assert [job.run for job in jobs_of(runs, known, {"x": "1"}, again=True)] == ["large", "done", "small"]
+
+
+SMALL = 20
+
+
+def test_one_long_run_among_many_short_ones_is_begun_first_and_harms_none(spark, tmp_path, monkeypatch):
+    """Pruned: ten million events among a thousand small runs are `bench_corpus.py --runs 1000 --large 10000000`."""
+    short, long = nights.simulated(7, seconds=8), nights.simulated(8, seconds=200)
+    assert len(long.history) > 10 * len(short.history)
+    corpus = open_corpus(str(tmp_path / "corpus"), make=True)
+    first = nights.store_run(tmp_path / "night" / "0", short.history, short.plan, run="raft-x0")
+    for number in range(1, SMALL):
+        shutil.copytree(first, tmp_path / "night" / f"{number}")
+        nights.change(tmp_path / "night" / f"{number}" / "run.json", run_id=f"raft-x{number}")
+    nights.store_run(tmp_path / "night" / "long", long.history, long.plan, run="raft-long")
+    list(ingest.add(corpus, ingest.find_runs([tmp_path / "night"]), now_ns=1))
+    monkeypatch.setattr(checking, "WAVE", 16)
+    waves = []
+    wave = checking.Work.wave
+
+    def seen(self, jobs, progress):
+        waves.append([job.run for job in jobs])
+        return wave(self, jobs, progress)
+
+    monkeypatch.setattr(checking.Work, "wave", seen)
+    done = check(corpus, spark, Asked(checkers=FEW), quiet, loader=few())
+    assert [len(names) for names in waves] == [16, 5]
+    assert waves[0][0] == "raft-long"
+    assert (done.judged_runs, done.judged) == (SMALL + 1, (SMALL + 1) * len(FEW))
+    assert {run.settled for run in done.runs} == {True}
+    stored = rows_of(corpus)
+    for run, told in (("raft-long", long), ("raft-x7", short)):
+        alone = judge(told.history, told.plan, few()())
+        assert {one.checker: one.outcome for one in alone.verdicts} == {
+            name: stored[run, name]["outcome"] for name in FEW
+        }
 
 
 @pytest.mark.parametrize(

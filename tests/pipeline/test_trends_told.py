@@ -6,8 +6,11 @@ import html
 import json
 import re
 import shlex
+from collections import Counter
+from fractions import Fraction
 from xml.etree import ElementTree as ET
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -76,6 +79,86 @@ def test_the_page_is_offline_and_the_same_each_time(slow):
     assert "<corpus>" not in text
     assert "<svg" in text
     assert "nan" not in " ".join(re.findall(r'(?:points|d)="([^"]*)"', text))
+
+
+def test_every_number_of_the_page_is_counted_from_the_rows_that_its_command_lists(slow):
+    """Not from what made the page: from the rows of ``--trace``, as a user has them."""
+    cells = [
+        re.findall(r"<td>(.*?)</td>", row)
+        for row in re.findall(r"<tr(?: class=red)?>(<td>.*?)</tr>", page.render(slow))
+    ]
+    seen = Counter()
+    for words in cells:
+        command = shlex.split(html.unescape(re.sub(r"</?code>", "", words[-1])))
+        cell = command[command.index("--trace") + 1]
+        rows = told.traced(cell, slow.gathered, slow.side)
+        numbers = [html.unescape(word) for word in words[:-1]]
+        if cell.startswith("coverage/"):
+            seen["coverage"] += 1
+            assert numbers[4] == str(len(rows))
+        elif numbers[0] == cell and "ns" in rows[0] and len(numbers) == 7 and " / " in numbers[4]:
+            seen["times"] += 1
+            now, before = ([row for row in rows if row["counted"] == word] for word in ("now", "before"))
+            assert numbers[4] == f"{len({row['run'] for row in now})} / {len({row['run'] for row in before})}"
+            assert numbers[5] == f"{len(now)} / {len(before)}"
+            assert numbers[2].startswith(median(now)), cell
+            assert numbers[1].startswith(median(before)), cell
+        elif numbers[0] == cell and "ns" in rows[0]:
+            seen["version"] += 1
+            mine = [row for row in rows if row["version"] == numbers[1]]
+            assert numbers[3:6] == [str(len({row["run"] for row in mine})), str(len(mine)), str(cut(mine))]
+            assert numbers[2].startswith(median(mine)), cell
+        elif numbers[0] == cell:
+            seen["rates"] += 1
+            for word, side in ((numbers[1], "before"), (numbers[2], "now")):
+                mine = [row for row in rows if row["counted"] == side]
+                assert word.startswith(f"{sum(row['hit'] for row in mine)} of {len(mine)} (")
+        elif len(numbers) == 3:
+            seen["flakes"] += 1
+            outcomes = {row["run"]: row["outcome"] for row in rows}
+            assert {outcomes[run] for run in numbers[2].split()} == {"pass", "fail"}
+        elif numbers[3].startswith("run "):
+            seen["found"] += 1
+            mine = sorted((row for row in rows if row["night"] == numbers[2]), key=lambda row: row["run"])
+            first = next(place for place, row in enumerate(mine) if row["outcome"] == "fail")
+            assert (numbers[3], numbers[5]) == (f"run {first + 1} of {len(mine)}", mine[first]["run"])
+        else:
+            seen["worse"] += 1
+            assert rows
+    assert set(seen) == {"coverage", "times", "version", "rates", "flakes", "found", "worse"}
+
+
+def test_runs_of_neither_side_are_in_no_number_of_the_page():
+    tonight = made.night("2026-11-05", 50, runs=40, slower=1.5)
+    night = answer(tonight, before=range(1, 5))
+    failed = {one.run for one in night.gathered.facts.judged if one.outcome == "fail"}
+    side = {run: mine for run, mine in night.side.items() if run in failed or run.endswith(("1", "2", "3"))}
+    text = page.render(msgspec.structs.replace(night, side=side))
+    row = r"<tr><td>(\w+)</td><td>([\w-]+)</td><td>([\d-]+)</td><td>run (\d+ of \d+)</td><td>.*?</td><td>(.*?)</td>"
+    shown = re.findall(row, text)
+    assert shown
+    for system, checker, date, found, first in shown:
+        rows = told.traced(f"{system}/any/fail/{checker}", night.gathered, side)
+        assert found.endswith(f" of {sum(row['night'] == date for row in rows)}")
+        assert first in side
+    flaky = re.search(r"<h2>Flakes</h2>(.*?)<h2>", text)[1]
+    assert set(re.findall(r"etcd-2026-11-0\d-\d{4}", flaky)) <= set(side)
+
+
+def cut(rows):
+    return sum(row["censored"] for row in rows)
+
+
+def median(rows):
+    """Kaplan and Meier's, by hand, as the page writes it."""
+    share, left = Fraction(1), len(rows)
+    for ns in sorted({row["ns"] for row in rows}):
+        here = [row for row in rows if row["ns"] == ns]
+        share *= 1 - Fraction(len(here) - cut(here), left)
+        left -= len(here)
+        if 2 * share <= 1:
+            return f"{ns / 1e6:,.1f} ms"
+    return "not reached"
 
 
 def test_a_coverage_number_is_the_number_of_its_rows(slow):

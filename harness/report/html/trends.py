@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -132,8 +133,7 @@ def _flakes(answer: Any) -> str:
 
     rows = [
         (system, checker, " ".join(runs), answer.trace(f"{system}/any/fail/{checker}"))
-        for system, checker, runs in flakes(answer.gathered.facts)
-        if any(run in answer.side for run in runs)
+        for system, checker, runs in flakes(_of_both(answer))
     ]
     heads = ("system", "checker", "runs of one plan, seed and version, of which some pass and some fail", "rows")
     return _table("Flakes", heads, rows, empty="No two runs of one plan, seed and version were judged differently.")
@@ -142,7 +142,6 @@ def _flakes(answer: Any) -> str:
 def _found(answer: Any) -> str:
     from harness.pipeline.nights import time_to_find
 
-    facts = answer.gathered.facts
     rows = [
         (
             one.system,
@@ -153,11 +152,16 @@ def _found(answer: Any) -> str:
             one.first,
             answer.trace(f"{one.system}/any/fail/{one.checker}"),
         )
-        for one in time_to_find(facts)
-        if one.first in answer.side
+        for one in time_to_find(_of_both(answer))
     ]
     heads = ("system", "checker", "night", "first found in", "after", "run", "rows")
     return _table("Time to find", heads, rows, empty="Nothing was found.")
+
+
+def _of_both(answer: Any) -> Any:
+    """What was said of the runs of both sides, which are all that a command lists."""
+    facts = answer.gathered.facts
+    return replace(facts, judged=[one for one in facts.judged if one.run in answer.side])
 
 
 def _coverage(answer: Any) -> str:
