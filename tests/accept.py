@@ -55,6 +55,12 @@ def _clients(variant: str, workload: str, faults: str = "partition,kill") -> Att
     return Attempt(variant, words=("--faults", faults, "--workload", workload, *often))
 
 
+def _unconfirmed(workload: str) -> Attempt:
+    """Needs a leader that is cut off with clients and stays leader: with check-quorum that lasts one window only."""
+    paper = ("--profile", "raft-paper", "--set", "reads=readindex", "--set", "noop=on")
+    return Attempt("clients-read-unconfirmed", words=(*paper, "--faults", "partition", "--workload", workload))
+
+
 def _paxos(variant: str) -> Attempt:
     return Attempt(variant, "paxos", ("--faults", "partition,kill,pause", "--workload", "agreement"))
 
@@ -88,6 +94,7 @@ VARIANT_OF: dict[str, tuple[Attempt, ...]] = {
     ),
     "log": (Attempt("45-acks-after-local-append"),),
     "linearizable": (
+        _unconfirmed("register"),
         _clients("clients-swap-compared-early", "register"),
         _clients("clients-proposed-again", "register"),
     ),

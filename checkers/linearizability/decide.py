@@ -163,12 +163,15 @@ class _Work:
         since: Since | None = None
         states = _states(cut, model)
         searcher = minimal.Searcher(model)
-        if states:
+        few: Ops | None = None
+        if isinstance(model, Register):
+            few, cut, since = minimal.overwritten(cut, searcher, end, states)
+        if few is None and states:
             cut, since = minimal.window(ops, searcher, stuck.row, states)
-        cascade = minimal.register_cascade(cut, model) if isinstance(model, Register) else minimal.answers_only(cut)
-        small = cut
-        if len(cut) <= minimal.PROOF_MAX:
-            small = minimal.fewest(cut, lambda rest: searcher.stuck(rest, since) is not None, cascade)
+        small = cut if few is None else few
+        if len(small) <= minimal.PROOF_MAX:
+            cascade = minimal.register_cascade(cut, model) if isinstance(model, Register) else minimal.answers_only(cut)
+            small = minimal.fewest(small, lambda rest: searcher.stuck(rest, since) is not None, cascade)
         again = by_frontiers(small, model, Bounds(steps=minimal.STEPS_MAX), since=since)
         if not isinstance(again, Stuck):
             small, again = cut, Stuck(int(np.flatnonzero(cut.ret == end)[0]), stuck.states, stuck.returns_done)

@@ -117,6 +117,32 @@ def until(ops: Ops, position: int) -> Ops:
     return early.take(~(pending & ((early.status == FAIL) | (early.f == F.READ))))
 
 
+def overwritten(
+    ops: Ops, searcher: Searcher, end: int, states: tuple[object, ...]
+) -> tuple[Ops | None, Ops, Since | None]:
+    """The most common proof, found without a search for it: a write, and an answer to a later call that is older.
+
+    ``ops`` of a register are cut at ``end``, the return that got stuck. None where it is none; the stretch in which
+    nobody else may have written what was answered, and its beginning.
+    """
+    row = int(np.flatnonzero(ops.ret == end)[0])
+    if ops.f[row] not in (F.READ, F.CAS):
+        return None, ops, None
+    before = np.flatnonzero((ops.f == F.WRITE) & (ops.status == OK) & (ops.ret < ops.call[row]) & (ops.a != ops.a[row]))
+    if not len(before):
+        return None, ops, None
+    write = int(before[np.argmax(ops.call[before])])
+    since = Since(position=int(ops.call[write]) - 1, states=states)
+    late = ops.ret > since.position
+    writes = (ops.f == F.WRITE) & (ops.a == ops.a[row]) | (ops.f == F.CAS) & (ops.b == ops.a[row])
+    if (late & writes & (ops.status != FAIL)).any():
+        return None, ops, None
+    few = ops.take(np.array([write, row]) if write < row else np.array([row, write]))
+    if searcher.stuck(few, since) is None:
+        return None, ops, None
+    return few, ops.take(late), since
+
+
 def window(ops: Ops, searcher: Searcher, stuck: int, states: tuple[object, ...]) -> tuple[Ops, Since | None]:
     """The shortest stretch before the return of row ``stuck`` that has no order whatever came before, if there is one.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from unittest import mock
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from linear_differential import drawn, encoded, frontiers
 
-from checkers.linearizability import fast, kernel
+from checkers.linearizability import fast, kernel, native
 from checkers.linearizability import search as searching
 from checkers.linearizability.compact import compact
 from checkers.linearizability.decide import decide
@@ -22,6 +23,8 @@ from checkers.models.ops import Row, encode
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from linear_histories import rows
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def history(n=300, *, clients=6, unknown=0.0, violation=False):
@@ -109,3 +112,99 @@ def test_unknown_operations_that_nobody_needs_are_left_out():
 
 def test_bits_are_counted():
     assert [kernel.bit_count(word) for word in (0, 1, 0b1011, (1 << 62) - 1)] == [0, 1, 3, 62]
+
+
+def test_a_kernel_compiled_before_is_loaded_without_numba():
+    compiled()
+    if native.kept() is None:
+        pytest.fail("the compiled kernel was not kept")
+    program = (
+        "import sys; from checkers.linearizability import fast; assert fast.load() is not None; "
+        "sys.exit('numba' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_kernel_kept_for_another_processor_is_compiled_anew(tmp_path, monkeypatch):
+    compiled()
+    stored = native.kept().read_bytes()
+    head, code = stored.split(b"\n", 1)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    (tmp_path / native.name()).write_bytes(b"x86_64-unknown-linux-gnu i386 -sse\n" + code)
+    with mock.patch.object(native, "_compiled", return_value=code) as anew:
+        assert native.load() is not None
+        assert native.load() is not None
+    anew.assert_called_once()
+    assert (tmp_path / native.name()).read_bytes() == head + b"\n" + code
+
+
+def test_a_kernel_that_cannot_be_kept_or_made_this_way_does_no_harm(tmp_path, monkeypatch):
+    compiled()
+    code = native.kept().read_bytes().split(b"\n", 1)[1]
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
+    with mock.patch.object(native, "_compiled", return_value=code):
+        assert native.load() is not None
+    with mock.patch.object(native, "_compiled", side_effect=AttributeError("another numba")):
+        assert native.load() is None
+
+
+def test_code_that_needs_more_than_the_c_library_is_refused():
+    llvm = pytest.importorskip("llvmlite.binding")
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    assembly = "declare i32 @numba_do_raise()\ndefine i32 @f() {\n  %1 = call i32 @numba_do_raise()\n  ret i32 %1\n}\n"
+    with pytest.raises(ValueError, match="numba_do_raise"):
+        native._alone(llvm, assembly, "f")
+
+
+def test_where_it_cannot_be_had_this_way_numba_calls_it():
+    numba = pytest.importorskip("numba")
+    ops, judged = history(unknown=0.05), model("cas-register")
+
+    def njit(*functions, **options):  # compiling takes ten seconds, and what is compiled is the same
+        return functions[0] if functions else lambda function: function
+
+    with mock.patch.object(numba, "njit", njit), mock.patch.object(native, "load", return_value=None):
+        engine = fast.load.__wrapped__()
+    assert fast.search(ops, judged, Bounds(), engine=engine) == fast.search(ops, judged, Bounds(), engine=fast.plain)
+
+
+def test_room_for_configurations_grows_without_changing_the_answer():
+    ops, judged = history(clients=12, violation=True), model("cas-register")
+    wide = fast.search(ops, judged, Bounds(), engine=fast.plain)
+    with mock.patch.object(fast, "ROWS_LEAST", 1):
+        narrow = fast.search(ops, judged, Bounds(), engine=fast.plain)
+    assert isinstance(wide, Stuck)
+    assert (wide.row, wide.states, wide.returns_done) == (narrow.row, narrow.states, narrow.returns_done)
+
+
+def test_an_old_answer_after_a_write_is_proven_by_the_two():
+    made = [
+        Row(f="write", process=0, value=1, call=0, ret=1),
+        Row(f="write", process=1, value=1, call=2, ret=3),
+        *(Row(f="read", process=2, output=1, call=4 + 2 * at, ret=5 + 2 * at) for at in range(5)),
+        Row(f="write", process=1, value=2, call=20, ret=21),
+        Row(f="read", process=0, output=1, call=22, ret=23),
+        Row(f="write", process=1, value=2, call=24, ret=25),
+    ]
+    (violation,) = decide(encode(made), model("register")).violations
+    assert violation.ops == (7, 8)
+
+
+def test_an_old_answer_is_no_proof_where_somebody_may_have_written_it_again():
+    made = [
+        Row(f="write", process=0, value=1, call=0, ret=1),
+        Row(f="write", process=1, value=1, call=2, status="info"),
+        Row(f="write", process=2, value=2, call=4, ret=5),
+        Row(f="read", process=0, output=1, call=6, ret=7),
+    ]
+    assert decide(encode(made), model("register")).outcome == "pass"
+    again = [
+        *made,
+        Row(f="write", process=2, value=2, call=8, ret=9),
+        Row(f="read", process=0, output=1, call=10, ret=11),
+    ]
+    (violation,) = decide(encode(again), model("register")).violations
+    assert len(violation.ops) > 2
