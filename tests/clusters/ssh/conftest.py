@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,9 @@ from typing import Any
 
 import paramiko
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from field import Field, made
 
 from clusters.ssh.connection import Connection
 from clusters.ssh.hosts import SshHost
@@ -189,3 +193,8 @@ def lab(tmp_path) -> Iterator[Lab]:
     made = Lab(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def field(tmp_path_factory) -> Iterator[Field]:
+    yield from made(tmp_path_factory.mktemp("field"))
