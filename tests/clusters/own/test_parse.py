@@ -110,3 +110,12 @@ def test_a_description_with_any_line_lost_or_doubled_is_one_or_a_configuration_e
     changed = lines[:at] + lines[at + 1 :] if data.draw(st.booleans()) else [*lines[:at], lines[at], *lines[at:]]
     with contextlib.suppress(ConfigError):
         assert described(text="\n".join(changed)).system.name == "mine"
+
+
+def test_a_probe_by_command_or_log_knows_the_words_of_its_place():
+    http = 'http = "/status"\nrole = "raft.state"\nterm = "raft.term"\nleader = "raft.leader"\ncommit = "raft.commit"'
+    asked = 'command = "ctl --at {address}:{http} {data_dir}"\nrole = "role"\nterm = "term"'
+    assert described((http, asked)).probe.command == "ctl --at {address}:{http} {data_dir}"
+    assert "{adress}" in str(refused((http, asked.replace("{address}", "{adress}"))))
+    log = "log = \"{logs}/x\"\nbecame = { leader = 'lead (?P<term>\\d+)', follower = 'follow' }"
+    assert "{logs}" in str(refused((http, log)))
