@@ -86,6 +86,9 @@ def sentence(event: Any, history: History | None = None) -> str:
             return f"{event.host} was brought to: {state(event.after)}{done}"
         case ev.FaultEvent():
             return _fault(event)
+        case ev.Noise(kind=ev.TRACE_MALFORMED):
+            why, line = event.detail.get("why", ""), event.detail.get("line", "")
+            return f"{event.host} printed a malformed trace line ({short(why)}): {short(line)}"
         case ev.Noise():
             where = f"on {event.host}" if event.host else "in the harness itself"
             return f"host noise {where}: {event.kind} of {show_duration(event.value_ns)}"

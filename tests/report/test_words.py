@@ -116,3 +116,17 @@ def test_what_a_shell_witnessed_is_said_in_words(name, data, text):
         data=data,
     )
     assert words.sentence(event) == text
+
+
+def test_a_malformed_trace_line_is_told_with_what_is_wrong_with_it():
+    event = ev.Noise(
+        seq=1,
+        t=0,
+        span=Span(0, 0),
+        host="n2",
+        kind=ev.TRACE_MALFORMED,
+        value_ns=0,
+        detail={"why": "elected: the field 'term' is missing", "line": '{"dethrone": 1, "event": "elected"}'},
+    )
+    said = "n2 printed a malformed trace line (elected: the field 'term' is missing): {"
+    assert words.sentence(event).startswith(said)
