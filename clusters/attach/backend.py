@@ -37,7 +37,7 @@ from harness.core.plan import Plan
 from harness.core.protocols import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
 
 _CONNECTIONS = 64
-_UNSEEN = frozenset({"traced", "witness", "found", "voted_for"})
+_UNSEEN = frozenset({"traced", "witness", "found"})
 """What a run cannot see of containers of somebody else's: what nodes write into their own files."""
 
 
