@@ -14,7 +14,6 @@ from pathlib import Path
 
 from acceptance.real_systems import of, run, told
 from acceptance.simulated import OUT, Item, Until
-
 from clusters.docker.programs import _go
 
 TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "tutorial"
