@@ -74,6 +74,10 @@ class Reader:
         """Eight bytes."""
         return int(self._unpack(">q", 8))
 
+    def flag(self) -> bool:
+        """One byte."""
+        return bool(self._unpack(">?", 1))
+
     def buffer(self) -> bytes:
         """Bytes with their length in front; nothing where it is negative."""
         size = self.number()
