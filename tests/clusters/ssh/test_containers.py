@@ -51,6 +51,8 @@ def test_machines_are_partitioned_and_healed_over_ssh_and_left_as_they_were(fiel
         found = backend.converge_all(hosts, cut)
         assert {node: one.confirmed for node, one in found.items()} == dict.fromkeys(NODES, True), found
         assert "DROP" in field.ours("n2")
+        unheard = backend.converge_all(hosts, {"n3": HostState(cuts=("client", "n1"))})
+        assert unheard["n3"].confirmed, unheard["n3"].why  # nothing of us arrives there but SSH, by which we know
         killed = backend.converge_all(hosts, {"n1": HostState(cuts=("n2", "n3"), down="SIGKILL")})
         assert killed["n1"].confirmed
         healed = backend.converge_all(hosts, dict.fromkeys(NODES, HEALTHY))
