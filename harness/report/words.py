@@ -123,8 +123,8 @@ def traced(event: ev.Traced) -> str:
             return f"{node} told the leader of term {data.get('term', term)} that it stores up to {data.get('index')}"
         case "persisted":
             voted = data.get("voted_for")
-            vote = f"its vote for {voted}" if voted else "no vote"
-            return f"{node} has stored term {data.get('term', term)} and {vote}"
+            vote = f" and its vote for {voted}" if voted else " and no vote" if "voted_for" in data else ""
+            return f"{node} has stored term {data.get('term', term)}{vote}"
         case "found":
             return f"{node} found on its disk at its start: {_found(data, term)}"
         case "answered":
