@@ -142,7 +142,7 @@ class SshBackend:
                         probe_port=self._probe_port,
                         code=code,
                         python="" if python is None else python.path,
-                        flags=_flags(link.host, seen[node]),
+                        flags=flags(link.host, seen[node]),
                     )
                 except MachineTakenError:
                     placing.discard(node)  # what is there is another run's, or an earlier one's of the same name
@@ -349,7 +349,7 @@ def _find_target(link: Connection) -> None:
         answer(target, code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), where=link.name)
 
 
-def _flags(host: SshHost, seen: str) -> list[str]:
+def flags(host: SshHost, seen: str) -> list[str]:
     """What the agent is told of its machine: whom no rule may lock out, whether the clock may be set."""
     flags = ["--settimeofday"] if host.settimeofday else []
     with contextlib.suppress(ValueError):
