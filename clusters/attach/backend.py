@@ -37,8 +37,9 @@ from harness.core.plan import Plan
 from harness.core.protocols import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
 
 _CONNECTIONS = 64
-_UNSEEN = frozenset({"traced", "witness", "found", "voted_for"})
-"""What a run cannot see of containers of somebody else's: what nodes write into their own files."""
+_UNSEEN = frozenset({"traced", "witness", "found", "incarnation"})
+"""What a run cannot see of containers of somebody else's: what nodes write into their own files, and which start it is
+(the same command says the same number each time)."""
 
 
 class AttachBackend:

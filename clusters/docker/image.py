@@ -157,6 +157,8 @@ def ingredients_of(recipe: str) -> Ingredients:
         wheels=found.wheels,
         go=tuple(GoProgram(name=word, files=module) for word in found.go),
     )
+    if artifacts == NOTHING:
+        artifacts = NOTHING  # itself: only that is left out of the recipe's hash
     return Ingredients(packages=(*found.packages, *extra), artifacts=artifacts)
 
 

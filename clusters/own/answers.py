@@ -74,7 +74,7 @@ def explain(probe: ProbeTable, ids: Mapping[str, str], body: bytes) -> list[tupl
     """Each field that the probe names: what it holds, or why it cannot be used."""
     opened = _open(probe, body)
     if opened is None:
-        return [("the answer", No(f"it is not understood: {body[:120].decode('utf-8', 'replace')!r}", _FORM))]
+        return [("the answer", No(_why(probe, body), _FORM))]
     look, _ = opened
     out: list[tuple[str, Available]] = []
     for name, place in _places(probe).items():
@@ -95,6 +95,21 @@ def explain(probe: ProbeTable, ids: Mapping[str, str], body: bytes) -> list[tupl
     return out
 
 
+def _why(probe: ProbeTable, body: bytes) -> str:
+    """Why an answer cannot be opened."""
+    shown = repr(body[:120].decode("utf-8", "replace"))
+    if probe.command is None:
+        return f"it is not understood: {shown}"
+    told = _decoded(body)
+    code, output = at(told, "code"), at(told, "out")
+    if code == _TOO_LATE:
+        return "the command took too long: it has 450 ms"
+    if code != 0:
+        return f"the command ended with {code}: {str(output)[:120]!r}"
+    return f"the command's output is not understood: {str(output)[:120]!r}"
+
+
+_TOO_LATE = 124
 _FORM = "JSON is needed (of `metrics`: lines of the Prometheus text format; of a `pattern`: a text that it matches)"
 
 

@@ -102,7 +102,8 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
     node = _node(_table(NodeTable, tables["node"], where=f"{path}: [node]"), knobs, where=f"{path}: [node]")
     promise = _table(PromiseTable, tables["promise"], where=f"{path}: [promise]")
     _durations(promise, where=f"{path}: [promise]")
-    probe = _probe(_table(ProbeTable, tables["probe"], where=f"{path}: [probe]"), node, where=f"{path}: [probe]")
+    asked = _table(ProbeTable, tables["probe"], where=f"{path}: [probe]")
+    probe = _probe(asked, node, knobs, where=f"{path}: [probe]")
     trace = None
     if "trace" in tables:
         trace = _trace(_table(TraceTable, tables["trace"], where=f"{path}: [trace]"), where=f"{path}: [trace]")
@@ -210,7 +211,7 @@ def _duration(text: str, *, where: str) -> Ns:
         raise ConfigError(error.what, where=where, cause=error.cause, next_step=error.next_step) from error
 
 
-def _probe(probe: ProbeTable, node: NodeTable, *, where: str) -> ProbeTable:
+def _probe(probe: ProbeTable, node: NodeTable, knobs: Mapping[str, str], *, where: str) -> ProbeTable:
     ways = [name for name in ("http", "metrics", "command", "log") if getattr(probe, name) is not None]
     if len(ways) != 1:
         raise ConfigError(
@@ -234,11 +235,8 @@ def _probe(probe: ProbeTable, node: NodeTable, *, where: str) -> ProbeTable:
     if probe.became:
         raise ConfigError("`became` belongs to a probe by log", where=where)
     if way == "command":
-        check_words(
-            split(probe.command or "", where=where),
-            ("name", "number", "address", *node.ports),
-            where=f"{where} command",
-        )
+        known = (*(word for word in NODE_WORDS if word != "incarnation"), *node.ports, *knobs)
+        check_words(split(probe.command or "", where=where), known, where=f"{where} command")
     if probe.pattern is not None:
         if way != "command":
             raise ConfigError("`pattern` belongs to a probe by command", where=where)
@@ -256,6 +254,7 @@ def _probe(probe: ProbeTable, node: NodeTable, *, where: str) -> ProbeTable:
 
 
 def _log_probe(probe: ProbeTable, *, where: str) -> ProbeTable:
+    check_words([probe.log or ""], PLACES, where=f"{where} log")
     if "leader" not in probe.became or len(probe.became) < 2:
         raise ConfigError(
             "a probe by log needs the lines that tell a new role",

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clusters.agent import confirm
-from clusters.agent.agent import PROBE_PORT
+from clusters.agent.agent import PROBE_PORT, chain_name
 from clusters.agent.confirm import CLIENT
 from clusters.agent.link import AgentHost
 from clusters.ssh.code import bundle, python_of
@@ -30,14 +30,15 @@ from clusters.ssh.node_host import SshNodeHost, places_in
 from clusters.ssh.processes import answer, question
 from clusters.ssh.rules import chosen, is_lost, not_allowed, over_the_minority, refuse_run
 from clusters.ssh.shipping import MachineTakenError, examine, list_agents, relay_command, start_agent, stop_agent
-from harness.core.clock import Ns, Span
+from harness.core.clock import SECOND, Ns, Span
 from harness.core.errors import ConfigError, HarnessError, NotHealed
-from harness.core.hoststate import HostState
+from harness.core.hoststate import HEALTHY, HostState
 from harness.core.plan import Plan
 from harness.core.protocols import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
 
-GIVE_UP_S = 120.0
-"""For so long a machine may be out of reach before its agent is lost; its dead man's switch has healed it by then."""
+GIVE_UP_LEAST_S = 15.0
+GIVE_UP_DEAD_MEN = 3
+"""After so many times of its dead man's switch a machine out of reach is lost: it has healed itself by then."""
 MEET_LIMIT_S = 30.0
 ASK_LIMIT_S = 20.0
 SPOKEN_WITHIN_S = 10.0
@@ -122,11 +123,13 @@ class SshBackend:
             _together(lambda node: _find_target(links[node]), links)
             progress("putting agents there")
             pythons = {node: python_of(facts[node]) for node in links if ships_code(spec, machines[node])}
+            first = {python: node for node, python in pythons.items() if python is not None}
+            codes = {python: bundle(python, node) for python, node in first.items()}  # before anything is put there
 
             def bring_up(node: str) -> None:
                 link = links[node]
                 python = pythons.get(node)
-                code = b"" if python is None else bundle(python, where=node)
+                code = b"" if python is None else codes[python]
                 placing.add(node)
                 try:
                     placed = start_agent(
@@ -139,7 +142,7 @@ class SshBackend:
                         probe_port=self._probe_port,
                         code=code,
                         python="" if python is None else python.path,
-                        flags=_flags(link.host, seen[node]),
+                        flags=flags(link.host, seen[node]),
                     )
                 except MachineTakenError:
                     placing.discard(node)  # what is there is another run's, or an earlier one's of the same name
@@ -157,7 +160,7 @@ class SshBackend:
                     run=spec.run_id,
                     client=seen[node] or None,
                     meet_s=MEET_LIMIT_S,
-                    give_up_s=GIVE_UP_S,
+                    give_up_s=max(GIVE_UP_LEAST_S, GIVE_UP_DEAD_MEN * self._file.dead_man_ns / SECOND),
                 )
 
             _together(bring_up, links)
@@ -209,13 +212,13 @@ class SshBackend:
             links = self._connections.pop(run_id, None)
         if links is None:
             links = self._all()
-        left: list[HarnessError] = []
+        left: dict[str, HarnessError] = {}
 
         def clean(node: str) -> None:
             try:
                 stop_agent(links[node], state_dir=links[node].host.state_dir, run_id=run_id)
             except HarnessError as error:
-                left.append(error)
+                left[node] = error
 
         try:
             _together(clean, links)
@@ -225,10 +228,31 @@ class SshBackend:
             heal_s = self._file.dead_man_ns / 1e9
             raise NotHealed(
                 f"{len(left)} of {len(links)} machines could not be cleaned of run {run_id}",
-                where="; ".join(f"{error.where}: {error.what}" for error in left),
-                cause=f"an agent that still lives heals its machine after {heal_s:g} s without us",
-                next_step=left[0].next_step if isinstance(left[0], NotHealed) else "`dethrone heal` when it is back",
+                where="; ".join(f"{error.where or node}: {error.what}" for node, error in sorted(left.items())),
+                cause=f"an agent that still lives heals its machine after {heal_s:g} s without us; left there may be "
+                + "; ".join(self._may_be_left(node, run_id) for node in sorted(left)),
+                next_step="\n        ".join(self._remedies(left, run_id)),
             )
+
+    def _may_be_left(self, node: str, run_id: str) -> str:
+        """What a machine has of a run, if nobody took it away."""
+        with self._lock:
+            state = self._proved.get(node, HEALTHY)
+        broken = [f"packets of {', '.join(state.cuts)} dropped by"] if state.cuts else []
+        process = ", frozen" if state.frozen else ", ended" if state.down else ""
+        directory = f"{self._file.hosts[node].state_dir}/{run_id}"
+        return " ".join([f"{node}:", *broken, f"the chain {chain_name(run_id)}, agent and node{process}, {directory}"])
+
+    def _remedies(self, left: Mapping[str, HarnessError], run_id: str) -> list[str]:
+        """How to take away what is left, a line a machine at first; "for good" last."""
+        first = next((error.next_step for error in left.values() if isinstance(error, NotHealed)), "")
+        node = min(left)
+        directory = f"{self._file.hosts[node].state_dir}/{run_id}"
+        by_hand = f"python3 {directory}/agent.py heal --socket {directory}/s --run {run_id} --stop && rm -r {directory}"
+        return [
+            first or f"`dethrone heal` when it is back, or as root on it: `{by_hand}`",
+            f"a machine that is gone for good: take it out of expendable in {self._file.source}, then `dethrone heal`",
+        ]
 
     def leftovers(self) -> Sequence[Owned]:
         """Agents and their directories on every expendable machine. Raises ClusterError for one out of reach."""
@@ -325,7 +349,7 @@ def _find_target(link: Connection) -> None:
         answer(target, code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"), where=link.name)
 
 
-def _flags(host: SshHost, seen: str) -> list[str]:
+def flags(host: SshHost, seen: str) -> list[str]:
     """What the agent is told of its machine: whom no rule may lock out, whether the clock may be set."""
     flags = ["--settimeofday"] if host.settimeofday else []
     with contextlib.suppress(ValueError):

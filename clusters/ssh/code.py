@@ -7,6 +7,7 @@ that Python, kept for later runs. Leaves out whether it works there, which the m
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import io
 import subprocess
@@ -41,7 +42,8 @@ class Python(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it has msgspec already."""
 
 
-def bundle(python: Python, *, where: str) -> bytes:
+@functools.cache
+def bundle(python: Python, where: str) -> bytes:
     """A compressed tar of the code, and of msgspec unless that is there. MissingCapability: no msgspec can be had."""
     files = {name: data for name, data in sources().items() if name.startswith(_NODES)}
     if not python.msgspec:

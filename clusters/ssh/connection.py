@@ -39,6 +39,10 @@ OUTPUT_MAX = 4 << 20
 _COMPLAINT_MAX = 4096
 
 
+class BrokenOffError(ClusterError):
+    """The connection broke while a command ran: it may have been carried out, or not."""
+
+
 class HostKeyError(ClusterError):
     """The machine that answers is not known to be the one that was meant: nobody logged in."""
 
@@ -109,7 +113,7 @@ class Connection:
                 self._execute(channel, argv, plain=plain)
                 result = _talk(channel, stdin, deadline)
         except (OSError, EOFError, paramiko.SSHException) as error:
-            raise ClusterError(
+            raise BrokenOffError(
                 f"the connection broke while a command ran: {error or type(error).__name__}",
                 where=self.name,
                 cause="whether the command was carried out is not known",

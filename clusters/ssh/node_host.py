@@ -59,7 +59,7 @@ class SshNodeHost(AgentHost):
         target = self._lent.target
         if target is not None:
             self._call("adopt", target=described(target), restart=list(restart_of(target)))
-        elif self.run(("test", "-x", start.command.argv[0]), timeout_ns=LOOK_LIMIT_NS)[0] != 0:
+        elif self.run(("sh", "-c", 'command -v "$0"', start.command.argv[0]), timeout_ns=LOOK_LIMIT_NS)[0] != 0:
             raise ConfigError(
                 f"{start.command.argv[0]} is not on the machine",
                 where=f"{self.name} ({self._lent.address})",

@@ -120,18 +120,6 @@ def not_allowed(file: HostsFile, want: HostState) -> str:
     return ""
 
 
-def refuse_settimeofday(file: HostsFile, nodes: Sequence[str]) -> None:
-    """Raises ConfigError unless the clocks of these machines themselves may be set."""
-    refused = [node for node in nodes if not file.hosts[node].settimeofday]
-    if refused:
-        raise ConfigError(
-            f"the clock of {_listed(refused)} may not be set",
-            where=file.source,
-            cause="settimeofday moves the clock of everything on the machine",
-            next_step=f"write settimeofday = true in [hosts.{refused[0]}], or at the top for all hosts",
-        )
-
-
 def is_lost(state: HostState) -> bool:
     """Whether the host counts against the minority; see the top."""
     return state.down is not None or (state.disk is not None and state.disk.kind in _LOSING)

@@ -7,6 +7,7 @@ no harm; a refusal is a ClusterError with the next command. Leaves out connectio
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import socket
 from collections.abc import Mapping, Sequence
@@ -16,9 +17,12 @@ from typing import Any, Protocol
 from clusters.agent import agent
 from clusters.agent.agent import PROBE_PORT
 from clusters.ssh import on_host
+from clusters.ssh.connection import BrokenOffError
 from harness.core.clock import SECOND, Ns
 from harness.core.errors import ClusterError, NotHealed
 
+_REPEATABLE = frozenset({"examine", "list", "stop"})
+"""What does no harm when it is done twice."""
 LIMIT_S = 120.0
 """More than the sum of the bounds in ``on_host``."""
 
@@ -122,7 +126,13 @@ def list_agents(host: Executing, *, state_dir: str) -> Sequence[Mapping[str, Any
 def _ask(host: Executing, request: Mapping[str, Any]) -> Mapping[str, Any]:
     program = Path(on_host.__file__).read_text(encoding="utf-8")
     text = f"{program}\n\nmain(json.loads({json.dumps(request)!r}))\n"
-    code, out, err = host.run(("python3", "-"), stdin=text.encode(), limit_s=LIMIT_S)
+    asking = functools.partial(host.run, ("python3", "-"), stdin=text.encode(), limit_s=LIMIT_S)
+    try:
+        code, out, err = asking()
+    except BrokenOffError:
+        if request["verb"] not in _REPEATABLE:
+            raise
+        code, out, err = asking()
     for line in reversed(out.decode("utf-8", "replace").splitlines()):
         if line.startswith(on_host.ANSWER):
             answer: Mapping[str, Any] = json.loads(line[len(on_host.ANSWER) :])

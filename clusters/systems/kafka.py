@@ -156,7 +156,7 @@ class KafkaSystem:
 
     def command(self, node: NodeSpec) -> Command:
         """Formatted at its first start, then a restart."""
-        arguments = (CLUSTER_ID, f"{node.data_dir}/kafka", f"{node.run_dir}/kafka.properties")
+        arguments = (CLUSTER_ID, f"{node.data_dir}/kafka", f"{node.run_dir}/kafka.properties", _roles(node))
         options = (f"-Dlog4j2.configurationFile={node.run_dir}/log4j2.properties",)
         return jvm.command(node, "KafkaNode", arguments, heap_mb=HEAP_MB, options=options)
 
@@ -255,7 +255,7 @@ class KafkaSystem:
             f"{position(node.members, name)}@{address}:{CONTROLLER_PORT}" for name, address in node.members.items()
         )
         common = {
-            "process.roles": "broker,controller" if broker else "controller",
+            "process.roles": _roles(node),
             "node.id": str(own),
             "controller.quorum.voters": ",".join(voters),
             "controller.quorum.election.timeout.ms": node.knobs["election_timeout_ms"],
@@ -287,6 +287,10 @@ class KafkaSystem:
             "log.cleaner.enable": "false",
             "offsets.topic.replication.factor": str(copies),
         }
+
+
+def _roles(node: NodeSpec) -> str:
+    return "controller" if node.profile == "controllers" else "broker,controller"
 
 
 def position(members: Mapping[str, str], name: str) -> int:

@@ -12,10 +12,13 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-CREATE, DELETE, GET_DATA, SET_DATA, GET_CHILDREN, SYNC, CREATE2, CLOSE = 1, 2, 4, 5, 8, 9, 15, -11
+CREATE, DELETE, EXISTS, GET_DATA, SET_DATA, GET_CHILDREN, SYNC, PING, CREATE2, CLOSE = 1, 2, 3, 4, 5, 8, 9, 11, 15, -11
 """Kinds of requests."""
 
-PERSISTENT, PERSISTENT_SEQUENTIAL, EPHEMERAL_SEQUENTIAL = 0, 2, 3
+OF_A_WATCH, OF_A_PING = -1, -2
+"""Numbers of what is no answer to a request, and of pings with their answers."""
+
+PERSISTENT, EPHEMERAL, PERSISTENT_SEQUENTIAL, EPHEMERAL_SEQUENTIAL = 0, 1, 2, 3
 """How nodes are created."""
 
 NO_NODE, NODE_EXISTS, BAD_VERSION = -101, -110, -103
@@ -33,10 +36,11 @@ _PASSWORD_BYTES = 16
 
 
 class Session(NamedTuple):
-    """What a server says of a new session. ``number`` 0: none was made."""
+    """What a server says of a session. ``number`` 0: there is none. With ``password`` it can be taken up again."""
 
     number: int
     timeout_ms: int
+    password: bytes = b""
 
 
 class Header(NamedTuple):
@@ -48,10 +52,11 @@ class Header(NamedTuple):
 
 
 class Stat(NamedTuple):
-    """Of a node: the transaction that created it, and its data's version."""
+    """Of a node: the transaction that created it, its data's version, the session of an ephemeral one (else 0)."""
 
     czxid: int
     version: int
+    owner: int = 0
 
 
 class Reader:
@@ -68,6 +73,10 @@ class Reader:
     def long(self) -> int:
         """Eight bytes."""
         return int(self._unpack(">q", 8))
+
+    def flag(self) -> bool:
+        """One byte."""
+        return bool(self._unpack(">?", 1))
 
     def buffer(self) -> bytes:
         """Bytes with their length in front; nothing where it is negative."""
@@ -94,14 +103,22 @@ class Reader:
     def stat(self) -> Stat:
         """What is known of a node."""
         czxid, _, _, _, version = self.long(), self.long(), self.long(), self.long(), self.number()
-        self._skip(4 + 4 + 8 + 4 + 4 + 8)
-        return Stat(czxid, version)
+        self._skip(4 + 4)
+        owner = self.long()
+        self._skip(4 + 4 + 8)
+        return Stat(czxid, version, owner)
 
     def session(self) -> Session:
         """The answer to ``connect``."""
         self.number()
         timeout_ms, number = self.number(), self.long()
-        return Session(number, timeout_ms)
+        return Session(number, timeout_ms, self.buffer())
+
+    def watch(self) -> tuple[int, str]:
+        """What a watch tells: the kind of change, and the node."""
+        kind = self.number()
+        self.number()
+        return kind, self.text()
 
     def _skip(self, size: int) -> None:
         if size > len(self._data) - self._at:
@@ -114,9 +131,10 @@ class Reader:
         return int(value)
 
 
-def connect(timeout_ms: int) -> bytes:
-    """Ask for a new session that runs out so long after the last word of its client."""
-    return struct.pack(">iqiqi", 0, 0, timeout_ms, 0, _PASSWORD_BYTES) + bytes(_PASSWORD_BYTES) + b"\0"
+def connect(timeout_ms: int, session: Session | None = None) -> bytes:
+    """Ask for a session that runs out so long after the last word of its client: a new one, or this one again."""
+    number, password = (0, bytes(_PASSWORD_BYTES)) if session is None else (session.number, session.password)
+    return struct.pack(">iqiq", 0, 0, timeout_ms, number) + _buffer(password) + b"\0"
 
 
 def request(xid: int, kind: int, body: bytes = b"") -> bytes:
@@ -141,8 +159,13 @@ def set_data(path: str, data: bytes, version: int = ANY_VERSION) -> bytes:
 
 
 def unwatched(path: str) -> bytes:
-    """The body of ``GET_DATA`` and ``GET_CHILDREN``."""
+    """The body of ``GET_DATA``, ``EXISTS`` and ``GET_CHILDREN``."""
     return _text(path) + b"\0"
+
+
+def watched(path: str) -> bytes:
+    """The same, with a watch that tells of the next change."""
+    return _text(path) + b"\1"
 
 
 def path_only(path: str) -> bytes:

@@ -6,15 +6,18 @@ With a file: whether the system that it describes starts, answers, prints its tr
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import click
 
 from harness.cli import flags, settings
+from harness.core import registry
 from harness.core.protocols import No
 from harness.engine import shadow
-from harness.engine.model import EXIT_PASS, EXIT_TROUBLE, JSON_SCHEMA
+from harness.engine.entering import enter
+from harness.engine.model import EXIT_PASS, EXIT_TROUBLE, JSON_SCHEMA, RunOptions
 from harness.report.terminal import Screen, Watcher
 
 if TYPE_CHECKING:
@@ -29,9 +32,18 @@ FILE_NODES = 1
 @click.option("--on", "backend", default="docker", help="where FILE's hosts come from [default: docker]")
 @click.option("--set", "knobs", multiple=True, metavar="<knob=value>", help="a knob of FILE; repeatable")
 @click.option("--lines", type=click.File("rb"), help="look through this output (-: stdin) for trace lines")
+@flags.hosts_flags
 @flags.json_flag
 def doctor(
-    *, file: str | None, nodes: int, backend: str, knobs: tuple[str, ...], lines: BinaryIO | None, as_json: bool
+    *,
+    file: str | None,
+    nodes: int,
+    backend: str,
+    knobs: tuple[str, ...],
+    lines: BinaryIO | None,
+    hosts: Path | None,
+    host: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Say what can be used here, exit code 3 if no backend can; or go through the system that FILE describes."""
     screen = flags.screen(as_json=as_json)
@@ -40,10 +52,18 @@ def doctor(
 
         _tell(screen, lines.name, examine_lines(lines))
     if file is not None:
-        _file(screen, file, nodes=nodes, backend=backend, knobs=settings.read("set", list(knobs), where="--set"))
+        enter(backend)
+        named = file if registry.is_file(file) else f"./{file}"
+        settled = settings.read("set", list(knobs), where="--set")
+        _file(
+            screen,
+            RunOptions(
+                system=named, nodes=nodes, backend=backend, settings=settled, faults=(), hosts=hosts, host=tuple(host)
+            ),
+        )
     from harness.engine import doctor as engine
 
-    rows = [*engine.rows(), *shadow.rows()]
+    rows = [*engine.rows(hosts=hosts, host=host), *shadow.rows()]
     screen.table(
         ("section", "what", "usable", "why not", "what to do"),
         [
@@ -69,13 +89,10 @@ def doctor(
     sys.exit(code)
 
 
-def _file(screen: Screen, file: str, *, nodes: int, backend: str, knobs: Mapping[str, str]) -> None:
+def _file(screen: Screen, options: RunOptions) -> NoReturn:
     from harness.engine import doctor_file as engine
-    from harness.engine.model import RunOptions
 
-    named = file if engine.described(file) else f"./{file}"
-    options = RunOptions(system=named, nodes=nodes, backend=backend, settings=knobs, faults=())
-    _tell(screen, file, engine.examine(options, Watcher(screen).progress))
+    _tell(screen, options.system, engine.examine(options, Watcher(screen).progress))
 
 
 def _tell(screen: Screen, named: str, rows: Sequence[Row]) -> NoReturn:

@@ -520,7 +520,11 @@ class Showing(Protocol):
     """A backend on whose hosts not everything can be seen that a system shows."""
 
     def shows(self, observable: tuple[str, ...]) -> tuple[str, ...]:
-        """Of a system's channels (``Plan.observable``) those that are left."""
+        """Of a system's channels (``Plan.observable``) those that are left.
+
+        The word ``incarnation`` among them: whether nodes are told the number of their start by us; if not, what they
+        say of it is not believed.
+        """
 
 
 @runtime_checkable

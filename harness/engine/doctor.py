@@ -9,11 +9,12 @@ import os
 import platform
 import sys
 from pathlib import Path
+from typing import Any
 
 from harness.core import registry
 from harness.core.errors import HarnessError
 from harness.core.ledger import stale_runs, state_dir
-from harness.core.protocols import Available, Lending, No, Yes
+from harness.core.protocols import Available, Backend, Lending, No, Yes
 
 MIN_DISK_BYTES = 2 * 1024**3
 
@@ -24,14 +25,19 @@ def rows(*, hosts: Path | None = None, host: tuple[str, ...] = ()) -> list[tuple
     ``hosts``, ``host``: hosts that are lent, by a file and one by one.
     """
     out: list[tuple[str, str, Available]] = list(_machine())
+    why: list[tuple[str, str, Available]] = []
+    accepted = False
     for name in registry.names(registry.BACKENDS):
         try:
             backend = registry.load(registry.BACKENDS, name)
             if isinstance(backend, Lending) and (hosts is not None or host):
-                backend = backend.lent(hosts, host)
+                backend, refused = _lent(backend, hosts, host)
+                why.extend(refused)
+                accepted = accepted or not refused
             out += [(f"backend {name}", row, answer) for row, answer in backend.doctor()]
         except HarnessError as error:
             out.append((f"backend {name}", "probe", No(why=error.what, what_to_do=error.next_step)))
+    out += [] if accepted else why  # the words are meant for one kind of hosts, whichever it is
     out += _plugins()
     stale = stale_runs(state_dir())
     out.append(
@@ -42,6 +48,14 @@ def rows(*, hosts: Path | None = None, host: tuple[str, ...] = ()) -> list[tuple
         )
     )
     return out
+
+
+def _lent(backend: Any, hosts: Path | None, host: tuple[str, ...]) -> tuple[Backend, list[tuple[str, str, Available]]]:
+    """The backend of the lent hosts, or as it was and why it refuses them."""
+    try:
+        return backend.lent(hosts, host), []
+    except HarnessError as error:
+        return backend, [(f"backend {backend.name}", "hosts", No(why=error.what, what_to_do=error.next_step))]
 
 
 def _machine() -> list[tuple[str, str, Available]]:

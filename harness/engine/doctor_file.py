@@ -42,7 +42,7 @@ from harness.core.protocols import (
 from harness.engine.model import RunOptions
 from harness.engine.planning import Draft, draft
 from harness.engine.poller import take_answer
-from harness.engine.runner import node_specs, prepare_host, stop_nodes
+from harness.engine.runner import lenders, node_specs, prepare_host, stop_nodes
 
 START_LIMIT_NS = 15 * SECOND
 ANSWER_LIMIT_NS = 1 * SECOND
@@ -91,6 +91,7 @@ class _Examination:
         self._described = described
         self._backend: Backend = drafted.backend
         self._plan: Plan = drafted.plan
+        self._options = options
         self._base = options.base or drafted.system.defaults().base
         self._progress = progress
         self._news: queue.SimpleQueue[HostNews] = queue.SimpleQueue()
@@ -142,7 +143,8 @@ class _Examination:
             voters=self._plan.voters,
             needs=frozenset({"signals"}),
         )
-        ledger.record("deploying", backend=self._backend.name, nodes=list(self._plan.nodes))
+        lent = lenders(self._options)
+        ledger.record("deploying", backend=self._backend.name, nodes=list(self._plan.nodes), **lent)
         try:
             hosts = self._backend.deploy(
                 spec, origin_ns=time.monotonic_ns(), news=self._news.put, progress=self._progress
@@ -393,11 +395,6 @@ def ask(address: str, call: StatusCall, limit_ns: Ns) -> bytes:
                 raise ConnectionError("the connection was closed before the answer was whole")
             received += chunk
         return body
-
-
-def described(word: str) -> bool:
-    """Whether this names a file that describes a system."""
-    return registry.is_file(word)
 
 
 def _listens(address: str, port: int) -> bool:

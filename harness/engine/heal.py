@@ -87,6 +87,7 @@ def _usable_backends(
 ) -> list[tuple[Backend, Lenders | None]]:
     """The backends to ask; one whose hosts are lent once for each who lends, and not at all where nobody does."""
     out: list[tuple[Backend, Lenders | None]] = []
+    refused: list[str] = []
     runs = list(stale)
     for name, backend in registry.load_all(registry.BACKENDS).items():
         if isinstance(backend, Lending):
@@ -95,13 +96,16 @@ def _usable_backends(
                 try:
                     out.append((backend.lent(None if file is None else Path(file), words), (file, words)))
                 except HarnessError as error:
-                    left.append(f"the hosts of {file or ', '.join(words)} could not be asked: {error}")
+                    why = f"the hosts of {file or ', '.join(words)} could not be asked: {error}"
+                    (left if (file, words) in named else refused).append(why)
             continue
         available = backend.available()
         if not isinstance(available, No):
             out.append((backend, None))
         elif any(_used(run, name) for run in runs):
             left.append(f"backend {name} could not be asked: {available.why}")
+    if not any(lenders == asked for _, lenders in out):  # the words are meant for one kind of hosts, whichever it is
+        left += refused
     return out
 
 

@@ -12,6 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
+
 from harness.core.clock import Ns, Span
 from harness.core.errors import HarnessError
 from harness.core.hoststate import HostState
@@ -24,6 +26,7 @@ from harness.core.protocols import (
     HostNews,
     NodeSpec,
     OpOutcome,
+    Showing,
     System,
 )
 from harness.engine import world as w
@@ -53,7 +56,8 @@ class LiveWorld:
         self._nodes = nodes
         self._origin_ns = origin_ns
         self._inbox = inbox
-        self._poller = Poller(system, nodes, interval_ns=observe_interval_ns, clock=self.now, put=inbox.put)
+        put = inbox.put if _numbered(backend) else self._put_unnumbered
+        self._poller = Poller(system, nodes, interval_ns=observe_interval_ns, clock=self.now, put=put)
         self._polling = False
         self._orders: queue.SimpleQueue[w.Converge | w.StartNodes | None] = queue.SimpleQueue()
         self._host_worker = threading.Thread(target=self._work_hosts, name="hosts", daemon=True)
@@ -105,6 +109,13 @@ class LiveWorld:
         deadline = time.monotonic() + 10
         for thread in [*self._clients, self._host_worker]:
             thread.join(timeout=max(0.1, deadline - time.monotonic()))
+
+    def _put_unnumbered(self, happening: w.Happening) -> None:
+        """What a node was told of its incarnation by whoever starts it is not our count."""
+        if isinstance(happening, w.Polled) and happening.reading is not None:
+            reading = msgspec.structs.replace(happening.reading, incarnation=None)
+            happening = msgspec.structs.replace(happening, reading=reading)
+        self._inbox.put(happening)
 
     # --- threads ----------------------------------------------------------------------------------------------
 
@@ -160,6 +171,10 @@ class LiveWorld:
             if healed:
                 out[name] = dict(self._hosts[name].reset_flows(healed))
         return out
+
+
+def _numbered(backend: Backend) -> bool:
+    return not isinstance(backend, Showing) or bool(backend.shows(("incarnation",)))
 
 
 def news_into(inbox: queue.SimpleQueue[w.Happening]) -> Callable[[HostNews], None]:

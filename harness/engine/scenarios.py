@@ -1,4 +1,4 @@
-"""Scenarios by name, from every collection that is installed.
+"""Scenarios by name, from every collection that is installed, or by the path of a file that holds one.
 
 Promises: an unknown name is a ConfigError with the nearest known one; two scenarios of one name are one, too. Leaves
 out what a scenario holds.
@@ -6,9 +6,12 @@ out what a scenario holds.
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 from harness.core import registry
 from harness.core.errors import ConfigError
-from harness.core.scenario import Scenario, Scenarios
+from harness.core.scenario import Scenario, Scenarios, parse_scenario
 
 
 def all_scenarios() -> dict[str, Scenario]:
@@ -26,8 +29,22 @@ def all_scenarios() -> dict[str, Scenario]:
 
 
 def find(name: str) -> Scenario:
-    """The scenario of this name."""
+    """The scenario of this name, or in the file of this path (it ends in ``.toml``)."""
+    if name.endswith(".toml"):
+        return _in_file(Path(name))
     known = all_scenarios()
     if name not in known:
         raise registry.unknown_name("scenario", name, known)
     return known[name]
+
+
+def _in_file(path: Path) -> Scenario:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read the scenario: {error.strerror}", where=str(path), next_step="dethrone list scenarios"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the scenario is not TOML: {error}", where=str(path)) from error
+    return parse_scenario(table, name=str(path), where=str(path))

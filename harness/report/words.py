@@ -86,6 +86,9 @@ def sentence(event: Any, history: History | None = None) -> str:
             return f"{event.host} was brought to: {state(event.after)}{done}"
         case ev.FaultEvent():
             return _fault(event)
+        case ev.Noise(kind=ev.TRACE_MALFORMED):
+            why, line = event.detail.get("why", ""), event.detail.get("line", "")
+            return f"{event.host} printed a malformed trace line ({short(why)}): {short(line)}"
         case ev.Noise():
             where = f"on {event.host}" if event.host else "in the harness itself"
             return f"host noise {where}: {event.kind} of {show_duration(event.value_ns)}"
@@ -120,8 +123,8 @@ def traced(event: ev.Traced) -> str:
             return f"{node} told the leader of term {data.get('term', term)} that it stores up to {data.get('index')}"
         case "persisted":
             voted = data.get("voted_for")
-            vote = f"its vote for {voted}" if voted else "no vote"
-            return f"{node} has stored term {data.get('term', term)} and {vote}"
+            vote = f" and its vote for {voted}" if voted else " and no vote" if "voted_for" in data else ""
+            return f"{node} has stored term {data.get('term', term)}{vote}"
         case "found":
             return f"{node} found on its disk at its start: {_found(data, term)}"
         case "answered":

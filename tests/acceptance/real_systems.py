@@ -30,15 +30,14 @@ CAMPAIGN_S = 200
 SEEDS = 6
 """Runs of a campaign: twenty minutes under faults."""
 
-WORKLOADS = ("register", "lock", "log")
-
 
 class Cluster(NamedTuple):
-    """What an item is about. ``faults``: what it can suffer."""
+    """What an item is about. ``faults``: what it can suffer; ``workloads``: what its clients serve."""
 
     system: str
     nodes: int
     faults: str
+    workloads: tuple[str, ...] = ("register", "lock", "log")
 
     @property
     def name(self) -> str:
@@ -56,6 +55,7 @@ CLUSTERS = (
     Cluster("etcd-3.5", 3, _STATIC),
     Cluster("etcd-3.7", 3, _STATIC),
     Cluster("etcd-3.7", 5, _STATIC),
+    Cluster("zk-ephemeral-zookeeper", 4, f"{_STATIC},clock", ("log",)),
 )
 
 
@@ -115,7 +115,7 @@ def quiet(cluster: Cluster) -> Item:
     """Five minutes without faults."""
 
     def item(until: Until) -> tuple[bool, str]:
-        words = (cluster.system, "--nodes", str(cluster.nodes), "--seed", "1", "--workload", "register")
+        words = (cluster.system, "--nodes", str(cluster.nodes), "--seed", "1", "--workload", cluster.workloads[0])
         result = run(f"{cluster.name}-quiet", (*words, "--faults", "none", "--time-limit", f"{QUIET_S}s"), until=until)
         return passed(result), f"{QUIET_S} s without faults: {told(result)}"
 
@@ -123,14 +123,24 @@ def quiet(cluster: Cluster) -> Item:
     return item
 
 
-def many(system: str) -> Item:
+def many(cluster: Cluster) -> Item:
     """Ten thousand operations a workload without faults."""
 
     def item(until: Until) -> tuple[bool, str]:
         lines, held = [], True
-        for workload in WORKLOADS:
-            words = (system, "--nodes", "3", "--seed", "2", "--workload", workload, "--faults", "none")
-            name = f"{system}-{workload}-operations"
+        for workload in cluster.workloads:
+            words = (
+                cluster.system,
+                "--nodes",
+                str(cluster.nodes),
+                "--seed",
+                "2",
+                "--workload",
+                workload,
+                "--faults",
+                "none",
+            )
+            name = f"{cluster.system}-{workload}-operations"
             pace = ("--rate", str(RATE), "--time-limit", f"{OPERATIONS_S}s")
             result = run(name, (*words, *pace), until=until)
             done = operations(OUT / "real" / name / "history.jsonl")
@@ -138,7 +148,7 @@ def many(system: str) -> Item:
             lines.append(f"{workload} {done}: {told(result)}")
         return held, f"operations without faults: {'; '.join(lines)}"
 
-    item.__doc__ = f"{system} serves {OPERATIONS} operations of each workload without a finding."
+    item.__doc__ = f"{cluster.system} serves {OPERATIONS} operations of each workload without a finding."
     return item
 
 
@@ -148,7 +158,7 @@ def campaign(cluster: Cluster) -> Item:
     def item(until: Until) -> tuple[bool, str]:
         lines, held = [], True
         for seed in range(SEEDS):
-            workload = WORKLOADS[seed % len(WORKLOADS)]
+            workload = cluster.workloads[seed % len(cluster.workloads)]
             words = (cluster.system, "--nodes", str(cluster.nodes), "--seed", str(seed), "--workload", workload)
             chaos = ("--faults", cluster.faults, "--strategy", "mixed", "--time-limit", f"{CAMPAIGN_S}s")
             result = run(f"{cluster.name}-seed-{seed}", (*words, *chaos), until=until)
@@ -179,8 +189,7 @@ def items() -> dict[str, Item]:
     for cluster in CLUSTERS:
         out[f"{cluster.name}-quiet"] = quiet(cluster)
         out[f"{cluster.name}-campaign"] = campaign(cluster)
-    for system in dict.fromkeys(cluster.system for cluster in CLUSTERS):
-        out[f"{system}-operations"] = many(system)
+        out.setdefault(f"{cluster.system}-operations", many(cluster))
     for one in RUINED:
         out[f"{one.system}-fails"] = ruined(one)
     return out

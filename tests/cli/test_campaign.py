@@ -68,7 +68,7 @@ def test_an_interrupted_campaign_exits_130_and_keeps_its_rows(call, engine):
 def test_heal_tells_what_it_did(call, monkeypatch):
     asked = {}
 
-    def heal(*, dry_run, kept, progress):
+    def heal(*, dry_run, kept, progress, **_):
         asked.update(dry_run=dry_run, kept=kept)
         progress("raft-1: container x")
         return heal_engine.HealReport(healed=("raft-1",), skipped_live=("raft-2",), skipped_kept=("raft-3",))
@@ -95,7 +95,7 @@ def test_doctor_exits_3_without_any_backend(call, monkeypatch):
     from harness.engine import doctor
 
     rows = [("machine", "Linux", Yes()), ("backend docker", "engine", No(why="none runs", what_to_do="start one"))]
-    monkeypatch.setattr(doctor, "rows", lambda: rows)
+    monkeypatch.setattr(doctor, "rows", lambda **_: rows)
     done = call("doctor", "--json")
     value = json.loads(done.stdout)
     assert done.exit_code == value["exit_code"] == 3

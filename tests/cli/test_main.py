@@ -30,7 +30,7 @@ USAGE = [
     (["check"], "Missing argument"),
     (["check", "nowhere"], "does not exist"),
     (["campaign", "raft", "--seeds", "9..1", "--out", "x"], "names no seeds"),
-    (["campaign", "raft", "--seeds", "1"], "Missing option '--out'"),
+    (["campaign", "raft", "--seeds", "1"], "needs --seeds and --out"),
     (["campaign", "raft", "--seeds", "1", "--out", "x", "--seed", "4"], "No such option"),
     (["list", "everything"], "is not one of"),
     (["list", "variants", "--system", "rafft"], "did you mean 'raft'?"),

@@ -1,4 +1,7 @@
-"""Kafka and RocketMQ's DLedger on real clusters: they pass, and on disks that keep nothing they do not."""
+"""Kafka and RocketMQ's DLedger on real clusters: they pass, and on disks that keep nothing DLedger does not.
+
+Kafka on such disks takes longer: it is an item of ``make accept``.
+"""
 
 import json
 import os
@@ -10,7 +13,17 @@ import pytest
 
 pytestmark = [pytest.mark.docker, pytest.mark.system]
 DETHRONE = Path(sys.executable).with_name("dethrone")
-UNSAFE = Path(__file__).parent.parent / "systems_unsafe"
+HERE = Path(__file__).parent
+UNSAFE = HERE.parent / "systems_unsafe"
+
+KAFKA_QUICK = tuple(
+    f"--set={name}" for name in ("election_timeout_ms=500", "fetch_timeout_ms=1000", "election_backoff_max_ms=200")
+)
+DLEDGER_QUICK = tuple(
+    f"--set={name}"
+    for name in ("heart_beat_time_interval_ms=250", "min_vote_interval_ms=150", "max_vote_interval_ms=400")
+)
+"""Shorter timers, so that what is owed in the end is owed sooner."""
 
 
 def run(tmp_path, state, *words, **environment):
@@ -29,31 +42,30 @@ def verdicts(result):
 
 
 def test_kafka_serves_its_topics_and_elects_one_leader_an_epoch(tmp_path, state):
-    result = run(tmp_path, state, "kafka-kraft", "--faults", "none", "--time-limit", "6s", "--seed", "1")
+    words = ("kafka-kraft", *KAFKA_QUICK, "--faults", "none", "--time-limit", "5s", "--seed", "1")
+    result = run(tmp_path, state, *words)
     assert result["trouble"] == []
     found = verdicts(result)
     assert "fail" not in found.values()
     assert {found[name] for name in ("acknowledged-survives", "one-leader-per-term", "term-never-decreases")} == {
         "pass"
     }
-    assert result["checkers"]["acknowledged-survives"]["evidence"]["appends_acknowledged"] > 30
+    assert result["checkers"]["acknowledged-survives"]["evidence"]["appends_acknowledged"] > 10
 
 
-def test_dledger_keeps_what_it_acknowledged_through_a_pause_and_a_step_of_a_clock(tmp_path, state):
-    faults = ("--faults", "pause,clock", "--nemesis-interval", "2s", "--time-limit", "6s", "--seed", "2")
-    result = run(tmp_path, state, "rocketmq-dledger-0.2.2", *faults)
+def test_dledger_keeps_what_it_acknowledged_through_a_pause_of_its_leader_and_a_step_of_a_clock(tmp_path, state):
+    schedule = ("--schedule", str(HERE / "pause_and_step.json"), "--time-limit", "10s", "--seed", "1")
+    result = run(tmp_path, state, "rocketmq-dledger-0.2.2", *DLEDGER_QUICK, *schedule)
     assert result["trouble"] == []
     found = verdicts(result)
     assert "fail" not in found.values()
     assert {found[name] for name in ("acknowledged-survives", "one-leader-per-term")} == {"pass"}
-    shown = result["checkers"]["coverage"]["evidence"]["faults"]
-    assert {"pause", "clock"} & set(shown)
+    assert set(result["checkers"]["coverage"]["evidence"]["faults"]) == {"pause", "clock"}
 
 
-@pytest.mark.parametrize("system", ["kafka-kraft-wiped", "rocketmq-dledger-wiped"])
-def test_a_system_whose_disks_keep_nothing_does_not_pass(tmp_path, state, system):
-    words = (system, "--schedule", str(UNSAFE / "kill_all.json"), "--time-limit", "3s", "--seed", "1")
-    result = run(tmp_path, state, *words, PYTHONPATH=str(UNSAFE))
+def test_dledger_whose_disks_keep_nothing_does_not_pass(tmp_path, state):
+    schedule = ("--schedule", str(UNSAFE / "kill_all.json"), "--time-limit", "3s", "--seed", "1")
+    result = run(tmp_path, state, "rocketmq-dledger-wiped", *DLEDGER_QUICK, *schedule, PYTHONPATH=str(UNSAFE))
     assert result["trouble"] == []
     assert result["verdict"] == "fail"
     failing = {name for name, verdict in verdicts(result).items() if verdict == "fail"}

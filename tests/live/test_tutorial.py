@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.system, pytest.mark.slow]
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "tutorial.md").read_text(encoding="utf-8")
 LIMIT_S = 400
+UNKNOWN = 2
 
 
 def blocks(kind):
@@ -71,6 +72,9 @@ def test_the_tutorial_does_what_it_says(tmp_path, state):
     assert len(steps()) == 6
     for command, shown, expected in steps():
         code, output = shell.carry_out(command)
+        if (code, expected) == (UNKNOWN, 0) and "host noise" in output:  # a busy machine proves nothing: once more
+            shutil.rmtree(Path(shell.place) / command.split("--out ")[1])
+            code, output = shell.carry_out(command)
         assert code == expected, f"{command}\n{output}"
         for line in plain("\n".join(shown)):
             assert any(line in said for said in plain(output)), f"{command} does not show {line!r}:\n{output}"

@@ -29,7 +29,7 @@ def verdicts(result):
 
 
 def test_zookeeper_keeps_its_locks_apart_while_its_servers_are_killed(tmp_path, state):
-    faults = ("--faults", "kill", "--nemesis-interval", "4s", "--time-limit", "9s", "--seed", "5")
+    faults = ("--faults", "kill", "--nemesis-interval", "3s", "--time-limit", "11s", "--seed", "5")
     result = run(tmp_path, state, "zookeeper", "--workload", "lock", *faults)
     assert result["trouble"] == []
     found = verdicts(result)

@@ -97,6 +97,9 @@ def test_a_mark_is_drawn_where_its_effect_is_certain_and_a_poll_in_its_middle():
         ("found", {"file": "read"}, "n1 found on its disk at its start: term 3"),
         ("found", {"file": "absent"}, "n1 found on its disk at its start: nothing"),
         ("found", {"file": "unreadable"}, "n1 found on its disk at its start: a file that cannot be read"),
+        ("persisted", {"voted_for": "n2"}, "n1 has stored term 3 and its vote for n2"),
+        ("persisted", {"voted_for": None}, "n1 has stored term 3 and no vote"),
+        ("persisted", {}, "n1 has stored term 3"),
         ("answered", {"to": "n2"}, "n1 answered in term 3"),
         ("config", {"index": 7, "voters": ["n1", "n2"]}, "n1 has the members n1 and n2 from entry 7 on"),
     ],
@@ -116,3 +119,17 @@ def test_what_a_shell_witnessed_is_said_in_words(name, data, text):
         data=data,
     )
     assert words.sentence(event) == text
+
+
+def test_a_malformed_trace_line_is_told_with_what_is_wrong_with_it():
+    event = ev.Noise(
+        seq=1,
+        t=0,
+        span=Span(0, 0),
+        host="n2",
+        kind=ev.TRACE_MALFORMED,
+        value_ns=0,
+        detail={"why": "elected: the field 'term' is missing", "line": '{"dethrone": 1, "event": "elected"}'},
+    )
+    said = "n2 printed a malformed trace line (elected: the field 'term' is missing): {"
+    assert words.sentence(event).startswith(said)

@@ -8,12 +8,16 @@ import javax.management.ObjectName;
 /**
  * A Kafka node as shipped, formatted at its first start, with its Raft status told beside it.
  *
- * Arguments: address, status port, clock socket, cluster id, log directory, properties file. The status is what Kafka
+ * Arguments: address, status port, clock socket, cluster id, log directory, properties file, roles. A broker's first
+ * incarnation tells nothing before it serves, so that a run does not begin before that. The status is what Kafka
  * publishes as metrics (kafka.server:type=raft-metrics). They are read one after another; the epoch is read first and
  * last, and only what lies between two equal epochs is told, so that role, leader and vote belong to that epoch.
  */
 public final class KafkaNode {
     private static final int TRIES = 20;
+    private static final int RUNNING = 3;
+
+    private static volatile boolean told;
 
     private KafkaNode() {}
 
@@ -22,8 +26,10 @@ public final class KafkaNode {
         int port = Integer.parseInt(arguments[1]);
         String properties = arguments[5];
         ObjectName name = new ObjectName("kafka.server:type=raft-metrics");
+        ObjectName broker = new ObjectName("kafka.server:type=KafkaServer,name=BrokerState");
+        told = Long.getLong("dethrone.incarnation", 0) > 1 || !arguments[6].contains("broker");
         Beside.clocks(arguments[2]);
-        Beside.tell(address, port, () -> status(name));
+        Beside.tell(address, port, () -> status(name, broker));
         if (!Files.exists(Path.of(arguments[4], "meta.properties"))) {
             String[] words = {"format", "--cluster-id", arguments[3], "--config", properties};
             int code = kafka.tools.StorageTool.execute(words, System.out);
@@ -34,9 +40,13 @@ public final class KafkaNode {
         kafka.Kafka.main(new String[] {properties});
     }
 
-    private static String status(ObjectName name) {
+    private static String status(ObjectName name, ObjectName broker) {
         MBeanServer beans = ManagementFactory.getPlatformMBeanServer();
         try {
+            if (!told && number(beans, broker, "Value") != RUNNING) {
+                return "";
+            }
+            told = true;
             for (int i = 0; i < TRIES; i++) {
                 long epoch = number(beans, name, "current-epoch");
                 String state = String.valueOf(beans.getAttribute(name, "current-state"));

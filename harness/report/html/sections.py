@@ -11,7 +11,7 @@ from html import escape
 from typing import Any
 
 from harness.core.duration import show_duration
-from harness.core.events import Noise
+from harness.core.events import TRACE_MALFORMED, Noise
 from harness.core.schedule import PlannedFault
 from harness.core.verdict import Finding, Verdict
 from harness.report import screens, views
@@ -269,6 +269,8 @@ def noise(files: RunFiles) -> str:
             same = [event for event in own if event.kind == kind]
             if kind == "summary":
                 rows.append([host or "the harness", kind, str(len(same)), "–", pairs(same[-1].detail)])
+            elif kind == TRACE_MALFORMED:
+                rows.append([host, "malformed trace lines", str(len(same)), "–", pairs(same[0].detail)])
             else:
                 worst = max(same, key=lambda event: abs(event.value_ns))
                 when = f"the worst at {at(worst.span.hi)}"

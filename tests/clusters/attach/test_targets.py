@@ -103,8 +103,12 @@ def test_containers_of_ours_are_nobody_elses(labels):
         find(Engine(details(), labels=labels), 1)
 
 
-def test_what_nodes_write_into_their_files_is_not_seen():
-    assert AttachBackend().shows(("traced", "witness", "observed", "ops", "commit")) == ("observed", "ops", "commit")
+def test_what_nodes_write_into_their_files_or_were_told_of_their_start_is_not_believed():
+    assert AttachBackend().shows(("traced", "witness", "observed", "ops", "commit", "incarnation")) == (
+        "observed",
+        "ops",
+        "commit",
+    )
 
 
 def test_nothing_is_guessed(monkeypatch):

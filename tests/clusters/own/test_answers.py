@@ -116,3 +116,16 @@ def test_explaining_tells_each_field_and_what_is_wrong_with_it():
     assert any(what.startswith("commit") and "whole number" in why for what, why in wrong.items())
     assert len(rows) == 5
     assert len(wrong) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (told(code=124), "took too long"),
+        (told(code=3, out="no such cluster"), "ended with 3: 'no such cluster'"),
+        (told(out="hello"), "output is not understood: 'hello'"),
+    ],
+)
+def test_a_command_that_tells_nothing_is_explained_by_how_it_ended(answer, why):
+    ((_, answered),) = explain(COMMAND, IDS, answer)
+    assert why in answered.why

@@ -1,13 +1,17 @@
 """Descriptions: what is wrong is said with its table and the nearest right word; nothing is assumed."""
 
 import contextlib
+import re
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusters.own.parse import FileRead, parse
+from clusters.own.spec import NodeTable, Op, ProbeTable, PromiseTable, SystemTable, TraceTable
 from harness.core.errors import ConfigError
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -110,3 +114,28 @@ def test_a_description_with_any_line_lost_or_doubled_is_one_or_a_configuration_e
     changed = lines[:at] + lines[at + 1 :] if data.draw(st.booleans()) else [*lines[:at], lines[at], *lines[at:]]
     with contextlib.suppress(ConfigError):
         assert described(text="\n".join(changed)).system.name == "mine"
+
+
+def test_a_probe_by_command_or_log_knows_the_words_of_its_place():
+    http = 'http = "/status"\nrole = "raft.state"\nterm = "raft.term"\nleader = "raft.leader"\ncommit = "raft.commit"'
+    asked = 'command = "ctl --at {address}:{http} {data_dir}"\nrole = "role"\nterm = "term"'
+    assert described((http, asked)).probe.command == "ctl --at {address}:{http} {data_dir}"
+    assert "{adress}" in str(refused((http, asked.replace("{address}", "{adress}"))))
+    log = "log = \"{logs}/x\"\nbecame = { leader = 'lead (?P<term>\\d+)', follower = 'follow' }"
+    assert "{logs}" in str(refused((http, log)))
+
+
+def test_the_reference_shows_a_whole_description_that_is_right():
+    page = (Path(__file__).parents[3] / "docs" / "own-system.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```toml\n(\[(?:system|probe|ops|promise|trace)\].*?)^```$", page, re.MULTILINE | re.DOTALL)
+    found = parse("\n".join(blocks), path="page", read=lambda _: FileRead(b"", executable=True))
+    assert (found.system.name, found.knobs, found.ops["cas"].refused) == ("keep", {"quick": "false"}, (409,))
+    assert found.trace is not None
+    assert found.promise.pre_vote
+
+
+def test_the_reference_names_every_key():
+    page = (Path(__file__).parents[3] / "docs" / "own-system.md").read_text(encoding="utf-8")
+    tables = (SystemTable, NodeTable, ProbeTable, TraceTable, Op, PromiseTable)
+    keys = {field.name for table in tables for field in msgspec.structs.fields(table)} - {"request"}
+    assert [key for key in sorted(keys) if not re.search(rf"\b{key}\b", page)] == []

@@ -143,6 +143,12 @@ def test_the_default_workload_is_one_that_the_operations_serve():
     assert system(('cas = \'POST /kv/{key} {"old": {old}, "value": {value}}\'', "")).defaults().workload == "election"
 
 
+def test_hosts_are_made_of_the_image_and_packages_that_the_file_names():
+    of = system(('name = "mine"', 'name = "mine"\nimage = "mine:1"\npackages = ["jq", "curl"]'))
+    assert (of.defaults().base, of.image()) == ("mine:1", "node+jq+curl")
+    assert (system().defaults().base, system().image()) == (None, "node")
+
+
 # --- the file ---------------------------------------------------------------------------------------------------
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import socket
 import subprocess
+import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +15,10 @@ from typing import Any
 
 import paramiko
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from field import Field, made
+from machines import Machines
 
 from clusters.ssh.connection import Connection
 from clusters.ssh.hosts import SshHost
@@ -189,3 +196,20 @@ def lab(tmp_path) -> Iterator[Lab]:
     made = Lab(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def field(tmp_path_factory) -> Iterator[Field]:
+    yield from made(tmp_path_factory.mktemp("field"))
+
+
+@pytest.fixture
+def machines(lab):
+    directory = Path(tempfile.mkdtemp(prefix="dt"))  # short: the sockets of agents lie below it
+    made = Machines(lab, directory)
+    yield made
+    made.close()
+    for server in made.servers.values():
+        server.deaf = False
+    made.of().destroy("r1")
+    shutil.rmtree(directory)

@@ -2,91 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-import tempfile
-import time
-from pathlib import Path
-
 import msgspec
 import pytest
+from machines import NODES
 
 from clusters.ssh.backend import SshBackend
 from clusters.ssh.connection import Connection
 from clusters.ssh.hosts import Bastion, parse_hosts
 from harness.core.errors import ClusterError, ConfigError, NotHealed
 from harness.core.hoststate import HEALTHY, HostState
-from harness.core.protocols import Backend, Command, Converging, DeploySpec, No, NodeStart, Yes
-
-NODES = ("n1", "n2", "n3")
-NODE = "import time\nwhile True: time.sleep(0.05)"
-
-
-class Machines:
-    """Three servers of one computer: each has a state directory of its own."""
-
-    def __init__(self, lab, directory) -> None:
-        self.directory = directory
-        self.servers = {"n1": lab.server} | {node: lab.another_server(known=True) for node in ("n2", "n3")}
-        self.key_file, self.known_hosts = lab.key_file, lab.known_hosts
-        self.news = []
-        self.hosts = {}
-        self.backend = self.of()
-
-    def text(self, expendable: str) -> str:
-        head = (
-            f'expendable = {expendable}\nuser = "chaos"\nkey = "{self.key_file}"\nknown_hosts = "{self.known_hosts}"\n'
-        )
-        return head + "".join(
-            f'[hosts.{node}]\naddress = "127.0.0.1"\nport = {server.port}\ninside = "198.18.0.{index}"\n'
-            f'state_dir = "{self.directory}/{node}"\n'
-            for index, (node, server) in enumerate(self.servers.items(), 1)
-        )
-
-    def of(self, expendable: str = '["n1", "n2", "n3"]') -> SshBackend:
-        return SshBackend(parse_hosts(self.text(expendable), source="hosts.toml"), patience_s=2, probe_port=0)
-
-    def deploy(self, backend: SshBackend | None = None, run: str = "r1"):
-        spec = DeploySpec(run_id=run, nodes=NODES, image="somebody's own", base=None, state_dir="/somewhere")
-        hosts = (backend or self.backend).deploy(
-            spec, origin_ns=time.monotonic_ns(), news=self.news.append, progress=lambda _: None
-        )
-        self.hosts |= hosts
-        return hosts
-
-    def start_nodes(self, hosts) -> None:
-        for node, host in hosts.items():
-            base = f"{self.directory}/{node}/r1"
-            start = NodeStart(
-                command=Command(argv=(sys.executable, "-S", "-c", NODE)),
-                trace_path=None,
-                log_path=f"{base}/node.log",
-                data_dir=f"{base}/data",
-                clock_socket=None,
-                faketime=False,
-            )
-            host.prepare(start, {}, dead_man_ns=0)
-            host.start_node()
-
-    def close(self) -> None:
-        for host in self.hosts.values():
-            host.close()
-        self.hosts.clear()
-
-    def touched(self) -> list[str]:
-        return [node for node, server in self.servers.items() if server.logins]
-
-
-@pytest.fixture
-def machines(lab):
-    directory = Path(tempfile.mkdtemp(prefix="dt"))  # short: the sockets of agents lie below it
-    made = Machines(lab, directory)
-    yield made
-    made.close()
-    for server in made.servers.values():
-        server.deaf = False
-    made.of().destroy("r1")
-    shutil.rmtree(directory)
+from harness.core.protocols import Backend, Converging, No, Yes
 
 
 def test_it_is_a_backend_that_converges(machines):

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusters.ssh.backend import flags
 from clusters.ssh.hosts import HostsFile, SshHost, parse_hosts
-from clusters.ssh.rules import chosen, is_lost, not_allowed, over_the_minority, refuse_faults, refuse_settimeofday
+from clusters.ssh.rules import chosen, is_lost, not_allowed, over_the_minority, refuse_faults
 from harness.core.errors import ConfigError
 from harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState
 from harness.core.quorum import minority
@@ -84,11 +85,12 @@ def test_one_trouble_that_is_allowed_does_not_carry_another_one():
 
 
 def test_a_machines_clock_is_set_only_where_the_file_says_so():
-    with pytest.raises(ConfigError) as caught:
-        refuse_settimeofday(made(), ["n2"])
-    assert caught.value.next_step.startswith("write settimeofday = true in [hosts.n2]")
-    allowed = parse_hosts('settimeofday = true\n[hosts.n2]\naddress = "a"\n', source="hosts.toml")
-    refuse_settimeofday(allowed, ["n2"])
+    hosts = parse_hosts(
+        '[hosts.n1]\naddress = "a"\n[hosts.n2]\naddress = "b"\nsettimeofday = true\n', source="hosts.toml"
+    ).hosts
+    assert flags(hosts["n1"], "192.0.2.9") == ["--spare", "192.0.2.9:22"]
+    assert flags(hosts["n2"], "192.0.2.9") == ["--settimeofday", "--spare", "192.0.2.9:22"]
+    assert flags(hosts["n1"], "2001:db8::9") == []  # no rule of ours looks at IPv6
 
 
 def test_the_second_host_of_three_is_not_lost_while_the_first_one_is():

@@ -305,3 +305,24 @@ def test_a_lock_that_somebody_holds_is_refused_and_the_lease_is_given_back(gatew
     assert [path for path, _ in server.asked] == ["/v3/lease/grant", "/v3/kv/txn", "/v3/lease/revoke"]
     server.moods += [{"ID": "7", "TTL": "2"}, {"succeeded": True, "responses": []}]
     assert client.invoke("acquire", ["l", "a", 300], target="n1", timeout_ns=SECOND).status == "info"
+
+
+def test_newer_releases_come_through_the_same_door_with_images_of_their_own():
+    systems = {name: registry.load(registry.SYSTEMS, name) for name in ("etcd", "etcd-3.5", "etcd-3.7")}
+    assert [system.image() for system in systems.values()] == ["etcd", "etcd-3.5", "etcd-3.7"]
+    for name, system in systems.items():
+        assert system.name == name
+        assert system.command(specs(system)["n1"]).argv[0] == (
+            "/usr/bin/etcd" if name == "etcd" else "/opt/dethrone/bin/etcd"
+        )
+
+
+def test_newer_releases_run_with_pre_vote_unless_told_otherwise_and_promise_stability_with_it():
+    newer = registry.load(registry.SYSTEMS, "etcd-3.5")
+    for settings, said, stable in (({}, "--pre-vote=true", True), ({"pre_vote": "off"}, "--pre-vote=false", False)):
+        node = specs(newer, settings)["n1"]
+        assert said in newer.command(node).argv
+        promise = newer.promise(node.knobs, profile="etcd", voters=3)
+        assert (promise.pre_vote, promise.owes("leader-stability")) == (stable, stable)
+        assert promise.source.startswith("etcd 3.5 ")
+    assert not any(word.startswith("--pre-vote") for word in SYSTEM.command(NODE).argv)

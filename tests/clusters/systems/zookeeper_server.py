@@ -26,6 +26,11 @@ class Server:
         self.shortest_ms, self.longest_ms = 100, 60_000
         self.mute, self.deaf, self.errors = set(), set(), {}
         self.asked = []
+        self.watches = {}
+        """Path → the writers of the sessions that wait for its next change."""
+        self.passwords = {}
+        self.ended = set()
+        """Sessions that have expired."""
         self.lock = threading.Lock()
 
     def __enter__(self):
@@ -51,17 +56,24 @@ class Server:
         first.number()
         first.long()
         timeout_ms = min(self.longest_ms, max(self.shortest_ms, first.number()))
+        wanted, password = first.long(), first.buffer()
         with self.lock:
-            self.sessions += 1
-            session = self.sessions
+            if wanted:
+                known = self.passwords.get(wanted) == password and wanted not in self.ended
+                session = wanted if known else 0
+            else:
+                self.sessions += 1
+                session = self.sessions
+                password = self.passwords[session] = session.to_bytes(16, "big")
         if "connect" in self.deaf:
             return
-        answer(wfile, struct.pack(">iiqi", 0, timeout_ms, session, 16) + bytes(16) + b"\0")
-        while (data := frame(rfile)) is not None:
+        answer(wfile, struct.pack(">iiqi", 0, timeout_ms, session, 16) + password + b"\0")
+        while (data := frame(rfile)) is not None and session and session not in self.ended:
             request = Reader(data)
             xid, kind = request.number(), request.number()
             with self.lock:
                 self.asked.append(kind)
+                self.writer = wfile
                 if kind in self.deaf:
                     continue
                 error, body = self.carry_out(session, kind, request)
@@ -73,6 +85,8 @@ class Server:
     def carry_out(self, session, kind, request):
         if kind in self.errors:
             return self.errors[kind], b""
+        if kind == wire.PING:
+            return 0, b""
         if kind == wire.CLOSE:
             self.nodes = {path: node for path, node in self.nodes.items() if node[3] != session}
             return 0, b""
@@ -87,8 +101,12 @@ class Server:
         if kind == wire.SYNC:
             return 0, text(path)
         node = self.nodes.get(path)
+        if kind in {wire.EXISTS, wire.GET_DATA} and request.flag() and (node is not None or kind == wire.EXISTS):
+            self.watches.setdefault(path, []).append(self.writer)
         if node is None:
             return wire.NO_NODE, b""
+        if kind == wire.EXISTS:
+            return 0, stat(node)
         if kind == wire.GET_DATA:
             return 0, struct.pack(">i", len(node[0])) + node[0] + stat(node)
         if kind == wire.SET_DATA:
@@ -97,9 +115,24 @@ class Server:
                 return wire.BAD_VERSION, b""
             self.zxid += 1
             node[0], node[1] = data, node[1] + 1
+            self.fire(path, 3)
             return 0, stat(node)
+        if request.number() not in {wire.ANY_VERSION, node[1]}:
+            return wire.BAD_VERSION, b""
         del self.nodes[path]
+        self.fire(path, 2)
         return 0, b""
+
+    def fire(self, path, kind):
+        for writer in self.watches.pop(path, ()):
+            answer(writer, struct.pack(">iqiii", wire.OF_A_WATCH, -1, 0, kind, 3) + text(path))
+
+    def expire(self, session):
+        with self.lock:
+            self.ended.add(session)
+            for path in [path for path, node in self.nodes.items() if node[3] == session]:
+                del self.nodes[path]
+                self.fire(path, 2)
 
     def create(self, session, kind, path, request):
         data = request.buffer()
@@ -116,6 +149,7 @@ class Server:
             return wire.NODE_EXISTS, b""
         self.zxid += 1
         self.nodes[path] = [data, 0, self.zxid, session if how & 1 else 0]
+        self.fire(path, 1)
         return 0, text(path) + (stat(self.nodes[path]) if kind == wire.CREATE2 else b"")
 
 

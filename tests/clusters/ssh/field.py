@@ -1,0 +1,104 @@
+"""Containers with a real SSH server, and the hosts file that names them: n1 and n3 by root, n2 by a user with sudo."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import paramiko
+import pytest
+
+from clusters.docker.client import connect
+from clusters.docker.containers import Box, remove_run, start_box
+from clusters.docker.image import ensure_image, packages_of
+from clusters.docker.network import create_network
+from harness.core.errors import MissingCapability
+
+NODES = ("n1", "n2", "n3")
+DEAD_MAN_S = 4
+
+SERVE = """set -e
+rm -f /etc/ssh/ssh_host_*; ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key
+useradd -m -p '*' chaos; echo 'chaos ALL=(root) NOPASSWD: ALL' > /etc/sudoers.d/chaos
+for home in /root /home/chaos; do mkdir -p -m 700 $home/.ssh; echo "$1" > $home/.ssh/authorized_keys; done
+chown -R chaos /home/chaos; mkdir -p /run/sshd
+exec /usr/sbin/sshd -D -e -o UsePAM=no -o UseDNS=no -o HostKey=/etc/ssh/ssh_host_ed25519_key
+"""
+
+
+def until(condition, limit_s: float) -> None:
+    deadline, pause = time.monotonic() + limit_s, threading.Event()
+    while not condition():
+        assert time.monotonic() < deadline, "did not come true in time"
+        pause.wait(0.1)
+
+
+class Field:
+    """The containers, and the hosts file that names them."""
+
+    def __init__(self, client, directory: Path, run_id: str, recipe: str) -> None:
+        self.client, self.boxes = client, {}
+        key = paramiko.ECDSAKey.generate()
+        key.write_private_key_file(str(directory / "id"))
+        image = ensure_image(client, packages=packages_of(f"{recipe}+openssh-server+sudo"))
+        network = create_network(client, run_id=run_id, state_dir=str(directory), nodes=len(NODES))
+        boxes = [Box(node=node, address=network.address(index)) for index, node in enumerate(NODES)]
+        public = f"{key.get_name()} {key.get_base64()}"
+        known, text = "", f'expendable = ["n1", "n2", "n3"]\nkey = "{directory}/id"\ndead_man = "{DEAD_MAN_S}s"\n'
+        text += f'known_hosts = "{directory}/known"\n'
+        for box in boxes:
+            self.boxes[box.node] = start_box(
+                client,
+                box,
+                image=image,
+                command=["sh", "-c", SERVE, "sh", public],
+                network=network,
+                names={one.node: one.address for one in boxes},
+                run_id=run_id,
+                state_dir=str(directory),
+            )
+            who = 'user = "chaos"\nsudo = true\n' if box.node == "n2" else 'user = "root"\n'
+            text += f'[hosts.{box.node}]\naddress = "{box.address}"\n{who}'
+        for box in boxes:
+            until(lambda box=box: self.inside(box.node, "cat", "/etc/ssh/ssh_host_ed25519_key.pub"), 30)
+            shown = self.inside(box.node, "cat", "/etc/ssh/ssh_host_ed25519_key.pub").split()
+            known += f"{box.address} {shown[0]} {shown[1]}\n"
+        (directory / "known").write_text(known)
+        self.file = directory / "hosts.toml"
+        self.file.write_text(text)
+
+    def inside(self, node: str, *argv: str) -> str:
+        execution = self.client.api.exec_create(self.boxes[node], list(argv))["Id"]
+        out = self.client.api.exec_start(execution)
+        return out.decode() if self.client.api.exec_inspect(execution)["ExitCode"] == 0 else ""
+
+    def ours(self, node: str) -> str:
+        """What is left of us on a machine: rules and processes."""
+        saved = self.inside(node, "sh", "-c", "iptables-nft-save; iptables-legacy-save; true")  # the agent takes either
+        rules = [line for line in saved.splitlines() if "DETHRONE" in line]
+        processes = [line for line in self.inside(node, "ps", "-eo", "args=").splitlines() if "agent.py serve" in line]
+        return "\n".join(rules + processes)
+
+
+def made(directory: Path, recipe: str = "node") -> Iterator[Field]:
+    """A field, taken away at the end; skipped without an engine, but not in CI."""
+    try:
+        client = connect()
+    except MissingCapability as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"CI needs a Docker engine: {error}")
+        pytest.skip(str(error))
+    run_id = f"test-{uuid.uuid4().hex[:8]}"
+    try:
+        with (directory / "lock").open("w") as lock:
+            # The containers look like a run's, of which this process is the harness: no `heal` may take them away.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield Field(client, directory, run_id, recipe)
+    finally:
+        remove_run(client, run_id)
+        client.close()

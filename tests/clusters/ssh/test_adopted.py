@@ -1,0 +1,130 @@
+"""Processes that run already on a machine: found as the file says, broken, started again, and left running."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from field import until
+from machines import NODES
+
+from harness.core.errors import ClusterError
+from harness.core.hoststate import HEALTHY, HostState
+
+
+class Service:
+    """On each machine a process with a pid file, and a command that starts it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.script = directory / "service.py"
+        self.script.write_text("import time\nwhile True: time.sleep(0.05)\n")
+        for node in NODES:
+            self.start(node)
+
+    def command(self, node: str) -> str:
+        running = f"{sys.executable} -S {self.script} {node}"
+        return f"setsid {running} >/dev/null 2>&1 </dev/null & echo $! > {self.pid_file(node)}"
+
+    def pid_file(self, node: str) -> Path:
+        return self.directory / f"{node}.pid"
+
+    def start(self, node: str) -> None:
+        subprocess.run(["sh", "-c", self.command(node)], check=True)
+
+    def pid(self, node: str) -> int:
+        return int(self.pid_file(node).read_text())
+
+    def state(self, node: str) -> str:
+        with contextlib.suppress(OSError):
+            found = Path(f"/proc/{self.pid(node)}/stat").read_text().rpartition(")")[2].split()[0]
+            return "" if found in "ZX" else found
+        return ""
+
+    def close(self) -> None:
+        for node in NODES:
+            with contextlib.suppress(OSError, ValueError):
+                os.kill(self.pid(node), signal.SIGKILL)
+
+
+@pytest.fixture
+def service(tmp_path):
+    made = Service(tmp_path)
+    yield made
+    made.close()
+
+
+WAYS = {
+    "pid_file": lambda service: f'pid_file = "{service.directory}/NODE.pid"',
+    "pattern": lambda service: 'pattern = "service.py NODE$"',
+}
+
+
+def target(service: Service, way: str = "pid_file") -> str:
+    """``NODE`` stands for the node's name."""
+    again = service.command("NODE").replace('"', '\\"')
+    return f'target = {{ {WAYS[way](service)}, start = "{again}" }}\n'
+
+
+def adopted(machines, service: Service, way: str = "pid_file"):
+    backend = machines.of(more=target(service, way))
+    hosts = machines.deploy(backend)
+    machines.start_nodes(hosts)
+    return backend, hosts
+
+
+@pytest.mark.parametrize("way", sorted(WAYS))
+def test_a_target_is_killed_and_started_again_by_its_own_command_and_outlives_the_run(machines, service, way):
+    backend, hosts = adopted(machines, service, way)
+    first, others = service.pid("n1"), [service.pid(node) for node in NODES[1:]]
+    killed = backend.converge_all(hosts, {"n1": HostState(down="SIGKILL")})
+    assert killed["n1"].confirmed, killed["n1"].why
+    assert not Path(f"/proc/{first}").exists() or service.state("n1") == ""
+    healed = backend.converge_all(hosts, {"n1": HEALTHY})
+    assert healed["n1"].confirmed, healed["n1"].why
+    assert service.pid("n1") != first
+    machines.close()
+    backend.destroy("r1")
+    assert service.state("n1")
+    assert [service.pid(node) for node in NODES[1:] if service.state(node)] == others
+    of_n1 = [one for one in machines.news if one.host == "n1" and one.kind in {"started", "exited"}]
+    assert [(one.kind, one.data["incarnation"], one.data["asked"]) for one in of_n1] == [
+        ("started", 1, True),
+        ("exited", 1, True),
+        ("started", 2, True),
+    ]
+
+
+def test_a_target_that_is_paused_when_the_run_ends_goes_on(machines, service):
+    backend, hosts = adopted(machines, service)
+    assert backend.converge_all(hosts, {"n2": HostState(frozen=True)})["n2"].confirmed
+    assert service.state("n2") == "T"
+    machines.close()
+    backend.destroy("r1")
+    until(lambda: service.state("n2") in "SR", 5)
+
+
+def test_a_target_that_a_supervisor_starts_again_is_told_as_started_unasked(machines, service):
+    _, _ = adopted(machines, service)
+    os.kill(service.pid("n3"), signal.SIGKILL)
+    service.start("n3")
+
+    def starts():
+        return [one.data for one in machines.news if (one.host, one.kind) == ("n3", "started")]
+
+    until(lambda: len(starts()) == 2, 10)
+    assert [(one["incarnation"], one["asked"]) for one in starts()] == [(1, True), (2, False)]
+
+
+def test_a_target_that_does_not_run_ends_the_deployment_before_anything_is_there(machines, service):
+    os.kill(service.pid("n2"), signal.SIGKILL)
+    service.pid_file("n2").unlink()
+    backend = machines.of(more=target(service))
+    with pytest.raises(ClusterError, match="pid file"):
+        machines.deploy(backend)
+    assert backend.leftovers() == []
