@@ -233,6 +233,8 @@ def _rolled_back(process: subprocess.Popen[bytes]) -> bytes:
 
 
 def _end_with_parent() -> None:
+    """Between fork and exec: be told when the night dies; and hear it, though who started the night ignores Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
 
 

@@ -46,13 +46,16 @@ def main(words: list[str]) -> int:
 
 
 def hang(out: Path, told: dict[str, object]) -> int:
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    (out.parent / "running").write_text(str(os.getpid()))
-    signal.sigwait({signal.SIGINT})
-    (out / "rolled-back").touch()
-    (out.parent / "rolled-back").touch()
-    print(json.dumps(told | {"verdict": None, "interrupted": True, "exit_code": 130}))
-    return 130
+    """Until Ctrl-C, which Python hears only where it was not ignored from the start, as any run."""
+    try:
+        (out.parent / "running").write_text(str(os.getpid()))
+        while True:
+            signal.pause()
+    except KeyboardInterrupt:
+        (out / "rolled-back").touch()
+        (out.parent / "rolled-back").touch()
+        print(json.dumps(told | {"verdict": None, "interrupted": True, "exit_code": 130}))
+        return 130
 
 
 sys.exit(main(sys.argv[1:]))

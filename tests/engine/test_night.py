@@ -200,6 +200,7 @@ def in_the_hanging_run(tmp_path: Path) -> tuple[subprocess.Popen[str], Path]:
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "FAKE_HANGS": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - as from a terminal
     )
     until(lambda: list((tmp_path / "nights").glob("*/running")), "the second run")
     (mark,) = (tmp_path / "nights").glob("*/running")
@@ -208,6 +209,17 @@ def in_the_hanging_run(tmp_path: Path) -> tuple[subprocess.Popen[str], Path]:
 
 def rows_in(directory: Path) -> list[NightRow]:
     return read_kept(directory / ROWS, NightRow, what="the night's")
+
+
+def test_a_night_that_was_started_in_the_background_where_ctrl_c_is_ignored_can_end_its_run(tmp_path):
+    shell = f"'{sys.executable}' -c \"$NIGHT\" '{tmp_path}' '{FAKE}' & wait $!"
+    env = {**os.environ, "FAKE_HANGS": "1", "NIGHT": SCRIPT}
+    process = subprocess.Popen(["sh", "-c", shell], env=env, start_new_session=True)
+    until(lambda: list((tmp_path / "nights").glob("*/running")), "the second run")
+    os.killpg(process.pid, signal.SIGTERM)
+    (mark,) = (tmp_path / "nights").glob("*/running")
+    until((mark.parent / "rolled-back").exists, "the run to roll back")
+    process.wait(timeout=WAIT_S)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
