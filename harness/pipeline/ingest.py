@@ -26,6 +26,7 @@ from harness.core.events import SCHEMA, Begin, End
 from harness.core.history import decode_line, read_history
 from harness.core.plan import SCHEMA as PLAN_SCHEMA
 from harness.core.plan import Plan
+from harness.core.secrets import without_secrets
 from harness.pipeline import layout, tables
 from harness.pipeline.corpus import Corpus, as_json, checksum_of
 
@@ -157,8 +158,8 @@ def _add(
         "complete": whole,
         "version": info.versions.get("dethrone", ""),
         "source": directory.name,
-        "plan": as_json(plan),
-        "info": info_raw,
+        "plan": as_json(without_secrets(msgspec.to_builtins(plan, enc_hook=str))),
+        "info": as_json(without_secrets(msgspec.json.decode(info_raw))),
         "state": "stored",
         "written_ns": now_ns,
     }

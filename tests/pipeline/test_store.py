@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -61,6 +62,17 @@ def test_events_come_back_as_the_run_wrote_them(corpus, night):
     assert back.events == written.events
     assert back.complete
     assert (row["events"], row["digest"], row["complete"]) == (len(written), written.end.digest, True)
+
+
+def test_secrets_stay_in_the_run_and_do_not_come_into_the_corpus(corpus, night):
+    for name, where in ((store.PLAN, "knobs"), (store.RUN, "options")):
+        content = json.loads((night / "a" / name).read_bytes())
+        content.setdefault(where, {})["sasl.password"] = "hush-hush"
+        (night / "a" / name).write_text(json.dumps(content), encoding="utf-8")
+    assert answers(add(corpus, night / "a")) == ["stored"]
+    [row] = corpus.runs()
+    assert json.loads(row["plan"])["knobs"]["sasl.password"] == "***"
+    assert "hush-hush" not in row["plan"] + row["info"]
 
 
 def test_partitions_are_by_date_in_utc_system_and_run(corpus, night):
