@@ -67,7 +67,7 @@ def start(tmp_path):
 
 
 def test_the_node_keeps_its_process_id_and_exit_code_and_takes_the_program_with_it(start, tmp_path):
-    script = f"echo $$ > {tmp_path}/pid; exec sleep 60"
+    script = f"echo $$ > {tmp_path}/pid; exec sleep 9"
     process, port = start({"command": ["echo", "hello"]}, "/bin/sh", "-c", script, incarnation=3)
     assert until(lambda: question(port)) == {"code": 0, "out": "hello\n", "incarnation": 3}
     assert int((tmp_path / "pid").read_text()) == process.pid
@@ -93,14 +93,17 @@ def test_only_what_this_process_logged_counts(start, tmp_path):
     log = tmp_path / "node.log"
     became = {"leader": r"became leader in (?P<term>\d+)", "follower": r"follows (?P<leader>\w+)"}
     log.write_text("became leader in 9\n")
-    script = f"read x < {tmp_path}/go; echo became leader in 10; read x < {tmp_path}/go; echo follows n3; exec sleep 60"
-    os.mkfifo(tmp_path / "go")
+    script = (
+        f"read x < {tmp_path}/one; echo became leader in 10; read x < {tmp_path}/two; echo follows n3; exec sleep 9"
+    )
+    os.mkfifo(tmp_path / "one")
+    os.mkfifo(tmp_path / "two")
     _, port = start({"log": str(log), "became": became}, "/bin/sh", "-c", script, incarnation=2)
     assert until(lambda: question(port)) == {"incarnation": 2}
-    (tmp_path / "go").write_text("\n")
+    (tmp_path / "one").write_text("\n")
     said = until(lambda: (found := question(port)).get("role") and found)
     assert said == {"incarnation": 2, "role": "leader", "term": "10", "leader": None}
-    (tmp_path / "go").write_text("\n")
+    (tmp_path / "two").write_text("\n")
     said = until(lambda: (found := question(port)).get("role") == "follower" and found)
     assert said == {"incarnation": 2, "role": "follower", "term": "10", "leader": "n3"}
 

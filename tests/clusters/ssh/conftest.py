@@ -106,7 +106,14 @@ class Server:
             stderr=subprocess.PIPE,
             bufsize=0,
         )
-        _pump(lambda: channel.recv(65536), process.stdin.write, process.stdin.close)
+        heard = threading.Event()
+
+        def receive() -> bytes:
+            data = channel.recv(65536)
+            heard.set()
+            return data
+
+        _pump(receive, process.stdin.write, process.stdin.close)
         readers = [
             _pump(lambda: process.stdout.read(65536), channel.sendall, lambda: None),
             _pump(lambda: process.stderr.read(65536), channel.sendall_stderr, lambda: None),
@@ -116,6 +123,7 @@ class Server:
             reader.join(5)
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
             channel.send_exit_status(code)
+            heard.wait(5)  # before it, the answer to the request may not be out: a client would see its channel closed
             channel.close()
         process.stdout.close()
         process.stderr.close()
