@@ -40,8 +40,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """What matters of this machine. ``top``: top-level name → where it links to, None for a directory.
 
     ``opt``: entries of ``/opt``. ``python``: the interpreter without any environment, ``prefix`` where it is installed,
-    ``sites``: where its packages lie. ``packages``: name → directory of the project's own packages. ``exists``: of
-    the places of programs, those that are there.
+    ``environment``: the virtual environment of this process; ``sites``: where its packages lie. ``packages``: name →
+    directory of the project's own packages. ``exists``: of the places of programs, those that are there.
     """
 
     top: Mapping[str, str | None]
@@ -49,6 +49,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     python: str
     version: str
     prefix: str
+    environment: str
     sites: Sequence[str]
     packages: Mapping[str, str]
     exists: frozenset[str] = frozenset()
@@ -72,6 +73,7 @@ def this_machine() -> Machine:
         python=python,
         version=f"python{sys.version_info.major}.{sys.version_info.minor}",
         prefix=os.path.realpath(sys.base_prefix),
+        environment=sys.prefix,
         sites=tuple(dict.fromkeys(sites)),
         packages={package.__name__: str(Path(str(package.__file__)).parent) for package in (clusters, harness)},
         exists=frozenset(place for place in places if Path(place).exists()),
@@ -114,9 +116,10 @@ def steps(
         elif name not in HIDDEN:
             out.append(("show", f"/{name}", f"/{name}"))
     out += [("show", f"/opt/{name}", f"/opt/{name}") for name in machine.opt if f"/opt/{name}" != ROOT]
-    out += [("show", path, path) for path in _needed(machine, programs) if _is_hidden(path)]
     out += [("show", "/dev", "/dev"), ("tmpfs", "/dev/shm"), ("proc", "/proc"), ("tmpfs", "/tmp"), ("dir", "/var/tmp")]  # noqa: S108
     out += [("link", "/var/run", "/run"), ("dir", "/run/lock")]
+    # after the host's own /tmp, which would cover what lies in the machine's
+    out += [("show", path, path) for path in _needed(machine, programs) if _is_hidden(path)]
     out += [("lend", RUN_DIR, f"{box}/run"), ("lend", DATA_ROOT, f"{box}/data"), ("lend", LOG_ROOT, f"{box}/log")]
     out += _python(machine)
     out += [("show", f"{LIB}/{name}", path) for name, path in sorted(machine.packages.items())]
@@ -145,7 +148,7 @@ def _python(machine: Machine) -> list[Sequence[object]]:
 
 
 def _needed(machine: Machine, programs: Mapping[str, str]) -> list[str]:
-    return list(dict.fromkeys([machine.prefix, *machine.sites, *programs.values()]))
+    return list(dict.fromkeys([machine.prefix, machine.environment, *machine.sites, *programs.values()]))
 
 
 def _is_hidden(path: str) -> bool:

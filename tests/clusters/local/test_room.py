@@ -11,6 +11,7 @@ MACHINE = room.Machine(
     python="/usr/bin/python3.11",
     version="python3.11",
     prefix="/var/lib/pythons/3.11",
+    environment="/tmp/venv",
     sites=("/tmp/venv/lib/python3.11/site-packages",),
     packages={"clusters": "/src/clusters", "harness": "/src/harness"},
 )
@@ -39,7 +40,14 @@ def test_links_stay_links():
 def test_a_python_below_a_hidden_directory_is_shown_by_itself():
     shown = [step[1] for step in made() if step[0] == "show"]
     assert "/var/lib/pythons/3.11" in shown
+    assert "/tmp/venv" in shown, "whose bin/python starts the agent"
     assert "/tmp/venv/lib/python3.11/site-packages" in shown
+
+
+def test_what_lies_in_the_machines_tmp_is_shown_after_the_hosts_own_tmp_or_it_would_be_covered():
+    steps = [step[:2] for step in made()]
+    for path in ("/tmp/venv", "/tmp/venv/lib/python3.11/site-packages", "/var/lib/pythons/3.11"):
+        assert steps.index(("show", path)) > steps.index(("tmpfs", "/tmp"))
 
 
 def test_a_program_that_lies_elsewhere_is_laid_where_the_system_looks_for_it():
