@@ -1,5 +1,5 @@
-"""All tests in two parts: first those that only compute, on all cores; then those with hosts, Spark or real systems,
-one after another, for they watch clocks and would disturb each other.
+"""All tests in two parts: first those that only compute, on all cores; then those with processes, hosts, Spark or real
+systems, one after another, for they watch clocks and would disturb each other.
 
     python tests/run_all.py [arguments of pytest]
 
@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-APART = "docker or spark or system or namespaces"
+APART = "docker or spark or system or namespaces or processes"
 """Markers of tests that are run one after another."""
 
 INTERRUPTED = 2
