@@ -8,10 +8,8 @@ Leaves out looking for the leader: the workload learns it from the probe and fro
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
-import select
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -23,11 +21,11 @@ from clusters.own.answers import MISSING, at
 from clusters.own.parse import Request, request_of
 from clusters.own.spec import Op
 from clusters.own.words import fill_with
+from clusters.systems.kept_http import KeptHttp, exchange, reason
 from clusters.systems.operations import unanswered, unsent
-from harness.core.clock import SECOND, Ns
+from harness.core.clock import Ns
 from harness.core.protocols import NodeSpec, OpOutcome
 
-CONNECT_LIMIT_NS = 1 * SECOND
 ANSWER_MAX = 16 * 1024 * 1024
 
 
@@ -37,8 +35,7 @@ class OwnClient:
     def __init__(self, nodes: Mapping[str, NodeSpec], ops: Mapping[str, Op], *, port: int) -> None:
         self._addresses = {name: spec.address for name, spec in nodes.items()}
         self._ops = ops
-        self._port = port
-        self._connections: dict[str, http.client.HTTPConnection] = {}
+        self._kept = KeptHttp(self._addresses, port)
 
     def invoke(self, f: str, value: Any, *, target: str, timeout_ns: Ns) -> OpOutcome:
         """Carry out one operation at the node ``target``."""
@@ -49,40 +46,28 @@ class OwnClient:
         if op is None or held is None:
             return unsent(f"no operation {f!r} with the value {value!r:.80}")
         try:
-            connection = self._connection(target, deadline)
+            connection = self._kept.connection(target, deadline)
         except OSError as error:
-            return unsent(f"{target}: {_reason(error)}")
+            return unsent(f"{target}: {reason(error)}")
         try:
-            status, body = _exchange(connection, said(request_of(op), held), deadline)
+            request = said(request_of(op), held)
+            status, body = exchange(
+                connection,
+                deadline,
+                method=request.method,
+                path=request.path,
+                body=request.body.encode() if request.body else None,
+                headers={"Content-Type": "application/json"} if request.body else {},
+                answer_max=ANSWER_MAX,
+            )
         except (OSError, http.client.HTTPException) as error:
-            self._drop(target)
-            return unanswered(f, f"{target}: {_reason(error)}", node=target)
+            self._kept.drop(target)
+            return unanswered(f, f"{target}: {reason(error)}", node=target)
         return understand(f, op, status, body, node=target)
 
     def close(self) -> None:
         """Drop all connections."""
-        for name in list(self._connections):
-            self._drop(name)
-
-    def _connection(self, node: str, deadline: Ns) -> http.client.HTTPConnection:
-        known = self._connections.get(node)
-        if known is not None:
-            if known.sock is not None and not select.select([known.sock], [], [], 0)[0]:
-                return known
-            self._drop(node)  # the other end hung up: nothing may be sent here any more
-        patience = min(deadline - time.monotonic_ns(), CONNECT_LIMIT_NS)
-        if patience <= 0:
-            raise TimeoutError
-        made = http.client.HTTPConnection(self._addresses[node], self._port, timeout=patience / SECOND)
-        made.connect()
-        self._connections[node] = made
-        return made
-
-    def _drop(self, node: str) -> None:
-        connection = self._connections.pop(node, None)
-        if connection is not None:
-            with contextlib.suppress(OSError):
-                connection.close()
+        self._kept.close()
 
 
 def words_for(f: str, value: Any) -> Mapping[str, Any] | None:
@@ -152,35 +137,9 @@ def _place(value: Any) -> Mapping[str, int] | None:
     return None
 
 
-def _exchange(connection: http.client.HTTPConnection, request: Request, deadline: Ns) -> tuple[int, bytes]:
-    """Send and wait for the whole answer; from here on the request may have arrived."""
-    _limit(connection, deadline)
-    body = request.body.encode() if request.body else None
-    headers = {"Content-Type": "application/json"} if body else {}
-    connection.request(request.method, request.path, body, headers)
-    _limit(connection, deadline)
-    response = connection.getresponse()
-    _limit(connection, deadline)
-    return response.status, response.read(ANSWER_MAX)
-
-
-def _limit(connection: http.client.HTTPConnection, deadline: Ns) -> None:
-    left = deadline - time.monotonic_ns()
-    if left <= 0:
-        raise TimeoutError
-    if connection.sock is not None:
-        connection.sock.settimeout(left / SECOND)
-
-
 def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def _shown(body: bytes) -> str:
     return " ".join(body[:120].decode("utf-8", "replace").split())
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "timeout"
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -15,20 +15,17 @@ Source: etcd 3.4 API reference (gRPC gateway); gRPC status codes.
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
-import select
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from clusters.systems.etcd_talks import Ask, Refused, Talk, b64, talk_for, text
+from clusters.systems.kept_http import KeptHttp, exchange, reason
 from clusters.systems.operations import unanswered, unsent
-from harness.core.clock import SECOND, Ns
+from harness.core.clock import Ns
 from harness.core.protocols import NodeSpec, OpOutcome
-
-CONNECT_LIMIT_NS = 1 * SECOND
 
 DEFINITE_CODES = frozenset({3, 5, 7, 8, 12, 16})
 """Invalid argument, not found, permission, exhausted (too many requests, no space), unimplemented, unauthenticated."""
@@ -49,8 +46,7 @@ class EtcdClient:
 
     def __init__(self, nodes: Mapping[str, NodeSpec], *, port: int) -> None:
         self._addresses = {name: spec.address for name, spec in nodes.items()}
-        self._port = port
-        self._connections: dict[str, http.client.HTTPConnection] = {}
+        self._kept = KeptHttp(self._addresses, port)
 
     def invoke(self, f: str, value: Any, *, target: str, timeout_ns: Ns) -> OpOutcome:
         """Carry out one operation at the member ``target``."""
@@ -95,39 +91,25 @@ class EtcdClient:
     ) -> tuple[int, bytes] | OpOutcome:
         """Status and content of the answer; or how the operation ended without one."""
         try:
-            connection = self._connection(target, deadline)
+            connection = self._kept.connection(target, deadline)
         except OSError as error:
-            return unsent(f"{target}: {_reason(error)}")
+            return unsent(f"{target}: {reason(error)}")
         try:
-            return _exchange(connection, path, body, deadline)
+            return exchange(
+                connection,
+                deadline,
+                method="POST",
+                path=path,
+                body=json.dumps(body),
+                headers={"Content-Type": "application/json"},
+            )
         except (OSError, http.client.HTTPException) as error:
-            self._drop(target)
-            return unanswered(f, f"{target}: {_reason(error)}", node=target)
+            self._kept.drop(target)
+            return unanswered(f, f"{target}: {reason(error)}", node=target)
 
     def close(self) -> None:
         """Drop all connections."""
-        for name in list(self._connections):
-            self._drop(name)
-
-    def _connection(self, node: str, deadline: Ns) -> http.client.HTTPConnection:
-        known = self._connections.get(node)
-        if known is not None:
-            if known.sock is not None and not select.select([known.sock], [], [], 0)[0]:
-                return known
-            self._drop(node)  # the other end hung up: nothing may be sent here any more
-        patience = min(deadline - time.monotonic_ns(), CONNECT_LIMIT_NS)
-        if patience <= 0:
-            raise TimeoutError
-        made = http.client.HTTPConnection(self._addresses[node], self._port, timeout=patience / SECOND)
-        made.connect()
-        self._connections[node] = made
-        return made
-
-    def _drop(self, node: str) -> None:
-        connection = self._connections.pop(node, None)
-        if connection is not None:
-            with contextlib.suppress(OSError):
-                connection.close()
+        self._kept.close()
 
 
 def call_for(f: str, value: Any) -> Call | None:
@@ -206,29 +188,3 @@ def _listed(answer: Answer) -> list[Any]:
 def _first(answer: Answer) -> Any:
     values = _listed(answer)
     return values[0] if values else None
-
-
-def _exchange(
-    connection: http.client.HTTPConnection, path: str, body: Mapping[str, Any], deadline: Ns
-) -> tuple[int, bytes]:
-    """Send and wait for the whole answer; from here on the request may have arrived."""
-    _limit(connection, deadline)
-    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
-    _limit(connection, deadline)
-    response = connection.getresponse()
-    _limit(connection, deadline)
-    return response.status, response.read()
-
-
-def _limit(connection: http.client.HTTPConnection, deadline: Ns) -> None:
-    left = deadline - time.monotonic_ns()
-    if left <= 0:
-        raise TimeoutError
-    if connection.sock is not None:
-        connection.sock.settimeout(left / SECOND)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "timeout"
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
