@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.core.clock import Ns
 from harness.core.events import FaultEvent
-from harness.core.history import History
 from harness.core.plan import Plan
 from harness.core.promise import Promise
 from harness.core.verdict import Finding, Verdict
+
+if TYPE_CHECKING:
+    from harness.core.history import History
 
 VERSION = "1"
 FINDINGS_MAX = 20

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from checkers.base import FINDINGS_MAX, Base, finding
 from harness.core.events import Mark
-from harness.core.history import History
 from harness.core.operations import NEVER, ModelOptions, Operation, Operations, of_history
 from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise
 from harness.core.verdict import Finding, Verdict
+
+if TYPE_CHECKING:
+    from harness.core.history import History
 
 PLACES_MAX = 8
 """Events that a certificate names at most."""

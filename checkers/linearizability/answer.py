@@ -7,8 +7,9 @@ the data to draw them. Leaves out drawing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import msgspec
 
 Elapsed = Callable[[], int]
 """Nanoseconds since the judging began. Time is an argument: a pure caller may pass ``unhurried``."""
@@ -19,8 +20,7 @@ def unhurried() -> int:
     return 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of one decision, over all of its objects."""
 
     time_ns: int = 60_000_000_000
@@ -28,8 +28,7 @@ class Budget:
     """Estimated size of what the search keeps."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bar:
+class Bar(msgspec.Struct, frozen=True, kw_only=True):
     """One operation, drawn from its call to its return. ``ret`` None: it never returned, or said "unknown"."""
 
     op: int
@@ -41,8 +40,7 @@ class Bar:
     """``stuck``: has no place; ``first`` and ``second``: of the one and the other cluster; ``between``: their chain."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Zone:
+class Zone(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of positions during which one value certainly was, or must have been, the current one."""
 
     label: str
@@ -52,8 +50,7 @@ class Zone:
     """Forward: it holds all of the stretch. Backward: some moment of it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Violation:
+class Violation(msgspec.Struct, frozen=True, kw_only=True):
     """Operations that no order explains. Positions are those of ``Ops``."""
 
     rule: str
@@ -72,8 +69,7 @@ class Violation:
     """The proof begins at this position, whatever the object held then; None: at the beginning."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Undecided:
+class Undecided(msgspec.Struct, frozen=True, kw_only=True):
     """One object that was too much for the budget."""
 
     key: Any
@@ -82,8 +78,7 @@ class Undecided:
     returns: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """``fail`` if there is a violation, else ``unknown`` if anything is undecided, else ``pass``."""
 
     outcome: Literal["pass", "unknown", "fail"]
@@ -93,5 +88,5 @@ class Answer:
     bad_objects: int = 0
     """Objects with a violation; of each the first one is told, of the first few objects."""
     undecided: tuple[Undecided, ...] = ()
-    engines: dict[str, int] = field(default_factory=dict)
+    engines: dict[str, int] = {}
     """Engine → objects that it decided."""

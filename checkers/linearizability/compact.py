@@ -9,8 +9,8 @@ register, or too many operations are open at once. Leaves out the search.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from checkers.linearizability.kernel import (
@@ -42,8 +42,7 @@ _NONE = -1
 ABSENT, PRESENT = 0, 1
 
 
-@dataclass(frozen=True, eq=False)
-class Compact:
+class Compact(msgspec.Struct, frozen=True, eq=False):
     """Events, operations and kinds of unknown ones as ``kernel`` wants them; operations have no slots yet."""
 
     event: Ints
@@ -103,8 +102,7 @@ def compact(ops: Ops, model: Model, begins: tuple[State, ...]) -> Compact | None
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Names:
+class _Names(msgspec.Struct, frozen=True, eq=False):
     """Values of the register and states of the model."""
 
     state: Callable[[int], State]

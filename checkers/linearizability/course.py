@@ -5,7 +5,7 @@ Promises: operations that say nothing are left out; transitions are computed onc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from checkers.models.base import Action, Model, State, Trait
 from checkers.models.ops import OPEN, Ops
@@ -51,8 +51,7 @@ class Table:
         return known
 
 
-@dataclass(frozen=True)
-class Course:
+class Course(msgspec.Struct, frozen=True):
     """The events of one object, in order: rows, which are returns, and of each row its action and slot."""
 
     rows: list[int]

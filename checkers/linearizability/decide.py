@@ -184,5 +184,5 @@ def _states(ops: Ops, model: Model) -> tuple[object, ...]:
         return (FREE, HELD)
     if isinstance(model, Register):
         wrote = np.where(ops.f == F.CAS, ops.b, ops.a)[(ops.f == F.WRITE) | (ops.f == F.CAS)]
-        return tuple(np.unique(np.append(wrote, cast("int", model.start(ops.values)))).tolist())
+        return tuple(sorted({*wrote.tolist(), cast("int", model.start(ops.values))}))
     return ()

@@ -9,8 +9,9 @@ which passes to make.
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+import msgspec
 
 from checkers.linearizability.answer import Elapsed, unhurried
 from checkers.linearizability.course import Course, Table
@@ -36,8 +37,7 @@ Config = tuple[int, int, int]
 """(state, done, used): bits of slots. done: the operation is not owed any more; used: it cannot be used any more."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bounds:
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """Where to give up: ``elapsed`` is asked now and then; bytes are an estimate of what is kept; a step is one
     configuration looked at, so a bound on steps alone does not depend on the machine."""
 
@@ -47,15 +47,13 @@ class Bounds:
     elapsed: Elapsed = unhurried
 
 
-@dataclass(frozen=True)
-class Fits:
+class Fits(msgspec.Struct, frozen=True):
     """There is an order."""
 
     steps: int = 0
 
 
-@dataclass(frozen=True)
-class Stuck:
+class Stuck(msgspec.Struct, frozen=True):
     """No order brings this operation before its return. Rows are those of the Ops given."""
 
     row: int
@@ -65,8 +63,7 @@ class Stuck:
     steps: int = 0
 
 
-@dataclass(frozen=True)
-class GaveUp:
+class GaveUp(msgspec.Struct, frozen=True):
     """Out of time or memory."""
 
     reason: str
@@ -75,8 +72,7 @@ class GaveUp:
     steps: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Since:
+class Since(msgspec.Struct, frozen=True, kw_only=True):
     """A later beginning: at this position the object held any of these states.
 
     Whatever is open there may have taken effect before, or not.

@@ -13,15 +13,13 @@ Promises: exact. Leaves out removals, adds that told whether they changed someth
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from checkers.models.ops import FAIL, OK, UNTOLD, F, Ints, Ops
 
 
-@dataclass(frozen=True, kw_only=True)
-class Broken:
+class Broken(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of the Ops given that have no order. ``element``: the code of the element concerned, -1: none."""
 
     rule: str

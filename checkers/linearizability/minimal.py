@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 
+import msgspec
 import numpy as np
 
 from checkers.linearizability.search import Bounds, Since, Stuck, by_frontiers
@@ -113,7 +113,7 @@ def until(ops: Ops, position: int) -> Ops:
     """What was called before a position; what had not returned by then is not owed, but is known to end as it did."""
     early = ops.take(ops.call < position)
     pending = early.ret > position
-    early = replace(early, ret=np.where(pending, OPEN, early.ret))
+    early = msgspec.structs.replace(early, ret=np.where(pending, OPEN, early.ret))
     return early.take(~(pending & ((early.status == FAIL) | (early.f == F.READ))))
 
 

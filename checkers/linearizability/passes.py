@@ -7,8 +7,9 @@ generously; never more steps than ``Bounds`` has. Leaves out what a pass does (`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TypeVar
+
+import msgspec
 
 from checkers.linearizability.frontier import Bounds, Fits, Found, GaveUp, Stuck
 
@@ -44,7 +45,7 @@ def by_passes(
                 settled.add(mode)
         elif isinstance(found, Stuck):
             if exact:
-                return replace(found, steps=steps)
+                return msgspec.structs.replace(found, steps=steps)
             furthest = max(furthest, found.returns_done)
         elif mode == "generous":
             settled.add(mode)

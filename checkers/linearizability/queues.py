@@ -19,15 +19,14 @@ Promises: exact where it decides. Leaves out queues with repeated values, and ma
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from checkers.models.ops import FAIL, INFO, NOTHING, OK, OPEN, Bools, F, Ints, Ops
 
 
-@dataclass(frozen=True, kw_only=True)
-class Broken:
+class Broken(msgspec.Struct, frozen=True, kw_only=True):
     """One pattern: rows of the Ops given, of the one and of the other value."""
 
     rule: str
@@ -75,8 +74,7 @@ def relevant(ops: Ops) -> Ops:
     return ops.take(~((ops.f == F.ENQUEUE) & (ops.status == INFO) & ~np.isin(ops.a, taken)))
 
 
-@dataclass(eq=False)
-class _Queue:
+class _Queue(msgspec.Struct, eq=False):
     """By value: its enqueue (row), its dequeue (row or -1), when that was called and returned (OPEN: never)."""
 
     ops: Ops

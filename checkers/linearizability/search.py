@@ -22,7 +22,7 @@ Promises: ``Stuck`` only if there is no order, ``Fits`` only if there is one. Bo
 
 from __future__ import annotations
 
-from dataclasses import replace
+import msgspec
 
 from checkers.linearizability.course import Table, course_of
 from checkers.linearizability.frontier import Bounds, Fits, Found, GaveUp, Mode, Pass, Since, Stuck
@@ -69,12 +69,12 @@ def search(ops: Ops, model: Model, bounds: Bounds, *, since: Since | None = None
     rows_many, few = (ROWS_MANY_AT_HAND, STEPS_TRIED_AT_HAND) if fast.at_hand() else (ROWS_MANY, STEPS_TRIED)
     if len(ops) < rows_many and not fast.loaded():
         few = min(few, bounds.steps)
-        found = by_frontiers(ops, model, replace(bounds, steps=few), since=since)
+        found = by_frontiers(ops, model, msgspec.structs.replace(bounds, steps=few), since=since)
         out = isinstance(found, GaveUp) and found.reason == "out of steps"
         if not out or few == bounds.steps:
             return found
         tried = found.steps
-    bounds = replace(bounds, steps=bounds.steps - tried)
+    bounds = msgspec.structs.replace(bounds, steps=bounds.steps - tried)
     if not fast.there():
         return by_frontiers(ops, model, bounds, since=since)
     found_fast = fast.search(ops, model, bounds, since=since)

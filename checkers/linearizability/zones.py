@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from checkers.models.ops import FAIL, OK, OPEN, Bools, Codes, F, Ints, Ops, distinct
@@ -33,8 +33,7 @@ _BEFORE = -1
 """Position of the initial write."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Clash:
+class Clash(msgspec.Struct, frozen=True, kw_only=True):
     """Why a key has no order. ``rows`` of the Ops given: a proof, not yet the smallest one."""
 
     key: int
@@ -47,8 +46,7 @@ class Clash:
     """Rows of the second one, where there are two."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Found:
+class Found(msgspec.Struct, frozen=True, kw_only=True):
     """Key by key. What is in neither ``clashes`` nor ``undecided`` is linearizable."""
 
     clashes: dict[int, Clash]
@@ -58,8 +56,7 @@ class Found:
     """Keys that this engine cannot judge."""
 
 
-@dataclass(eq=False)
-class _Clusters:
+class _Clusters(msgspec.Struct, eq=False):
     """Rows that count, and arrays by cluster."""
 
     count: int

@@ -6,15 +6,15 @@ queues that may deliver twice or out of order: those are no FIFO queues.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import cast
+
+import msgspec
 
 from checkers.models.base import Action, State, Trait
 from checkers.models.ops import FAIL, NOTHING, OK, Codes, F, Ops, Values
 
 
-@dataclass(frozen=True, kw_only=True)
-class FifoQueue:
+class FifoQueue(msgspec.Struct, frozen=True, kw_only=True):
     """See the module. A state is the tuple of what is in it, front first."""
 
     name: str = "fifo-queue"

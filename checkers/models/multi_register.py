@@ -6,9 +6,9 @@ objects. An unset key reads ``initial``. Leaves out isolation weaker than one mo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
 
+import msgspec
 import numpy as np
 
 from checkers.models.base import Action, State, Trait
@@ -17,8 +17,7 @@ from checkers.models.ops import FAIL, INFO, Codes, F, Ops, Values
 _Micro = tuple[tuple[int, int, int], ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class MultiRegister:
+class MultiRegister(msgspec.Struct, frozen=True, kw_only=True):
     """See the module. A state is the set of (key, value) that were written."""
 
     name: str = "multi-register"

@@ -6,7 +6,7 @@ one did not happen. Leaves out leases and fencing tokens (the checkers of locks)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from checkers.models.base import Action, State, Trait
 from checkers.models.ops import FAIL, Codes, F, Ops, Values
@@ -14,8 +14,7 @@ from checkers.models.ops import FAIL, Codes, F, Ops, Values
 FREE, HELD = 0, 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mutex:
+class Mutex(msgspec.Struct, frozen=True, kw_only=True):
     """See the module."""
 
     name: str = "mutex"

@@ -11,7 +11,6 @@ Promises: an operation whose outcome is unknown has ``ret`` OPEN, so nothing fol
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Literal
 
@@ -151,8 +150,7 @@ def token(value: Any) -> Hashable:
     return ("other", type(value).__name__, repr(value))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Ops:
+class Ops(msgspec.Struct, frozen=True, eq=False):
     """The columns. ``id`` is the operation's number in whatever it came from; findings name operations by it."""
 
     call: Ints

@@ -7,15 +7,15 @@ Leaves out how many writes wrote one value: that is for the engines to see.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from checkers.models.base import Action, State, Trait
 from checkers.models.ops import FAIL, INFO, OK, Codes, F, Ops, Values
 
 
-@dataclass(frozen=True, kw_only=True)
-class Register:
+class Register(msgspec.Struct, frozen=True, kw_only=True):
     """See the module."""
 
     name: str = "register"

@@ -6,17 +6,16 @@ they changed anything. A failed operation did not happen. Leaves out bags: an el
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import cast
 
+import msgspec
 import numpy as np
 
 from checkers.models.base import Action, State, Trait
 from checkers.models.ops import FAIL, OK, UNTOLD, Codes, F, Ops, Values
 
 
-@dataclass(frozen=True, kw_only=True)
-class SetModel:
+class SetModel(msgspec.Struct, frozen=True, kw_only=True):
     """See the module. A state is the frozenset of codes of what is in it."""
 
     name: str = "set"

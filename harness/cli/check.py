@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 from harness.cli import flags
+from harness.engine.garbage import no_garbage
 from harness.report import machine
+from harness.report.plain import Lines
 
 
 @click.command()
@@ -35,13 +37,14 @@ def check(
 
     With --format, files are histories of other tools, judged by --model (docs/histories.md).
     """
-    screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     if foreign is not None:
         if update:
             raise click.UsageError("--update is for runs, not for files with --format")
-        sys.exit(_foreign(paths, foreign, screen, fail_on, as_json=as_json, junit_xml=junit_xml, github=github))
+        lines = flags.lines(as_json=as_json, quiet=quiet, verbose=verbose)
+        sys.exit(_foreign(paths, foreign, lines, fail_on, as_json=as_json, junit_xml=junit_xml, github=github))
     from harness.report import recheck, write  # what a file of another tool can do without
 
+    screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     rows = []
     for path in paths:
         if len(paths) > 1:
@@ -62,7 +65,7 @@ def check(
 def _foreign(
     paths: tuple[Path, ...],
     asked: flags.Foreign,
-    screen: Any,
+    screen: Lines,
     fail_on: Any,
     *,
     as_json: bool,
@@ -70,7 +73,8 @@ def _foreign(
     github: bool,
 ) -> int:
     """Judge histories of other tools; the exit code."""
-    from harness.report import foreign
+    with no_garbage():
+        from harness.report import foreign
 
     rows = []
     for path in paths:

@@ -7,15 +7,18 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
-from harness.cli import settings
 from harness.core.duration import parse_duration
 from harness.core.operations import ModelOptions
-from harness.report.terminal import Screen, complain
+from harness.report.plain import Lines, Plain, colours_wanted, complain
+
+if TYPE_CHECKING:
+    from harness.cli import settings
+    from harness.report.terminal import Screen
 
 F = TypeVar("F", bound=Callable[..., Any])
 _TWO_WORDS = {"keep-cluster", "first-failure"}
@@ -24,6 +27,7 @@ _REPEATED = {"set", "host", "label"}
 
 def run_flags(*without: str) -> Callable[[F], F]:
     """Every setting as a flag. The verb gets them as ``given``: key → value and origin, merged."""
+    from harness.cli import settings  # a verb without settings starts without them
 
     def decorate(verb: F) -> F:
         @functools.wraps(verb)
@@ -73,6 +77,7 @@ def output_flags(verb: F) -> F:
 
 def hosts_flags(verb: F) -> F:
     """``--hosts`` and ``--host`` of verbs that are no runs; the verb gets ``hosts`` and ``host``."""
+    from harness.cli import settings
 
     @functools.wraps(verb)
     def wrapped(*args: Any, hosts: str | None, host: tuple[str, ...], **values: Any) -> Any:
@@ -95,7 +100,16 @@ def level_flags(verb: F) -> F:
 
 def screen(*, as_json: bool, quiet: bool = False, verbose: int = 0) -> Screen:
     """The screen that these flags ask for."""
+    from harness.report.terminal import Screen
+
     return Screen(json=as_json, level=-1 if quiet else verbose)
+
+
+def lines(*, as_json: bool, quiet: bool = False, verbose: int = 0) -> Lines:
+    """The same for verbs that say lines only: where a program asks and no terminal reads, nothing is loaded for it."""
+    if as_json and not colours_wanted():
+        return Plain(level=-1 if quiet else verbose)
+    return screen(as_json=as_json, quiet=quiet, verbose=verbose)
 
 
 def print_annotations(lines: Any, *, as_json: bool) -> None:

@@ -16,7 +16,7 @@ from harness.core.duration import parse_duration
 from harness.core.errors import ConfigError
 from harness.core.protocols import Described, No
 from harness.engine.describing import ELECTION_LINES, REQUESTS, Answers, list_of, place_of, ports_of, text_of
-from harness.report.terminal import complain
+from harness.report.plain import complain
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ import click
 
 from harness.cli import flags
 from harness.report import machine, redraw
-from harness.report.terminal import output
+from harness.report.plain import output
 
 
 @click.command()

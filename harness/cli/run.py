@@ -12,7 +12,7 @@ from harness.cli import flags, settings
 from harness.engine.entering import enter
 from harness.engine.model import JSON_SCHEMA
 from harness.report import machine, scenario, session
-from harness.report.terminal import output
+from harness.report.plain import output
 
 
 @click.command()

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from harness.core.clock import Ns
 from harness.core.events import Invoke, Return
-from harness.core.history import History
+
+if TYPE_CHECKING:
+    from harness.core.history import History
 
 NEVER = 2**62
 """The place of a return that did not come: behind everything."""

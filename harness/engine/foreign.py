@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,10 +18,12 @@ from harness.core.errors import HarnessError
 from harness.core.foreign.pairing import OPERATIONS_MAX
 from harness.core.foreign.reading import read_file
 from harness.core.operations import ModelOptions, Operations
-from harness.core.protocols import Model
 from harness.core.verdict import Verdict
 from harness.engine.garbage import no_garbage
 from harness.engine.model import Judgement
+
+if TYPE_CHECKING:
+    from harness.core.protocols import Model
 
 
 class ForeignCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,10 +40,10 @@ def check_file(path: Path, *, form: str, model: str, options: ModelOptions, most
 
     HistoryError: it is no such history; ConfigError: there is no such model or option.
     """
-    judge: Model = registry.load(registry.MODELS, model)
-    if most is None:
-        most = int(getattr(judge, "operations_max", OPERATIONS_MAX))
     with no_garbage():
+        judge: Model = registry.load(registry.MODELS, model)
+        if most is None:
+            most = int(getattr(judge, "operations_max", OPERATIONS_MAX))
         operations = read_file(path, form, judge.functions(), most=most)
         began = time.monotonic_ns()
         timed = msgspec.structs.replace(options, elapsed=lambda: time.monotonic_ns() - began)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import harness
 from harness.core.errors import ConfigError
-from harness.core.protocols import Available, No, Yes
+
+if TYPE_CHECKING:
+    from harness.core.protocols import Available
 
 PACKAGES = ("nemesis", "checkers", "workloads", "clusters")
 
@@ -35,6 +38,8 @@ def refuse() -> None:
 
 def rows() -> list[tuple[str, str, Available]]:
     """For ``doctor``."""
+    from harness.core.protocols import No, Yes  # every command asks ``refuse``, and this is much to load
+
     found = shadows()
     return [
         (

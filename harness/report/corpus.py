@@ -19,9 +19,8 @@ from rich.text import Text
 from harness.core.clock import SECOND
 from harness.engine.model import EXIT_PASS, EXIT_TROUBLE, JSON_SCHEMA, exit_code
 from harness.report import machine
-from harness.report.screens import STYLES
 from harness.report.terminal import Screen
-from harness.report.words import verdict_word
+from harness.report.words import STYLES, verdict_word
 
 if TYPE_CHECKING:
     from harness.pipeline.checking import Checked, RunOutcome

@@ -13,7 +13,7 @@ from harness.core.errors import HarnessError, HistoryError
 from harness.core.events import Invoke
 from harness.core.foreign.writing import WRITERS
 from harness.core.history import History, read_history
-from harness.report.terminal import complain, output
+from harness.report.plain import complain, output
 
 
 def export(path: Path, form: str, out: Path | None) -> int:

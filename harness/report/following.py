@@ -24,8 +24,8 @@ from harness.engine.course import signals
 from harness.engine.model import EXIT_PASS, JSON_SCHEMA, exit_code
 from harness.report import corpus as told
 from harness.report import machine
-from harness.report.screens import STYLES
 from harness.report.terminal import Screen
+from harness.report.words import STYLES
 
 if TYPE_CHECKING:
     from harness.pipeline.following import Follower, Stream

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from rich.text import Text
 
 from harness.core.errors import ConfigError, HarnessError
 from harness.core.operations import ModelOptions, Operation, Operations
 from harness.core.verdict import Finding
 from harness.engine.foreign import ForeignCheck, check_file
 from harness.engine.model import EXIT_TROUBLE, exit_code
-from harness.report import bars, machine, screens
-from harness.report.terminal import Screen, complain
+from harness.report import bars, machine
+from harness.report.plain import Lines, complain
+from harness.report.words import pairs, verdict_parts
 
 if TYPE_CHECKING:
     from harness.report.junit import Suite
@@ -103,18 +103,18 @@ def check(
     return Checked(path=path, form=form, model=model, code=code, found=found)
 
 
-def show(row: Checked, screen: Screen) -> None:
+def show(row: Checked, screen: Lines) -> None:
     """The answer for people: verdict first, then the proof, operation by operation."""
     if row.error is not None:
         complain(row.error)
         return
     if row.found is None:
         return
-    screen.say(screens.headline(row.found.judgement), level=-1)
+    screen.parts(*verdict_parts(row.found.judgement), level=-1)
     lines = _by_place(row.found)
     for verdict in row.found.judgement.verdicts:
         for one in verdict.findings[:FINDINGS_MAX]:
-            screen.say(Text.assemble((f"\n{row.model}: ", "bold red"), one.sentence), level=-1)
+            screen.parts((f"\n{row.model}: ", "bold red"), one.sentence, level=-1)
             for place in _firsts(one, lines):
                 op = lines[place]
                 screen.say(f"  {_proving(op)}", level=-1)
@@ -123,8 +123,8 @@ def show(row: Checked, screen: Screen) -> None:
         hidden = len(verdict.findings) - FINDINGS_MAX
         if hidden > 0:
             screen.say(f"\n({hidden} more findings with --json)", level=-1)
-        screen.say("")
-        screen.say(screens.verdict_table([verdict]))
+        if verdict.outcome == "pass":
+            screen.say(f"{verdict.checker}: {pairs(verdict.evidence, most=5)}")
 
 
 def write_page(rows: Sequence[Mapping[str, Any]], path: Path) -> None:

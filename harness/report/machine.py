@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,8 +17,10 @@ from harness.core.errors import HarnessError
 from harness.core.plan import Plan
 from harness.core.verdict import Finding, Outcome, Verdict
 from harness.engine.model import JSON_SCHEMA, CampaignRow, Judgement, RunResult
-from harness.report.rundir import RunFiles
 from harness.report.words import at, moment, sentence
+
+if TYPE_CHECKING:
+    from harness.report.rundir import RunFiles
 
 _RANK = {3: 4, 1: 3, 130: 2, 2: 1, 0: 0}
 

@@ -16,8 +16,9 @@ from harness.core.errors import ConfigError, HarnessError
 from harness.engine.model import EXIT_TROUBLE, Judgement, exit_code
 from harness.report import machine, write
 from harness.report.junit import Suite
+from harness.report.plain import complain
 from harness.report.rundir import RunFiles
-from harness.report.terminal import Screen, complain
+from harness.report.terminal import Screen
 
 
 class Rechecked(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,9 +24,8 @@ from harness.report.failover import failovers, summary
 from harness.report.rundir import RunFiles
 from harness.report.snippet import LEGEND, picture, proving
 from harness.report.trigger_words import hold_words, when_words
-from harness.report.words import pairs, parameters, verdict_word
+from harness.report.words import STYLES, pairs, parameters, verdict_parts, verdict_word
 
-STYLES = {"pass": "bold green", "fail": "bold red", "unknown": "bold yellow", "n/a": "dim"}
 _ORDER = {"fail": 0, "unknown": 1, "pass": 2, "n/a": 3}
 _KINDS = ("safety", "liveness", "coverage", "metric")
 _FINDINGS_MAX = 3
@@ -118,12 +117,7 @@ def live_line(view: LiveView) -> str:
 
 def headline(judgement: Judgement | None) -> Text:
     """The verdict in one line."""
-    if judgement is None:
-        return Text.assemble(("NO VERDICT", "bold yellow"), "  nothing was judged")
-    text = Text.assemble((verdict_word(judgement.outcome), STYLES[judgement.outcome]))
-    if judgement.reason:
-        text.append(f"  {judgement.reason}")
-    return text
+    return Text.assemble(*verdict_parts(judgement))
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> RenderableType:

@@ -23,8 +23,9 @@ from harness.core.verdict import Outcome
 from harness.engine.model import EXIT_INTERRUPTED, EXIT_TROUBLE, CampaignRow, Progress, RunOptions
 from harness.report import machine, write
 from harness.report.junit import Suite
+from harness.report.plain import complain
 from harness.report.rundir import RunFiles, read_run
-from harness.report.terminal import Screen, Watcher, complain
+from harness.report.terminal import Screen, Watcher
 from harness.report.words import verdict_word
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from harness.core.errors import HarnessError, Interrupted
 from harness.engine.model import EXIT_TROUBLE, RunOptions, RunResult
 from harness.report import write
 from harness.report.junit import Suite
+from harness.report.plain import complain
 from harness.report.rundir import RunFiles, files_of, read_run
-from harness.report.terminal import Screen, Watcher, complain
+from harness.report.terminal import Screen, Watcher
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):

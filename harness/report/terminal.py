@@ -1,8 +1,9 @@
-"""The one place that prints: a screen for people, and the one JSON object for programs.
+"""A screen for people, and the one JSON object for programs.
 
 Promises: with ``json`` stdout carries exactly one object and people read stderr; colours and redrawing only on a
 terminal (NO_COLOR and plain logs are honoured), else one plain line every few seconds; a broken pipe is no error.
-Leaves out what is shown (``screens``).
+Leaves out what is shown (``screens``), and what is
+printed without colours (``plain``).
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from rich.text import Text
 
 from harness.core.clock import SECOND, US, Ns
 from harness.core.duration import show_duration
-from harness.core.errors import HarnessError
 from harness.core.events import AnyEvent, FaultEvent, Mark
 from harness.core.plan import Plan
 from harness.core.verdict import Outcome
@@ -49,6 +49,10 @@ class Screen:
                 self.console.print(line, soft_wrap=True)
             else:
                 self.console.print(line)
+
+    def parts(self, *parts: str | tuple[str, str], level: int = 0) -> None:
+        """A line in pieces, each as it is or with a style."""
+        self.say(Text.assemble(*parts), level=level)
 
     def result(self, value: Mapping[str, Any]) -> None:
         """The JSON object, if asked for."""
@@ -191,16 +195,3 @@ def triggers_line(figures: Mapping[str, Any]) -> str:
         return line
     median, longest = (show_duration(latency[key] * US) for key in ("median", "max"))
     return f"{line}, in force after {median} (median), {longest} (longest)"
-
-
-def complain(error: HarnessError | str, *, hint: str = "") -> None:
-    """An error on stderr: what, where, likely cause, next command."""
-    print(f"dethrone: {error}", file=sys.stderr)
-    if hint:
-        print(f"  next: {hint}", file=sys.stderr)
-    sys.stderr.flush()
-
-
-def output(text: str) -> None:
-    """Plain text on stdout: what was asked for, nothing else."""
-    print(text, flush=True)

@@ -7,16 +7,22 @@ Leaves out which events are worth telling (``marks``) and where they are shown.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.core import events as ev
 from harness.core.clock import Ns
 from harness.core.duration import show_duration
-from harness.core.history import History
 from harness.core.hoststate import ClockSkew, HostState
 from harness.report.trigger_words import trigger_line
 
+if TYPE_CHECKING:
+    from harness.core.history import History
+    from harness.engine.model import Judgement
+
 _VALUE_CHARS_MAX = 60
+STYLES = {"pass": "bold green", "fail": "bold red", "unknown": "bold yellow", "n/a": "dim"}
+"""How verdicts are shown where there are colours."""
+
 _VERDICT_WORDS = {"pass": "PASS", "fail": "FAIL", "unknown": "UNKNOWN", "n/a": "n/a"}
 PROCESS_WORDS = {"started": "was started", "ready": "answers", "exited": "exited"}
 
@@ -30,6 +36,14 @@ def at(t: Ns) -> str:
 def verdict_word(outcome: str) -> str:
     """How a verdict is written where it stands alone."""
     return _VERDICT_WORDS.get(outcome, outcome)
+
+
+def verdict_parts(judgement: Judgement | None) -> tuple[tuple[str, str], ...]:
+    """The verdict in one line: pieces with their styles."""
+    if judgement is None:
+        return ("NO VERDICT", "bold yellow"), ("  nothing was judged", "")
+    first = (verdict_word(judgement.outcome), STYLES[judgement.outcome])
+    return (first, (f"  {judgement.reason}", "")) if judgement.reason else (first,)
 
 
 def short(value: Any) -> str:

@@ -1,0 +1,67 @@
+"""What is printed without colours: errors, what was asked for, and lines for people where no terminal reads them.
+
+Promises: nothing heavy is loaded, so that a command for programs starts fast. Leaves out colours, tables and live
+views (``terminal``).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from harness.core.errors import HarnessError
+from harness.report import machine
+
+
+class Lines(Protocol):
+    """Where lines for people go: a ``Screen``, or ``Plain``."""
+
+    def say(self, line: str, *, level: int = 0) -> None:
+        """A line, unless they asked for less."""
+
+    def parts(self, *parts: str | tuple[str, str], level: int = 0) -> None:
+        """A line in pieces, each as it is or with a style; as ``say``."""
+
+    def result(self, value: Mapping[str, Any]) -> None:
+        """The JSON object, if asked for."""
+
+
+class Plain:
+    """Lines for people on stderr, one JSON object on stdout. ``level`` as of a ``Screen``."""
+
+    def __init__(self, *, level: int = 0) -> None:
+        self.level = level
+
+    def say(self, line: str, *, level: int = 0) -> None:
+        """A line, unless they asked for less."""
+        if self.level >= level:
+            print(line, file=sys.stderr)
+
+    def parts(self, *parts: str | tuple[str, str], level: int = 0) -> None:
+        """A line in pieces, whose styles are left out."""
+        self.say("".join(part if isinstance(part, str) else part[0] for part in parts), level=level)
+
+    def result(self, value: Mapping[str, Any]) -> None:
+        """The JSON object."""
+        sys.stderr.flush()
+        output(machine.encode(value))
+
+
+def colours_wanted() -> bool:
+    """Whether stderr is a terminal, or is to be taken for one."""
+    return sys.stderr.isatty() or bool(os.environ.get("FORCE_COLOR")) or os.environ.get("TTY_COMPATIBLE") == "1"
+
+
+def complain(error: HarnessError | str, *, hint: str = "") -> None:
+    """An error on stderr: what, where, likely cause, next command."""
+    print(f"dethrone: {error}", file=sys.stderr)
+    if hint:
+        print(f"  next: {hint}", file=sys.stderr)
+    sys.stderr.flush()
+
+
+def output(text: str) -> None:
+    """Plain text on stdout: what was asked for, nothing else."""
+    print(text, flush=True)
