@@ -73,7 +73,7 @@ def main() -> int:
             line("corpus check", spark_s, total, f"{done.judged} verdicts")
             print(f"{'  of two processes':<24}{spark_s / plain:8.2f} times their time")
             print(f"{'  driver, at most':<24}{memory.most_mb:8.0f} MB", flush=True)
-        events = frames.events(spark, corpus.place, corpus.runs("run", "path", stored=True))
+        events = frames.events(spark, corpus.place, corpus.runs("run", "path", "schema", stored=True))
         for name, table in native.TABLES.items() if given.only != "check" else ():
             if given.table and name not in given.table:
                 continue
