@@ -17,14 +17,14 @@ import msgspec
 
 from harness.core.clock import Span
 from harness.core.errors import HistoryError
-from harness.core.events import AnyEvent, Event, Observed, Traced
+from harness.core.events import AnyEvent, Event, FaultEvent, Observed, Traced
 from harness.core.history import History
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 2
-"""1: the columns of ``COLUMNS`` alone. 2: besides, those of ``DERIVED``."""
+SCHEMA_VERSION = 3
+"""1: the columns of ``COLUMNS`` alone. 2: besides, the first three of ``DERIVED``. 3: all of ``DERIVED``."""
 _META = b"dethrone.schema"
 _DAMAGE = b"dethrone.damage"
 BATCH = 65_536
@@ -63,9 +63,17 @@ COLUMNS: Mapping[str, str] = {
 its target, of a return the node that answered. ``name``: of traces and marks; an operation's ``f``; the kind of faults,
 noise and trouble."""
 
-DERIVED: Mapping[str, str] = {"candidate": "string", "voters": "int64", "index": "int64"}
+DERIVED: Mapping[str, str] = {
+    "candidate": "string",
+    "voters": "int64",
+    "index": "int64",
+    "victims": "string",
+    "roles": "string",
+    "last_ns": "int64",
+}
 """Repeated from the data of trace events: for whom a ``vote`` was; how many voters an ``elected`` names; the log index
-of ``acked``, ``commit`` and whatever else names one. Null where there is none, and in files of schema 1."""
+of ``acked``, ``commit`` and whatever else names one. Of faults that begin, as JSON: ``victims``, and ``roles``. On the
+last row alone, ``last_ns``: the largest ``t`` of the history. Null where there is none, and in files too old."""
 
 _RENAMED: Mapping[str, Mapping[str, str]] = {
     "invoke": {"f": "name", "target": "node"},
@@ -189,8 +197,11 @@ def _schema(damage: str | None) -> pa.Schema:
 def _batches(history: History, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
+    last = len(history.events) - 1
     for start in range(0, len(history.events), BATCH):
         rows = [_row(event) for event in history.events[start : start + BATCH]]
+        if start + BATCH > last:
+            rows[-1]["last_ns"] = max(event.t for event in history.events)
         yield pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
@@ -216,6 +227,9 @@ def _row(event: Event) -> dict[str, Any]:
     row["rest"] = _ENCODER.encode(rest).decode()
     if type(event) is Traced:
         row.update(_derived(event))
+    elif type(event) is FaultEvent and event.phase == "begin":
+        row["victims"] = _ENCODER.encode(event.victims).decode()
+        row["roles"] = _ENCODER.encode(event.roles).decode()
     return row
 
 

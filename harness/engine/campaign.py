@@ -1,10 +1,11 @@
 """Many runs: one seed each, resumable, one row each.
 
-A campaign directory holds ``rows.jsonl`` and ``seed-<n>/`` per run that is kept. Promises: a seed whose row stands
-there is not run again; a half-finished run (killed) is set aside and run anew; a run that host noise alone made
-``unknown`` is repeated once with the same seed. On real hosts one run follows another and all are kept; in virtual time
-a ``Source`` makes the rows, processes of this machine (``campaign_virtual``) or somebody above this layer, only the
-first failing runs are kept, and memory does not grow with the seeds.
+A campaign directory holds ``campaign.json`` (``campaign_options``), ``rows.jsonl`` and ``seed-<n>/`` per run that is
+kept. Promises: a seed whose row stands there is not run again; a campaign with other options is refused there; a
+half-finished run (killed) is set aside and run anew; a run that host noise alone made ``unknown`` is repeated once with
+the same seed. On real hosts one run follows another and all are kept; in virtual time a ``Source`` makes the rows,
+processes of this machine (``campaign_virtual``) or somebody above this layer, only the first failing runs are kept, and
+memory does not grow with the seeds.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +23,7 @@ from harness.core import registry
 from harness.core.clock import SECOND
 from harness.core.errors import ConfigError
 from harness.core.world import VirtualBackend
+from harness.engine.campaign_options import begin
 from harness.engine.campaign_rows import ROWS, SeedSet, Tally, writing
 from harness.engine.campaign_virtual import Meter, findings, rows_of
 from harness.engine.kept import read_kept
@@ -58,7 +61,8 @@ def run_campaign(
     """Run every seed that has no row yet. Stops early, keeping all rows, when the user interrupts.
 
     ``jobs`` and ``keep_failing``: in virtual time only, where ``on_row`` is told of what did not pass and
-    ``on_progress`` of the rest. ConfigError for more than one job on real hosts.
+    ``on_progress`` of the rest. ConfigError for more than one job on real hosts, and where a campaign with other
+    options was begun in ``out``.
     """
     if is_virtual(options):
         source = local_source(jobs)
@@ -71,6 +75,7 @@ def run_campaign(
     done = {row.seed for row in rows}
     if jobs != 1:
         raise ConfigError(f"{jobs} runs at once on {options.backend!r}", next_step="leave out --jobs, or use --on sim")
+    _begin(out, options, listener, rows=bool(rows))
     for seed in seeds:
         if seed in done:
             continue
@@ -133,6 +138,7 @@ def run_virtual(
             if on_kept is not None:
                 on_kept(row, new)
 
+        _begin(out, options, listener, rows=any(True for _ in file.rows()))
         for row in file.rows():
             if done.add(row.seed):
                 keep(row, new=False)
@@ -155,6 +161,12 @@ def run_virtual(
         except KeyboardInterrupt:
             listener.progress("interrupted; call it again to go on")
     return asked
+
+
+def _begin(out: Path, options: RunOptions, listener: Listener, *, rows: bool) -> None:
+    remark = begin(out, options, version=version("dethrone"), rows=rows)
+    if remark:
+        listener.progress(remark)
 
 
 def _kept_whole(options: RunOptions, row: CampaignRow, out: Path, listener: Listener) -> CampaignRow:

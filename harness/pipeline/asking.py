@@ -40,7 +40,7 @@ def ask(
     from pyspark.errors import AnalysisException, PySparkException
 
     check_name(name)
-    runs = corpus.runs("run", "path", since=since, system=system, stored=True)
+    runs = corpus.runs("run", "path", "schema", since=since, system=system, stored=True)
     try:
         table = native.TABLES[name](frames.events(spark, corpus.place, runs)).cache()
         try:

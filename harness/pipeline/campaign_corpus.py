@@ -45,7 +45,8 @@ class Bringer:
         self.trouble: list[str] = []
         for entry in corpus.place.files(layout.SEEDS.name):  # one by one: all together need not fit
             self._remember(tables.read(corpus.place, layout.SEEDS, ("campaign", "seed"), paths=[entry.path]))
-        self._introduce(options)
+        self._options = options
+        self._introduced = False
 
     @property
     def campaign(self) -> str:
@@ -60,12 +61,15 @@ class Bringer:
             for seed in batch:
                 self._there.add(seed.as_py())
 
-    def _introduce(self, options: RunOptions) -> None:
-        """Say once what the campaign is."""
+    def _introduce(self) -> None:
+        """Say once what the campaign is: with its first row, as a campaign that is refused has none."""
+        if self._introduced:
+            return
+        self._introduced = True
         if self.campaign in self._corpus.campaigns("campaign").column("campaign").to_pylist():
             return
         moment = time.time_ns()
-        row = {**self._same, "date": _date(moment), "options": _said(options), "written_ns": moment}
+        row = {**self._same, "date": _date(moment), "options": _said(self._options), "written_ns": moment}
         table = tables.rows_of(layout.CAMPAIGNS, [row])
         tables.append(self._corpus.place, layout.CAMPAIGNS, table, name=f"campaign-{self.campaign}-{moment}")
 
@@ -84,6 +88,7 @@ class Bringer:
         """Write what waits."""
         if not self._waiting:
             return
+        self._introduce()
         moment = time.time_ns()
         runs = self._histories(moment)
         rows = [

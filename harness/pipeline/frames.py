@@ -1,8 +1,8 @@
 """The events of a corpus as a Spark frame: explicit schema, only the runs asked for, partitions by their path.
 
-Promises: columns that older files lack are null (Spark would silently drop new columns if it took the schema of the
-first file); only runs of the manifest are read, whatever else lies there. Leaves out what is asked (``native``,
-``across``).
+Promises: columns that older files lack are told by what these files have, or null (Spark would silently drop new
+columns if it took the schema of the first file); only runs of the manifest are read, whatever else lies there. Leaves
+out what is asked (``native``, ``across``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.core.parquet import COLUMNS, DERIVED
+from harness.core.parquet import COLUMNS, DERIVED, SCHEMA_VERSION
 from harness.pipeline import layout
 from harness.pipeline.places import Place, scheme_of
 
@@ -40,8 +40,42 @@ def literal(url: str) -> str:
 
 
 def events(spark: SparkSession, place: Place, runs: Sequence[Mapping[str, Any]]) -> DataFrame:
-    """All events of these runs (rows of the manifest, of which ``path`` is needed)."""
-    reader = spark.read.schema(schema()).option("basePath", spark_url(place, layout.EVENTS))
+    """All events of these runs (rows of the manifest: of each its ``path``, and its ``schema`` if that is known).
+
+    What newer files have in columns of their own (``parquet.DERIVED``) is found for older ones, too, in ``rest``: an
+    answer is the same, it only takes longer. So nobody else has to ask how old a file is. ``last_ns`` is the exception:
+    a run lasted at least so long, says each event of an old file.
+    """
     if not runs:
         return spark.createDataFrame([], schema())
+    new = [run for run in runs if (run.get("schema") or 0) >= SCHEMA_VERSION]
+    old = [run for run in runs if (run.get("schema") or 0) < SCHEMA_VERSION]
+    if not old:
+        return _read(spark, place, new)
+    told = _told_by_rest(_read(spark, place, old))
+    return _read(spark, place, new).unionAll(told) if new else told
+
+
+def _read(spark: SparkSession, place: Place, runs: Sequence[Mapping[str, Any]]) -> DataFrame:
+    reader = spark.read.schema(schema()).option("basePath", spark_url(place, layout.EVENTS))
     return reader.parquet(*(literal(spark_url(place, run["path"])) for run in runs))
+
+
+def _told_by_rest(events: DataFrame) -> DataFrame:
+    """The columns that a file may lack; each reads ``rest`` only where it can be told, and only if it is asked for."""
+    from pyspark.sql import functions as sf
+
+    rest, traced = sf.col("rest"), sf.col("type") == "traced"
+    begins = (sf.col("type") == "fault") & (sf.col("phase") == "begin")
+    votes, won = traced & (sf.col("name") == "vote"), traced & (sf.col("name") == "elected")
+    # A name only, as the column has it.
+    candidate = sf.when(votes & rest.contains('"candidate":"'), sf.get_json_object(rest, "$.data.candidate"))
+    voters = sf.when(won, sf.json_array_length(sf.get_json_object(rest, "$.data.voters")).cast("bigint"))
+    found = {
+        "candidate": candidate,
+        "voters": voters,
+        "victims": sf.when(begins, sf.get_json_object(rest, "$.victims")),
+        "roles": sf.when(begins, sf.get_json_object(rest, "$.roles")),
+        "last_ns": sf.col("t"),
+    }
+    return events.withColumns({name: sf.coalesce(sf.col(name), what) for name, what in found.items()})

@@ -12,7 +12,7 @@
 Every table has ``run``, ``date`` and ``system``; times are ns since the run began. Where a property is written twice,
 here and in a checker, tests on generated histories hold them equal. Leaves out partitions as a cause of failovers that
 hit the leader: whether a cut took its majority is a question about graphs, which the checker answers (``leader_hit`` is
-null there). A vote in a file of schema 1 is read from its JSON.
+null there). What files of older schemas lack, ``frames`` finds.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ def votes(events: DataFrame) -> DataFrame:
 
     return (
         events.filter(_VOTE)
-        .withColumn("candidate", _candidate())
         .filter("candidate is not null and candidate != ''")
         .select(
             *RUN,
@@ -75,7 +74,7 @@ def elections(events: DataFrame) -> DataFrame:
     terms = (
         _traced(events, ("elected", *ROUNDS))
         .filter("term > 0")
-        .select(*RUN, "group", "term", winner.alias("winner"), "seq", _at().alias("at_ns"), _voters().alias("voters"))
+        .select(*RUN, "group", "term", winner.alias("winner"), "seq", _at().alias("at_ns"), "voters")
         .groupBy(*RUN, "group", "term", "winner")
         .agg(sf.min("seq").alias("seq"), sf.min("at_ns").alias("at_ns"), sf.max("voters").alias("votes"))
     )
@@ -104,7 +103,7 @@ def split_votes(events: DataFrame) -> DataFrame:
     voter = sf.when(sf.col("name") == "vote", sf.col("node"))  # a row without one: somebody was elected in that term
     return (
         events.filter(f"({_VOTE}) or (type = 'traced' and name = 'elected' and term > 0)")
-        .filter((sf.col("name") == "elected") | (_candidate() == sf.col("node")))
+        .filter((sf.col("name") == "elected") | (sf.col("candidate") == sf.col("node")))
         .select(*RUN, "group", "term", voter.alias("voter"))
         .distinct()
         .groupBy(*RUN, "group", "term")
@@ -175,15 +174,15 @@ def faults(events: DataFrame) -> DataFrame:
 
     end = sf.when(sf.col("phase") == "end", sf.struct("seq", "outcome", "lo", "hi"))
     rows = events.filter("type = 'fault'").select(
-        *RUN, "fault", "name", "phase", "outcome", "seq", "lo", "hi", _of_begin("rest").alias("rest")
+        *RUN, "fault", "name", "phase", "outcome", "seq", "lo", "hi", "victims", "roles"
     )
     ended = rows.withColumn("end", sf.max(end).over(Window.partitionBy("run", "fault")))
     return ended.filter("phase = 'begin'").select(
         *RUN,
         "fault",
         sf.col("name").alias("kind"),
-        sf.from_json(sf.get_json_object("rest", "$.victims"), "array<string>").alias("victims"),
-        _roles().alias("roles"),
+        sf.from_json("victims", "array<string>").alias("victims"),
+        _roles("roles").alias("roles"),
         "outcome",
         "seq",
         sf.col("lo").alias("begin_lo_ns"),
@@ -294,36 +293,13 @@ def _traced(events: DataFrame, names: tuple[str, ...]) -> DataFrame:
     return events.filter("type = 'traced'").filter(sf.col("name").isin(*names))
 
 
-def _voters() -> Column:
-    """How many voters an ``elected`` names, in files of schema 1, too."""
-    from pyspark.sql import functions as sf
-
-    told = sf.json_array_length(sf.get_json_object("rest", "$.data.voters")).cast("bigint")
-    return sf.when(sf.col("name") == "elected", sf.coalesce("voters", told))
-
-
 _VOTE = "type = 'traced' and name = 'vote' and source = 'shell' and term > 0"
 
 
-def _candidate() -> Column:
-    """For whom a vote was: a name only, as the column has it, which files of schema 1 lack."""
+def _roles(json: str) -> Column:
     from pyspark.sql import functions as sf
 
-    told = sf.when(sf.col("rest").contains('"candidate":"'), sf.get_json_object("rest", "$.data.candidate"))
-    return sf.coalesce("candidate", told)
-
-
-def _of_begin(column: str) -> Column:
-    """This column of faults that begin; null elsewhere, so that it costs nothing there."""
-    from pyspark.sql import functions as sf
-
-    return sf.when((sf.col("type") == "fault") & (sf.col("phase") == "begin"), sf.col(column))
-
-
-def _roles(rest: str = "rest") -> Column:
-    from pyspark.sql import functions as sf
-
-    return sf.from_json(sf.get_json_object(rest, "$.roles"), "map<string,string>")
+    return sf.from_json(json, "map<string,string>")
 
 
 def _points(events: DataFrame) -> DataFrame:
@@ -331,8 +307,9 @@ def _points(events: DataFrame) -> DataFrame:
 
     ``poll`` (a term, ``in``, is first told to be led) · ``won`` · ``ran`` (a node seeks to lead) · ``ack`` (of a write;
     an operation returns once, and of more returns the first and the last count) · ``begin`` (of a fault that was not
-    skipped, at its earliest) · ``since`` (a fault is in force) · ``stop``. One scan and one aggregation by numbers,
-    in which polls of one term and both ends of an operation become one row before anything is sent around.
+    skipped, at its earliest) · ``since`` (a fault is in force) · ``stop`` · ``last`` (the end of all). One scan, which
+    does without ``rest`` where files are new enough, and one aggregation by numbers, in which polls of one term and
+    both ends of an operation become one row before anything is sent around.
     """
     from pyspark.sql import functions as sf
 
@@ -347,7 +324,8 @@ def _points(events: DataFrame) -> DataFrame:
         .when(of == "mark", name == "stop")
     )
     kind = (
-        sf.when(of.isin("invoke", "return"), "op")
+        sf.when(~sf.coalesce(wanted, sf.lit(False)), "last")
+        .when(of.isin("invoke", "return"), "op")
         .when(of == "observed", "poll")
         .when(of == "fault", "fault")
         .when(of == "mark", "stop")
@@ -355,16 +333,19 @@ def _points(events: DataFrame) -> DataFrame:
         .otherwise("ran")
     )
     what = sf.col("what")
-    number = sf.when(what == "op", sf.col("op")).when(what == "poll", sf.col("term")).otherwise(sf.col("seq"))
+    number = (
+        sf.when(what == "op", sf.col("op"))
+        .when(what == "poll", sf.col("term"))
+        .when(what == "last", 0)
+        .otherwise(sf.col("seq"))
+    )
     # One column, which most rows have not: a row of ten nulls would be hashed and sent around a million times.
     detail = sf.when(
-        ~what.isin("op", "poll"),
-        sf.struct(
-            "date", "system", "group", "name", "node", "fault", "outcome", "lo", "term", _of_begin("rest").alias("rest")
-        ),
+        ~what.isin("op", "poll", "last"),
+        sf.struct("date", "system", "group", "name", "node", "fault", "outcome", "lo", "term", "roles"),
     )
     rows = (
-        events.filter(wanted)
+        events.filter(wanted | sf.col("last_ns").isNotNull())
         .withColumn("what", kind)
         .select(
             "run",
@@ -374,6 +355,7 @@ def _points(events: DataFrame) -> DataFrame:
             sf.when(what == "stop", sf.col("t")).otherwise(sf.col("hi")).alias("at"),
             (of == "invoke").alias("writes"),
             sf.when(of == "return", sf.col("t")).alias("acked"),
+            "last_ns",
         )
         .groupBy("run", "what", "number", "detail")
         .agg(
@@ -381,22 +363,23 @@ def _points(events: DataFrame) -> DataFrame:
             sf.max("writes").alias("writes"),
             sf.min("acked").alias("acked"),
             sf.max("acked").alias("acked_last"),
+            sf.max("last_ns").alias("last_ns"),
         )
-        .filter("what != 'op' or (writes and acked is not null)")
     )
 
     def point(word: str, at: str, condition: Column) -> Column:
         return sf.when(condition, sf.struct(sf.lit(word).alias("what"), sf.col(at).alias("moment")))
 
+    written = (what == "op") & sf.col("writes") & sf.col("acked").isNotNull()
     points = sf.array(
         *(point(word, "at", what == word) for word in ("poll", "won", "ran", "stop")),
-        point("ack", "acked", what == "op"),
-        point("ack", "acked_last", (what == "op") & (sf.col("acked_last") > sf.col("acked"))),
+        point("ack", "acked", written),
+        point("ack", "acked_last", written & (sf.col("acked_last") > sf.col("acked"))),
         point("begin", "detail.lo", (what == "fault") & (sf.col("detail.outcome") != "skipped")),
         point("since", "at", (what == "fault") & (sf.col("detail.outcome") == "installed")),
+        point("last", "last_ns", sf.col("last_ns").isNotNull()),
     )
-    ends = events.groupBy("run").agg(sf.max("t").alias("last_ns"))
-    return rows.select("run", "number", "detail", sf.inline(sf.array_compact(points))).join(sf.broadcast(ends), "run")
+    return rows.select("run", "number", "detail", sf.inline(sf.array_compact(points)))
 
 
 def _beside_what_happened(points: DataFrame) -> DataFrame:
@@ -423,11 +406,16 @@ def _beside_what_happened(points: DataFrame) -> DataFrame:
         .filter("what != 'begin'")
         .withColumn("in", sf.coalesce("detail.term", sf.when(what == "poll", sf.col("number"))))
         .withColumn("term", sf.max(sf.when(what == "poll", sf.col("in"))).over(before))
-        .withColumn("stop", sf.min(sf.when(what == "stop", sf.struct("number", "moment"))).over(of_run))
-        .filter("what != 'stop'")
+        .withColumns(
+            {
+                "stop": sf.min(sf.when(what == "stop", sf.struct("number", "moment"))).over(of_run),
+                "last_ns": sf.max(sf.when(what == "last", moment)).over(of_run),
+            }
+        )
+        .filter("what not in ('stop', 'last')")
     )
     until = sf.coalesce("next_ns", "stop.moment", "last_ns")
-    roles = _roles("detail.rest")
+    roles = _roles("detail.roles")
     leads = sf.map_keys(sf.map_filter(roles, lambda _, role: sf.lower(role) == "leader"))
     leader, name = sf.coalesce(sf.try_element_at(leads, sf.lit(1)), sf.lit("")), sf.col("detail.name")
     hit = sf.when(name.isin(*SURE_HITS), leader != "").when(name != "partition", sf.lit(False))

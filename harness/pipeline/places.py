@@ -17,7 +17,7 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import msgspec
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 STAGING = "_staging"
 """Hidden from Spark, pandas and DuckDB by its underscore, or by lying beside the tables."""
 
+_STAGING_LOCK = "_staging_lock"
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://")
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 """What file systems without hard links say."""
@@ -71,6 +72,9 @@ class Place(Protocol):
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """Keep other writers out, where the place can."""
 
+    def sweep(self) -> int:
+        """Remove what broken writers left staged, where the place can tell; how many files. None while one writes."""
+
 
 class LocalPlace:
     """A directory of this machine."""
@@ -108,32 +112,38 @@ class LocalPlace:
         """Staged, synced, then linked to its name, which fails if that is taken."""
         target = self.root / path
         staged = self.root / STAGING / uuid.uuid4().hex
-        try:
-            staged.parent.mkdir(parents=True, exist_ok=True)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(content, Path):
-                shutil.copyfile(content, staged)
-            else:
-                staged.write_bytes(content)
-            _sync(staged)
-            _name(staged, target)
-            _sync(target.parent)
-        except FileExistsError:
-            return False
-        except OSError as error:
-            raise _trouble(error, path, self.url) from error
-        finally:
-            staged.unlink(missing_ok=True)
+        with self._staging():
+            try:
+                staged.parent.mkdir(parents=True, exist_ok=True)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if isinstance(content, Path):
+                    shutil.copyfile(content, staged)
+                else:
+                    staged.write_bytes(content)
+                _sync(staged)
+                _name(staged, target)
+                _sync(target.parent)
+            except FileExistsError:
+                return False
+            except OSError as error:
+                raise _trouble(error, path, self.url) from error
+            finally:
+                staged.unlink(missing_ok=True)
         return True
 
     def delete(self, path: str) -> None:
-        """Also the directories that it leaves empty."""
+        """Also the directories that it leaves empty, unless somebody is about to put something there."""
         target = self.root / path
         try:
             target.unlink(missing_ok=True)
         except OSError as error:
             raise _trouble(error, path, self.url) from error
-        for parent in target.parents:
+        with self._nobody_staging() as alone:
+            if alone:
+                self._without_empty(target)
+
+    def _without_empty(self, gone: Path) -> None:
+        for parent in gone.parents:
             if parent == self.root:
                 break
             with contextlib.suppress(OSError):
@@ -142,14 +152,44 @@ class LocalPlace:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """A lock that ends with the process, however that ends."""
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            file = (self.root / "_lock").open("ab")
-        except OSError as error:
-            raise _trouble(error, "_lock", self.url) from error
-        with file:
+        with self._opened("_lock") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+    def sweep(self) -> int:
+        """See ``Place``."""
+        with self._nobody_staging() as alone:
+            left = [self.root / entry.path for entry in self.files(STAGING)] if alone else []
+            for staged in left:
+                staged.unlink(missing_ok=True)
+                self._without_empty(staged)
+        return len(left)
+
+    @contextlib.contextmanager
+    def _staging(self) -> Iterator[None]:
+        """Many stage at once, whether or not they hold ``locked``; while they do, nobody takes away what is staged."""
+        with self._opened(_STAGING_LOCK) as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            yield
+
+    @contextlib.contextmanager
+    def _nobody_staging(self) -> Iterator[bool]:
+        """Whether nobody stages; if so, nobody begins to until this ends. It waits for nobody."""
+        with self._opened(_STAGING_LOCK) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            yield True
+
+    def _opened(self, name: str) -> BinaryIO:
+        """A file to lock by."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            return (self.root / name).open("ab")
+        except OSError as error:
+            raise _trouble(error, name, self.url) from error
 
 
 class ArrowPlace:
@@ -213,6 +253,10 @@ class ArrowPlace:
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """No lock: the manifest is read again after each writing."""
         return contextlib.nullcontext()
+
+    def sweep(self) -> int:
+        """None: nobody can tell whether what is staged is still being written."""
+        return 0
 
 
 def place_of(url: str) -> Place:

@@ -19,7 +19,6 @@ from harness.core.clock import SECOND
 from harness.core.errors import HistoryError
 from harness.pipeline import layout, tables
 from harness.pipeline.corpus import Corpus, checksum_of, said_by
-from harness.pipeline.places import STAGING
 
 DAY_NS = 86_400 * SECOND
 
@@ -67,17 +66,17 @@ def compact(corpus: Corpus, *, now_ns: int) -> Compacted:
         for table in (layout.FINDINGS, layout.VERDICTS, layout.RUNS, layout.SEEDS, layout.CAMPAIGNS):
             keep = (lambda rows: said_by(verdicts, rows)) if table is layout.FINDINGS else None
             before[table.name], after[table.name] = tables.compact(place, table, stamp=now_ns, keep=keep)
-        leftovers = _leftovers(corpus) if place.locks else []
-        for path in leftovers:
+        unowned = _unowned(corpus) if place.locks else []
+        for path in unowned:
             place.delete(path)
-    return Compacted(before=before, after=after, leftovers=len(leftovers))
+        leftovers = len(unowned) + place.sweep()
+    return Compacted(before=before, after=after, leftovers=leftovers)
 
 
-def _leftovers(corpus: Corpus) -> list[str]:
-    """Staged files, and events that no run of the manifest owns. Only where nobody can be writing them now."""
+def _unowned(corpus: Corpus) -> list[str]:
+    """Events that no run of the manifest owns. Only where nobody can be adding them now."""
     owned = {row["path"] for row in corpus.runs("path", stored=True)}
-    staged = [entry.path for entry in corpus.place.files(STAGING)]
-    return staged + [entry.path for entry in corpus.place.files(layout.EVENTS) if entry.path not in owned]
+    return [entry.path for entry in corpus.place.files(layout.EVENTS) if entry.path not in owned]
 
 
 def verify(corpus: Corpus, *, progress: Callable[[int, int], None]) -> Verified:

@@ -1,13 +1,14 @@
 """A corpus judged on Spark beside two plain processes with the same code, and its native tables; with memory.
 
     python tests/benchmarks/bench_corpus.py [DIRECTORY] [--events 20000000] [--runs 160] [--templates 8] [--real RUNS]
-        [--checker C] [--table T] [--only check|tables]
+        [--checker C] [--table T] [--only check|tables] [--corpus PATH]
 
 Prints, for the same runs: seconds and events a second of `corpus check` (after Spark's start) and of two processes that
 take the runs, largest first, from one queue; seconds of each native table when it is asked for again (all its rows are
 made, none comes to the driver), with Java's processor time; and the largest resident memory of the driver (this process
 and its Java). Figures depend on the machine and on who else uses it; the ratio and the processor time hardly do: on two
-cores that nobody else uses, a table takes half of its processor time.
+cores that nobody else uses, a table takes half of its processor time. With ``--corpus`` a corpus is measured as it is,
+and its verdicts are given again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
-import shutil
 import sys
 import threading
 import time
@@ -43,37 +43,22 @@ def main() -> int:
     parser.add_argument("--checker", action="append", default=[], help="only these checkers")
     parser.add_argument("--table", action="append", default=[], help="only these tables")
     parser.add_argument("--only", choices=["check", "tables"], help="only the one or the other half")
+    parser.add_argument("--corpus", type=Path, help="this corpus as it is; nothing is simulated and nothing added")
     given = parser.parse_args()
-    nights, total = make(
-        given.directory,
-        events=given.events,
-        runs=given.runs,
-        templates=given.templates,
-        real=given.real,
-        large=given.large,
-    )
-    place = given.directory / f"corpus-{nights.name}"
-    began = time.monotonic()
-    corpus = open_corpus(str(place), make=True)
-    answers = [row.answer for row in ingest.add(corpus, ingest.find_runs([nights]), now_ns=time.time_ns())]
-    line("corpus add", time.monotonic() - began, total, f"{len(answers)} runs, {answers.count('stored')} stored now")
-
+    corpus, total = kept(given.corpus) if given.corpus else made(given)
     names = tuple(given.checker)
     plain = two_processes(corpus, names, total) if given.only != "tables" else 0.0
-    if given.only != "tables":
-        for table in ("verdicts", "findings"):
-            shutil.rmtree(place / table, ignore_errors=True)
     began = time.monotonic()
     with session(SparkOptions(master=f"local[{PROCESSES}]")) as spark, Memory(spark) as memory:
         print(f"{'Spark starts':<24}{time.monotonic() - began:8.1f} s")
         if given.only != "tables":
             began = time.monotonic()
-            done = checking.check(corpus, spark, checking.Asked(checkers=names), lambda _done, _total: None)
+            done = checking.check(corpus, spark, checking.Asked(checkers=names, again=True), lambda _done, _total: None)
             spark_s = time.monotonic() - began
             line("corpus check", spark_s, total, f"{done.judged} verdicts")
             print(f"{'  of two processes':<24}{spark_s / plain:8.2f} times their time")
             print(f"{'  driver, at most':<24}{memory.most_mb:8.0f} MB", flush=True)
-        events = frames.events(spark, corpus.place, corpus.runs("run", "path", stored=True))
+        events = frames.events(spark, corpus.place, corpus.runs("run", "path", "schema", stored=True))
         for name, table in native.TABLES.items() if given.only != "check" else ():
             if given.table and name not in given.table:
                 continue
@@ -82,6 +67,31 @@ def main() -> int:
             line(f"table {name}", seconds, total, f"{rows:,} rows, {cpu:.1f} s of processor time")
         print(f"{'  driver, at most':<24}{memory.most_mb:8.0f} MB")
     return 0
+
+
+def kept(place: Path) -> tuple[Corpus, int]:
+    """A corpus that is there, and how many events it has."""
+    corpus = open_corpus(str(place))
+    total = sum(run["events"] for run in corpus.runs("events", stored=True))
+    print(f"{place}: {total:,} events", flush=True)
+    return corpus, total
+
+
+def made(given: argparse.Namespace) -> tuple[Corpus, int]:
+    """A corpus of simulated runs, made now as far as it is not there, and how many events it has."""
+    nights, total = make(
+        given.directory,
+        events=given.events,
+        runs=given.runs,
+        templates=given.templates,
+        real=given.real,
+        large=given.large,
+    )
+    began = time.monotonic()
+    corpus = open_corpus(str(given.directory / f"corpus-{nights.name}"), make=True)
+    answers = [row.answer for row in ingest.add(corpus, ingest.find_runs([nights]), now_ns=time.time_ns())]
+    line("corpus add", time.monotonic() - began, total, f"{len(answers)} runs, {answers.count('stored')} stored now")
+    return corpus, total
 
 
 def asked(table, memory: Memory) -> tuple[float, float, int]:

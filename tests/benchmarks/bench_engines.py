@@ -166,12 +166,14 @@ def child(options: RunOptions, master: str):
     here, there = context.Pipe()
     process = context.Process(target=serve, args=(there, options, master))
     process.start()
+    there.close()  # so that a child that dies is told, not waited for
     try:
         here.send(range(10**6, 10**6 + 40))
         here.recv()
         yield here, [process.pid]
     finally:
-        here.send(None)
+        with contextlib.suppress(OSError):
+            here.send(None)
         process.join(60)
         process.kill()
 

@@ -1,7 +1,11 @@
-"""All benchmarks, one after another: ``make bench``. Figures, not verdicts; the targets stand in the README."""
+"""All benchmarks, one after another: ``make bench``. Figures, not verdicts; the targets stand in the README.
+
+python tests/benchmarks/run.py ["bench_engines.py --seeds 400 --turns 5" "bench_corpus.py --only check" …]
+"""
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -21,11 +25,12 @@ BENCHES = (
 
 
 def main() -> int:
-    """Run each in a process of its own; the exit code counts the ones that died."""
+    """Run each, or those named with their options, in a process of its own; the exit code counts those that died."""
     died = 0
-    for name in sys.argv[1:] or BENCHES:
-        print(f"== {name}", flush=True)
-        died += subprocess.run([sys.executable, HERE / name], check=False).returncode != 0
+    for words in sys.argv[1:] or BENCHES:
+        print(f"== {words}", flush=True)
+        name, *options = shlex.split(words)
+        died += subprocess.run([sys.executable, HERE / name, *options], check=False).returncode != 0
     return died
 
 

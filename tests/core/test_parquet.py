@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -114,3 +115,20 @@ def test_a_path_that_looks_like_partitions_adds_no_columns(tmp_path):
     directory.mkdir(parents=True)
     write_parquet(history, directory / "h.parquet")
     assert read_parquet(directory / "h.parquet").events == history.events
+
+
+def test_what_queries_ask_of_faults_and_of_the_end_has_columns_of_its_own(tmp_path):
+    file = next(one for one in sorted((TESTS / "golden").glob("*.jsonl")) if '"type":"fault"' in one.read_text())
+    history = read_history(file)
+    write_parquet(history, tmp_path / "h.parquet")
+    rows = pq.read_table(tmp_path / "h.parquet").to_pylist()
+    faults = 0
+    for row, event in zip(rows, history.events, strict=True):
+        if row["type"] == "fault" and row["phase"] == "begin":
+            faults += 1
+            assert (tuple(json.loads(row["victims"])), json.loads(row["roles"])) == (event.victims, dict(event.roles))
+        else:
+            assert row["victims"] is row["roles"] is None
+    assert faults
+    assert [row["last_ns"] for row in rows[:-1]] == [None] * (len(rows) - 1)
+    assert rows[-1]["last_ns"] == max(event.t for event in history.events)

@@ -43,7 +43,7 @@ def test_the_first_failing_seeds_are_kept_whole_and_the_rest_is_a_row(tmp_path):
     kept = [row for row in rows if row.run_dir]
     assert kept == failing[:2]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
-        ["rows.jsonl", *(f"seed-{row.seed}" for row in kept)]
+        ["campaign.json", "rows.jsonl", *(f"seed-{row.seed}" for row in kept)]
     )
     assert all((tmp_path / f"seed-{row.seed}" / "verdict.json").exists() for row in kept)
     assert [row.seed for row in shown] == [row.seed for row in failing]

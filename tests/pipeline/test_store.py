@@ -19,7 +19,7 @@ import pytest
 from harness.core import parquet, store
 from harness.core.errors import ConfigError, HistoryError
 from harness.core.history import read_history
-from harness.pipeline import ingest, layout, tables, upkeep
+from harness.pipeline import ingest, layout, places, tables, upkeep
 from harness.pipeline.corpus import Corpus, open_corpus
 from harness.pipeline.places import ArrowPlace, LocalPlace, place_of
 
@@ -239,6 +239,39 @@ def test_leftovers_of_broken_additions_are_removed(tmp_path, night):
     assert upkeep.compact(corpus, now_ns=7).leftovers == 2
     assert upkeep.verify(corpus, progress=quiet).damage == ()
     assert not (tmp_path / "corpus" / "events" / "date=2026-01-01").exists()
+
+
+@pytest.mark.parametrize("moment", ["_sync", "_name"])
+def test_compaction_leaves_alone_what_somebody_is_staging(tmp_path, monkeypatch, moment):
+    corpus = open_corpus(str(tmp_path / "corpus"), make=True)
+    corpus.place.create("_staging/left", b"half")
+    swept, then = [], getattr(places, moment)
+
+    def compact_now(*paths):
+        if not swept:  # as a compaction in another process would, between two steps of a writer that holds no lock
+            swept.append(upkeep.compact(open_corpus(str(tmp_path / "corpus")), now_ns=7).leftovers)
+        return then(*paths)
+
+    monkeypatch.setattr(places, moment, compact_now)
+    assert corpus.place.create("verdicts/check-1.parquet", b"whole")
+    assert (tmp_path / "corpus" / "verdicts" / "check-1.parquet").read_bytes() == b"whole"
+    assert swept == [0]
+    corpus.place.delete("verdicts/check-1.parquet")
+    assert upkeep.compact(corpus, now_ns=8).leftovers == 1  # and once nobody stages, it goes
+
+
+def test_a_directory_is_not_taken_away_from_under_a_file_that_is_put_there(tmp_path, monkeypatch):
+    place = LocalPlace(tmp_path)
+    place.create("verdicts/old.parquet", b"old")
+    name = places._name
+
+    def delete_first(staged, target):
+        place.delete("verdicts/old.parquet")
+        name(staged, target)
+
+    monkeypatch.setattr(places, "_name", delete_first)
+    assert place.create("verdicts/new.parquet", b"new")
+    assert [entry.path for entry in place.files("verdicts")] == ["verdicts/new.parquet"]
 
 
 @pytest.mark.parametrize("harm", ["cut", "swapped", "flipped"])
