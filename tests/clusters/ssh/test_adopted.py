@@ -53,9 +53,10 @@ class Service:
 
 
 @pytest.fixture
-def service(tmp_path):
+def service(tmp_path, machines):
     made = Service(tmp_path)
     yield made
+    machines.leave()  # first: healing starts what is down
     made.close()
 
 
