@@ -124,6 +124,13 @@ def test_nothing_is_killed_that_nobody_could_start_again():
     refuse_run(file_of(target=Unit("x.service")), plan)
 
 
+def test_a_planted_bug_is_not_said_to_be_in_a_program_that_runs_already():
+    plan = msgspec.structs.replace(plan_of(), variant="raft/forgets-vote")
+    refuse_run(file_of(), plan)
+    with pytest.raises(ConfigError, match="it runs already"):
+        refuse_run(file_of(target=Unit("x.service")), plan)
+
+
 def test_nodes_get_the_code_they_import_and_msgspec_only_where_it_is_missing():
     import sysconfig
     import zlib
