@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from acceptance.simulated import OUT, ROOT, Item, Unfinished, Until, command
+from acceptance import kept
+from acceptance.simulated import OUT, ROOT, Item, Until
 from harness.core.clock import SECOND, Ns
 from harness.pipeline import survival
 
@@ -70,12 +70,12 @@ SUBJECTS = (
     Subject("etcd", faults=34, awaited_s=15, quiet_s=1, limit_s=90),
     Subject("etcd-3.5", faults=34, awaited_s=15, quiet_s=1, limit_s=90),
     Subject("etcd-3.7", faults=34, awaited_s=15, quiet_s=1, limit_s=90),
-    Subject("zookeeper", faults=34, awaited_s=20, quiet_s=1, limit_s=160),
-    Subject("kafka-kraft", faults=18, awaited_s=30, quiet_s=2, limit_s=160),
-    Subject("kafka-kraft-3.9", faults=18, awaited_s=30, quiet_s=2, limit_s=160),
-    Subject("rocketmq-dledger", faults=34, awaited_s=25, quiet_s=1, limit_s=160),
-    Subject("rocketmq-dledger-0.3.2", faults=34, awaited_s=25, quiet_s=1, limit_s=160),
-    Subject("rocketmq-dledger-0.2.2", faults=34, awaited_s=25, quiet_s=1, limit_s=160),
+    Subject("zookeeper", faults=34, awaited_s=20, quiet_s=1, limit_s=100),
+    Subject("kafka-kraft", faults=32, awaited_s=30, quiet_s=1, limit_s=160),
+    Subject("kafka-kraft-3.9", faults=32, awaited_s=30, quiet_s=1, limit_s=160),
+    Subject("rocketmq-dledger", faults=32, awaited_s=25, quiet_s=1, limit_s=130),
+    Subject("rocketmq-dledger-0.3.2", faults=32, awaited_s=25, quiet_s=1, limit_s=130),
+    Subject("rocketmq-dledger-0.2.2", faults=32, awaited_s=25, quiet_s=1, limit_s=130),
 )
 
 
@@ -89,21 +89,18 @@ def schedule(subject: Subject, fault: str) -> dict[str, Any]:
 
 def run(subject: Subject, fault: str, number: int, *, until: Until) -> dict[str, Any]:
     """The result of a run, from an earlier slice if it was done then; ``load``: of the machine, as it ended."""
-    place, kept = KEPT / subject.system / f"{fault}-{number}", KEPT / subject.system / f"{fault}-{number}.json"
-    if kept.is_file():
-        return dict(json.loads(kept.read_text(encoding="utf-8")))
-    if place.exists():
-        shutil.rmtree(place)  # stopped half way
-    place.parent.mkdir(parents=True, exist_ok=True)
-    written = KEPT / subject.system / f"schedule-{fault}.json"
+    place = KEPT / subject.system / f"{fault}-{number}"
+    result_of_it = place.with_name(f"{place.name}.json")
+    done_before = result_of_it.is_file()
+    written = place.with_name(f"schedule-{fault}.json")
+    written.parent.mkdir(parents=True, exist_ok=True)
     written.write_text(json.dumps(schedule(subject, fault), indent=1), encoding="utf-8")
-    words = ("run", subject.system, "--nodes", str(NODES), "--schedule", written, "--seed", str(number + 1))
-    pace = ("--time-limit", f"{subject.limit_s}s", "--concurrency", str(CLIENTS))
-    result = command([*words, *pace, "--fail-on", "violation", "--out", place], until=until)
-    if result.get("interrupted") or "verdict" not in result:
-        raise Unfinished(f"{subject.system}, {fault} {number}: stopped")
-    result["load"] = round(os.getloadavg()[1], 1)
-    kept.write_text(json.dumps(result), encoding="utf-8")
+    words = (subject.system, "--nodes", str(NODES), "--schedule", written, "--seed", str(number + 1))
+    pace = ("--time-limit", f"{subject.limit_s}s", "--concurrency", str(CLIENTS), "--fail-on", "violation")
+    result = kept.run(place, [*words, *pace], until=until)
+    if not done_before:
+        result["load"] = round(os.getloadavg()[1], 1)
+        result_of_it.write_text(json.dumps(result), encoding="utf-8")
     return result
 
 
@@ -138,10 +135,10 @@ def gathered(system: str, fault: str, results: Sequence[Mapping[str, Any]], *, d
         apart = set(figures["not_owed"])
         excused += len(apart)
         for column, name in STAGES.items():
-            kept = (pair for place, pair in enumerate(figures[name]) if place not in apart)
-            stages[column] += [(int(ns), bool(censored)) for ns, censored in kept]
-        told += [name for name, found in result["checkers"].items() if found["verdict"] == "fail"]
-    loads = [float(result["load"]) for result in results]
+            owed = (pair for place, pair in enumerate(figures[name]) if place not in apart)
+            stages[column] += [(int(ns), bool(censored)) for ns, censored in owed]
+        told += kept.of(dict(result), "fail")
+    loads = [float(result["load"]) for result in results if "load" in result]
     return Row(system, fault, day, stages, excused, loads, sorted(set(told)))
 
 
@@ -180,7 +177,9 @@ HEAD = (
 def line(row: Row) -> str:
     """A row of the table: median (5 % - 95 %, longest) in seconds."""
     cells = [row.system, row.fault, str(row.hits), *(_cell(row.stages[column]) for column in STAGES)]
-    load = f"{min(row.loads):g}" if min(row.loads) == max(row.loads) else f"{min(row.loads):g} to {max(row.loads):g}"
+    load = (
+        " to ".join(sorted({f"{one:g}" for one in (min(row.loads), max(row.loads))}, key=float)) if row.loads else "-"
+    )
     return f"| {' | '.join([*cells, str(row.excused), load, row.day])} |"
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from acceptance import failovers
+from acceptance import failovers, kept
 from acceptance.failovers import BEGIN, END, FAULTS, FAULTS_MIN, HEAD, SUBJECTS, Row, gathered, line, merged, spread
 from harness.core.clock import MS, SECOND
 from harness.core.schedule_text import parse_schedule
@@ -101,13 +101,13 @@ def test_a_record_without_markers_is_left_alone():
 
 def test_runs_that_are_kept_are_gathered_and_not_done_again(tmp_path, monkeypatch):
     monkeypatch.setattr(failovers, "KEPT", tmp_path)
-    monkeypatch.setattr(failovers, "command", lambda *_, **__: pytest.fail("it is kept"))
+    monkeypatch.setattr(kept, "command", lambda *_, **__: pytest.fail("it is kept"))
     subject = SUBJECTS[0]
     for fault in FAULTS:
         (tmp_path / subject.system / f"{fault}-0").mkdir(parents=True)
         (tmp_path / subject.system / f"{fault}-0" / "run.json").write_text('{"started_at": "2026-11-22T01:02:03Z"}')
-        kept = result(*[(10 + n, 20 + n, 30 + n) for n in range(FAULTS_MIN)])
-        (tmp_path / subject.system / f"{fault}-0.json").write_text(json.dumps(kept))
+        done = result(*[(10 + n, 20 + n, 30 + n) for n in range(FAULTS_MIN)])
+        (tmp_path / subject.system / f"{fault}-0.json").write_text(json.dumps(done))
     held, told = failovers.item_of(subject)(None)
     assert held
     assert "kill: 30 in 1 runs" in told
