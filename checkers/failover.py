@@ -177,16 +177,27 @@ def _noticed(history: History, fault: FaultEvent, found: dict[str, tuple[Ns, boo
     """When another node first showed that the leader is missed: by trace or answer, by an election at the latest."""
     since, leader = fault.span.hi, _led(fault)
     until, term = _until(history, since), _term(history, since)
-    answers = (
-        row.span.hi
-        for row in history.of(Observed)
-        if row.node != leader
-        and row.span.lo >= since
-        and row.span.hi <= until
-        and (row.role.lower() in SEEKS or row.term > term)
-    )
-    known = [ns for ns, censored in (found["detect"], found["elect"]) if not censored]
-    return _censor(min([*answers, *(since + ns for ns in known)], default=None), since, until)
+    known = [since + ns for ns, censored in (found["detect"], found["elect"]) if not censored]
+    first = min(known, default=until)
+    rows = _answers(history)
+    for row in rows[bisect.bisect_left(rows, since, key=_answered) :]:
+        if row.span.hi > first:
+            break
+        if row.node != leader and row.span.lo >= since and (row.term > term or row.role.lower() in SEEKS):
+            return _censor(row.span.hi, since, until)
+    return _censor(first if known else None, since, until)
+
+
+def _answers(history: History) -> list[Observed]:
+    """By the moment of the answer (cached)."""
+    found: list[Observed] | None = history.cache.get("checkers.failover.answers")
+    if found is None:
+        found = history.cache["checkers.failover.answers"] = sorted(history.of(Observed), key=_answered)
+    return found
+
+
+def _answered(row: Observed) -> Ns:
+    return row.span.hi
 
 
 def _owed(history: History, plan: Plan, *, since: Ns, ns: Ns) -> bool:
