@@ -1578,8 +1578,9 @@ def same_process(pid: int, start: int) -> bool:
 
 
 def began_ns(ticks: int) -> int:
-    """When a process with this start time began, or up to one tick earlier; ticks go on while a machine sleeps."""
-    slept = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - now_ns()
+    """When a process with this start time began, or a little earlier; ticks go on while a machine sleeps."""
+    moment = now_ns()  # first: what passes in between makes the answer earlier, never later
+    slept = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - moment
     return ticks * SECOND // os.sysconf("SC_CLK_TCK") - slept
 
 
@@ -1602,10 +1603,11 @@ def find_target(target: Mapping[str, str], processes: Processes) -> tuple[int, .
         group = said.get("ControlGroup") or ""
         others: list[int] = []
         if group:
-            place = f"/sys/fs/cgroup{group}/cgroup.procs"
-            with contextlib.suppress(OSError, ValueError), open(place, encoding="ascii") as file:  # noqa: PTH123
-                others = [int(line) for line in file]
-        return (main, *(pid for pid in others if pid != main)) if main else ()
+            for root in CGROUPS:
+                place = f"{root}{group}/cgroup.procs"
+                with contextlib.suppress(OSError, ValueError), open(place, encoding="ascii") as file:  # noqa: PTH123
+                    others += [int(line) for line in file]
+        return (main, *(pid for pid in dict.fromkeys(others) if pid != main)) if main else ()
     pattern, found = re.compile(value), {}
     for entry in os.listdir("/proc"):  # noqa: PTH208
         if not entry.isdigit() or int(entry) in {os.getpid(), os.getppid()}:
@@ -1619,6 +1621,9 @@ def find_target(target: Mapping[str, str], processes: Processes) -> tuple[int, .
                 found[int(entry)] = int(raw[raw.rindex(b")") + 2 :].split()[1])
     return tuple(sorted(found, key=lambda pid: (found[pid] in found, pid)))
 
+
+CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd")
+"""Where a unit's control group may lie: version 2, both, version 1."""
 
 OURS = re.compile(r"agent\.py (serve|relay|heal) --socket ")
 """Command lines of agents and relays: never a target."""
