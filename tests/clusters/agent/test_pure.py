@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 
 import msgspec
 import pytest
@@ -305,3 +307,18 @@ def test_a_machines_clock_is_not_asked_for_a_rate_it_cannot_have():
     clock = agent.HostClock(lambda: None, read=machine.read, put=machine.put)
     assert clock.set(skew(0, rate_ppm=100))[0] is False
     assert clock.base_ns is None
+
+
+def test_when_a_process_began_is_known_to_a_tick_and_never_too_late():
+    before = agent.now_ns()
+    child = subprocess.Popen(["sleep", "60"])
+    after = agent.now_ns()
+    try:
+        stat = agent.process_stat(child.pid)
+        began = agent.began_ns(stat[3])
+        tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+        assert began <= after
+        assert began >= before - 2 * tick
+    finally:
+        child.kill()
+        child.wait()
