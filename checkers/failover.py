@@ -3,8 +3,11 @@
 Per fault that hit the leader (killed, stopped, restarted, paused, or cut off from a majority): from the moment at which
 it was certainly in force to the first campaign or pre-vote of another node, to the first election or new leader seen,
 and to the first write acknowledged after that. A stage that was not reached before the next fault, or the end of the
-run, is censored there: lists of (ns, censored) are what a Kaplan–Meier estimate wants. Besides: how long two leaders of
-different terms certainly claimed to lead at once, elections, split votes, and term inflation.
+run, is censored there: lists of (ns, censored) are what a Kaplan–Meier estimate wants. ``noticed`` is ``detect`` for
+systems that write no trace of campaigns: also the first answer by which another node seeks to lead or knows of a later
+term. ``not_owed``: which of these faults, by their place in the lists, left nobody from whom a leader was owed.
+Besides: how long two leaders of different terms certainly claimed to lead at once, elections, split votes, and term
+inflation.
 
 Left out: any bound; percentiles are of the uncensored values only and say so.
 """
@@ -15,10 +18,12 @@ import bisect
 from collections import defaultdict
 from typing import Any
 
-from checkers.base import WRITES, Base, votes_needed
+from checkers.base import WRITES, Base, excuses, votes_needed
 from checkers.coverage import shown_by
-from checkers.facts import elections, leading, named, votes
+from checkers.facts import elections, groups, leading, named, votes
 from checkers.graph import Timeline, end_of_run, timeline
+from checkers.rounds import worn_out
+from checkers.windows import windows
 from harness.core.clock import Ns
 from harness.core.events import FaultEvent, Invoke, Observed, Return, Traced
 from harness.core.history import History
@@ -31,6 +36,9 @@ ROUNDS = frozenset({"election_started", "campaign"})
 
 CAMPAIGNS = ROUNDS | {"prevote_started"}
 """Core notes by which a node begins to seek leadership."""
+SEEKS = frozenset({"candidate", "precandidate", "prospective", "looking", "voted"})
+"""Roles, as nodes tell them, of one that seeks leadership or has just voted for somebody who does."""
+
 STAGES = ("detect", "elect", "write")
 
 
@@ -59,7 +67,9 @@ def figures(history: History, plan: Plan) -> dict[str, Any]:
     line = timeline(history, plan.promise, plan)
     quorum = votes_needed(plan.promise, len(plan.voters))
     times: dict[str, list[tuple[Ns, bool]]] = {stage: [] for stage in STAGES}
+    noticed: list[tuple[Ns, bool]] = []
     rounds: list[int] = []
+    not_owed: list[int] = []
     hit = 0
     for event in history.of(FaultEvent):
         if event.phase != "begin" or event.outcome != "installed" or not _hits_leader(history, event, line, quorum):
@@ -69,6 +79,9 @@ def figures(history: History, plan: Plan) -> dict[str, Any]:
         rounds.append(stood)
         for stage in STAGES:
             times[stage].append(found[stage])
+        noticed.append(_noticed(history, event, found))
+        if not _owed(history, plan, since=event.span.hi, ns=found["elect"][0]):
+            not_owed.append(hit - 1)
     elected = sorted({(fact.group, fact.term, fact.node) for fact in elections(history)})
     leads = {(row.group, row.term, row.node) for row in leading(history) if row.term > 0}
     terms = {term for _, term, _ in elected} | {term for _, term, _ in leads}
@@ -77,6 +90,8 @@ def figures(history: History, plan: Plan) -> dict[str, Any]:
         "faults_on_the_leader": hit,
         **{f"{stage}_ns": [[ns, censored] for ns, censored in values] for stage, values in times.items()},
         **{f"{stage}_median_ns": _median(values) for stage, values in times.items()},
+        "noticed_ns": [[ns, censored] for ns, censored in noticed],
+        "not_owed": not_owed,
         "rounds": rounds,
         "elections": len(set(elected) | leads),
         "terms_led": len(terms),
@@ -130,22 +145,15 @@ def _hits_leader(history: History, event: FaultEvent, line: Timeline, quorum: in
 def _stages(history: History, fault: FaultEvent) -> tuple[dict[str, tuple[Ns, bool]], int]:
     """Stage → (ns since the fault was in force, censored); and in how many terms somebody stood until then."""
     since = fault.span.hi
-    until = min(
-        (
-            event.span.lo
-            for event in history.of(FaultEvent)
-            if event.phase == "begin" and event.outcome != "skipped" and event.span.lo > since
-        ),
-        default=end_of_run(history),
-    )
-    leader = next((host for host, role in fault.roles.items() if role.lower() == "leader"), "")
+    until = _until(history, since)
+    leader = _led(fault)
     campaigns = sorted(
         (event.span.hi, event.name, event.group, event.term)
         for name in sorted(CAMPAIGNS)
         for event in named(history).get(name, ())
         if event.node != leader and since <= event.span.hi <= until
     )
-    term = max((row.term for row in leading(history) if row.span.hi <= since), default=0)
+    term = _term(history, since)
     elected = min(
         [
             *(e.event.span.hi for e in elections(history) if e.term > term and since <= e.event.span.hi <= until),
@@ -163,6 +171,64 @@ def _stages(history: History, fault: FaultEvent) -> tuple[dict[str, tuple[Ns, bo
     won = elected if elected is not None else until
     stood = {(group, term) for at, name, group, term in campaigns if name in ROUNDS and at <= won}
     return {stage: _censor(at, since, until) for stage, at in stages.items()}, len(stood)
+
+
+def _noticed(history: History, fault: FaultEvent, found: dict[str, tuple[Ns, bool]]) -> tuple[Ns, bool]:
+    """When another node first showed that the leader is missed: by trace or answer, by an election at the latest."""
+    since, leader = fault.span.hi, _led(fault)
+    until, term = _until(history, since), _term(history, since)
+    known = [since + ns for ns, censored in (found["detect"], found["elect"]) if not censored]
+    first = min(known, default=until)
+    rows = _answers(history)
+    for row in rows[bisect.bisect_left(rows, since, key=_answered) :]:
+        if row.span.hi > first:
+            break
+        if row.node != leader and row.span.lo >= since and (row.term > term or row.role.lower() in SEEKS):
+            return _censor(row.span.hi, since, until)
+    return _censor(first if known else None, since, until)
+
+
+def _answers(history: History) -> list[Observed]:
+    """By the moment of the answer (cached)."""
+    found: list[Observed] | None = history.cache.get("checkers.failover.answers")
+    if found is None:
+        found = history.cache["checkers.failover.answers"] = sorted(history.of(Observed), key=_answered)
+    return found
+
+
+def _answered(row: Observed) -> Ns:
+    return row.span.hi
+
+
+def _owed(history: History, plan: Plan, *, since: Ns, ns: Ns) -> bool:
+    """Whether, in this outage, somebody of whom a leader is promised could have had one."""
+    return excuses(history, plan.promise).liveness(since, since + ns) is None and any(
+        window.tier in plan.promise.tiers
+        and window.lo < since + ns
+        and window.hi > since
+        and not any(worn_out(history, plan.promise, group, window.members, since) for group in groups(history))
+        for window in windows(history, plan.promise, plan)
+    )
+
+
+def _until(history: History, since: Ns) -> Ns:
+    """When the next fault begins, or the run ends."""
+    return min(
+        (
+            event.span.lo
+            for event in history.of(FaultEvent)
+            if event.phase == "begin" and event.outcome != "skipped" and event.span.lo > since
+        ),
+        default=end_of_run(history),
+    )
+
+
+def _led(fault: FaultEvent) -> str:
+    return next((host for host, role in fault.roles.items() if role.lower() == "leader"), "")
+
+
+def _term(history: History, at: Ns) -> int:
+    return max((row.term for row in leading(history) if row.span.hi <= at), default=0)
 
 
 def _censor(at: Ns | None, since: Ns, until: Ns) -> tuple[Ns, bool]:

@@ -35,6 +35,7 @@ import os
 import platform
 import queue
 import re
+import select
 import selectors
 import shutil
 import signal
@@ -45,7 +46,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 VERSION = 1
@@ -1525,13 +1526,20 @@ class Stranger:
         self.code: int | None = None
         """None while it runs; then 0, whatever it was."""
         self.done = threading.Event()
+        self.alive_ns = now_ns()
+        """A moment at which it still ran, the last that is known."""
         self.exited_ns = 0
         self._on_exit = on_exit
         threading.Thread(target=self._watch, name=f"watch-{pid}", daemon=True).start()
 
     def _watch(self) -> None:
-        while same_process(self.pid, self.start):
-            time.sleep(WATCH_S)
+        with end_of(self.pid) as await_end:
+            while True:
+                before = now_ns()
+                if not same_process(self.pid, self.start):
+                    break
+                self.alive_ns = before
+                await_end(WATCH_S)
         self.exited_ns = now_ns()
         self.code = 0
         try:
@@ -1539,6 +1547,22 @@ class Stranger:
         except Exception as error:  # noqa: BLE001 - as of the reaper
             complain("exit hook", error)
         self.done.set()
+
+
+@contextlib.contextmanager
+def end_of(pid: int) -> Iterator[Callable[[float], object]]:
+    """A wait of at most so many seconds that ends with the process at once, where the kernel can say so."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except (OSError, AttributeError):
+        yield time.sleep
+        return
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        yield lambda limit_s: poll.poll(limit_s * 1000)
+    finally:
+        os.close(descriptor)
 
 
 WATCH_S = 0.01
@@ -1551,6 +1575,18 @@ def same_process(pid: int, start: int) -> bool:
     """Whether the process with that id and start time lives."""
     stat = process_stat(pid)
     return stat is not None and stat[3] == start and stat[0] not in "ZX"
+
+
+def _boot_ahead_ns() -> int:
+    """How far the clock is ahead that goes on while the machine sleeps; more if we were held up, never less."""
+    moment = now_ns()
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - moment
+
+
+def began_ns(ticks: int) -> int:
+    """When a process with this start time began, or a little earlier; ticks go on while a machine sleeps."""
+    slept = min(_boot_ahead_ns() for _ in range(5))
+    return ticks * SECOND // os.sysconf("SC_CLK_TCK") - slept
 
 
 def find_target(target: Mapping[str, str], processes: Processes) -> tuple[int, ...]:
@@ -1572,10 +1608,11 @@ def find_target(target: Mapping[str, str], processes: Processes) -> tuple[int, .
         group = said.get("ControlGroup") or ""
         others: list[int] = []
         if group:
-            place = f"/sys/fs/cgroup{group}/cgroup.procs"
-            with contextlib.suppress(OSError, ValueError), open(place, encoding="ascii") as file:  # noqa: PTH123
-                others = [int(line) for line in file]
-        return (main, *(pid for pid in others if pid != main)) if main else ()
+            for root in CGROUPS:
+                place = f"{root}{group}/cgroup.procs"
+                with contextlib.suppress(OSError, ValueError), open(place, encoding="ascii") as file:  # noqa: PTH123
+                    others += [int(line) for line in file]
+        return (main, *(pid for pid in dict.fromkeys(others) if pid != main)) if main else ()
     pattern, found = re.compile(value), {}
     for entry in os.listdir("/proc"):  # noqa: PTH208
         if not entry.isdigit() or int(entry) in {os.getpid(), os.getppid()}:
@@ -1589,6 +1626,9 @@ def find_target(target: Mapping[str, str], processes: Processes) -> tuple[int, .
                 found[int(entry)] = int(raw[raw.rindex(b")") + 2 :].split()[1])
     return tuple(sorted(found, key=lambda pid: (found[pid] in found, pid)))
 
+
+CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd")
+"""Where a unit's control group may lie: version 2, both, version 1."""
 
 OURS = re.compile(r"agent\.py (serve|relay|heal) --socket ")
 """Command lines of agents and relays: never a target."""
@@ -1610,6 +1650,7 @@ class AdoptedNode(Node):
         self._tools = processes
         self._told = news
         self._finding = threading.Lock()
+        self._met: Stranger | None = None
         self.members: list[tuple[int, int]] = []
         """All processes of the target, (id, start time)."""
         threading.Thread(target=self._watch, name="target", daemon=True).start()
@@ -1635,12 +1676,15 @@ class AdoptedNode(Node):
         with self._finding:
             if self.running:
                 return True
+            if self._met is not None:
+                self._met.done.wait(SIGNAL_LIMIT_S)  # its end is told first
             before = now_ns()
-            pids = find_target(self._target, self._tools)
-            stats = [(pid, stat) for pid in pids if (stat := process_stat(pid)) is not None and stat[0] not in "ZX"]
-            if not stats:
+            found = self._look()
+            if not found:
                 return False
-            self.members = [(pid, stat[3]) for pid, stat in stats]
+            if self._met is not None:  # it began when it began, however late that was noticed
+                before = max(self._met.alive_ns, min(before, began_ns(found[0][1])))
+            self.members = found
             self.incarnation += 1
             self.asked = False
             number = self.incarnation
@@ -1649,9 +1693,10 @@ class AdoptedNode(Node):
             def exited(child: Stranger) -> None:
                 told.wait(SIGNAL_LIMIT_S)
                 data = {"pid": child.pid, "incarnation": number, "code": None, "asked": self.asked}
-                self._told.add("exited", child.exited_ns - int(2 * WATCH_S * SECOND), now_ns(), data)
+                self._told.add("exited", child.alive_ns, now_ns(), data)
 
-            self.child = Stranger(*self.members[0], exited)  # type: ignore[assignment]
+            self._met = Stranger(*self.members[0], exited)
+            self.child = self._met  # type: ignore[assignment]
             data = {"pid": self.members[0][0], "incarnation": number, "asked": asked}
             self._told.add("started", before, now_ns(), data)
             told.set()
@@ -1666,12 +1711,31 @@ class AdoptedNode(Node):
                 with contextlib.suppress(Refused, OSError):
                     self._find(asked=False)
 
+    def _look(self) -> list[tuple[int, int]]:
+        """All processes of the target now, the main one first."""
+        pids = find_target(self._target, self._tools)
+        return [(pid, stat[3]) for pid in pids if (stat := process_stat(pid)) is not None and stat[0] not in "ZX"]
+
+    def _look_again(self) -> None:
+        """It may have made processes since it was met."""
+        with self._finding, contextlib.suppress(Refused, OSError):
+            found = self._look()
+            more = [one for one in found if one not in self.members]
+            if more and self.members and self.members[0] in found:
+                self.members = [*self.members, *more]
+                self.remember()
+
     def _alive(self) -> list[int]:
         return [pid for pid, start in self.members if same_process(pid, start)]
 
     def signal(self, number: int) -> bool:
         """Signal all its processes; False if it is gone."""
-        alive = self._alive()
+        self._look_again()
+        return self._signal(self.members, number)
+
+    @staticmethod
+    def _signal(members: Sequence[tuple[int, int]], number: int) -> bool:
+        alive = [pid for pid, start in members if same_process(pid, start)]
         for pid in alive:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
@@ -1682,16 +1746,18 @@ class AdoptedNode(Node):
         if not self._alive():
             return True
         stopped = any("T" in thread_states(pid) for pid in self._alive())
+        self._look_again()
+        child, ending = self.child, self.members  # a supervisor's next processes are none of these
         self.asked = True
-        self.signal(number)
+        self._signal(ending, number)
         if stopped and number != signal.SIGKILL:
-            self.signal(signal.SIGCONT)
+            self._signal(ending, signal.SIGCONT)
         deadline = time.monotonic() + limit_s
-        while self._alive():
+        while any(same_process(pid, start) for pid, start in ending):
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.001)
-        return self.child is None or self.child.done.wait(SIGNAL_LIMIT_S)
+        return child is None or child.done.wait(SIGNAL_LIMIT_S)
 
     def await_states(self, ready: Callable[[str], bool], limit_s: float) -> str:
         """See ``Node``."""

@@ -29,6 +29,7 @@ from clusters.docker.client import ENGINE_ERRORS, connect, explained
 from clusters.docker.containers import together
 from clusters.docker.image import ensure_image
 from clusters.docker.ship import ship
+from clusters.unseen import from_outside
 from harness.core.clock import Ns
 from harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability, NotHealed
 from harness.core.hoststate import HostState
@@ -37,9 +38,6 @@ from harness.core.plan import Plan
 from harness.core.protocols import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
 
 _CONNECTIONS = 64
-_UNSEEN = frozenset({"traced", "witness", "found", "incarnation"})
-"""What a run cannot see of containers of somebody else's: what nodes write into their own files, and which start it is
-(the same command says the same number each time)."""
 
 
 class AttachBackend:
@@ -89,7 +87,7 @@ class AttachBackend:
 
     def shows(self, observable: tuple[str, ...]) -> tuple[str, ...]:
         """See ``Showing``: polls and clients, not what nodes write into files."""
-        return tuple(channel for channel in observable if channel not in _UNSEEN)
+        return from_outside(observable)
 
     def available(self) -> Available:
         """Whether an engine answers this user."""

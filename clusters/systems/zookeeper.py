@@ -24,13 +24,12 @@ from typing import Literal, cast
 import msgspec
 
 from clusters.systems import jvm
+from clusters.systems.released import Choice, Knob, Number, Released, milliseconds
 from clusters.systems.target import check_voters
 from clusters.systems.zookeeper_client import Reads, ZooKeeperClient
 from harness.core.clock import MS, SECOND, Ns
-from harness.core.errors import ConfigError
 from harness.core.promise import NotPromised, Promise
 from harness.core.protocols import (
-    Available,
     Client,
     Command,
     Malformed,
@@ -39,9 +38,7 @@ from harness.core.protocols import (
     RunDefaults,
     StatusCall,
     TraceLine,
-    Yes,
 )
-from harness.core.registry import unknown_name
 
 CLIENT_PORT = 2181
 PEER_PORT = 2888
@@ -53,20 +50,13 @@ EPOCH_SHIFT = 32
 ALLOWANCE_NS = 1 * SECOND
 LEADER_BOUND_NS = 10 * SECOND
 
-_KNOBS: Mapping[str, str] = {
-    "tick_time_ms": "2000",
-    "init_limit_ticks": "10",
-    "sync_limit_ticks": "5",
-    "max_notification_interval_ms": "60000",
-    "reads": "quorum",
+_KNOBS: Mapping[str, Knob] = {
+    "tick_time_ms": milliseconds("2000", 50, 60_000),
+    "init_limit_ticks": Number("10", 2, 1000, "ticks"),
+    "sync_limit_ticks": Number("5", 2, 1000, "ticks"),
+    "max_notification_interval_ms": milliseconds("60000", 200, 600_000),
+    "reads": Choice("quorum", ("quorum", "sync")),
 }
-_LIMITS = {
-    "tick_time_ms": (50, 60_000),
-    "init_limit_ticks": (2, 1000),
-    "sync_limit_ticks": (2, 1000),
-    "max_notification_interval_ms": (200, 600_000),
-}
-_READS = ("quorum", "sync")
 
 _ELECTED = re.compile(
     rb"quorum\.Leader - Have quorum of supporters, sids: \[(.*)\]; starting up .* zxid: 0x([0-9a-f]+)"
@@ -92,37 +82,18 @@ class _Status(msgspec.Struct, frozen=True, gc=False):
 _STATUS = msgspec.json.Decoder(_Status)
 
 
-class ZooKeeperSystem:
+class ZooKeeperSystem(Released):
     """See ``harness.core.protocols.System``; also ``Telling``."""
 
     name = "zookeeper"
 
-    def knobs(self, settings: Mapping[str, str], *, profile: str | None, variant: str | None) -> Mapping[str, str]:
-        """All knobs as words. Raises ConfigError."""
-        if profile is not None and profile not in self.profiles():
-            raise unknown_name("profile of zookeeper:", profile, self.profiles())
-        if variant is not None:
-            raise ConfigError(
-                f"zookeeper has no variant {variant!r}", next_step="leave it out: it is somebody's release"
-            )
-        for name, word in settings.items():
-            if name not in _KNOBS:
-                raise unknown_name("knob of zookeeper:", name, _KNOBS)
-            if name in _LIMITS:
-                least, most = _LIMITS[name]
-                if not (word.isascii() and word.isdigit() and least <= int(word) <= most):
-                    raise _bad_knob(name, word, f"a whole number from {least} to {most}")
-            elif word not in _READS:
-                raise _bad_knob(name, word, " or ".join(_READS))
-        return {**_KNOBS, **settings}
+    def known_knobs(self) -> Mapping[str, Knob]:
+        """Timers, and how it is read."""
+        return _KNOBS
 
     def profiles(self) -> Mapping[str, str]:
         """One."""
         return {"zookeeper": "as released; reads behind a write of their session unless the knob reads is sync"}
-
-    def variants(self) -> Mapping[str, str]:
-        """None."""
-        return {}
 
     def defaults(self) -> RunDefaults:
         """Timers at an eighth, so that holds and gaps are longer than the promised bound."""
@@ -272,11 +243,6 @@ class ZooKeeperSystem:
         """Polls, the log's leaderships, and operations."""
         return ("traced", "observed", "ops", "commit", "atomic")
 
-    def fault_support(self, kind: str) -> Available:
-        """All kinds: the JVM reads its clocks through libc."""
-        del kind
-        return Yes()
-
 
 def _leader_bound(init: Ns, sync: Ns, notification: Ns) -> Ns:
     return sync + notification + 2 * init + ALLOWANCE_NS
@@ -310,10 +276,6 @@ def _exempt() -> dict[str, NotPromised]:
         "a server that comes back joins the established leader; that a leader stays is nowhere promised"
     )
     return out
-
-
-def _bad_knob(name: str, word: str, wanted: str) -> ConfigError:
-    return ConfigError(f"knob {name} of zookeeper cannot be {word!r}", next_step=f"give {wanted}")
 
 
 SYSTEM = ZooKeeperSystem()

@@ -266,7 +266,7 @@ class Director:
             incarnation = int(news.data["incarnation"])
             self.keeper.incarnation[news.host] = incarnation
             self._down.discard(news.host)
-            self._process(now, news, "started", asked=True, code=None)
+            self._process(now, news, "started", asked=bool(news.data.get("asked", True)), code=None)
         elif news.kind == "exited":
             asked = bool(news.data.get("asked"))
             self._down.add(news.host)

@@ -6,13 +6,12 @@ kept below ``runs/accept/ssh`` and not done again. Needs Docker.
 
 from __future__ import annotations
 
-import json
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-from acceptance.simulated import OUT, Item, Unfinished, Until, command
+from acceptance.kept import run
+from acceptance.simulated import OUT, Item, Until
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "clusters" / "ssh"))
 
@@ -65,15 +64,8 @@ def etcd(until: Until) -> tuple[bool, str]:
             hosts = ("--hosts", next(fields).file)
             for seed in SEEDS:
                 for backend, more in (("docker", ()), ("ssh", hosts)):
-                    kept, out = place / f"{backend}-{seed}.json", place / f"{backend}-{seed}"
-                    if not kept.is_file():
-                        shutil.rmtree(out, ignore_errors=True)
-                        words = ["run", "--scenario", scenario, "--on", backend, *more, "--seed", seed, "--out", out]
-                        result = command([*map(str, words)], until=until)
-                        if result.get("interrupted") or "verdict" not in result:
-                            raise Unfinished(f"{backend}, seed {seed}: stopped")
-                        kept.write_text(json.dumps({"verdict": result["verdict"], "trouble": result["trouble"]}))
-                    said = json.loads(kept.read_text(encoding="utf-8"))
+                    words = ("--scenario", scenario, "--on", backend, *more, "--seed", str(seed))
+                    said = run(place / f"{backend}-{seed}", words, until=until)
                     verdicts[seed][backend] = f"{said['verdict']}{' in trouble' if said['trouble'] else ''}"
         finally:
             fields.close()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from acceptance.real_systems import of, run, told
 from acceptance.simulated import OUT, Item, Until
-from clusters.docker.programs import _go
+from clusters.docker.programs import find_go
 
 TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "tutorial"
 STRATEGIES = ("random", "triggered", "mixed")
@@ -30,7 +30,7 @@ def built() -> Path:
     if not (place / "keep").is_file():
         place.mkdir(parents=True, exist_ok=True)
         shutil.copytree(TUTORIAL, place, ignore=shutil.ignore_patterns("keep"), dirs_exist_ok=True)
-        go = _go((TUTORIAL / "go.mod").read_text(encoding="utf-8"), progress=print)
+        go = find_go((TUTORIAL / "go.mod").read_text(encoding="utf-8"), progress=print)
         env = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
         subprocess.run([go, "build", "-o", "keep", "."], cwd=place, env=env, check=True, timeout=BUILD_LIMIT_S)
     return place / "keep.toml"

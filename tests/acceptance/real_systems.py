@@ -9,15 +9,14 @@ not done again. Needs Docker; an image that is not there is built.
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from acceptance.simulated import OUT, Item, Unfinished, Until, command
+from acceptance.kept import of, run
+from acceptance.simulated import OUT, Item, Until
 
+KEPT = OUT / "real"
 UNSAFE = Path(__file__).resolve().parents[1] / "systems_unsafe"
 
 QUIET_S = 300
@@ -74,26 +73,6 @@ RUINED = (
 )
 
 
-def run(name: str, words: Sequence[str], *, until: Until) -> dict[str, Any]:
-    """The result of a run, from an earlier slice if it was done then."""
-    place, kept = OUT / "real" / name, OUT / "real" / f"{name}.json"
-    if kept.is_file():
-        return dict(json.loads(kept.read_text(encoding="utf-8")))
-    if place.exists():
-        shutil.rmtree(place)  # stopped half way
-    place.parent.mkdir(parents=True, exist_ok=True)
-    result = command(["run", *words, "--out", place], until=until)
-    if result.get("interrupted") or "verdict" not in result:
-        raise Unfinished(f"{name}: stopped")
-    kept.write_text(json.dumps(result), encoding="utf-8")
-    return result
-
-
-def of(result: dict[str, Any], verdict: str) -> list[str]:
-    """The checkers with that verdict."""
-    return sorted(name for name, found in result.get("checkers", {}).items() if found["verdict"] == verdict)
-
-
 def told(result: dict[str, Any]) -> str:
     """The verdict, and what failed or stayed unknown."""
     parts = [f"{verdict}: {', '.join(names)}" for verdict in ("fail", "unknown") if (names := of(result, verdict))]
@@ -116,7 +95,9 @@ def quiet(cluster: Cluster) -> Item:
 
     def item(until: Until) -> tuple[bool, str]:
         words = (cluster.system, "--nodes", str(cluster.nodes), "--seed", "1", "--workload", cluster.workloads[0])
-        result = run(f"{cluster.name}-quiet", (*words, "--faults", "none", "--time-limit", f"{QUIET_S}s"), until=until)
+        result = run(
+            KEPT / f"{cluster.name}-quiet", (*words, "--faults", "none", "--time-limit", f"{QUIET_S}s"), until=until
+        )
         return passed(result), f"{QUIET_S} s without faults: {told(result)}"
 
     item.__doc__ = f"{cluster.system} on {cluster.nodes} nodes passes {QUIET_S} s without faults."
@@ -142,8 +123,8 @@ def many(cluster: Cluster) -> Item:
             )
             name = f"{cluster.system}-{workload}-operations"
             pace = ("--rate", str(RATE), "--time-limit", f"{OPERATIONS_S}s")
-            result = run(name, (*words, *pace), until=until)
-            done = operations(OUT / "real" / name / "history.jsonl")
+            result = run(KEPT / name, (*words, *pace), until=until)
+            done = operations(KEPT / name / "history.jsonl")
             held &= passed(result) and done >= OPERATIONS
             lines.append(f"{workload} {done}: {told(result)}")
         return held, f"operations without faults: {'; '.join(lines)}"
@@ -161,7 +142,7 @@ def campaign(cluster: Cluster) -> Item:
             workload = cluster.workloads[seed % len(cluster.workloads)]
             words = (cluster.system, "--nodes", str(cluster.nodes), "--seed", str(seed), "--workload", workload)
             chaos = ("--faults", cluster.faults, "--strategy", "mixed", "--time-limit", f"{CAMPAIGN_S}s")
-            result = run(f"{cluster.name}-seed-{seed}", (*words, *chaos), until=until)
+            result = run(KEPT / f"{cluster.name}-seed-{seed}", (*words, *chaos), until=until)
             held &= not result["trouble"] and result["verdict"] in {"pass", "fail", "unknown"}
             lines.append(f"{seed} {workload}: {told(result)}")
         return held, f"{SEEDS} runs of {CAMPAIGN_S} s: {'; '.join(lines)}"
@@ -176,7 +157,7 @@ def ruined(one: Ruined) -> Item:
     def item(until: Until) -> tuple[bool, str]:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(UNSAFE), os.environ.get("PYTHONPATH"))))
         words = (one.system, "--nodes", "3", "--schedule", str(UNSAFE / one.schedule), "--seed", "1")
-        result = run(one.system, (*words, "--time-limit", one.time_limit), until=until)
+        result = run(KEPT / one.system, (*words, "--time-limit", one.time_limit), until=until)
         return result["verdict"] == "fail" and not result["trouble"], told(result)
 
     item.__doc__ = f"{one.system}, ruined by its operator, does not pass."

@@ -13,11 +13,12 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from acceptance.simulated import DETHRONE, OUT, ROOT, Item, Unfinished, Until, command
+from acceptance.kept import of, run
+from acceptance.simulated import DETHRONE, OUT, ROOT, Item, Unfinished, Until
 
+KEPT = OUT / "jvm"
 QUIET = ("--faults", "none", "--time-limit", "5m")
 MANY = ("--faults", "none", "--time-limit", "6m", "--rate", "40", "--concurrency", "6")
 OPERATIONS = 10_000
@@ -44,26 +45,6 @@ CLUSTERS = (
 )
 
 
-def run(name: str, words: Sequence[str], *, until: Until) -> dict[str, Any]:
-    """The result of a run, from an earlier slice if it was done then."""
-    place, kept = OUT / "jvm" / name, OUT / "jvm" / f"{name}.json"
-    if kept.is_file():
-        return dict(json.loads(kept.read_text(encoding="utf-8")))
-    if place.exists():
-        shutil.rmtree(place)  # stopped half way
-    place.parent.mkdir(parents=True, exist_ok=True)
-    result = command(["run", *words, "--out", place], until=until)
-    if result.get("interrupted") or "verdict" not in result:
-        raise Unfinished(f"{name}: stopped")
-    kept.write_text(json.dumps(result), encoding="utf-8")
-    return result
-
-
-def of(result: dict[str, Any], verdict: str) -> list[str]:
-    """The checkers with that verdict."""
-    return sorted(name for name, found in result.get("checkers", {}).items() if found["verdict"] == verdict)
-
-
 def calm(result: dict[str, Any]) -> bool:
     """No finding and no trouble; whatever is unknown was not exercised, as without faults little is."""
     unknown = [result["checkers"][name].get("reason", "") for name in of(result, "unknown")]
@@ -84,8 +65,8 @@ def quiet(cluster: Cluster) -> Item:
     def item(until: Until) -> tuple[bool, str]:
         base = (cluster.system, "--nodes", str(cluster.nodes), "--seed", "1")
         name = f"{cluster.system}-{cluster.nodes}"
-        still = run(f"{name}-quiet", (*base, *QUIET), until=until)
-        many = run(f"{name}-many", (*base, *MANY), until=until)
+        still = run(KEPT / f"{name}-quiet", (*base, *QUIET), until=until)
+        many = run(KEPT / f"{name}-many", (*base, *MANY), until=until)
         done = acknowledged(many)
         held = calm(still) and calm(many) and done >= OPERATIONS
         findings = [*of(still, "fail"), *of(many, "fail")]
@@ -102,7 +83,7 @@ def campaign(cluster: Cluster) -> Item:
         words, held = [], True
         for seed in range(SEEDS):
             base = (cluster.system, "--nodes", str(cluster.nodes), "--seed", str(seed), *CAMPAIGN)
-            result = run(f"{cluster.system}-{cluster.nodes}-seed-{seed}", base, until=until)
+            result = run(KEPT / f"{cluster.system}-{cluster.nodes}-seed-{seed}", base, until=until)
             held &= not result["trouble"] and result["verdict"] in {"pass", "fail", "unknown"}
             failed = of(result, "fail")
             words.append(f"{seed}: {result['verdict']}{' ' + ', '.join(failed) if failed else ''}")
@@ -115,7 +96,7 @@ def campaign(cluster: Cluster) -> Item:
 def truncates(until: Until) -> tuple[bool, str]:
     """DLedger 0.4.3 truncates committed entries of a follower after a change of leader (docs/systems-jvm.md)."""
     words = ("rocketmq-dledger", "--nodes", "3", "--seed", "3", "--time-limit", "60s", "--nemesis-interval", "10s")
-    result = run("rocketmq-dledger-truncates", (*words, "--faults", "partition,kill,pause,clock"), until=until)
+    result = run(KEPT / "rocketmq-dledger-truncates", (*words, "--faults", "partition,kill,pause,clock"), until=until)
     found = result["checkers"]["commit-never-regresses"]
     sentences = [one["sentence"] for one in found.get("findings", [])]
     return found["verdict"] == "fail", f"commit-never-regresses: {found['verdict']}; {'; '.join(sentences[:2])}"
@@ -127,7 +108,7 @@ def wiped(system: str) -> Item:
     def item(until: Until) -> tuple[bool, str]:
         if until is not None and time.monotonic() > until:
             raise Unfinished("not begun")
-        unsafe, place = ROOT / "tests" / "systems_unsafe", OUT / "jvm" / system
+        unsafe, place = ROOT / "tests" / "systems_unsafe", KEPT / system
         shutil.rmtree(place, ignore_errors=True)
         place.parent.mkdir(parents=True, exist_ok=True)
         words = ("--nodes", "3", "--schedule", unsafe / "kill_all.json", "--time-limit", "10s", "--seed", "1")

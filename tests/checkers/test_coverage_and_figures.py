@@ -135,6 +135,29 @@ def test_a_failover_that_never_comes_is_censored():
     assert told["elect_median_ns"] is None
 
 
+def test_a_leader_that_is_missed_is_noticed_by_answers_where_nodes_write_no_trace():
+    tale = Tale(3).up().polls(600, 1, "n1")
+    tale.kill("n1", "n1")
+    tale.wait(100).poll("n2", 1, "n1").wait(100)
+    tale.poll("n3", 2).wait(50).poll("n2", 2, "n2").append(1, target="n2")
+    told = figures(tale.end(), plan())
+    (noticed,), (elect,) = told["noticed_ns"], told["elect_ns"]
+    assert told["detect_ns"][0][1], "nobody told a campaign"
+    assert not noticed[1]
+    assert 200 * MS <= noticed[0] <= elect[0] - 50 * MS
+    assert told["not_owed"] == []
+
+
+def test_an_outage_in_which_no_majority_is_left_owes_no_leader():
+    tale = Tale(3).up().polls(600, 1, "n1")
+    tale.kill("n3")
+    tale.polls(300, 1, "n1").kill("n1", "n1")
+    tale.wait(900)
+    told = figures(tale.mark("stop").end(), plan())
+    assert told["faults_on_the_leader"] == 1
+    assert told["not_owed"] == [0]
+
+
 def test_two_leaders_of_two_terms_at_once_are_measured():
     tale = Tale(3).up().poll("n1", 1, "n1").poll("n2", 2, "n2").wait(500).poll("n1", 1, "n1").poll("n2", 2, "n2")
     assert exposure(tale.end()) == 500 * MS

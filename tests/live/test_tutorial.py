@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.docker.programs import _go
+from clusters.docker.programs import find_go
 
 pytestmark = [pytest.mark.docker, pytest.mark.system, pytest.mark.slow]
 DOCS = Path(__file__).parents[2] / "docs"
@@ -64,7 +64,7 @@ def plain(text):
 
 
 def test_the_tutorial_does_what_it_says(tmp_path, state):
-    go = _go((DOCS / "tutorial" / "go.mod").read_text(), progress=print)
+    go = find_go((DOCS / "tutorial" / "go.mod").read_text(), progress=print)
     path = os.pathsep.join([str(Path(sys.executable).parent), str(Path(go).parent), os.environ["PATH"]])
     (tmp_path / "docs").mkdir()
     shutil.copytree(DOCS / "tutorial", tmp_path / "docs" / "tutorial", ignore=shutil.ignore_patterns("keep"))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import subprocess
 
 import msgspec
 import pytest
@@ -305,3 +308,43 @@ def test_a_machines_clock_is_not_asked_for_a_rate_it_cannot_have():
     clock = agent.HostClock(lambda: None, read=machine.read, put=machine.put)
     assert clock.set(skew(0, rate_ppm=100))[0] is False
     assert clock.base_ns is None
+
+
+def test_when_a_process_began_is_known_to_a_tick_and_never_too_late():
+    before = agent.now_ns()
+    child = subprocess.Popen(["sleep", "60"])
+    after = agent.now_ns()
+    try:
+        stat = agent.process_stat(child.pid)
+        began = agent.began_ns(stat[3])
+        tick = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+        assert began <= after
+        assert began >= before - 2 * tick
+    finally:
+        child.kill()
+        child.wait()
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_the_end_of_somebody_elses_process_is_noticed_where_the_kernel_tells_of_it_and_where_it_does_not(
+    monkeypatch, told
+):
+    def unknown(pid):
+        raise OSError(errno.ENOSYS, "not there")
+
+    if not told:
+        monkeypatch.setattr(os, "pidfd_open", unknown)
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        ended = []
+        stranger = agent.Stranger(child.pid, agent.process_stat(child.pid)[3], ended.append)
+        assert not stranger.done.wait(0.1)
+        before = agent.now_ns()
+        child.kill()
+        assert stranger.done.wait(10)
+        assert ended == [stranger]
+        assert stranger.alive_ns <= stranger.exited_ns
+        assert stranger.exited_ns >= before
+    finally:
+        child.kill()
+        child.wait()

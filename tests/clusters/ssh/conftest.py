@@ -216,8 +216,5 @@ def machines(lab):
     directory = Path(tempfile.mkdtemp(prefix="dt"))  # short: the sockets of agents lie below it
     made = Machines(lab, directory)
     yield made
-    made.close()
-    for server in made.servers.values():
-        server.deaf = False
-    made.of().destroy("r1")
+    made.leave()
     shutil.rmtree(directory)

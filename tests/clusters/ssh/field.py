@@ -85,14 +85,19 @@ class Field:
         return "\n".join(rules + processes)
 
 
-def made(directory: Path, recipe: str = "node") -> Iterator[Field]:
-    """A field, taken away at the end; skipped without an engine, but not in CI."""
+def engine_client():
+    """A connection to the engine; the test is skipped without one, but not in CI."""
     try:
-        client = connect()
+        return connect()
     except MissingCapability as error:
         if os.environ.get("CI"):
             pytest.fail(f"CI needs a Docker engine: {error}")
         pytest.skip(str(error))
+
+
+def made(directory: Path, recipe: str = "node") -> Iterator[Field]:
+    """A field, taken away at the end; skipped without an engine, but not in CI."""
+    client = engine_client()
     run_id = f"test-{uuid.uuid4().hex[:8]}"
     try:
         with (directory / "lock").open("w") as lock:

@@ -64,5 +64,12 @@ class Machines:
             host.close()
         self.hosts.clear()
 
+    def leave(self) -> None:
+        """As at the end of a run, whatever a test left undone: healed, and no agent any more."""
+        self.close()
+        for server in self.servers.values():
+            server.deaf = False
+        self.of().destroy("r1")
+
     def touched(self) -> list[str]:
         return [node for node, server in self.servers.items() if server.logins]

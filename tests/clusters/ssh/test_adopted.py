@@ -7,12 +7,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 from field import until
 from machines import NODES
 
+from clusters.ssh.backend import SshBackend
+from clusters.ssh.hosts import parse_hosts
 from harness.core.errors import ClusterError
 from harness.core.hoststate import HEALTHY, HostState
 
@@ -53,9 +57,10 @@ class Service:
 
 
 @pytest.fixture
-def service(tmp_path):
+def service(tmp_path, machines):
     made = Service(tmp_path)
     yield made
+    machines.leave()  # first: healing starts what is down
     made.close()
 
 
@@ -119,6 +124,52 @@ def test_a_target_that_a_supervisor_starts_again_is_told_as_started_unasked(mach
 
     until(lambda: len(starts()) == 2, 10)
     assert [(one["incarnation"], one["asked"]) for one in starts()] == [(1, True), (2, False)]
+    exited, started = [one for one in machines.news if one.host == "n3" and one.kind in {"exited", "started"}][1:]
+    assert (exited.kind, exited.data["asked"]) == ("exited", False)
+    assert exited.span.lo <= started.span.lo
+
+
+def test_a_start_by_somebody_else_is_told_for_when_it_was_not_for_when_it_was_noticed(machines, service):
+    _, hosts = adopted(machines, service)
+    os.kill(service.pid("n3"), signal.SIGKILL)
+    service.pid_file("n3").unlink()  # nobody can find it for a while
+    until(lambda: any(one.kind == "exited" and one.host == "n3" for one in machines.news), 10)
+    begin = time.monotonic_ns() - hosts["n3"].origin_ns
+    other = subprocess.Popen(["setsid", sys.executable, "-S", str(service.script), "n3"])
+    try:
+        up = time.monotonic_ns() - hosts["n3"].origin_ns
+        threading.Event().wait(0.5)
+        service.pid_file("n3").write_text(str(other.pid))
+        until(lambda: sum(one.kind == "started" and one.host == "n3" for one in machines.news) == 2, 10)
+        span = [one.span for one in machines.news if one.kind == "started" and one.host == "n3"][-1]
+        tick = 10_000_000
+        assert begin - 2 * tick <= span.lo <= up + 2 * tick, (begin, up, span)
+        assert span.hi >= up + 400_000_000
+    finally:
+        machines.leave()
+        other.kill()
+        other.wait()
+
+
+def test_processes_that_a_target_made_since_it_was_met_are_hit_as_well(machines, service):
+    backend, hosts = adopted(machines, service, "pattern")
+    child = subprocess.Popen([sys.executable, "-S", str(service.script), "n2"])
+    try:
+        assert backend.converge_all(hosts, {"n2": HostState(frozen=True)})["n2"].confirmed
+        assert Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+        killed = backend.converge_all(hosts, {"n2": HostState(down="SIGKILL")})
+        assert killed["n2"].confirmed, killed["n2"].why
+        assert child.wait(5) == -signal.SIGKILL
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_of_nodes_that_somebody_else_started_only_polls_and_answers_to_clients_are_believed(machines):
+    shown = ("traced", "witness", "found", "observed", "ops", "incarnation")
+    assert machines.of().shows(shown) == shown
+    of_one = machines.text('["n1", "n2", "n3"]') + 'target = { pid_file = "/run/it.pid" }\n'
+    assert SshBackend(parse_hosts(of_one, source="hosts.toml")).shows(shown) == ("observed", "ops")
 
 
 def test_a_target_that_does_not_run_ends_the_deployment_before_anything_is_there(machines, service):

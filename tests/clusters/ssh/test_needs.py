@@ -124,6 +124,24 @@ def test_nothing_is_killed_that_nobody_could_start_again():
     refuse_run(file_of(target=Unit("x.service")), plan)
 
 
+def test_a_planted_bug_is_not_said_to_be_in_a_program_that_runs_already():
+    plan = msgspec.structs.replace(plan_of(), variant="raft/forgets-vote")
+    refuse_run(file_of(), plan)
+    with pytest.raises(ConfigError, match="it runs already"):
+        refuse_run(file_of(target=Unit("x.service")), plan)
+
+
+def test_a_plan_for_programs_that_run_already_counts_on_nothing_that_they_write(tmp_path):
+    told = {}
+    for name, more in (("ours", ""), ("theirs", 'target = { unit = "raft.service" }\n')):
+        file = tmp_path / f"{name}.toml"
+        file.write_text('expendable = ["n1"]\n[hosts.n1]\naddress = "192.0.2.1"\n' + more)
+        options = RunOptions(system="raft", backend="ssh", hosts=file, nodes=1, seed=1, faults=())
+        told[name] = set(dry_run(options).observable)
+    assert told["ours"] - told["theirs"] == {"traced", "witness", "found"}
+    assert {"observed", "ops"} <= told["theirs"]
+
+
 def test_nodes_get_the_code_they_import_and_msgspec_only_where_it_is_missing():
     import sysconfig
     import zlib

@@ -1,0 +1,111 @@
+"""What adapters of released systems have in common: somebody else's build has knobs and profiles, and no planted bugs.
+
+Promises: a word that no knob has, a profile or a variant that there is not, and a value out of its knob's limits are
+ConfigErrors that name the system and what would do. Leaves out everything that differs from system to system; a
+``Released`` is a ``System`` once it has the rest.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+
+import msgspec
+
+from harness.core.errors import ConfigError
+from harness.core.protocols import Available, NodeSpec, TraceLine, Yes
+from harness.core.registry import unknown_name
+
+
+class Number(msgspec.Struct, frozen=True):
+    """A knob that is a whole number from ``least`` to ``most``, of ``unit`` if it has one."""
+
+    default: str
+    least: int
+    most: int
+    unit: str = ""
+
+    def admits(self, word: str) -> bool:
+        """Whether the knob may have this value."""
+        return word.isascii() and word.isdigit() and self.least <= int(word) <= self.most
+
+    def wanted(self) -> str:
+        """Its values, for people."""
+        return f"a whole number{f' of {self.unit}' if self.unit else ''} from {self.least} to {self.most}"
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """A knob that is one of a few words."""
+
+    default: str
+    words: tuple[str, ...]
+
+    def admits(self, word: str) -> bool:
+        """Whether the knob may have this value."""
+        return word in self.words
+
+    def wanted(self) -> str:
+        """Its values, for people."""
+        return " or ".join(self.words)
+
+
+Knob = Number | Choice
+
+
+def milliseconds(default: str, least: int, most: int) -> Number:
+    """A knob that is a time."""
+    return Number(default, least, most, "milliseconds")
+
+
+def bad_knob(system: str, name: str, word: str, wanted: str) -> ConfigError:
+    """What is raised for a knob that cannot have this value."""
+    return ConfigError(f"knob {name} of {system} cannot be {word!r}", next_step=f"give {wanted}")
+
+
+class Released:
+    """See ``harness.core.protocols.System``: the part that is alike for every build of somebody else's."""
+
+    name: str
+
+    @abstractmethod
+    def known_knobs(self) -> Mapping[str, Knob]:
+        """All knobs of this release, in the order in which they are shown."""
+
+    @abstractmethod
+    def profiles(self) -> Mapping[str, str]:
+        """See ``System``."""
+
+    def knobs(self, settings: Mapping[str, str], *, profile: str | None, variant: str | None) -> Mapping[str, str]:
+        """All knobs as words. Raises ConfigError."""
+        if profile is not None and profile not in self.profiles():
+            raise unknown_name(f"profile of {self.name}:", profile, self.profiles())
+        if variant is not None:
+            raise ConfigError(
+                f"{self.name} has no variant {variant!r}", next_step="leave it out: it is somebody else's build"
+            )
+        known = self.known_knobs()
+        for name, word in settings.items():
+            if name not in known:
+                raise unknown_name(f"knob of {self.name}:", name, known)
+            if not known[name].admits(word):
+                raise bad_knob(self.name, name, word, known[name].wanted())
+        return {name: settings.get(name, knob.default) for name, knob in known.items()}
+
+    def variants(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def trace_path(self, node: NodeSpec) -> str | None:
+        """It writes none, unless the system says otherwise."""
+        del node
+        return None
+
+    def trace(self, line: bytes) -> TraceLine | None:
+        """None of ours."""
+        del line
+        return None
+
+    def fault_support(self, kind: str) -> Available:
+        """All kinds, unless the system says otherwise; a JVM reads its clocks through libc, and tells them."""
+        del kind
+        return Yes()

@@ -1,0 +1,14 @@
+"""What a run cannot see of nodes that somebody else started: backends that adopt such nodes leave it out.
+
+Promises: pure; what is left are polls and what clients were answered. Leaves out who adopts what.
+"""
+
+from __future__ import annotations
+
+UNSEEN = frozenset({"traced", "witness", "found", "incarnation"})
+"""What nodes write into their own files, and which start it is: the same command says the same number each time."""
+
+
+def from_outside(observable: tuple[str, ...]) -> tuple[str, ...]:
+    """Of a system's channels (``Showing.shows``) those that are left where its nodes are somebody else's."""
+    return tuple(channel for channel in observable if channel not in UNSEEN)

@@ -1,0 +1,271 @@
+"""How long real systems are without a leader: thirty faults on the leader for each of three kinds, measured.
+
+An item a system, on three nodes of this machine's Docker. Kill, isolation (the leader cut from all others) and pause
+are written schedules, a run of which repeats one of them: the fault ends soon after the survivors acknowledge writes,
+all nodes are in step again, a moment of quiet, then the next leader. There are as many runs as it takes; each is kept
+below ``runs/accept/failovers`` and not done again. The stages are the ``failover`` checker's: noticed (another node
+showed that it misses the leader), elected, and the first write acknowledged after that, each from the moment at which
+the fault was certainly in force. Outages in which no leader was owed stand apart.
+
+    .venv/bin/python tests/accept.py failovers-etcd-3.5      measure (resumable)
+    cd tests && ../.venv/bin/python -m acceptance.failovers  write the table of TRACK_RECORD.md from what is kept
+
+Promises: an item holds when each kind has enough faults that hit the leader and the harness had no trouble; times that
+were cut off are never taken for short ones (Kaplan and Meier). Leaves out whether a time is a good one: a system that
+broke a promise fails in its campaigns, and is told here too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from acceptance import kept
+from acceptance.simulated import OUT, ROOT, Item, Until
+from harness.core.clock import SECOND, Ns
+from harness.pipeline import survival
+
+KEPT = OUT / "failovers"
+RECORD = ROOT / "TRACK_RECORD.md"
+BEGIN, END = "<!-- failovers: begin -->", "<!-- failovers: end -->"
+
+NODES = 3
+FAULTS_MIN = 30
+"""Faults on the leader, of each kind."""
+
+RUNS_MAX = 6
+WRITES = 5
+"""Writes that survivors acknowledged; then the fault ends. More than can have been under way when it began."""
+
+CLIENTS = 100
+"""Client processes: the workload's rate, while calls wait for their time-out at a node that is gone. With fewer, the
+first write after an outage is that of the first client which is free again, not the first that the system takes."""
+
+FAULTS: Mapping[str, Mapping[str, Any]] = {
+    "kill": {"kind": "kill"},
+    "isolation": {"kind": "partition", "params": {"shape": "isolate"}},
+    "pause": {"kind": "pause"},
+}
+STAGES = {"noticed": "noticed_ns", "elected": "elect_ns", "first write": "write_ns"}
+"""What a column is called, and the checker's name for it."""
+
+
+class Subject(NamedTuple):
+    """A system, and how fast faults may follow each other. ``awaited_s``: how long an outage is waited for at most;
+    ``quiet_s``: after a heal, once all are in step; ``limit_s``: a run takes twice that at most; ``faults``: of it."""
+
+    system: str
+    faults: int
+    awaited_s: int
+    quiet_s: int
+    limit_s: int
+
+
+SUBJECTS = (
+    Subject("etcd", faults=34, awaited_s=15, quiet_s=1, limit_s=90),
+    Subject("etcd-3.5", faults=34, awaited_s=15, quiet_s=1, limit_s=90),
+    Subject("etcd-3.7", faults=34, awaited_s=15, quiet_s=1, limit_s=90),
+    Subject("zookeeper", faults=34, awaited_s=20, quiet_s=1, limit_s=100),
+    Subject("kafka-kraft", faults=32, awaited_s=30, quiet_s=1, limit_s=160),
+    Subject("kafka-kraft-3.9", faults=32, awaited_s=30, quiet_s=1, limit_s=160),
+    Subject("rocketmq-dledger", faults=32, awaited_s=25, quiet_s=1, limit_s=130),
+    Subject("rocketmq-dledger-0.3.2", faults=32, awaited_s=25, quiet_s=1, limit_s=130),
+    Subject("rocketmq-dledger-0.2.2", faults=32, awaited_s=25, quiet_s=1, limit_s=130),
+)
+
+
+def schedule(subject: Subject, fault: str) -> dict[str, Any]:
+    """The written schedule of a run (docs/schedules.md)."""
+    awaited = f"{subject.awaited_s}s"
+    until = {"event": "write-acked", "by": "spared-by:lost", "count": WRITES, "within": awaited}
+    one = {"name": "lost", "victims": "leader", "hold": awaited, "until": until, **FAULTS[fault]}
+    return {"health_bound": "30s", "step": [{"gap": f"{subject.quiet_s}s", "fault": [one]}] * subject.faults}
+
+
+def run(subject: Subject, fault: str, number: int, *, until: Until) -> dict[str, Any]:
+    """The result of a run, from an earlier slice if it was done then; ``load``: of the machine, as it ended."""
+    place = KEPT / subject.system / f"{fault}-{number}"
+    result_of_it = place.with_name(f"{place.name}.json")
+    done_before = result_of_it.is_file()
+    written = place.with_name(f"schedule-{fault}.json")
+    written.parent.mkdir(parents=True, exist_ok=True)
+    written.write_text(json.dumps(schedule(subject, fault), indent=1), encoding="utf-8")
+    words = (subject.system, "--nodes", str(NODES), "--schedule", written, "--seed", str(number + 1))
+    pace = ("--time-limit", f"{subject.limit_s}s", "--concurrency", str(CLIENTS), "--fail-on", "violation")
+    result = kept.run(place, [*words, *pace], until=until)
+    if not done_before:
+        result["load"] = round(os.getloadavg()[1], 1)
+        result_of_it.write_text(json.dumps(result), encoding="utf-8")
+    return result
+
+
+# --- what was measured ----------------------------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """A system under one kind of fault. ``stages``: column → (ns, censored) of each fault on the leader; ``excused``:
+    how many more there were in whose outage no leader was owed; ``loads``: of the machine, five minutes as each run
+    ended; ``told``: verdicts that are no pass."""
+
+    system: str
+    fault: str
+    day: str
+    stages: Mapping[str, Sequence[tuple[Ns, bool]]]
+    excused: int
+    loads: Sequence[float]
+    told: Sequence[str]
+
+    @property
+    def hits(self) -> int:
+        """Faults on a leader, excused ones apart."""
+        return len(self.stages["elected"])
+
+
+def gathered(system: str, fault: str, results: Sequence[Mapping[str, Any]], *, day: str) -> Row:
+    """The row of these runs."""
+    stages: dict[str, list[tuple[Ns, bool]]] = {column: [] for column in STAGES}
+    excused, told = 0, []
+    for result in results:
+        figures = result["checkers"]["failover"]["metrics"]
+        apart = set(figures["not_owed"])
+        excused += len(apart)
+        for column, name in STAGES.items():
+            owed = (pair for place, pair in enumerate(figures[name]) if place not in apart)
+            stages[column] += [(int(ns), bool(censored)) for ns, censored in owed]
+        told += kept.of(dict(result), "fail")
+    loads = [float(result["load"]) for result in results if "load" in result]
+    return Row(system, fault, day, stages, excused, loads, sorted(set(told)))
+
+
+class Spread(NamedTuple):
+    """Of one stage, ns; None: so much was cut off that it was not reached. ``longest``: of all, cut off or not."""
+
+    median: Ns | None
+    low: Ns | None
+    high: Ns | None
+    longest: Ns
+    censored: int
+
+
+def spread(times: Sequence[tuple[Ns, bool]]) -> Spread | None:
+    """Median, 5 % and 95 % by Kaplan and Meier; None: there is nothing."""
+    if not times:
+        return None
+    ns, censored = np.array([one for one, _ in times], np.int64), np.array([cut for _, cut in times], np.bool_)
+    curve = survival.curve(survival.Times(ns=ns, censored=censored, run=np.zeros(len(times), np.int64)))
+
+    def by(part: float) -> Ns | None:
+        reached = (at for at, left in zip(curve.ns, curve.share, strict=True) if left <= 1 - part + 1e-9)
+        return next(reached, None)
+
+    return Spread(by(0.5), by(0.05), by(0.95), int(ns.max()), int(censored.sum()))
+
+
+# --- told -----------------------------------------------------------------------------------------------------------
+
+HEAD = (
+    f"| system | fault on the leader | n | {' | '.join(STAGES)} | no leader owed | load | measured |",
+    f"|---|---|---|{'---|' * len(STAGES)}---|---|---|",
+)
+
+
+def line(row: Row) -> str:
+    """A row of the table: median (5 % - 95 %, longest) in seconds."""
+    cells = [row.system, row.fault, str(row.hits), *(_cell(row.stages[column]) for column in STAGES)]
+    load = (
+        " to ".join(sorted({f"{one:g}" for one in (min(row.loads), max(row.loads))}, key=float)) if row.loads else "-"
+    )
+    return f"| {' | '.join([*cells, str(row.excused), load, row.day])} |"
+
+
+def _cell(times: Sequence[tuple[Ns, bool]]) -> str:
+    found = spread(times)
+    if found is None:
+        return "-"
+    if found.censored == len(times):
+        return "not seen"
+    low, high, longest = _s(found.low), _s(found.high), _s(found.longest)
+    cut = f"; {found.censored} cut off" if found.censored else ""
+    return f"{_s(found.median)} ({low} to {high}, longest {longest}{cut})"
+
+
+def _s(ns: Ns | None) -> str:
+    return "not reached" if ns is None else f"{ns / SECOND:.2f}"
+
+
+def merged(record: str, lines: Sequence[str]) -> str:
+    """The record with these rows between its markers; rows of systems and faults that are not among them stay."""
+    before, _, rest = record.partition(BEGIN)
+    table, marked, after = rest.partition(END)
+    if not marked:
+        raise ValueError(f"no {BEGIN} … {END} in it")
+    rows = {_key(one): one for one in table.splitlines() if one.startswith("| ") and one not in HEAD}
+    rows |= {_key(one): one for one in lines}
+    order = {(subject.system, fault): place for place, (subject, fault) in enumerate(_all())}
+    known = sorted(rows, key=lambda key: order.get(key, len(order)))
+    return "\n".join([f"{before}{BEGIN}", *HEAD, *(rows[key] for key in known), f"{END}{after}"])
+
+
+def _key(told: str) -> tuple[str, str]:
+    system, fault = told.split("|")[1:3]
+    return system.strip(), fault.strip()
+
+
+def _all() -> list[tuple[Subject, str]]:
+    return [(subject, fault) for subject in SUBJECTS for fault in FAULTS]
+
+
+def kept_row(subject: Subject, fault: str) -> Row | None:
+    """What is kept of these; None: nothing yet."""
+    places = [KEPT / subject.system / f"{fault}-{number}" for number in range(RUNS_MAX)]
+    places = [place for place in places if place.with_name(f"{place.name}.json").is_file()]
+    if not places:
+        return None
+    results = [json.loads(place.with_name(f"{place.name}.json").read_text(encoding="utf-8")) for place in places]
+    began = json.loads((places[-1] / "run.json").read_text(encoding="utf-8"))["started_at"]
+    return gathered(subject.system, fault, results, day=str(began)[:10])
+
+
+def item_of(subject: Subject) -> Item:
+    """Thirty faults of each kind."""
+
+    def item(until: Until) -> tuple[bool, str]:
+        parts, held = [], True
+        for fault in FAULTS:
+            results: list[dict[str, Any]] = []
+            for number in range(RUNS_MAX):
+                results.append(run(subject, fault, number, until=until))
+                if gathered(subject.system, fault, results, day="").hits >= FAULTS_MIN:
+                    break
+            row = gathered(subject.system, fault, results, day="")
+            trouble = [text for result in results for text in result["trouble"]]
+            held &= row.hits >= FAULTS_MIN and not trouble
+            stages = ", ".join(f"{column} {_cell(row.stages[column])} s" for column in STAGES)
+            failed = f"; failed: {', '.join(row.told)}" if row.told else ""
+            parts.append(f"{fault}: {row.hits} in {len(results)} runs, {stages}{failed}{''.join(trouble)}")
+        return held, "; ".join(parts)
+
+    item.__doc__ = f"{subject.system}: how long {FAULTS_MIN} kills, isolations and pauses of the leader each took."
+    return item
+
+
+def items() -> dict[str, Item]:
+    """By name."""
+    return {f"failovers-{subject.system}": item_of(subject) for subject in SUBJECTS}
+
+
+def main() -> int:
+    """Write the table."""
+    rows = [row for subject, fault in _all() if (row := kept_row(subject, fault)) is not None]
+    RECORD.write_text(merged(RECORD.read_text(encoding="utf-8"), [line(row) for row in rows]), encoding="utf-8")
+    print(f"{len(rows)} rows, {sum(row.hits for row in rows)} failovers: {RECORD.name}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
