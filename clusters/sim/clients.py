@@ -220,7 +220,8 @@ class _Line:
 class Observer:
     """Asks every node for its status, at a fixed pace. ``tells_log`` and ``tells_vote``: as the system's adapter.
 
-    ``read``: (node, bytes) → reading, for systems with a reading of their own.
+    ``interpret``: what the system makes of the common fields. ``read``: (node, bytes) → reading, for systems whose
+    answers say more than these.
     """
 
     def __init__(
@@ -232,6 +233,7 @@ class Observer:
         *,
         interval_ns: Ns,
         read: Callable[[str, bytes], Reading | None] | None,
+        interpret: Callable[[Reading], Reading],
         tells_log: bool,
         tells_vote: bool,
     ) -> None:
@@ -241,6 +243,7 @@ class Observer:
         self._said = said
         self._interval_ns = interval_ns
         self._read = read
+        self._interpret = interpret
         self._tells_log = tells_log
         self._tells_vote = tells_vote
         self._started = False
@@ -306,9 +309,9 @@ class Observer:
             return
         one.incarnation = node.incarnation
         role, term, leader, voted_for, log_end, commit = one.told = told
-        reading = one.reading = Reading(
+        common = Reading(
             role=role,
-            leads=role.upper() == LEADER,
+            leads=role == LEADER,
             term=term,
             leader=leader,
             voted_for=voted_for if self._tells_vote else None,
@@ -317,6 +320,7 @@ class Observer:
             atomic=True,
             incarnation=node.incarnation,
         )
+        reading = one.reading = self._interpret(common)
         self._told(one, number, reading)
 
     def _told(self, one: _Line, number: int, reading: Reading | None) -> None:

@@ -101,6 +101,7 @@ class SimWorld:
             self._hand_over,
             interval_ns=plan.observe_interval_ns,
             read=_reader(system, plan),
+            interpret=_interpreter(system, plan),
             tells_log=system.tells_log,
             tells_vote=system.tells_vote,
         )
@@ -294,13 +295,18 @@ class SimWorld:
 
 
 def _reader(system: Simulable, plan: Plan) -> Callable[[str, bytes], Reading | None] | None:
-    """How this system reads a status answer; None: as all targets of ours do, of one group, so no bytes are needed."""
+    """How this system reads a status answer; None: by the common fields of one group alone, so no bytes are needed."""
     if (
         isinstance(system, TargetSystem)
         and type(system).reading is TargetSystem.reading
         and not system.several_groups(plan.knobs)
     ):
         return None
+    return _by_bytes(system, plan)
+
+
+def _by_bytes(system: Simulable, plan: Plan) -> Callable[[str, bytes], Reading | None]:
+    """As of a real process."""
     members = dict.fromkeys(plan.nodes, "")
     specs = {
         name: NodeSpec(
@@ -317,3 +323,10 @@ def _reader(system: Simulable, plan: Plan) -> Callable[[str, bytes], Reading | N
         for name in plan.nodes
     }
     return lambda node, body: system.reading(specs[node], body)
+
+
+def _interpreter(system: Simulable, plan: Plan) -> Callable[[Reading], Reading]:
+    """What this system makes of the common fields."""
+    if isinstance(system, TargetSystem):
+        return lambda found: system.interpreted(found, plan.knobs)
+    return lambda found: found

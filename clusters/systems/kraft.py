@@ -24,7 +24,7 @@ from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
 from harness.core.promise import NotPromised, Promise
-from harness.core.protocols import NodeSpec, Reading, RunDefaults
+from harness.core.protocols import Reading, RunDefaults
 
 ALLOWANCE_NS = 200 * MS
 ROUNDS_MAX = 30
@@ -106,10 +106,10 @@ class KraftSystem(TargetSystem):
         """Scaled as all timers are; never below what a loaded machine needs."""
         return max(typed.ns(CONNECT_LIMIT_MS), 50 * MS)
 
-    def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
+    def interpreted(self, found: Reading, knobs: Mapping[str, str]) -> Reading:
         """As of all targets; the role of a leader is spelled ``Leader`` here."""
-        reading = super().reading(node, body)
-        return None if reading is None else msgspec.structs.replace(reading, leads=reading.role == LEADER)
+        del knobs
+        return msgspec.structs.replace(found, leads=found.role == LEADER)
 
     def voters(self, nodes: tuple[str, ...], knobs: Mapping[str, str], *, profile: str) -> tuple[str, ...]:
         """The nodes that are no observers. Raises ConfigError for an observer that is no node, or nobody left."""

@@ -97,10 +97,10 @@ class MasterSlaveSystem(TargetSystem):
         typed.layout(nodes)
         return typed.brokers_of(nodes)
 
-    def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
+    def interpreted(self, found: Reading, knobs: Mapping[str, str]) -> Reading:
         """A master is what comes nearest to a leader."""
-        found = super().reading(node, body)
-        return None if found is None else msgspec.structs.replace(found, leads=found.role == "MASTER")
+        del knobs
+        return msgspec.structs.replace(found, leads=found.role == "MASTER")
 
     def client(self, nodes: Mapping[str, NodeSpec]) -> Client:
         """A client that asks the name servers for routes."""

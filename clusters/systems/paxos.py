@@ -22,7 +22,7 @@ from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
 from harness.core.promise import LIVENESS, NotPromised, Promise
-from harness.core.protocols import NodeSpec, Reading, RunDefaults
+from harness.core.protocols import Reading, RunDefaults
 from harness.core.quorum import quorum
 
 ALLOWANCE_NS = 200 * MS
@@ -107,10 +107,9 @@ class PaxosSystem(TargetSystem):
         """Half a phase: a phase is one call and its answer."""
         return max(typed.phase_timeout // 2, 20 * MS)
 
-    def reading(self, node: NodeSpec, body: bytes) -> Reading | None:
-        """What the answer says; who a value names leads nothing unless there are epochs."""
-        found = super().reading(node, body)
-        if found is None or node.knobs.get("election") == "true":
+    def interpreted(self, found: Reading, knobs: Mapping[str, str]) -> Reading:
+        """Who a value names leads nothing unless there are epochs."""
+        if knobs.get("election") == "true":
             return found
         return msgspec.structs.replace(found, leads=False, leader=None)
 

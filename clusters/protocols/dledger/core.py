@@ -29,7 +29,7 @@ from clusters.protocols.dledger.softbarrier import SoftBarrier
 from clusters.protocols.dledger.status import glance, status
 from clusters.protocols.dledger.storage import TermState, Unreadable
 from clusters.protocols.dledger.tally import Campaign
-from harness.core.clock import Clocks
+from harness.core.clock import Clocks, Ns
 from harness.core.machine import (
     Await,
     CoreEvent,
@@ -86,26 +86,48 @@ class DledgerCore:
         n.schedule()
         self._hold_back(out)
 
-    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Handle one event."""
+    def hear(self, src: str, body: Any, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """Handle a peer's message."""
         n = self.node
         if n.halted:
             return
-        n.mono = now.mono
-        n.wall = now.wall
-        n.rng = rng
+        n.mono = mono
+        n.wall = wall
         n.out = out
-        kind = type(event)
-        if kind is Message:
-            body = event.body  # type: ignore[union-attr]
-            handler = _BODIES.get(type(body))
-            if handler is None:
-                n.note("violation", {"what": "unknown message", "from": event.src})  # type: ignore[union-attr]
-            else:
-                handler(n, event.src, body)  # type: ignore[union-attr]
-        elif isinstance(event, Fired):
-            _fired(n, event.timer)
-        elif isinstance(event, DiskDone):
+        handler = _BODIES.get(type(body))
+        if handler is None:
+            n.note("violation", {"what": "unknown message", "from": src})
+        else:
+            handler(n, src, body)
+        if self.soft is not None:
+            self._hold_back(out)
+
+    def ring(self, timer: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """Handle a timer that is due."""
+        n = self.node
+        if n.halted:
+            return
+        n.mono = mono
+        n.wall = wall
+        n.out = out
+        _fired(n, timer)
+        if self.soft is not None:
+            self._hold_back(out)
+
+    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+        """Handle one event."""
+        n = self.node
+        n.rng = rng
+        if type(event) is Message:
+            self.hear(event.src, event.body, now.mono, now.wall, out)
+            return
+        if type(event) is Fired:
+            self.ring(event.timer, now.mono, now.wall, out)
+            return
+        if n.halted:
+            return
+        n.mono, n.wall, n.out = now.mono, now.wall, out
+        if isinstance(event, DiskDone):
             if self.soft is not None:
                 released = self.soft.done(event.token)
                 _disk_done(n, event)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 from clusters.protocols.client_api import ClientRequest, Transfer
 from clusters.protocols.joyqueue import election, replication, responding, storage, transfer
@@ -31,7 +32,7 @@ from clusters.protocols.joyqueue.rules import Rules
 from clusters.protocols.joyqueue.status import glance_of, status_of
 from clusters.protocols.joyqueue.storage import METADATA, Stored, Unreadable, file_of, group_names, label_of
 from clusters.protocols.joyqueue.swallow import Shadow
-from harness.core.clock import Clocks
+from harness.core.clock import Clocks, Ns
 from harness.core.machine import (
     Await,
     CoreEvent,
@@ -87,22 +88,47 @@ class JoyQueueCore:
             _start(group, disk)
         self._finish()
 
-    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Handle one event, then run the send tasks that are due."""
+    def hear(self, src: str, body: Any, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """Handle a peer's message, then run the send tasks that are due."""
         n = self.node
         if n.halted:
             return
-        n.mono, n.wall, n.rng, n.out = now.mono, now.wall, rng, out
+        n.mono = mono
+        n.wall = wall
+        n.out = out
+        self._message(src, body)
+        self._finish()
+
+    def ring(self, timer: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """Handle a timer that is due, then run the send tasks that are due."""
+        n = self.node
+        if n.halted:
+            return
+        n.mono = mono
+        n.wall = wall
+        n.out = out
+        if timer == TASKS:
+            n.tasks_at = FAR
+        else:
+            found = self._timers.get(timer)
+            if found is not None:
+                found[0](found[1])
+        self._finish()
+
+    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+        """Handle one event, then run the send tasks that are due."""
+        n = self.node
+        n.rng = rng
         if type(event) is Message:
-            self._message(event.src, event.body)
-        elif isinstance(event, Fired):
-            if event.timer == TASKS:
-                n.tasks_at = FAR
-            else:
-                found = self._timers.get(event.timer)
-                if found is not None:
-                    found[0](found[1])
-        elif isinstance(event, Request):
+            self.hear(event.src, event.body, now.mono, now.wall, out)
+            return
+        if type(event) is Fired:
+            self.ring(event.timer, now.mono, now.wall, out)
+            return
+        if n.halted:
+            return
+        n.mono, n.wall, n.out = now.mono, now.wall, out
+        if isinstance(event, Request):
             self._request(event.id, event.body)
         elif isinstance(event, DiskDone):
             self._disk_done(event)

@@ -54,7 +54,7 @@ from clusters.protocols.kraft.voting import (
     on_vote_answer,
     on_vote_request,
 )
-from harness.core.clock import Clocks
+from harness.core.clock import Clocks, Ns
 from harness.core.machine import (
     SHUTDOWN,
     Await,
@@ -142,22 +142,59 @@ class KraftCore:
         _begin(n, start)
         n.write_state()
 
-    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Handle one event."""
+    def hear(self, src: str, body: Any, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """Handle a peer's message."""
         n = self.node
         if n.halted:
             return
-        n.mono, n.wall, n.rng, n.out = now.mono, now.wall, rng, out
+        n.mono = mono
+        n.wall = wall
+        n.out = out
         try:
-            if type(event) is Message:
-                handler = _BODIES.get(type(event.body))
-                if handler is None:
-                    n.note("violation", {"what": "unknown message", "from": event.src})
-                else:
-                    handler(n, event.src, event.body)
-            elif isinstance(event, Fired):
-                _ring(n, event.timer)
-            elif isinstance(event, DiskDone):
+            handler = _BODIES.get(type(body))
+            if handler is None:
+                n.note("violation", {"what": "unknown message", "from": src})
+            else:
+                handler(n, src, body)
+        except IllegalTransition as error:
+            n.note("violation", {"what": str(error)})
+            _halt(n, str(error))
+            return
+        if n.mark >= 0:
+            n.write_state()
+
+    def ring(self, timer: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """Handle a timer that is due."""
+        n = self.node
+        if n.halted:
+            return
+        n.mono = mono
+        n.wall = wall
+        n.out = out
+        try:
+            _ring(n, timer)
+        except IllegalTransition as error:
+            n.note("violation", {"what": str(error)})
+            _halt(n, str(error))
+            return
+        if n.mark >= 0:
+            n.write_state()
+
+    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+        """Handle one event."""
+        n = self.node
+        n.rng = rng
+        if type(event) is Message:
+            self.hear(event.src, event.body, now.mono, now.wall, out)
+            return
+        if type(event) is Fired:
+            self.ring(event.timer, now.mono, now.wall, out)
+            return
+        if n.halted:
+            return
+        n.mono, n.wall, n.out = now.mono, now.wall, out
+        try:
+            if isinstance(event, DiskDone):
                 _disk_done(n, event)
             elif isinstance(event, Request):
                 on_request(n, event.id, event.body)

@@ -32,6 +32,7 @@ from harness.core.machine import (
     Effect,
     Fired,
     Fsync,
+    Glance,
     Halt,
     LogEnd,
     Message,
@@ -549,3 +550,8 @@ class BrokerCore:
             counters=dict(self.counters),
             extra=extra,
         )
+
+    def glance(self) -> Glance:
+        """Its main fields."""
+        log = self.log
+        return self.role, 0, self.master, None, (0, log.end), self.acked_most if self.leads else log.durable

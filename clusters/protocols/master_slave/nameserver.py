@@ -22,6 +22,7 @@ from harness.core.machine import (
     DiskImage,
     Effect,
     Fired,
+    Glance,
     LogEnd,
     Message,
     Note,
@@ -90,6 +91,10 @@ class NameServerCore:
                 }
             },
         )
+
+    def glance(self) -> Glance:
+        """Nothing of this ever changes."""
+        return ROLE, 0, None, None, (0, 0), 0
 
     def routes(self) -> dict[str, dict[str, str]]:
         """Broker name → broker id as text → address."""

@@ -45,6 +45,7 @@ from harness.core.machine import (
     DiskImage,
     Effect,
     Fired,
+    Glance,
     Halt,
     LogEnd,
     Message,
@@ -155,6 +156,12 @@ class NacosCore:
                 "ready": node.peers.ready,
             },
         )
+
+    def glance(self) -> Glance:
+        """Its main fields."""
+        node = self.state
+        local, items = node.local, node.items
+        return local.state, local.term, node.peers.leader_ip, local.vote_for, (0, len(items)), items.acked_count
 
     # --- events -------------------------------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ from clusters.protocols.paxos.node import (
 )
 from clusters.protocols.paxos.rules import Rules
 from clusters.protocols.paxos.storage import FILE, Counted, Loaded, Stored, Unreadable
-from harness.core.clock import MS, Clocks
+from harness.core.clock import MS, Clocks, Ns
 from harness.core.machine import (
     CoreEvent,
     CoreStatus,
@@ -49,6 +49,7 @@ from harness.core.machine import (
     Effect,
     Fired,
     Fsync,
+    Glance,
     Halt,
     LogEnd,
     Message,
@@ -137,29 +138,57 @@ class PaxosCore:
         election.begin(n)
         self._own()
 
-    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Handle one event."""
+    def hear(self, src: str, body: Any, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """Handle a peer's message."""
         n = self.node
         if n.halted:
             return
-        n.at(now, rng, out)
+        n.mono = mono
+        n.wall = wall
+        n.out = out
+        n.heard[src] = mono
+        handler = _BODIES.get(type(body))
+        if handler is None:
+            n.note("violation", 0, {"what": "unknown message", "from": src})
+        else:
+            handler(n, src, body)
+        if n.unreached:
+            proposer.heard_somebody(n)
+        if n.local:
+            self._own()
+
+    def ring(self, timer: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """Handle a timer that is due."""
+        n = self.node
+        if n.halted:
+            return
+        n.mono = mono
+        n.wall = wall
+        n.out = out
+        _fired(n, timer)
+        if n.local:
+            self._own()
+
+    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+        """Handle one event."""
+        n = self.node
+        n.rng = rng
         if type(event) is Message:
-            n.heard[event.src] = n.mono
-            handler = _BODIES.get(type(event.body))
-            if handler is None:
-                n.note("violation", 0, {"what": "unknown message", "from": event.src})
-            else:
-                handler(n, event.src, event.body)
-            if n.unreached:
-                proposer.heard_somebody(n)
-        elif isinstance(event, Fired):
-            _fired(n, event.timer)
-        elif isinstance(event, DiskDone):
+            self.hear(event.src, event.body, now.mono, now.wall, out)
+            return
+        if type(event) is Fired:
+            self.ring(event.timer, now.mono, now.wall, out)
+            return
+        if n.halted:
+            return
+        n.at(now, rng, out)
+        if isinstance(event, DiskDone):
             _disk_done(n, event)
         elif isinstance(event, Request):
             requests.on_request(n, event.id, event.body)
         # SendFailed: nothing; every loss is handled by time alone
-        self._own()
+        if n.local:
+            self._own()
 
     def _own(self) -> None:
         """What the own acceptor answered to the own proposer and learner."""
@@ -168,24 +197,38 @@ class PaxosCore:
             body = n.local.popleft()
             _BODIES[type(body)](n, n.me, body)
 
-    def status(self, now: Clocks) -> CoreStatus:
-        """The observer record: term is the epoch (without election: the highest instance), leader what it decided."""
+    def glance(self) -> Glance:
+        """The main fields: term is the epoch (without election: the highest instance), leader what it decided."""
         n = self.node
-        n.mono, n.wall = now.mono, now.wall
         number = -n.epoch if n.knobs.election else n.latest
         inst = n.instances.get(number)
+        if inst is None:
+            return n.role(), abs(number), None, None, (0, abs(number)), n.frontier - 1
+        held = inst.acceptor
+        chosen = shown(inst.chosen)
+        voted: str | None = None
+        if held.max_id:
+            voted = f"{held.max_id}"
+            if held.accepted_value is not None:
+                voted += f" accepted {held.accepted_id}: {shown(held.accepted_value)!r:.80}"
+        leader = None if chosen is None else str(chosen)
+        return n.role(), abs(number), leader, voted, (held.accepted_id, abs(number)), n.frontier - 1
+
+    def status(self, now: Clocks) -> CoreStatus:
+        """The observer record."""
+        n = self.node
+        n.mono, n.wall = now.mono, now.wall
+        role, term, leader, voted_for, end, commit = self.glance()
+        inst = n.instances.get(-n.epoch if n.knobs.election else n.latest)
         held = storage.Acceptor() if inst is None else inst.acceptor
         chosen = None if inst is None else shown(inst.chosen)
-        voted = f"{held.max_id}"
-        if held.accepted_value is not None:
-            voted += f" accepted {held.accepted_id}: {shown(held.accepted_value)!r:.80}"
         return CoreStatus(
-            role=n.role(),
-            term=abs(number),
-            leader=None if chosen is None else str(chosen),
-            voted_for=voted if held.max_id else None,
-            log_end=LogEnd(held.accepted_id, abs(number)),
-            commit=n.frontier - 1,
+            role=role,
+            term=term,
+            leader=leader,
+            voted_for=voted_for,
+            log_end=LogEnd(*end),
+            commit=commit,
             timers={CONTEND: (n.contend_at - n.clock()) // MS} if n.knobs.election and not n.leads else {},
             counters=dict(n.counters),
             extra={

@@ -167,7 +167,12 @@ class Node:
     def reachable(self) -> int:
         """How many other acceptors were heard of within a phase's time."""
         since = self.mono - self.knobs.phase_timeout
-        return sum(self.heard.get(name, NEVER) >= since for name in self.others)
+        heard = self.heard.get
+        count = 0
+        for name in self.others:  # asked at every acceptance
+            if heard(name, NEVER) >= since:
+                count += 1
+        return count
 
     def may_start(self) -> bool:
         """Whether enough acceptors can be reached to try a number."""

@@ -31,6 +31,7 @@ from harness.core.machine import (
     DiskImage,
     Effect,
     Fired,
+    Glance,
     Halt,
     LogEnd,
     Message,
@@ -147,22 +148,46 @@ class BrokerCore:
         self.note("start", {"log_end": self.log.end, "last_epoch": self.log.last_epoch, "hw": self.log.hw})
         self.session.open()
 
-    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Handle one event; a lost connection is noticed before anything that waited in a queue is handled."""
+    def hear(self, src: str, body: Any, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """Handle a message."""
         if self.halted:
             return
-        self.mono, self.wall, self.rng, self.out = now.mono, now.wall, rng, out
+        self.mono = mono
+        self.wall = wall
+        self.out = out
+        if mono >= self.session.due:
+            self.session.overdue()
+        self._message(src, body)
+
+    def ring(self, timer: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """Handle a timer that is due."""
+        if self.halted:
+            return
+        self.mono = mono
+        self.wall = wall
+        self.out = out
+        if mono >= self.session.due:
+            self.session.overdue()
+        self._fired(timer)
+
+    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+        """Handle one event; a lost connection is noticed before anything that waited in a queue is handled."""
+        self.rng = rng
+        if type(event) is Message:
+            self.hear(event.src, event.body, now.mono, now.wall, out)
+            return
+        if type(event) is Fired:
+            self.ring(event.timer, now.mono, now.wall, out)
+            return
+        if self.halted:
+            return
+        self.mono, self.wall, self.out = now.mono, now.wall, out
         if now.mono >= self.session.due:
             self.session.overdue()
-        kind = type(event)
-        if kind is Message:
-            self._message(event.src, event.body)  # type: ignore[union-attr]
-        elif kind is Fired:
-            self._fired(event.timer)  # type: ignore[union-attr]
-        elif kind is DiskDone:
-            self._disk_done(event)  # type: ignore[arg-type]
-        elif kind is Request:
-            replica.on_request(self, event.id, event.body)  # type: ignore[union-attr, arg-type]
+        if type(event) is DiskDone:
+            self._disk_done(event)
+        elif type(event) is Request:
+            replica.on_request(self, event.id, event.body)
 
     def _shut_down(self) -> None:
         """A clean stop: the session is closed, so its ephemeral nodes go at once. The shell ends the process after."""
@@ -425,3 +450,8 @@ class BrokerCore:
             counters=dict(self.counters),
             extra=extra,
         )
+
+    def glance(self) -> Glance:
+        """Its main fields."""
+        log = self.log
+        return self.role, self.term, self.leader, None, (log.last_epoch, log.end), log.hw

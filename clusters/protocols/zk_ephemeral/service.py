@@ -39,6 +39,7 @@ from harness.core.machine import (
     DiskDone,
     DiskImage,
     Effect,
+    Glance,
     Halt,
     LogEnd,
     Message,
@@ -132,26 +133,46 @@ class ServiceCore:
         self._arm()
         self._flush(out)
 
+    def hear(self, src: str, body: Any, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """Handle a message; what is overdue ends before anything that waited in a queue is heard."""
+        if self.halted:
+            return
+        self.now = now = wall if self.wall else mono
+        if now >= self.due:
+            self._expire()
+        kind = type(body)
+        if kind is m.Ping:
+            self._on_ping(src, body)
+        elif kind is m.Call:
+            self._on_call(src, body)
+        elif kind is m.Connect:
+            self._on_connect(src, body)
+        else:
+            self._note("violation", {"what": "unknown message", "from": src})
+        self._flush(out)
+
+    def ring(self, timer: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """A timer is due: sessions that are overdue end."""
+        del timer
+        if self.halted:
+            return
+        self.now = now = wall if self.wall else mono
+        if now >= self.due:
+            self._expire()
+        self._flush(out)
+
     def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
         """Handle one event; what is overdue ends before anything that waited in a queue is heard."""
         del rng
+        if type(event) is Message:
+            self.hear(event.src, event.body, now.mono, now.wall, out)
+            return
         if self.halted:
             return
         self.now = now.wall if self.wall else now.mono
         if self.now >= self.due:
             self._expire()
-        if type(event) is Message:
-            body = event.body
-            kind = type(body)
-            if kind is m.Ping:
-                self._on_ping(event.src, body)
-            elif kind is m.Call:
-                self._on_call(event.src, body)
-            elif kind is m.Connect:
-                self._on_connect(event.src, body)
-            else:
-                self._note("violation", {"what": "unknown message", "from": event.src})
-        elif type(event) is DiskDone:
+        if type(event) is DiskDone:
             if event.error is not None:
                 self._note("persist_failed", {"file": TREE, "error": event.error})
                 if self.rules.on_persist_error(TREE) == "halt":
@@ -187,6 +208,10 @@ class ServiceCore:
                 "attempts": {path: list(names) for path, names in self.attempts.items()},
             },
         )
+
+    def glance(self) -> Glance:
+        """Nothing of this ever changes."""
+        return ROLE, 0, None, None, (0, 0), 0
 
     # --- messages -------------------------------------------------------------------------------------------------
 

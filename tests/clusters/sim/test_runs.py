@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from clusters.sim.world import _by_bytes
 from harness.core import store
 from harness.core.clock import SECOND
 from harness.core.errors import ConfigError, MissingCapability
@@ -189,3 +190,19 @@ def test_a_core_that_is_told_directly_does_what_it_does_of_events(variant, monke
     by_events = rehearse(made, {}, seed=3).history
     assert [msgspec.json.encode(event) for event in directly] == [msgspec.json.encode(event) for event in by_events]
     assert len(directly.of(FaultEvent)) > 2
+
+
+@pytest.mark.parametrize("system", ["dledger", "joyqueue", "kraft", "master-slave", "nacos", "paxos", "zk-ephemeral"])
+def test_every_core_does_and_says_the_same_by_the_short_way_as_by_events_and_bytes(system, monkeypatch):
+    class Nobody:
+        """Nothing is an instance of this."""
+
+    kinds = ("partition", "kill", "pause", "restart")
+    made = options(system=system, nodes=4, faults=kinds, nemesis_interval_ns=2 * SECOND, time_limit_ns=15 * SECOND)
+    shortly = rehearse(made, {}, seed=5).history
+    for ability in ("Direct", "Glancing"):
+        monkeypatch.setattr(f"clusters.sim.node.{ability}", Nobody)
+    monkeypatch.setattr("clusters.sim.world._reader", _by_bytes)
+    the_long_way = rehearse(made, {}, seed=5).history
+    assert [msgspec.json.encode(event) for event in shortly] == [msgspec.json.encode(event) for event in the_long_way]
+    assert len(shortly.of(Observed)) > 100
