@@ -16,8 +16,10 @@ Source: Jepsen's set and list-append workloads, here with values that are writte
 
 from __future__ import annotations
 
+import bisect
 from collections import defaultdict
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from checkers.base import Base, finding, writes_expected
@@ -26,6 +28,8 @@ from harness.core.history import History
 from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise
 from harness.core.verdict import Finding, Verdict
+
+_SEQ = attrgetter("seq")
 
 Value = int | str
 
@@ -193,10 +197,14 @@ def _leads(history: History, read: _Read) -> bool:
             polls[row.node].append(row)
         history.cache["checkers.polls_by_node"] = polls
     rows = polls.get(read.node, [])
-    before = [row for row in rows if row.seq < read.invoked][-1:]
-    after = [row for row in rows if row.seq > read.returned][:1]
-    top = max((row.term for row in history.of(Observed)), default=0)
-    return bool(before) and all(row.leads and row.term == top for row in before + after)
+    first = bisect.bisect_left(rows, read.invoked, key=_SEQ)  # rows stand in the order of the file
+    if not first:
+        return False
+    later = bisect.bisect_right(rows, read.returned, key=_SEQ)
+    top: int | None = history.cache.get("checkers.polls_top_term")
+    if top is None:
+        top = history.cache["checkers.polls_top_term"] = max((row.term for row in history.of(Observed)), default=0)
+    return all(row.leads and row.term == top for row in (rows[first - 1], *rows[later : later + 1]))
 
 
 def _foreign(history: History, promise: Promise, name: str, key: _Key) -> list[Finding]:

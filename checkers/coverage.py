@@ -137,11 +137,7 @@ def _leader(history: History, event: FaultEvent, line: Timeline) -> int | None:
     """Who led when the fault began: as its roles say, else as the polls of the second before it say."""
     leader = next((host for host, role in event.roles.items() if role.lower() == "leader"), None)
     if leader is None:
-        rows = [
-            row
-            for row in history.of(Observed)
-            if row.leads and event.span.lo - FRESH_NS <= row.span.hi <= event.span.lo
-        ]
+        rows = [row for row in leading(history) if event.span.lo - FRESH_NS <= row.span.hi <= event.span.lo]
         leader = max(rows, key=lambda row: (row.term, row.span.hi)).node if rows else None
     return line.voters.index(leader) if leader in line.voters else None
 

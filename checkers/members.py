@@ -19,6 +19,9 @@ from harness.core.plan import Plan
 
 CONFIG = "config"
 
+CHANGES = frozenset((CONFIG, "log_append", "log_truncate"))
+"""Names of the events that may change what a node's stored log says of the members."""
+
 
 @dataclass(frozen=True, slots=True)
 class Config:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 from checkers.base import Base, finding, votes_needed
 from checkers.facts import election, in_group, named, traces
-from checkers.members import CONFIG, Config, Membership, configurations, count_under, initial
+from checkers.members import CHANGES, CONFIG, Config, Membership, configurations, count_under, initial
 from harness.core.clock import Ns
 from harness.core.events import Traced
 from harness.core.history import History
@@ -83,6 +83,11 @@ class _Judge:
         self.findings: list[Finding] = []
         self.elections = self.commits = self.removals = 0
         self._stored = configurations(history)
+        self._of_term: dict[tuple[str, int], dict[int, Config]] = {}
+        """(group, term) → index → the configuration of that term that was stored there."""
+        for group, rows in self._stored.items():
+            for one in rows:
+                self._of_term.setdefault((group, one.term), {})[one.index] = one
         self._entries: set[tuple[str, int, int]] = set()
         """(group, index, term) of entries that anybody stored; only where the members change."""
         self._told: dict[tuple[str, int, str], _Told] = defaultdict(_Told)
@@ -103,8 +108,11 @@ class _Judge:
             elif event.name == "log_append":
                 rows = event.data.get("entries")
                 for row in rows if isinstance(rows, list | tuple) else ():
-                    if isinstance(row, list | tuple) and len(row) >= 2 and all(isinstance(x, int) for x in row[:2]):
-                        self._entries.add((group, row[0], row[1]))
+                    if not isinstance(row, list | tuple) or len(row) < 2:
+                        continue
+                    at, term = row[:2]
+                    if isinstance(at, int) and isinstance(term, int):
+                        self._entries.add((group, at, term))
         for (of, _, who), told in self._told.items():
             if (of, who) != (group, node):
                 continue
@@ -128,16 +136,23 @@ class _Judge:
         commit = 0
         reported = False
         known_removed = False
+        last, outside = mine.last, False
         for event in events:
+            fresh = False
             if event.incarnation != incarnation:
                 incarnation, commit, known_removed = event.incarnation, 0, False
                 mine.restarted()
+                fresh = True
             if event.name == "commit" and event.source == "core":
                 new = event.data.get("new")
                 commit = max(commit, new) if isinstance(new, int) else commit
-            mine.feed(event)
-            last = mine.last
-            removed = bool(last.seq) and commit >= last.index and all(node not in one.voters for one in mine.possible())
+            if event.name in CHANGES:
+                mine.feed(event)
+                fresh = True
+            if fresh:
+                last = mine.last
+                outside = bool(last.seq) and all(node not in one.voters for one in mine.possible())
+            removed = outside and commit >= last.index
             self.removals += removed and not known_removed
             known_removed = removed
             if removed and not reported and _seeks(event, node):
@@ -196,7 +211,7 @@ class _Judge:
         term = event.term
         if not isinstance(index, int) or (group, index, term) not in self._entries:
             return
-        own_term = {one.index: one for one in self._stored[group] if one.term == term}
+        own_term = self._of_term.get((group, term), {})
         known = {**{one.index: one for one in mine.all()}, **own_term}
         allowed = count_under(known.values(), index)
         t = event.span.hi

@@ -84,7 +84,7 @@ class Recognition:
             last[row.node] = key
             if row.leads:
                 leading[row.node] = key
-            if leading.get(key[0]) == key and sum(named == key for named in last.values()) >= self._quorum:
+            if leading.get(key[0]) == key and list(last.values()).count(key) >= self._quorum:
                 out.append(Point(row.span.hi, key, row.seq))
         return out
 

@@ -232,43 +232,47 @@ class _Replayer:
             return
         replica.known = True
         own, seq = self._own, event.seq
+        self.result.appended += len(entries)
         for item in entries:
             if not isinstance(item, list | tuple) or len(item) != 3:
+                self.result.appended -= 1
                 continue
             index, term, payload = item
-            if not (_positive(index) and isinstance(term, int) and isinstance(payload, str | int)):
+            if not (type(index) is int and index > 0 and isinstance(term, int) and isinstance(payload, str | int)):
+                self.result.appended -= 1
                 continue
             entry = (term, payload)
             before = replica.at(index)
             replica.put(index, entry)
-            self.result.appended += 1
             if before is not None and before != entry and index <= replica.pinned:
                 self._regressed(replica, event, "replaced an entry that it had committed")
-            last = own.get((group, node, term))
-            if term in replica.led and (last is None or index > last[0]):  # not what it got back as a follower
-                own[group, node, term] = (index, seq)
-            self._compare(replica, group, node, index, seq)
+            if term in replica.led:
+                last = own.get((group, node, term))
+                if last is None or index > last[0]:  # not what it got back as a follower
+                    own[group, node, term] = (index, seq)
+            self._compare((group, index, term), (replica.roll(index), payload, seq, node))
         if replica.leading is not None and replica.end >= replica.leading[0]:
             index, commit = replica.leading
             replica.leading = None
             self._pin(replica, index, commit, leader=True)
 
-    def _compare(self, replica: _Replica, group: str, node: str, index: int, seq: int) -> None:
-        term, payload = replica.at(index) or (0, None)
-        roll = replica.roll(index)
-        known = self._entries.get((group, index, term))
+    def _compare(self, where: tuple[str, int, int], found: tuple[int | None, Any, int, str]) -> None:
+        """An entry at (group, index, term): the same as whoever stored it first?"""
+        known = self._entries.get(where)
         if known is None:
-            self._entries[group, index, term] = (roll, payload, seq, node)
+            self._entries[where] = found
             return
         self.result.compared += 1
+        roll, payload, seq, node = found
         other, other_payload, at, other_node = known
         if other is None or roll is None:
             if other is None and roll is not None:
-                self._entries[group, index, term] = (roll, payload, seq, node)
+                self._entries[where] = found
             same = payload == other_payload
         else:
             same = other == roll
         if not same:
+            group, index, term = where
             self._disagree(Disagreement("log", group, index, term, (other_node, node), (at, seq)))
 
     def _disagree(self, new: Disagreement) -> None:

@@ -178,7 +178,10 @@ def falls_over_restarts(history: History, table: Columns) -> Iterator[Step]:
     lowest: dict[tuple[str, str], dict[int, tuple[int, int]]] = {}
 
     def note(into: dict[tuple[str, str], dict[int, tuple[int, int]]], event: Traced | Observed, *, high: bool) -> None:
-        terms = into.setdefault((event.group, event.node), {})
+        who = (event.group, event.node)
+        terms = into.get(who)
+        if terms is None:
+            terms = into[who] = {}
         old = terms.get(event.incarnation)
         if old is None or (event.term > old[0] if high else event.term < old[0]):
             terms[event.incarnation] = (event.term, event.seq)

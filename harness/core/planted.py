@@ -42,8 +42,8 @@ class ExamPlan(msgspec.Struct, frozen=True, kw_only=True):
     ``intervals_ns``: nemesis intervals; one below the promise's bound tests safety, one above it liveness. ``faults``:
     those that the simulator cannot do, or that are not installed, are an error. ``rates_per_s``: operations of all
     clients; None: the workload's own rate. ``settings``: knobs for every run, over the system's defaults and under
-    those of a bug. ``weak``: checkers that the honest build itself fails by its specification under these settings:
-    their failure is no alarm, and they find nothing.
+    those of a bug; ``in_turn``: more of them, each for some runs. ``weak``: checkers that the honest build itself fails
+    by its specification under these settings: their failure is no alarm, and they find nothing.
     """
 
     workloads: tuple[str, ...]
@@ -53,6 +53,7 @@ class ExamPlan(msgspec.Struct, frozen=True, kw_only=True):
     rates_per_s: tuple[int | None, ...] = (None,)
     time_limit_ns: Ns = 60 * SECOND
     settings: Mapping[str, str] = {}
+    in_turn: tuple[Mapping[str, str], ...] = ({},)
     weak: tuple[str, ...] = ()
     profile: str | None = None
 

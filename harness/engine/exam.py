@@ -106,6 +106,7 @@ def options_of(task: Task, seed: int, *, variant: str | None) -> RunOptions:
     nodes, number = sizes[number % len(sizes)], number // len(sizes)
     workload, number = plan.workloads[number % len(plan.workloads)], number // len(plan.workloads)
     interval_ns, number = plan.intervals_ns[number % len(plan.intervals_ns)], number // len(plan.intervals_ns)
+    rate_per_s, number = plan.rates_per_s[number % len(plan.rates_per_s)], number // len(plan.rates_per_s)
     return RunOptions(
         system=task.system,
         backend=task.backend,
@@ -118,8 +119,8 @@ def options_of(task: Task, seed: int, *, variant: str | None) -> RunOptions:
         variant=variant,
         time_limit_ns=plan.time_limit_ns,
         nemesis_interval_ns=interval_ns,
-        rate_per_s=plan.rates_per_s[number % len(plan.rates_per_s)],
-        settings={**plan.settings, **task.planted.settings},
+        rate_per_s=rate_per_s,
+        settings={**plan.settings, **plan.in_turn[number % len(plan.in_turn)], **task.planted.settings},
         stop_at_first_failure=False,
     )
 

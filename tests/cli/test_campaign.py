@@ -13,7 +13,7 @@ def test_a_campaign_runs_each_seed_once_and_goes_on_where_it_stopped(call, engin
     done = call("campaign", "raft", "--seeds", "0..1", "--out", "c", "--nodes", "3", "--json")
     assert done.exit_code == 0
     assert [options.seed for options in engine.asked] == [0, 1]
-    done = call("campaign", "raft", "--seeds", "0..2", "--out", "c", "--json")
+    done = call("campaign", "raft", "--seeds", "0..2", "--out", "c", "--nodes", "3", "--json")
     assert [options.seed for options in engine.asked] == [0, 1, 2]
     value = json.loads(done.stdout)
     assert [run["seed"] for run in value["runs"]] == [0, 1, 2]

@@ -241,3 +241,14 @@ def test_a_bug_that_was_not_found_is_looked_for_again_if_there_is_more_time(tmp_
     assert not seen[0][0].found.by
     run(SECOND)
     assert len(seen) == 2
+
+
+def test_settings_in_turn_stand_over_those_of_all_runs_and_under_those_of_the_bug():
+    plan = msgspec.structs.replace(PLAN, settings={"a": "1", "b": "1"}, in_turn=({}, {"a": "2", "c": "2"}))
+    mine = msgspec.structs.replace(BUG, settings={"c": "3"})
+    tasks = (Task(system="raft", plan=plan, strategy="triggered", planted=bug) for bug in (BUG, mine))
+    base, own = ([dict(options_of(one, seed, variant=None).settings) for seed in range(16)] for one in tasks)
+    assert base[:8] == [{"a": "1", "b": "1"}] * 8
+    assert base[8:] == [{"a": "2", "b": "1", "c": "2"}] * 8
+    assert all(settings["c"] == "3" for settings in own)
+    assert own[15]["a"] == "2"

@@ -51,12 +51,17 @@ class Parked:
 
 
 class Leadership:
-    """What exists while a node leads. ``isr``: the published one; ``joining``, ``leaving``: the change under way."""
+    """What exists while a node leads. ``isr``: the published one; ``joining``, ``leaving``: the change under way.
 
-    __slots__ = ("controller_epoch", "followers", "isr", "joining", "leaving", "parked", "version", "writes")
+    ``start``: its log end as it began to lead. Everything up to there may be committed, whatever its high watermark
+    says, which is older: a follower that lacks some of it must not join the ISR (KAFKA-7128).
+    """
 
-    def __init__(self, isr: tuple[str, ...], version: int, controller_epoch: int) -> None:
+    __slots__ = ("controller_epoch", "followers", "isr", "joining", "leaving", "parked", "start", "version", "writes")
+
+    def __init__(self, isr: tuple[str, ...], version: int, controller_epoch: int, start: int) -> None:
         self.isr = isr
+        self.start = start
         self.version = version
         self.controller_epoch = controller_epoch
         self.followers: dict[str, Follower] = {}
@@ -75,7 +80,7 @@ def lead(b: BrokerCore, epoch: int, isr: tuple[str, ...], version: int, contende
     stop_following(b)
     b.set_term(epoch)
     b.leader = b.me
-    b.leading = leading = Leadership(isr, version, b.controller_epoch)
+    b.leading = leading = Leadership(isr, version, b.controller_epoch, b.log.end)
     b.become(b.LEADER, "owns the leader node" if b.race else "the controller says so")
     b.note("leader_elected", {"id": b.me, "epoch": epoch, "isr": list(isr), "contenders": list(contenders)})
     b.note("elected", {"term": epoch, "leader": b.me, "voters": [b.service], "isr": list(isr)})
@@ -152,7 +157,8 @@ def _progress(b: BrokerCore, leading: Leadership, src: str, follower: Follower, 
     follower.end = body.log_end
     follower.hw = body.hw
     if src not in leading.isr and src not in leading.joining:
-        if b.rules.joins_isr(log_end=body.log_end, hw=b.log.hw) and not leading.joining and not leading.leaving:
+        least = max(b.log.hw, leading.start)
+        if b.rules.joins_isr(log_end=body.log_end, hw=least) and not leading.joining and not leading.leaving:
             leading.joining.add(src)
             _publish_isr(b, leading, "caught up")
     elif moved:

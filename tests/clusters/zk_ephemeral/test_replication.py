@@ -119,6 +119,15 @@ def test_a_follower_behind_the_high_watermark_does_not_join():
     assert one.calling() is None
 
 
+def test_a_follower_that_lacks_what_the_leader_began_with_does_not_join_however_old_the_high_watermark():
+    one = One("a", disk=disk(4, 4, 4, hw=1), truncate="epoch")
+    one.lead(stored=STATE)
+    one.fetch_from("b", 2, last_epoch=4)
+    assert one.calling() is None
+    one.fetch_from("b", 3, last_epoch=4)
+    assert one.calling().data["isr"] == ["a", "b"]
+
+
 def test_a_joining_follower_counts_before_it_is_published():
     one = leader(acks="all")
     one.fetch_from("b", 0)
