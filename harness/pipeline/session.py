@@ -104,7 +104,9 @@ def settings(options: SparkOptions, *, cores: int, directory: Path) -> dict[str,
         "spark.sql.shuffle.partitions": str(2 * cores) if local else "64",
         "spark.driver.memory": "1g",
         "spark.driver.maxResultSize": "512m",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={(directory / 'log4j2.properties').as_uri()}",
+        # The parallel collector stops the world and takes a tenth less of the cores: nobody waits for a pause here.
+        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC "
+        f"-Dlog4j2.configurationFile={(directory / 'log4j2.properties').as_uri()}",
     }
     if local:  # nobody else is to reach it, and a host name that resolves to nothing must not matter
         ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
