@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -37,6 +38,7 @@ NEEDED: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
 """Distribution → the oldest that will do, and the first that is too new."""
 
 _POLL_S = 0.5
+_COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
 _LOG4J = """\
 rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
@@ -87,8 +89,9 @@ def check_installed() -> None:
     java_version()
 
 
-def settings(options: SparkOptions, *, cores: int, directory: Path) -> dict[str, str]:
+def settings(options: SparkOptions, *, cores: int, directory: Path, env: Mapping[str, str]) -> dict[str, str]:
     """All settings of a session, the user's last. ``directory``: for its log and temporary files."""
+    log = directory / "log4j2.properties"
     master = options.master or f"local[{cores}]"
     local = master.startswith("local")
     ours = {
@@ -104,9 +107,7 @@ def settings(options: SparkOptions, *, cores: int, directory: Path) -> dict[str,
         "spark.sql.shuffle.partitions": str(2 * cores) if local else "64",
         "spark.driver.memory": "1g",
         "spark.driver.maxResultSize": "512m",
-        # The parallel collector stops the world and takes a tenth less of the cores: nobody waits for a pause here.
-        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC "
-        f"-Dlog4j2.configurationFile={(directory / 'log4j2.properties').as_uri()}",
+        "spark.driver.extraJavaOptions": " ".join((*collector(env), f"-Dlog4j2.configurationFile={log.as_uri()}")),
     }
     if local:  # nobody else is to reach it, and a host name that resolves to nothing must not matter
         ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -128,7 +129,7 @@ def session(options: SparkOptions) -> Iterator[SparkSession]:
     with tempfile.TemporaryDirectory(prefix="dethrone-spark-", ignore_cleanup_errors=True) as temporary:
         directory = Path(temporary)
         (directory / "log4j2.properties").write_text(_LOG4J.format(log=log), encoding="utf-8")
-        spark = _start(settings(options, cores=cores, directory=directory), log)
+        spark = _start(settings(options, cores=cores, directory=directory, env=os.environ), log)
         try:
             yield spark
         finally:
@@ -153,6 +154,15 @@ def _start(conf: Mapping[str, str], log: Path) -> SparkSession:
             cause="the master cannot be reached, a setting is wrong, or there is too little memory",
             next_step=f"see {log}",
         ) from error
+
+
+def collector(env: Mapping[str, str]) -> tuple[str, ...]:
+    """What chooses Java's garbage collector: nothing where the environment does so, as Java does not start with two.
+
+    The parallel one stops the world, and takes a tenth less of the cores: nobody waits for a pause here.
+    """
+    said = " ".join(env.get(name, "") for name in ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"))
+    return () if _COLLECTOR.search(said) else ("-XX:+UseParallelGC",)
 
 
 def pythons(conf: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:

@@ -84,11 +84,13 @@ def call_check(tmp_path, night):
 
 def test_settings_of_the_user_come_last(tmp_path):
     conf = parse_conf(("spark.driver.memory=3g", "spark.hadoop.fs.s3a.endpoint=http://here:9000"))
-    ours = settings(SparkOptions(conf=conf), cores=2, directory=tmp_path)
+    ours = settings(SparkOptions(conf=conf), cores=2, directory=tmp_path, env={})
     assert ours["spark.driver.memory"] == "3g"
     assert ours["spark.hadoop.fs.s3a.endpoint"] == "http://here:9000"
     assert (ours["spark.master"], ours["spark.ui.enabled"]) == ("local[2]", "false")
-    assert "spark.driver.host" not in settings(SparkOptions(master="spark://m:7077"), cores=2, directory=tmp_path)
+    assert "spark.driver.host" not in settings(
+        SparkOptions(master="spark://m:7077"), cores=2, directory=tmp_path, env={}
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,3 +136,12 @@ def test_what_spark_says_goes_to_a_file(spark, capfd):
     spark.sparkContext._jvm.org.apache.logging.log4j.LogManager.getLogger("x").error("for the file")
     spark.sparkContext._jvm.java.lang.System.err.println("so does this")
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", ["JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"])
+def test_whoever_chose_a_garbage_collector_keeps_it(name, tmp_path):
+    key = "spark.driver.extraJavaOptions"
+    ours = settings(SparkOptions(), cores=2, directory=tmp_path, env={name: "-Xss2m"})
+    theirs = settings(SparkOptions(), cores=2, directory=tmp_path, env={name: "-Xss2m -XX:+UseZGC"})
+    assert "-XX:+UseParallelGC" in ours[key]
+    assert "GC" not in theirs[key].split("-Dlog4j2")[0]
