@@ -25,6 +25,7 @@ from harness.core.plan import Plan
 from harness.core.verdict import Outcome
 from harness.engine.model import CampaignRow, Drawn, Judgement, LiveView, RunResult
 from harness.report import machine, screens
+from harness.report.plain import output
 from harness.report.rundir import RunFiles
 from harness.report.words import at, moment, sentence
 
@@ -57,7 +58,7 @@ class Screen:
     def result(self, value: Mapping[str, Any]) -> None:
         """The JSON object, if asked for."""
         if self.json:
-            print(machine.encode(value), flush=True)
+            output(machine.encode(value))
 
     def plan(self, plan: Plan) -> None:
         """A dry run: everything that was drawn."""
