@@ -1650,6 +1650,8 @@ class AdoptedNode(Node):
         self._tools = processes
         self._told = news
         self._finding = threading.Lock()
+        self._starting = False
+        """Whether our start command is under way: who comes up meanwhile was asked for, whoever notices it first."""
         self._met: Stranger | None = None
         self.members: list[tuple[int, int]] = []
         """All processes of the target, (id, start time)."""
@@ -1663,13 +1665,17 @@ class AdoptedNode(Node):
         if self.incarnation == 0 or not self._restart:
             what = "is not there" if self.incarnation == 0 else "is gone, and no command is known that starts it"
             raise Refused(f"the target ({self._target['by']} {self._target['value']}) {what}")
-        code, _, err = self._tools.tool(self._restart, limit_s=RETURN_LIMIT_S)
-        deadline = time.monotonic() + RETURN_LIMIT_S
-        while not self._find(asked=True):
-            if time.monotonic() > deadline:
-                said = err.decode("utf-8", "replace").strip()[-200:]
-                raise Refused(f"the target is not there again after its start command (exit code {code}): {said}")
-            time.sleep(0.02)
+        self._starting = True
+        try:
+            code, _, err = self._tools.tool(self._restart, limit_s=RETURN_LIMIT_S)
+            deadline = time.monotonic() + RETURN_LIMIT_S
+            while not self._find(asked=True):
+                if time.monotonic() > deadline:
+                    said = err.decode("utf-8", "replace").strip()[-200:]
+                    raise Refused(f"the target is not there again after its start command (exit code {code}): {said}")
+                time.sleep(0.02)
+        finally:
+            self._starting = False
 
     def _find(self, *, asked: bool) -> bool:
         """Look for it; whether it runs."""
@@ -1697,7 +1703,7 @@ class AdoptedNode(Node):
 
             self._met = Stranger(*self.members[0], exited)
             self.child = self._met  # type: ignore[assignment]
-            data = {"pid": self.members[0][0], "incarnation": number, "asked": asked}
+            data = {"pid": self.members[0][0], "incarnation": number, "asked": asked or self._starting}
             self._told.add("started", before, now_ns(), data)
             told.set()
             self.remember()

@@ -105,6 +105,17 @@ def test_a_target_is_killed_and_started_again_by_its_own_command_and_outlives_th
     ]
 
 
+def test_a_target_that_is_there_before_its_start_command_ended_was_asked_for(machines, service):
+    again = f"{service.command('NODE')}; sleep 0.5".replace('"', '\\"')
+    backend = machines.of(more=f'target = {{ {WAYS["pid_file"](service)}, start = "{again}" }}\n')
+    hosts = machines.deploy(backend)
+    machines.start_nodes(hosts)
+    assert backend.converge_all(hosts, {"n1": HostState(down="SIGKILL")})["n1"].confirmed
+    assert backend.converge_all(hosts, {"n1": HEALTHY})["n1"].confirmed
+    starts = [one.data for one in machines.news if (one.host, one.kind) == ("n1", "started")]
+    assert [(one["incarnation"], one["asked"]) for one in starts] == [(1, True), (2, True)]
+
+
 def test_a_target_that_is_paused_when_the_run_ends_goes_on(machines, service):
     backend, hosts = adopted(machines, service)
     assert backend.converge_all(hosts, {"n2": HostState(frozen=True)})["n2"].confirmed

@@ -133,7 +133,7 @@ class Machine:
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory) -> Iterator[Machine]:
+def one_machine(tmp_path_factory) -> Iterator[Machine]:
     directory, run_id = tmp_path_factory.mktemp("units"), f"test-{uuid.uuid4().hex[:8]}"
     client = engine_client()
     try:
@@ -143,6 +143,15 @@ def machine(tmp_path_factory) -> Iterator[Machine]:
     finally:
         remove_run(client, run_id)
         client.close()
+
+
+@pytest.fixture
+def machine(one_machine) -> Iterator[Machine]:
+    yield one_machine
+    for unit in ("kept.service", "alone.service"):
+        one_machine.do("systemctl", "stop", unit)
+        one_machine.do("systemctl", "kill", "--signal=KILL", unit)
+    until(lambda: not one_machine.processes(), 10)
 
 
 def test_all_processes_of_a_unit_are_paused_and_killed_and_systemd_starts_it_again(machine):
@@ -165,8 +174,6 @@ def test_all_processes_of_a_unit_are_paused_and_killed_and_systemd_starts_it_aga
         hosts["n1"].close()
         backend.destroy("r1")
     assert sorted(machine.processes().values()) == ["S", "S"]  # left running
-    machine.do("systemctl", "kill", "--signal=KILL", "alone.service")
-    until(lambda: not machine.processes(), 10)
 
 
 def test_a_unit_that_systemd_starts_again_by_itself_is_told_as_another_start_that_nobody_asked_for(machine):
@@ -187,7 +194,6 @@ def test_a_unit_that_systemd_starts_again_by_itself_is_told_as_another_start_tha
     finally:
         hosts["n1"].close()
         backend.destroy("r1")
-        machine.do("systemctl", "stop", "kept.service")
 
 
 def test_a_unit_that_does_not_run_or_is_not_there_ends_the_deployment_by_name(machine):
