@@ -191,11 +191,11 @@ def _answer(n: Node, push: PushEntryRequest, code: int) -> None:
 
 
 def on_stored(n: Node) -> None:
-    """A log batch is done: give the answers that waited for it."""
+    """Give the answers whose log batch is done: those of the batch under way go on waiting."""
     waiting = n.answers
     if not waiting:
         return
-    done = n.log.batch
+    done = n.log.batches_done
     n.answers = [item for item in waiting if item[0] > done]
     for batch, push, answer in waiting:
         if batch <= done:

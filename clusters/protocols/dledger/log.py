@@ -103,6 +103,11 @@ class Log:
             self.stored = max(self.stored, self.target)
             self.target = None
 
+    @property
+    def batches_done(self) -> int:
+        """The number of the last batch that was carried out."""
+        return self.batch if self.target is None else self.batch - 1
+
     def due_batch(self) -> int | None:
         """The number of the batch after which everything so far is stored; None: it is."""
         if self.records or self.cuts:

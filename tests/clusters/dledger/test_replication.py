@@ -6,7 +6,7 @@ from clusters.protocols.client_api import Acquire, Append, Cas, Failed, Get, Not
 from clusters.protocols.dledger import messages as m
 from clusters.protocols.dledger.messages import Noop, PushEntryRequest
 from clusters.protocols.dledger.storage import CHECKPOINT, checkpoint_ops
-from harness.core.machine import Disk, SendFailed
+from harness.core.machine import Disk, DiskDone, SendFailed
 from tests.clusters.dledger.chaos import converged
 from tests.clusters.dledger.minisim import World
 from tests.clusters.dledger.single import One, disk, entries
@@ -441,6 +441,20 @@ def test_pushes_that_were_overtaken_by_a_comparison_are_dropped():
     other_life = 1 << 30
     assert one.pushed("TRUNCATE", one.node.log.entries[0], opaque=other_life) == []
     assert one.pushed("COMPARE", one.node.log.entries[1], opaque=other_life + 1)[0].code == m.SUCCESS
+
+
+def test_an_entry_that_shares_the_next_batch_is_acknowledged_when_that_one_is_done():
+    one = follower((1,))
+    one.slow = True
+    for index in (1, 2, 3):
+        assert one.pushed("APPEND", entries(4, first=index)[0]) == []
+    first = one.batches.pop(0)
+    one.give(DiskDone(first.token, None))
+    assert [a.index for a in one.sent(m.PushEntryResponse)] == [1]
+    one.run(50)  # passes of the maintenance loop
+    assert [a.index for a in one.sent(m.PushEntryResponse)] == [1]
+    one.sync()
+    assert [a.index for a in one.sent(m.PushEntryResponse)] == [1, 2, 3]
 
 
 def test_an_answer_about_what_was_cut_meanwhile_is_never_given():
