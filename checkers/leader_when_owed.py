@@ -187,6 +187,8 @@ class _Judge:
 
     def _stuck(self, window: Window, points: list[Point], successes: list[Ns]) -> None:
         """A recognised leader at which every write fails for longer than the bound."""
+        if not self._promise.leader_serves:
+            return
         at, first = window.lo, True
         for until in [*successes, window.hi]:
             bound = self._promise.leader_bound_ns if first else self._promise.later_gap_ns

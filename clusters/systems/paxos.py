@@ -131,6 +131,7 @@ class PaxosSystem(TargetSystem):
             exempt=_exempt(typed),
             tolerates={**ANY_NUMBER, **DAMAGE_SEEN},
             leader_bound_to_term=typed.election,
+            leader_serves=False,  # it first decides, one after another, what others began: that takes as long as it is
             linearizable_reads=True,
             pre_vote=False,
             loss_percent_max=LOSS_PERCENT,

@@ -59,9 +59,10 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     ``rounds_random``: after more rounds in vain the waits before the next one are no longer random, and no bound holds;
     None: they always are. ``split_vote_percent``: the largest chance that a term in which somebody stands ends without
     a winner because several stood at once, over links without added loss or delay. ``leader_bound_to_term``: two nodes
-    naming different leaders for one term is a violation. ``delay_max_ns`` is D. ``drift_ppm_max``: by how much one
-    clock may run faster than another before leases are off; None: no bound is stated. ``loss_percent_max``: a link that
-    loses more messages than this owes nothing. ``quorum``: votes needed; None: ⌊n/2⌋ + 1.
+    naming different leaders for one term is a violation. ``delay_max_ns`` is D. ``leader_serves``: writes at a leader
+    that a quorum recognises succeed in time; False: it may have to catch up for longer. ``drift_ppm_max``: by how much
+    one clock may run faster than another before leases are off; None: no bound is stated. ``loss_percent_max``: a link
+    that loses more messages than this owes nothing. ``quorum``: votes needed; None: ⌊n/2⌋ + 1.
     """
 
     system: str
@@ -80,6 +81,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     exempt: Mapping[str, NotPromised] = {}
     tolerates: Mapping[str, int | None] = {}
     leader_bound_to_term: bool = True
+    leader_serves: bool = True
     linearizable_reads: bool = False
     pre_vote: bool = False
     drift_ppm_max: int | None = None

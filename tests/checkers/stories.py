@@ -413,6 +413,15 @@ def a_leader_that_keeps_its_clients_waiting(t):
     t.polls(3000, 1, "n1")
 
 
+@story("leader-when-owed", "pass", promised={"leader_serves": False})
+def a_leader_that_may_have_to_catch_up_first(t):
+    t.up()
+    for value in range(6):
+        op = t.invoke("append", ["k", value], "n1", process=value % 2)
+        t.polls(500, 1, "n1").back(op, "info")
+    t.polls(500, 1, "n1")
+
+
 @story("leader-when-owed", "pass")
 def writes_that_came_too_late_to_tell_anything(t):
     t.up().polls(3000, 1, "n1")
