@@ -28,8 +28,9 @@ from harness.core.quorum import quorum
 ALLOWANCE_NS = 200 * MS
 """Round trips and fsyncs of containers on a shared machine."""
 
-SILENCES, PHASES = 10, 4
-"""The bound in longest silences and in phases: a dead leader, a dead winner, and duels in between."""
+SILENCES, PHASES = 4, 4
+"""The bound in longest silences and in phases: a dead leader, a dead winner, and a duel after each. In simulation no gap
+of 1,250 runs of the honest build was longer."""
 
 LOSS_PERCENT = 10
 """No leader is owed over links that lose more: each message goes once, and a decision takes two phases of a question

@@ -69,8 +69,8 @@ def test_with_epochs_a_leader_is_owed_elected_by_a_majority_one_an_epoch():
 
 
 def test_the_bound_follows_the_times_and_the_quorum_the_acceptors():
-    assert promise().leader_bound_ns == 10 * 300 * MS + 4 * 200 * MS + 200 * MS
-    assert promise({"time_factor": "0.5"}).leader_bound_ns == 5 * 300 * MS + 2 * 200 * MS + 200 * MS
+    assert promise().leader_bound_ns == 4 * 300 * MS + 4 * 200 * MS + 200 * MS
+    assert promise({"time_factor": "0.5"}).leader_bound_ns == 2 * 300 * MS + 2 * 200 * MS + 200 * MS
     assert promise().quorum == 3
     assert promise({"acceptors": "3"}).quorum == 2
 
