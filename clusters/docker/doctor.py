@@ -161,7 +161,8 @@ def _probed(client: docker.DockerClient, image: str) -> list[Row]:
 
         def attempt(script: str) -> tuple[int, str]:
             code, output = container.exec_run(["timeout", "10", "/bin/sh", "-c", script])
-            return int(code or 0), output.decode(errors="replace") if isinstance(output, bytes) else ""
+            said = output.decode(errors="replace") if isinstance(output, bytes) else ""
+            return (1, "the engine did not tell how it ended") if code is None else (int(code), said)
 
         return [probed(probe, attempt) for probe in PROBES]
     finally:

@@ -29,8 +29,8 @@ ALLOWANCE_NS = 200 * MS
 """Round trips and fsyncs of containers on a shared machine."""
 
 SILENCES, PHASES = 4, 4
-"""The bound in longest silences and in phases: a dead leader, a dead winner, and a duel after each. In simulation no gap
-of 1,250 runs of the honest build was longer."""
+"""The bound in longest silences and in phases: a dead leader, a dead winner, and a duel after each. In 1,250 simulated
+runs of the honest build no gap was longer."""
 
 LOSS_PERCENT = 10
 """No leader is owed over links that lose more: each message goes once, and a decision takes two phases of a question

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import paramiko
 import pytest
-from field import engine_client, until
+from field import engine_client, heard, until
 
 from clusters.docker.containers import last_words, remove_run
 from clusters.docker.image import ensure_image, packages_of
@@ -85,17 +85,14 @@ class Machine:
         self.file += f'known_hosts = "{directory}/known"\n[hosts.n1]\naddress = "{address}"\n'
         self.news = []
 
-    def do(self, *argv: str) -> str:
-        """Run a command on the machine. What a short one prints, the engine may lose."""
+    def do(self, *argv: str) -> None:
+        """Run a command on the machine."""
         execution = self.client.api.exec_create(self.box, list(argv))["Id"]
-        return self.client.api.exec_start(execution).decode()
+        self.client.api.exec_start(execution)
 
     def show(self, *argv: str) -> str:
-        """What a command prints that changes nothing: asked again until it was heard to its end."""
-        while True:
-            said, end, _ = self.do("sh", "-c", '"$@"; echo END', "sh", *argv).rpartition("END")
-            if end:
-                return said.strip()
+        """What a command prints there, see ``heard``."""
+        return heard(self.client, self.box, *argv)
 
     def main_process(self, unit: str) -> int:
         """Its id, 0 if the unit does not run."""
