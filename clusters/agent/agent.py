@@ -1815,6 +1815,10 @@ class HostKeeper:
         self._clock = clock
         self._node = node
         self._term_limit_s = term_limit_s
+        self._woke_ns = 0
+        """When the process was last started or thawed."""
+        self._told_clocks = 0
+        """The last incarnation that told its clocks."""
 
     def converge(self, want: Mapping[str, Any], *, verify: bool = True) -> dict[str, Any]:
         """Evidence: span, confirmed, why, parts. ``want`` is clean (``clean_state``)."""
@@ -1833,7 +1837,7 @@ class HostKeeper:
                 elif step == "start":
                     self._clock.set(want["clock"])
                     self._node.start()
-                    fresh = True
+                    fresh, self._woke_ns = True, now_ns()
                     part.end(**self._node.names())
                 elif step == "clock":
                     self._skew(part, want, fresh=fresh)
@@ -1908,6 +1912,7 @@ class HostKeeper:
             part.end(ok=stopped, why=f"threads are in state {states!r}, not stopped", states=states, **names)
         else:
             self._node.signal(signal.SIGCONT)
+            self._woke_ns = now_ns()
             states = self._node.await_states(lambda found: bool(found) and "T" not in found, SIGNAL_LIMIT_S)
             part.end(ok=bool(states) and "T" not in states, why=f"threads are in state {states!r}", **names)
 
@@ -1936,14 +1941,19 @@ class HostKeeper:
 
     def _measure(self, part: Part, path: str, wanted: Mapping[str, Any] | None, *, fresh: bool) -> None:
         clock = self._clock
-        limit = CLOCK_START_LIMIT_S if fresh else CLOCK_LIMIT_S
+        # Frozen at its birth, it has not listened yet: then it may take as long as one that was started now.
+        waking = self._told_clocks != self._node.incarnation and now_ns() - self._woke_ns < CLOCK_START_LIMIT_S * SECOND
+        young = fresh or waking
+        limit = CLOCK_START_LIMIT_S if young else CLOCK_LIMIT_S
         strobe = wanted is not None and wanted["strobe"] is not None and not clock.strobing
 
         def measure() -> dict[str, Any]:
             alive = lambda: self._node.running  # noqa: E731
-            return measure_skew(path, clock.expected, limit_s=limit, just_started=fresh, alive=alive)
+            return measure_skew(path, clock.expected, limit_s=limit, just_started=young, alive=alive)
 
         found = measure()
+        if "skew_ns" in found:
+            self._told_clocks = self._node.incarnation
         if strobe and "why" not in found:
             clock.flip(high=True)
             high = measure()

@@ -56,6 +56,7 @@ CLIENT = f"{NET}.1"
 NODE = r"""
 import os, signal, socket, sys, threading, time
 directory, incarnation = sys.argv[1], int(sys.argv[2])
+if "slow" in sys.argv: threading.Event().wait(0.3)
 if "deaf" in sys.argv: signal.signal(signal.SIGTERM, signal.SIG_IGN)
 trace = open(directory + "/trace.log", "ab", buffering=0)
 path = directory + "/clock.sock"

@@ -233,6 +233,19 @@ def test_a_skew_under_which_nobody_reads_the_clock_is_measured_as_soon_as_somebo
     assert abs(healed.detail["clock"]["skew_ns"]) < 2 * MS
 
 
+@needs_faketime
+def test_a_process_that_was_frozen_at_its_birth_has_as_long_as_a_new_one_to_tell_its_clocks(box, host):
+    host.prepare(box.start("slow", faketime=True), {}, dead_man_ns=0)
+    host.start_node()
+    box.wait_until(box.traced)
+    skew = ClockSkew(offset_ns=SECOND)
+    assert host.converge(HostState(down="SIGKILL", clock=skew)).confirmed
+    assert host.converge(HostState(frozen=True, clock=skew)).confirmed  # started, and stopped before it can listen
+    thawed = host.converge(HostState(clock=skew))
+    assert thawed.confirmed, thawed.why
+    assert abs(thawed.detail["clock"]["skew_ns"] - SECOND) < 2 * MS
+
+
 def test_commands_and_files_are_bounded(host, tmp_path):
     assert host.run(["sh", "-c", "echo out; echo err >&2; exit 3"], timeout_ns=SECOND) == (3, b"out\n", b"err\n")
     assert host.run(["/nowhere/tool"], timeout_ns=SECOND)[0] == 127
