@@ -70,9 +70,9 @@ WAYS = {
 }
 
 
-def target(service: Service, way: str = "pid_file") -> str:
-    """``NODE`` stands for the node's name."""
-    again = service.command("NODE").replace('"', '\\"')
+def target(service: Service, way: str = "pid_file", then: str = "") -> str:
+    """``NODE`` stands for the node's name; ``then``: what the start command goes on with."""
+    again = f"{service.command('NODE')}{then}".replace('"', '\\"')
     return f'target = {{ {WAYS[way](service)}, start = "{again}" }}\n'
 
 
@@ -106,8 +106,7 @@ def test_a_target_is_killed_and_started_again_by_its_own_command_and_outlives_th
 
 
 def test_a_target_that_is_there_before_its_start_command_ended_was_asked_for(machines, service):
-    again = f"{service.command('NODE')}; sleep 0.5".replace('"', '\\"')
-    backend = machines.of(more=f'target = {{ {WAYS["pid_file"](service)}, start = "{again}" }}\n')
+    backend = machines.of(more=target(service, then="; sleep 0.5"))
     hosts = machines.deploy(backend)
     machines.start_nodes(hosts)
     assert backend.converge_all(hosts, {"n1": HostState(down="SIGKILL")})["n1"].confirmed
