@@ -1937,13 +1937,12 @@ class HostKeeper:
             # Nobody reads that clock until the process wakes, and whatever wakes it measures it then.
             part.end(deferred="the process is frozen")
         else:
-            self._measure(part, path, wanted, fresh=fresh)
+            self._measure(part, path, wanted)
 
-    def _measure(self, part: Part, path: str, wanted: Mapping[str, Any] | None, *, fresh: bool) -> None:
+    def _measure(self, part: Part, path: str, wanted: Mapping[str, Any] | None) -> None:
         clock = self._clock
-        # Frozen at its birth, it has not listened yet: then it may take as long as one that was started now.
-        waking = self._told_clocks != self._node.incarnation and now_ns() - self._woke_ns < CLOCK_START_LIMIT_S * SECOND
-        young = fresh or waking
+        # Just started, or frozen at its birth and thawed now: it may not listen yet.
+        young = self._told_clocks != self._node.incarnation and now_ns() - self._woke_ns < CLOCK_START_LIMIT_S * SECOND
         limit = CLOCK_START_LIMIT_S if young else CLOCK_LIMIT_S
         strobe = wanted is not None and wanted["strobe"] is not None and not clock.strobing
 
