@@ -13,7 +13,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.dethrone-setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engine images java demo test check system bench bench-checkers accept clean
+.PHONY: help setup engine images java tools demo test check system bench bench-checkers accept clean
 
 help:
 	@echo 'make setup    a virtual environment with dethrone and the development tools'
@@ -45,6 +45,9 @@ images: engine
 java: $(STAMP)
 	@$(BIN)/python tests/java_runtime.py
 
+tools: $(STAMP)
+	@$(BIN)/python tests/host_tools.py
+
 demo: engine
 	@$(BIN)/dethrone demo $(ARGS)
 
@@ -54,7 +57,7 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check images java
+test: check images java tools
 	DETHRONE_TEST_PYTHONS="$$($(BIN)/python tests/other_pythons.py $(VENV)-others)" $(BIN)/python tests/run_all.py $(ARGS)
 
 system: images

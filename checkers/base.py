@@ -123,6 +123,11 @@ def in_force(event: FaultEvent) -> bool:
     return event.phase == "begin" and event.outcome in ("installed", "indeterminate")
 
 
+def breaks_nothing(history: History, plan: Plan) -> bool:
+    """Whether no fault was planned, and none is recorded."""
+    return not plan.schedule.steps and not history.of(FaultEvent)
+
+
 class Excuses:
     """Which realised faults went beyond the promise, and from when to when."""
 

@@ -5,20 +5,21 @@ Judged: each stretch after a fault in which no fault is left and all voters cert
 than the promise. Sources: polls within it. A node has converged once a poll names the common leader (in the common
 term, where the promise binds them), and one tells a commit ≥ the highest that any node had told before the heal.
 Unknown, never fail: noise; a node that was not polled closely. Left out: the cold start, commits that are not
-observable, and whatever comes after a node that does not vote, but may be needed, has halted.
+observable, stretches that end while votes are split by chance (``splits_max``), and whatever comes after a node that
+does not vote, but may be needed, has halted.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.base import Base, excuses, in_force, seconds
+from checkers.base import Base, breaks_nothing, excuses, in_force, seconds
 from checkers.facts import groups, in_group
 from checkers.recognition import Key, Recognition, recognition, step_between
-from checkers.rounds import worn_out
-from checkers.windows import Window, disturbance, windows
+from checkers.rounds import split_wait_ns, worn_out
+from checkers.windows import Window, disturbance, outsider_halted, windows
 from harness.core.clock import Ns
-from harness.core.events import FaultEvent, Observed, Traced
+from harness.core.events import FaultEvent, Observed
 from harness.core.history import History
 from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise
@@ -49,7 +50,7 @@ class ConvergenceAfterHeal(Base):
         bound = promise.converge_ns
         if bound is None:
             return self.na("not promised: no bound for convergence")
-        if not plan.schedule.steps and not history.of(FaultEvent):
+        if breaks_nothing(history, plan):
             return self.na("not exercised: the schedule breaks nothing")
         noise = disturbance(history, promise)
         begun = min((event.span.lo for event in history.of(FaultEvent) if in_force(event)), default=None)
@@ -58,7 +59,7 @@ class ConvergenceAfterHeal(Base):
             for window in windows(history, promise, plan)
             if window.tier == "T1" and begun is not None and window.lo > begun and not _faults_at(history, window.lo)
         ]
-        halted = _outsider_halted(history, plan)
+        halted = outsider_halted(history, plan)
         findings: list[Finding] = []
         doubts: list[str] = []
         times: list[list[object]] = []
@@ -70,7 +71,10 @@ class ConvergenceAfterHeal(Base):
                 if until - window.lo <= bound:
                     short += 1
                     continue
-                outcome = converged(seen, plan, window, bound)
+                outcome = _in_time(history, seen, plan, window, until)
+                if outcome is None:
+                    short += 1
+                    continue
                 if outcome.at is not None:
                     judged += 1
                     times.append([outcome.at - window.lo, False])
@@ -128,16 +132,17 @@ def converged(seen: Recognition, plan: Plan, window: Window, bound: Ns) -> Outco
     return Outcome(None, f"{', '.join(strays)} did not follow {leader}", strays)
 
 
-def _outsider_halted(history: History, plan: Plan) -> Ns | None:
-    """When the first node that does not vote ended by itself, if one did: a coordination service, an observer."""
-    return min(
-        (
-            event.span.lo
-            for event in history.of(Traced)
-            if event.name == "halt" and event.source == "shell" and event.node not in plan.voters
-        ),
-        default=None,
-    )
+def _in_time(history: History, seen: Recognition, plan: Plan, window: Window, until: Ns) -> Outcome | None:
+    """Whether they had converged within the bound, and what split votes add to it; None: the window ended before."""
+    promised = bound = plan.promise.converge_ns or 0
+    while (outcome := converged(seen, plan, window, bound)).at is None:
+        split = split_wait_ns(history, plan.promise, seen.group, window.members, (window.lo, window.lo + bound))
+        if promised + split <= bound:
+            break
+        bound = promised + split
+        if until - window.lo <= bound:
+            return None
+    return outcome
 
 
 def _faults_at(history: History, t: Ns) -> bool:

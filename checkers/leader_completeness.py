@@ -13,7 +13,7 @@ from __future__ import annotations
 import bisect
 from collections import defaultdict
 
-from checkers.base import Base, finding, writes_expected
+from checkers.base import Base, breaks_nothing, finding, writes_expected
 from checkers.facts import in_group
 from checkers.replicas import Committed, LeaderEnd, acknowledged, replay
 from harness.core.columns import columns
@@ -41,6 +41,8 @@ class LeaderCompleteness(Base):
         if not known and not writes_expected(plan) and history.complete:
             return self.na("not observable: this workload writes nothing, and nothing was committed")
         findings, pairs = incomplete_leaders(history, promise, known, ends)
+        if not pairs and history.complete and breaks_nothing(history, plan):
+            return self.na("not exercised: the schedule breaks nothing, and nobody was elected anew")
         return self.conclude(
             history,
             findings=findings,

@@ -1,6 +1,7 @@
 """leader-when-owed: in every window of a promised tier a leader serves within B, and is never away for longer than B′.
 
-Windows come from the realised faults (``checkers.windows``). Progress is a client's write that succeeds, or a leader
+Windows come from the realised faults (``checkers.windows``); where nodes that do not vote are needed, too, only what of
+them is free of any fault counts (``Promise.owed_in_calm``). Progress is a client's write that succeeds, or a leader
 that a quorum recognises. A window fails if
 
 * no progress was made for longer than the bound, and enough voters were polled closely enough to be sure that no leader
@@ -10,8 +11,9 @@ that a quorum recognises. A window fails if
 
 Unknown, never fail: noise of a host of the window that leaves no quiet stretch as long as the bound; too few polls.
 Nothing is owed in a gap that begins after more rounds in vain than the system's waits stay random for, if it says so
-(``Promise.rounds_random``). Windows shorter than B are reported and pass nothing; recovery times are censored where the
-window ends first. Left out: tiers that are not promised (counted), and windows shorter than one election timeout.
+(``Promise.rounds_random``), or for as long as votes that were split by chance took (``splits_max``). Windows shorter
+than B are reported and pass nothing; recovery times are censored where the window ends first. Left out: tiers that are
+not promised (counted), and windows shorter than one election timeout.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from checkers.base import WRITES, Base, excuses, seconds
 from checkers.facts import groups
 from checkers.graph import explain
 from checkers.recognition import Point, Recognition, recognition, step_between
-from checkers.rounds import worn_out
-from checkers.windows import Disturbance, Window, disturbance, windows
+from checkers.rounds import split_wait_ns, worn_out
+from checkers.windows import Disturbance, Window, disturbance, owed_windows
 from harness.core.clock import Ns
 from harness.core.columns import columns
 from harness.core.events import Invoke
@@ -59,6 +61,7 @@ class _Tally:
     noisy: int = 0
     unseen: int = 0
     worn_out: int = 0
+    splits: int = 0
     findings: list[Finding] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
 
@@ -80,7 +83,7 @@ class LeaderWhenOwed(Base):
         noise = disturbance(history, promise)
         for group in groups(history):
             judge = _Judge(history, promise, plan, group=group, noise=noise, tally=tally)
-            for window in windows(history, promise, plan):
+            for window in owed_windows(history, promise, plan):
                 judge.window(window)
         known = sorted(ns for ns, censored in tally.recoveries if not censored)
         evidence: dict[str, Any] = {
@@ -91,6 +94,7 @@ class LeaderWhenOwed(Base):
             "unknown_by_noise": tally.noisy,
             "unknown_by_too_few_polls": tally.unseen,
             "not_owed_after_rounds_in_vain": tally.worn_out,
+            "not_owed_by_split_votes": tally.splits,
             "bound_ns": promise.leader_bound_ns,
         }
         return self.conclude(
@@ -139,13 +143,13 @@ class _Judge:
             tally.short[window.tier] += window.length >= promise.election_timeout_ns
             return
         first = True
-        at, worn = window.lo, tally.worn_out
+        at, chance = window.lo, tally.worn_out + tally.splits
         for until in [*progress, window.hi]:
             bound = promise.leader_bound_ns if first else promise.later_gap_ns
             if until - at > bound:
                 self._gap(window, at, until, bound, first=first)
             at, first = until, False
-        if tally.worn_out > worn:
+        if tally.worn_out + tally.splits > chance:
             return  # nothing was owed in a part of it: it shows nothing
         tally.exercised[window.tier] += 1
         if not window.client_cut and self._writes:
@@ -155,6 +159,10 @@ class _Judge:
         """No progress in [lo, hi]: a finding if that is certain in a quiet stretch of at least the bound."""
         if worn_out(self._history, self._promise, self._seen.group, window.members, lo):
             self._tally.worn_out += 1
+            return
+        bound += split_wait_ns(self._history, self._promise, self._seen.group, window.members, (lo, hi))
+        if hi - lo <= bound:
+            self._tally.splits += 1
             return
         quiet = [
             (begin, begin + bound)

@@ -1,4 +1,4 @@
-"""What nodes did about leadership, round by round, in their own order.
+"""What nodes did about leadership, round by round, in their own order; and the votes that they split.
 
 A round is a pre-vote round that was opened (``prevote_started``), or a vote for itself that no won pre-vote round led
 to. It was in vain if the node opens another one without being elected, acknowledging a leader or seeing one in between.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from checkers.facts import traces
+from checkers.facts import elections, traces
 from harness.core.clock import MS, Ns
 from harness.core.events import Traced
 from harness.core.history import History
@@ -71,3 +71,22 @@ def worn_out(history: History, promise: Promise, group: str, nodes: Iterable[str
             row = row + 1 if seeks else 0
         worn += row > most
     return worn > 1
+
+
+def split_terms(history: History, group: str, nodes: Iterable[str], within: tuple[Ns, Ns]) -> int:
+    """In how many terms of that time two or more of the nodes stood, and nobody was elected."""
+    lo, hi = within
+    stood: dict[int, set[str]] = {}
+    for node in nodes:
+        for event in traces(history).get((group, node), ()):
+            if lo <= event.span.lo <= hi and stands(event, node):
+                stood.setdefault(event.term, set()).add(node)
+    won = {fact.term for fact in elections(history) if fact.group == group}
+    return sum(len(who) > 1 and term not in won for term, who in stood.items())
+
+
+def split_wait_ns(history: History, promise: Promise, group: str, nodes: Iterable[str], within: tuple[Ns, Ns]) -> Ns:
+    """By how much votes that were split by chance prolong an outage: an election timeout each (``splits_max``)."""
+    if not promise.splits_max:
+        return 0
+    return min(split_terms(history, group, nodes, within), promise.splits_max) * promise.election_timeout_ns

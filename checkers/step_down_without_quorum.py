@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.base import Base, excuses, seconds, votes_needed
+from checkers.base import Base, breaks_nothing, excuses, seconds, votes_needed
 from checkers.facts import groups, in_group
 from checkers.graph import Timeline, timeline
 from checkers.windows import disturbance
 from harness.core.clock import Ns
-from harness.core.events import Converged, FaultEvent, Observed
+from harness.core.events import Converged, Observed
 from harness.core.history import History
 from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise
@@ -47,7 +47,7 @@ class StepDownWithoutQuorum(Base):
         bound = promise.step_down_ns
         if bound is None:
             return self.na("not promised: no bound for stepping down")
-        if not plan.schedule.steps and not history.of(FaultEvent):
+        if breaks_nothing(history, plan):
             return self.na("not exercised: the schedule breaks nothing")
         noise = disturbance(history, promise)
         stretches = deaf_stretches(timeline(history, promise, plan), votes_needed(promise, len(plan.voters)))

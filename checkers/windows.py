@@ -6,12 +6,12 @@ them. Leaves out whether a window is long enough, and what had to happen in it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from checkers.base import votes_needed
-from checkers.graph import Adjacency, Interval, Timeline, Witness, bits, timeline, witness
+from checkers.base import in_force, votes_needed
+from checkers.graph import Adjacency, Interval, Timeline, Witness, bits, end_of_run, timeline, witness
 from harness.core.clock import Ns
-from harness.core.events import Noise
+from harness.core.events import FaultEvent, Noise, Traced
 from harness.core.history import History
 from harness.core.plan import Plan
 from harness.core.promise import Promise, Tier
@@ -44,6 +44,49 @@ def windows(history: History, promise: Promise, plan: Plan) -> list[Window]:
     if found is None:
         found = history.cache["checkers.windows"] = _windows(timeline(history, promise, plan), promise)
     return found
+
+
+def owed_windows(history: History, promise: Promise, plan: Plan) -> list[Window]:
+    """The windows in which a leader may be owed: all, or of the first tier the parts in which nothing is broken."""
+    found = windows(history, promise, plan)
+    if not promise.owed_in_calm:
+        return found
+    calm = _calm(history, plan)
+    return [
+        replace(window, lo=max(window.lo, lo), hi=min(window.hi, hi))
+        for window in found
+        if window.tier == "T1"
+        for lo, hi in calm
+        if max(window.lo, lo) < min(window.hi, hi)
+    ]
+
+
+def _calm(history: History, plan: Plan) -> list[tuple[Ns, Ns]]:
+    """When no fault was in force on any node, until one that does not vote ended by itself."""
+    last = outsider_halted(history, plan)
+    end = end_of_run(history) if last is None else last
+    events = history.of(FaultEvent)
+    over = {event.fault: event.span.hi for event in events if event.phase == "end"}
+    broken = sorted((event.span.lo, over.get(event.fault, end)) for event in events if in_force(event))
+    out: list[tuple[Ns, Ns]] = []
+    at: Ns = 0
+    for lo, hi in broken:
+        if at < min(lo, end):
+            out.append((at, min(lo, end)))
+        at = max(at, hi)
+    return [*out, (at, end)] if at < end else out
+
+
+def outsider_halted(history: History, plan: Plan) -> Ns | None:
+    """When the first node that does not vote ended by itself, if one did: a coordination service, an observer."""
+    return min(
+        (
+            event.span.lo
+            for event in history.of(Traced)
+            if event.name == "halt" and event.source == "shell" and event.node not in plan.voters
+        ),
+        default=None,
+    )
 
 
 def _windows(line: Timeline, promise: Promise) -> list[Window]:

@@ -1651,7 +1651,7 @@ class AdoptedNode(Node):
         self._told = news
         self._finding = threading.Lock()
         self._starting = False
-        """Whether our start command is under way: who comes up meanwhile was asked for, whoever notices it first."""
+        """Whether we are asked to start it: who is there then was asked for, whoever notices it first."""
         self._met: Stranger | None = None
         self.members: list[tuple[int, int]] = []
         """All processes of the target, (id, start time)."""
@@ -1659,25 +1659,29 @@ class AdoptedNode(Node):
 
     def start(self) -> None:
         """Meet the target, the first time; later, start it again by its command unless somebody did already."""
-        if self._find(asked=True):
-            self.wanted = True
-            return
-        if self.incarnation == 0 or not self._restart:
-            what = "is not there" if self.incarnation == 0 else "is gone, and no command is known that starts it"
-            raise Refused(f"the target ({self._target['by']} {self._target['value']}) {what}")
         self._starting = True
         try:
-            code, _, err = self._tools.tool(self._restart, limit_s=RETURN_LIMIT_S)
-            deadline = time.monotonic() + RETURN_LIMIT_S
-            while not self._find(asked=True):
-                if time.monotonic() > deadline:
-                    said = err.decode("utf-8", "replace").strip()[-200:]
-                    raise Refused(f"the target is not there again after its start command (exit code {code}): {said}")
-                time.sleep(0.02)
+            if self._find():
+                self.wanted = True
+            else:
+                self._start_again()
         finally:
             self._starting = False
 
-    def _find(self, *, asked: bool) -> bool:
+    def _start_again(self) -> None:
+        """Run its start command, and wait for it."""
+        if self.incarnation == 0 or not self._restart:
+            what = "is not there" if self.incarnation == 0 else "is gone, and no command is known that starts it"
+            raise Refused(f"the target ({self._target['by']} {self._target['value']}) {what}")
+        code, _, err = self._tools.tool(self._restart, limit_s=RETURN_LIMIT_S)
+        deadline = time.monotonic() + RETURN_LIMIT_S
+        while not self._find():
+            if time.monotonic() > deadline:
+                said = err.decode("utf-8", "replace").strip()[-200:]
+                raise Refused(f"the target is not there again after its start command (exit code {code}): {said}")
+            time.sleep(0.02)
+
+    def _find(self) -> bool:
         """Look for it; whether it runs."""
         with self._finding:
             if self.running:
@@ -1703,7 +1707,7 @@ class AdoptedNode(Node):
 
             self._met = Stranger(*self.members[0], exited)
             self.child = self._met  # type: ignore[assignment]
-            data = {"pid": self.members[0][0], "incarnation": number, "asked": asked or self._starting}
+            data = {"pid": self.members[0][0], "incarnation": number, "asked": self._starting}
             self._told.add("started", before, now_ns(), data)
             told.set()
             self.remember()
@@ -1715,7 +1719,7 @@ class AdoptedNode(Node):
             time.sleep(0.1)
             if self.wanted and not self.running:
                 with contextlib.suppress(Refused, OSError):
-                    self._find(asked=False)
+                    self._find()
 
     def _look(self) -> list[tuple[int, int]]:
         """All processes of the target now, the main one first."""

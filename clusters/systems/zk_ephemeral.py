@@ -40,9 +40,6 @@ RACE_LOSES = ("acknowledged-survives", "commit-never-regresses", "leader-complet
 _NO_VOTES = NotPromised("nobody votes: the coordination service decides who leads")
 _SERVICE_ELSEWHERE = NotPromised("the disk of a service that is not the last member is not looked at", "not observable")
 _NO_ROUNDS = NotPromised("nobody campaigns in rounds: a refused creation waits for the owner's node to vanish")
-_COORDINATOR = NotPromised(
-    "a leader is owed only while the coordination service is up and reached by an ISR member (ZK-B3, ZK-B4)"
-)
 _LEASE = NotPromised(
     "leadership is a lease that the service alone checks: a leader cut from it goes on (ZK-B2), in any number of epochs"
 )
@@ -158,6 +155,7 @@ class ZkEphemeralSystem(TargetSystem):
             exempt=_exempt(typed),
             tolerates={**ANY_NUMBER, **DAMAGE_SEEN},
             leader_bound_to_term=True,
+            owed_in_calm=True,  # for the coordination service must be up, and reached by an ISR member (ZK-B3, ZK-B4)
             linearizable_reads=False,
             pre_vote=False,
         )
@@ -177,7 +175,6 @@ def _exempt(knobs: ZkKnobs) -> dict[str, NotPromised]:
         "members-only": _NO_VOTES,
         **({} if knobs.coordinator == LAST else {"vote-is-durable": _SERVICE_ELSEWHERE}),
         "no-livelock": _NO_ROUNDS,
-        "leader-when-owed": _COORDINATOR,
         "leader-stability": _FLAPS,
         # also with the step-down: a leader cut from a majority of brokers, but not from the service, rightly leads on
         "step-down-without-quorum": _LEASE

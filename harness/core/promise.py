@@ -57,9 +57,12 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     kinds that concern a file, ``kind:path`` is borne for that file alone, and ``kind:path:how`` only in that way.
     ``rounds_max``: how often in a row a node may seek to lead in vain among voters that all hear each other.
     ``rounds_random``: after more rounds in vain the waits before the next one are no longer random, and no bound holds;
-    None: they always are. ``split_vote_percent``: the largest chance that a term in which somebody stands ends without
+    None: they always are. ``splits_max``: where nodes draw from so few moments that split votes are common, so many in
+    a row are chance, and each adds an election timeout to a bound; 0: the bounds have room for those that are likely.
+    ``split_vote_percent``: the largest chance that a term in which somebody stands ends without
     a winner because several stood at once, over links without added loss or delay. ``leader_bound_to_term``: two nodes
-    naming different leaders for one term is a violation. ``delay_max_ns`` is D. ``leader_serves``: writes at a leader
+    naming different leaders for one term is a violation. ``owed_in_calm``: nodes that do not vote are needed, too, so a
+    leader is owed only while nothing at all is broken. ``delay_max_ns`` is D. ``leader_serves``: writes at a leader
     that a quorum recognises succeed in time; False: it may have to catch up for longer. ``drift_ppm_max``: by how much
     one clock may run faster than another before leases are off; None: no bound is stated. ``loss_percent_max``: a link
     that loses more messages than this owes nothing. ``quorum``: votes needed; None: ⌊n/2⌋ + 1.
@@ -76,12 +79,14 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     converge_ns: Ns | None = None
     rounds_max: int | None = None
     rounds_random: int | None = None
+    splits_max: int = 0
     split_vote_percent: int | None = None
     tiers: tuple[Tier, ...] = ()
     exempt: Mapping[str, NotPromised] = {}
     tolerates: Mapping[str, int | None] = {}
     leader_bound_to_term: bool = True
     leader_serves: bool = True
+    owed_in_calm: bool = False
     linearizable_reads: bool = False
     pre_vote: bool = False
     drift_ppm_max: int | None = None

@@ -268,6 +268,7 @@ def demanded(promise: Promise, demand: Demand, names: Sequence[str]) -> Promise:
         later_gap_ns=demand.within_ns or promise.later_gap_ns,
         rounds_max=promise.rounds_max or ROUNDS_DEMANDED,
         delay_max_ns=demand.delay_ns or promise.delay_max_ns,
+        owed_in_calm=False,  # what is demanded is demanded under faults
     )
 
 

@@ -6,7 +6,7 @@ Leaves out the run directory and the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,9 @@ MAX_NODES = 31
 USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime"})
 """What faults may need on the hosts of a backend that does not say what they can do."""
 
+PACKAGES = {"faketime": "libfaketime", "iptables": "iptables"}
+"""What brings a capability to a host that lacks it."""
+
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A plan and the live objects that its names stand for."""
@@ -81,7 +84,9 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     voters = system.voters(nodes, knobs, profile=profile) if isinstance(system, Electorate) else nodes
     promise = system.promise(knobs, profile=profile, voters=len(voters))
     limit_ns = options.time_limit_ns if options.time_limit_ns is not None else defaults.time_limit_ns
-    wanted = options.faults if options.faults is not None else defaults.faults
+    written = options.schedule is not None or options.scenario is not None
+    usual = () if written else defaults.faults  # who wrote what happens needs nothing else to be possible
+    wanted = options.faults if options.faults is not None else usual
     faults = {kind: _fault(system, backend, kind) for kind in wanted}
     schedule = _schedule(
         options,
@@ -192,10 +197,16 @@ def _fault(system: System, backend: Backend, kind: str) -> Fault:
     if missing:
         raise MissingCapability(
             f"the fault {kind!r} cannot happen on {backend.name!r}: its hosts lack {', '.join(sorted(missing))}",
-            cause="some faults need hosts that are simulated",
-            next_step=f"use --on sim, or leave {kind} out",
+            cause="a tool is missing there, or such hosts can never do it",
+            next_step=_remedy(kind, missing),
         )
     return fault
+
+
+def _remedy(kind: str, missing: Collection[str]) -> str:
+    packages = [PACKAGES[one] for one in sorted(missing) if one in PACKAGES]
+    leave_out = f"use --on sim, or name in --faults what shall happen, without {kind}"
+    return f"install {' and '.join(packages)} (Debian's name), or {leave_out}" if packages else leave_out
 
 
 def _schedule(

@@ -20,7 +20,7 @@ from acceptance.simulated import DETHRONE, OUT, ROOT, Item, Unfinished, Until
 
 KEPT = OUT / "jvm"
 QUIET = ("--faults", "none", "--time-limit", "5m")
-MANY = ("--faults", "none", "--time-limit", "6m", "--rate", "40", "--concurrency", "6")
+MANY = ("--faults", "none", "--time-limit", "8m", "--rate", "40", "--concurrency", "6")
 OPERATIONS = 10_000
 CAMPAIGN = ("--faults", "partition,kill,pause,clock", "--strategy", "mixed", "--time-limit", "200s")
 SEEDS = 6

@@ -205,9 +205,15 @@ def what_a_quorum_stored_counts_even_if_the_leader_never_told(t):
     t.cut_log("n3", 1).elected("n3", 2, "n2 n3")
 
 
+@story("leader-completeness", "n/a", "breaks nothing")
+def a_single_election_where_nothing_is_broken(t):
+    _committed(t)
+
+
 @story("leader-completeness", "unknown", "not exercised")
 def a_single_election_shows_nothing(t):
     _committed(t)
+    t.kill("n3")
 
 
 # --- log-matching -----------------------------------------------------------------------------------------------
@@ -381,6 +387,64 @@ def two_stood_in_vain_no_more_often_than_waits_stay_random(t):
     _stand_in_vain(t, "n1", "n2")
 
 
+def _vote_in_vain(t, terms, *nodes, last=2100):
+    """One vote split a term, 100 ms each, and then no leader for a while more."""
+    t.up()
+    for term in range(1, terms + 1):
+        for node in nodes:
+            t.vote(node, term, node)
+        t.polls(100, term, None)
+    t.polls(last, terms, None)
+
+
+@story("leader-when-owed", "unknown", "no window", promised={"splits_max": 2})
+def an_outage_that_two_split_votes_explain(t):
+    _vote_in_vain(t, 2, "n1", "n2")
+
+
+@story("leader-when-owed", "fail", "had no leader for")
+def an_outage_of_split_votes_for_which_the_bound_has_room(t):
+    _vote_in_vain(t, 2, "n1", "n2")
+
+
+@story("leader-when-owed", "fail", "had no leader for", promised={"splits_max": 2})
+def more_split_votes_in_a_row_than_chance_explains(t):
+    _vote_in_vain(t, 9, "n1", "n2", last=2000)
+
+
+@story("leader-when-owed", "fail", "had no leader for", promised={"splits_max": 2})
+def an_outage_in_which_one_alone_stands(t):
+    _vote_in_vain(t, 2, "n1")
+
+
+@story("leader-when-owed", "fail", "had no leader for", promised={"splits_max": 2})
+def a_split_vote_does_not_explain_that_nobody_stands_again(t):
+    _vote_in_vain(t, 1, "n1", "n2", last=2600)
+
+
+def _without_the_service(t):
+    """A node that is no voter is paused: nothing between voters is broken."""
+    t.up().polls(500, 1, "n1")
+    return t.fault("pause", "service", t.state)
+
+
+@story("leader-when-owed", "unknown", "no window", promised={"owed_in_calm": True})
+def nobody_leads_while_a_node_that_is_needed_is_down(t):
+    _without_the_service(t)
+    t.polls(5000, 1, None)
+
+
+@story("leader-when-owed", "fail", "had no leader for", promised={"owed_in_calm": True})
+def nobody_leads_after_a_node_that_is_needed_came_back(t):
+    fault = _without_the_service(t)
+    t.polls(1000, 1, None).heal(fault).polls(3000, 1, None)
+
+
+@story("leader-when-owed", "fail", "had no leader for", promised={"owed_in_calm": True})
+def nobody_leads_although_nothing_is_broken(t):
+    t.up().polls(3000, 1, None)
+
+
 @story("leader-when-owed", "fail", "lost its leader")
 def a_leader_lost_in_fair_weather(t):
     t.up().polls(2500, 1, "n1").polls(3000, 2, None).polls(500, 3, "n1")
@@ -485,6 +549,28 @@ def everybody_follows_after_the_heal(t):
     cut = t.isolate("n3")
     t.polls(500, 1, "n1", except_="n3=1", commit=4)
     t.heal(cut).polls(500, 1, "n1", except_="n3=1").polls(2000, 1, "n1", commit=4)
+
+
+def _split_after_a_heal(t, last):
+    t.up().polls(500, 1, "n1")
+    cut = t.isolate("n3")
+    t.polls(500, 1, "n1", except_="n3=1").heal(cut)
+    t.vote("n2", 2, "n2").vote("n3", 2, "n3").polls(2100, 2, None).polls(last, 3, "n2")
+
+
+@story("convergence-after-heal", "pass", promised={"splits_max": 1})
+def a_vote_split_by_chance_makes_them_late(t):
+    _split_after_a_heal(t, 500)
+
+
+@story("convergence-after-heal", "fail", "any leader")
+def late_by_a_split_vote_for_which_the_bound_has_room(t):
+    _split_after_a_heal(t, 500)
+
+
+@story("convergence-after-heal", "unknown", "no heal was followed", promised={"splits_max": 1})
+def it_ends_while_a_vote_is_split_by_chance(t):
+    _split_after_a_heal(t, 0)
 
 
 @story("convergence-after-heal", "fail", "had not committed up to 4")
