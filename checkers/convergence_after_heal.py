@@ -6,7 +6,7 @@ than the promise. Sources: polls within it. A node has converged once a poll nam
 term, where the promise binds them), and one tells a commit ≥ the highest that any node had told before the heal.
 Unknown, never fail: noise; a node that was not polled closely. Left out: the cold start, commits that are not
 observable, stretches that end while votes are split by chance (``splits_max``), and whatever comes after a node that
-does not vote, but may be needed, has halted.
+does not vote, but may be needed, has ended by itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from checkers.base import Base, breaks_nothing, excuses, in_force, seconds
 from checkers.facts import groups, in_group
 from checkers.recognition import Key, Recognition, recognition, step_between
 from checkers.rounds import split_wait_ns, worn_out
-from checkers.windows import Window, disturbance, outsider_halted, windows
+from checkers.windows import Window, disturbance, outsider_ended, windows
 from harness.core.clock import Ns
 from harness.core.events import FaultEvent, Observed
 from harness.core.history import History
@@ -59,7 +59,7 @@ class ConvergenceAfterHeal(Base):
             for window in windows(history, promise, plan)
             if window.tier == "T1" and begun is not None and window.lo > begun and not _faults_at(history, window.lo)
         ]
-        halted = outsider_halted(history, plan)
+        ended = outsider_ended(history, plan)
         findings: list[Finding] = []
         doubts: list[str] = []
         times: list[list[object]] = []
@@ -67,7 +67,7 @@ class ConvergenceAfterHeal(Base):
         for group in groups(history):
             seen = recognition(history, promise, plan, group)
             for window in healed:
-                until = window.hi if halted is None else min(window.hi, halted)
+                until = window.hi if ended is None else min(window.hi, ended)
                 if until - window.lo <= bound:
                     short += 1
                     continue

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from checkers.base import in_force, votes_needed
 from checkers.graph import Adjacency, Interval, Timeline, Witness, bits, end_of_run, timeline, witness
 from harness.core.clock import Ns
-from harness.core.events import FaultEvent, Noise, Traced
+from harness.core.events import FaultEvent, NodeProcess, Noise, Traced
 from harness.core.history import History
 from harness.core.plan import Plan
 from harness.core.promise import Promise, Tier
@@ -63,7 +63,7 @@ def owed_windows(history: History, promise: Promise, plan: Plan) -> list[Window]
 
 def _calm(history: History, plan: Plan) -> list[tuple[Ns, Ns]]:
     """When no fault was in force on any node, until one that does not vote ended by itself."""
-    last = outsider_halted(history, plan)
+    last = outsider_ended(history, plan)
     end = end_of_run(history) if last is None else last
     events = history.of(FaultEvent)
     over = {event.fault: event.span.hi for event in events if event.phase == "end"}
@@ -77,16 +77,18 @@ def _calm(history: History, plan: Plan) -> list[tuple[Ns, Ns]]:
     return [*out, (at, end)] if at < end else out
 
 
-def outsider_halted(history: History, plan: Plan) -> Ns | None:
-    """When the first node that does not vote ended by itself, if one did: a coordination service, an observer."""
-    return min(
-        (
-            event.span.lo
-            for event in history.of(Traced)
-            if event.name == "halt" and event.source == "shell" and event.node not in plan.voters
-        ),
-        default=None,
-    )
+def outsider_ended(history: History, plan: Plan) -> Ns | None:
+    """When the first node that does not vote ended by itself, if one did: a coordination service, an observer.
+
+    It may tell so itself, as the project's own nodes do, or its process just be gone.
+    """
+    halts = [
+        (event.node, event.span.lo) for event in history.of(Traced) if event.name == "halt" and event.source == "shell"
+    ]
+    exits = [
+        (event.node, event.span.lo) for event in history.of(NodeProcess) if event.phase == "exited" and not event.asked
+    ]
+    return min((at for node, at in (*halts, *exits) if node not in plan.voters), default=None)
 
 
 def _windows(line: Timeline, promise: Promise) -> list[Window]:

@@ -85,7 +85,7 @@ class Tale:
             NodeProcess,
             span=self.span(),
             node=node,
-            incarnation=self.incarnation[node],
+            incarnation=self.incarnation.get(node, 1),
             phase=phase,
             asked=asked,
             code=code,

@@ -440,6 +440,11 @@ def nobody_leads_after_a_node_that_is_needed_came_back(t):
     t.polls(1000, 1, None).heal(fault).polls(3000, 1, None)
 
 
+@story("leader-when-owed", "unknown", "no window", promised={"owed_in_calm": True})
+def nobody_leads_after_a_node_that_is_needed_ended_by_itself(t):
+    t.up().polls(500, 1, "n1").process("service", "exited", asked=False, code=134).polls(5000, 1, None)
+
+
 @story("leader-when-owed", "fail", "had no leader for", promised={"owed_in_calm": True})
 def nobody_leads_although_nothing_is_broken(t):
     t.up().polls(3000, 1, None)
