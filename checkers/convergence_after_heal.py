@@ -2,7 +2,7 @@
 all that was committed anywhere at the heal.
 
 Judged: each stretch after a fault in which no fault is left and all voters certainly form a clique, if it lasts longer
-than the promise. Sources: polls within it. A node has converged once a poll names the common leader (in the common
+than the promise. Where nodes that do not vote are needed (``owed_in_calm``), a fault on them ends it like any other. Sources: polls within it. A node has converged once a poll names the common leader (in the common
 term, where the promise binds them), and one tells a commit ≥ the highest that any node had told before the heal.
 Unknown, never fail: noise; a node that was not polled closely. Left out: the cold start, commits that are not
 observable, stretches that end while votes are split by chance (``splits_max``), and whatever comes after a node that
@@ -17,7 +17,7 @@ from checkers.base import Base, breaks_nothing, excuses, in_force, seconds
 from checkers.facts import groups, in_group
 from checkers.recognition import Key, Recognition, recognition, step_between
 from checkers.rounds import split_wait_ns, worn_out
-from checkers.windows import Window, disturbance, outsider_ended, windows
+from checkers.windows import Window, disturbance, outsider_ended, owed_windows
 from harness.core.clock import Ns
 from harness.core.events import FaultEvent, Observed
 from harness.core.history import History
@@ -56,7 +56,7 @@ class ConvergenceAfterHeal(Base):
         begun = min((event.span.lo for event in history.of(FaultEvent) if in_force(event)), default=None)
         healed = [
             window
-            for window in windows(history, promise, plan)
+            for window in owed_windows(history, promise, plan)
             if window.tier == "T1" and begun is not None and window.lo > begun and not _faults_at(history, window.lo)
         ]
         ended = outsider_ended(history, plan)

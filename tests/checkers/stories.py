@@ -588,6 +588,33 @@ def a_node_that_follows_but_does_not_catch_up(t):
         t.poll("n1", 1, "n1", commit=4).poll("n2", 1, "n1", commit=4).poll("n3", 1, "n1", commit=3).wait(247)
 
 
+def _needed_when_it_heals(t, begun_ms):
+    """A node that is no voter is broken that long after a heal, and the returned one finds no leader without it."""
+    t.up().polls(500, 1, "n1")
+    cut = t.isolate("n3")
+    t.polls(500, 1, "n1", except_="n3=1").heal(cut)
+    if begun_ms:
+        t.polls(begun_ms, 1, "n1", except_="n3=1")
+    fault = t.fault("partition", "service", t.state)
+    t.polls(3000, 1, "n1", except_="n3=1")
+    return fault
+
+
+@story("convergence-after-heal", "unknown", "no heal was followed", promised={"owed_in_calm": True})
+def a_node_that_is_needed_is_cut_off_in_the_moment_of_the_heal(t):
+    _needed_when_it_heals(t, 0)
+
+
+@story("convergence-after-heal", "unknown", "no heal was followed", promised={"owed_in_calm": True})
+def a_node_that_is_needed_is_cut_off_soon_after_the_heal(t):
+    _needed_when_it_heals(t, 500)
+
+
+@story("convergence-after-heal", "fail", "n3 did not follow n1", promised={"owed_in_calm": True})
+def a_node_stays_away_although_what_it_needs_came_back(t):
+    t.heal(_needed_when_it_heals(t, 500)).polls(3000, 1, "n1", except_="n3=1")
+
+
 # --- leader-stability -------------------------------------------------------------------------------------------
 
 
