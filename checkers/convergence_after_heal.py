@@ -2,11 +2,12 @@
 all that was committed anywhere at the heal.
 
 Judged: each stretch after a fault in which no fault is left and all voters certainly form a clique, if it lasts longer
-than the promise. Where nodes that do not vote are needed (``owed_in_calm``), a fault on them ends it like any other. Sources: polls within it. A node has converged once a poll names the common leader (in the common
-term, where the promise binds them), and one tells a commit ≥ the highest that any node had told before the heal.
-Unknown, never fail: noise; a node that was not polled closely. Left out: the cold start, commits that are not
-observable, stretches that end while votes are split by chance (``splits_max``), and whatever comes after a node that
-does not vote, but may be needed, has ended by itself.
+than the promise. Where nodes that do not vote are needed (``owed_in_calm``), a fault on one of them ends it like any
+other. Sources: polls within it. A node has converged once a poll names the common leader (in the common term, where the
+promise binds them), and one tells a commit ≥ the highest that any node had told before the heal. Unknown, never fail:
+noise; a node that was not polled closely. Left out: the cold start, commits that are not observable, stretches that end
+while votes are split by chance (``splits_max``), and whatever comes after a node that does not vote, but may be needed,
+has ended by itself.
 """
 
 from __future__ import annotations
