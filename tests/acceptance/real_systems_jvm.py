@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from acceptance.kept import of, run
@@ -23,6 +24,9 @@ QUIET = ("--faults", "none", "--time-limit", "5m")
 MANY = ("--faults", "none", "--time-limit", "8m", "--rate", "40", "--concurrency", "6")
 OPERATIONS = 10_000
 CAMPAIGN = ("--faults", "partition,kill,pause,clock", "--strategy", "mixed", "--time-limit", "200s")
+COMPARED_ANEW = ("--faults", "partition,kill,pause,clock", "--nemesis-interval", "10s", "--time-limit", "60s")
+LOST_IN_TURN = ROOT / "tests" / "live" / "leaders_lost_in_turn.json"
+COMPARED_BEFORE = ("--schedule", LOST_IN_TURN, "--time-limit", "120s", "--concurrency", "100")
 SEEDS = 6
 """Of 200 s each: twenty minutes under faults."""
 
@@ -93,13 +97,17 @@ def campaign(cluster: Cluster) -> Item:
     return item
 
 
-def truncates(until: Until) -> tuple[bool, str]:
-    """DLedger 0.4.3 truncates committed entries of a follower after a change of leader (docs/systems-jvm.md)."""
-    words = ("rocketmq-dledger", "--nodes", "3", "--seed", "3", "--time-limit", "60s", "--nemesis-interval", "10s")
-    result = run(KEPT / "rocketmq-dledger-truncates", (*words, "--faults", "partition,kill,pause,clock"), until=until)
-    found = result["checkers"]["commit-never-regresses"]
-    sentences = [one["sentence"] for one in found.get("findings", [])]
-    return found["verdict"] == "fail", f"commit-never-regresses: {found['verdict']}; {'; '.join(sentences[:2])}"
+def truncates(system: str, *words: str | Path) -> Item:
+    """A finding of the track record, once more."""
+
+    def item(until: Until) -> tuple[bool, str]:
+        told = run(KEPT / f"{system}-truncates", (system, "--nodes", "3", "--seed", "1", *words), until=until)
+        found = told["checkers"]["commit-never-regresses"]
+        sentences = [one["sentence"] for one in found.get("findings", [])]
+        return found["verdict"] == "fail", f"commit-never-regresses: {found['verdict']}; {'; '.join(sentences[:2])}"
+
+    item.__doc__ = f"{system} truncates committed entries of a follower after a change of leader (docs/systems-jvm.md)."
+    return item
 
 
 def wiped(system: str) -> Item:
@@ -130,7 +138,9 @@ def wiped(system: str) -> Item:
 def items() -> dict[str, Item]:
     """Two items a cluster, what is known to be wrong, and what is made wrong."""
     out: dict[str, Item] = {
-        "rocketmq-dledger-truncates": truncates,
+        "rocketmq-dledger-truncates": truncates("rocketmq-dledger", *COMPARED_ANEW),
+        "rocketmq-dledger-0.3.2-truncates": truncates("rocketmq-dledger-0.3.2", *COMPARED_BEFORE),
+        "rocketmq-dledger-0.2.2-truncates": truncates("rocketmq-dledger-0.2.2", *COMPARED_BEFORE),
         **{name: wiped(name) for name in ("kafka-kraft-wiped", "rocketmq-dledger-wiped")},
     }
     for cluster in CLUSTERS:
