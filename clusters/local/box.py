@@ -226,10 +226,15 @@ def main() -> int:
     try:
         plan = _line()
         unshare(CLONE_NEWNET if plan["kind"] == "switch" else OF_A_HOST)
+        told, tell = os.pipe()
         pid = os.fork()
         if pid:
             say({"pid": pid})
+            os.write(tell, b"\n")
             return 0
+        os.close(tell)
+        if not os.read(told, 1):  # nothing of ours may be read before the number is
+            raise CannotError("its number could not be told")
         if plan["kind"] == "host":
             be_host(plan, say)
         if plan["kind"] == "switch":
