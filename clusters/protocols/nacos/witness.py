@@ -2,7 +2,8 @@
 
 * ``vote`` (term, candidate): a campaign's vote for itself, when a vote request with the own record CANDIDATE leaves;
   and a grant, when the answer to a vote request leaves with ``term`` and ``voteFor`` of the candidate although the own
-  term was lower when the request came. The ``voteFor`` of a refusal or of an accepted beat is a label, never a vote.
+  term was lower when the request came. The ``voteFor`` of a refusal or of an accepted beat is a label, never a vote; so
+  is one in a term in which the node has campaigned, or that it first stored with another vote.
 * ``elected`` (term, voters): the first message that leaves with the own record LEADER in a term. Voters are the node
   itself, if it campaigned in that term, and those whose answers carried this term and this node.
 * ``found`` (term, file): what meta.properties held at the start. Its ``voteFor`` is not told: a beat relabels it, too.
@@ -98,6 +99,8 @@ class NacosWitness:
         if meta is None:
             return []
         self._term = meta.term
+        if meta.vote_for is not None:
+            self._stored.setdefault(meta.term, meta.vote_for)
         return [Witnessed("persisted", meta.term, {"voted_for": meta.vote_for})]
 
     # --- rules --------------------------------------------------------------------------------------------------
@@ -107,6 +110,8 @@ class NacosWitness:
         self._answered = 0
         self._leads = False
         self._campaigns: set[int] = set()
+        self._stored: dict[int, str] = {}
+        """With whom a term was stored first. While a slow sync holds that back, a beat may put another name there."""
         self._led: set[int] = set()
         self._asked: dict[str, deque[_Asked]] = {}
         self._voters: dict[int, set[str]] = {}
@@ -146,9 +151,11 @@ class NacosWitness:
         granted = any(
             one.candidate == record.vote_for and one.term == record.term and one.term > one.own_term for one in asked
         )
+        stored = self._stored.get(record.term, record.vote_for)
+        voted_before = record.term in self._campaigns or stored != record.vote_for
         # Answers to one asker leave in order, so whatever asked for this term or less has had its answer or gets none.
         while asked and asked[0].term <= record.term:
             asked.popleft()
-        if granted:
+        if granted and not voted_before:
             seen.append(Witnessed("vote", record.term, {"candidate": record.vote_for, "cause": "grant"}))
         return seen

@@ -63,6 +63,28 @@ def test_a_label_after_a_beat_is_no_vote():
     assert witness.sent("n3", VoteAnswer(record("n1", "n3", 4))) == []
 
 
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_label_of_a_term_in_which_it_campaigned_is_no_vote_although_the_disk_was_slow(stored):
+    witness = fresh()
+    witness.received("n3", request("n3", 4))  # it had campaigned in term 4 by then, and followed n3; none of it was out
+    if stored:
+        witness.synced(storage.write_meta(storage.Meta(4, "n1")))
+    else:
+        assert witness.sent("n2", request("n1", 4)) == [vote(4, "n1", "campaign")]
+    witness.synced(storage.write_meta(storage.Meta(4, "n3")))
+    assert witness.sent("n3", VoteAnswer(record("n1", "n3", 4))) == []
+
+
+def test_a_label_of_a_term_in_which_it_voted_for_another_is_no_vote_although_the_disk_was_slow():
+    witness = fresh()
+    witness.received("n2", request("n2", 4))
+    witness.received("n3", request("n3", 4))
+    witness.synced(storage.write_meta(storage.Meta(4, "n2")))
+    assert witness.sent("n2", VoteAnswer(record("n1", "n2", 4))) == [vote(4, "n2", "grant")]
+    witness.synced(storage.write_meta(storage.Meta(4, "n3")))
+    assert witness.sent("n3", VoteAnswer(record("n1", "n3", 4))) == []
+
+
 def test_a_request_that_never_gets_its_answer_does_not_hide_the_next_vote():
     witness = fresh()
     witness.received("n2", request("n2", 1))
