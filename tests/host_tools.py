@@ -11,10 +11,8 @@ import sys
 
 from clusters.agent.agent import find_faketime
 from clusters.docker import packages
+from clusters.local.labels import SYSTEM_PATH
 from harness.core.errors import HarnessError
-
-ADMINISTRATORS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-"""Directories of programs that plain users often lack."""
 
 
 def main() -> int:
@@ -36,7 +34,7 @@ def main() -> int:
 
 def missing() -> list[str]:
     """Debian's names of the packages that are not installed."""
-    path = os.pathsep.join([os.environ.get("PATH", ""), *ADMINISTRATORS])
+    path = os.environ.get("PATH", os.defpath) + SYSTEM_PATH
     found = {
         "iproute2": shutil.which("ip", path=path),
         "iptables": shutil.which("iptables", path=path),
