@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
 import shutil
 import subprocess
@@ -107,7 +106,7 @@ def _bootstrap(client: docker.DockerClient, fetch: Fetching, name: str, *, scrat
     prefix = packages.root_prefix()
     if prefix is None:
         raise MissingCapability("needs root or a sudo without password")
-    if shutil.which("debootstrap", path=_path()) is None or not _keyring().exists():
+    if shutil.which("debootstrap", path=packages.tools_path()) is None or not _keyring().exists():
         packages.install(("debootstrap", "debian-archive-keyring"), purpose="debootstrap", progress=progress)
     progress(f"making a minimal Debian {RELEASE} with debootstrap (about 40 s)")
     with _directory(scratch, prefix) as root:
@@ -123,14 +122,10 @@ def _keyring() -> Path:
     return Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
-def _path() -> str:
-    return os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
-
-
 def _environment(given: Mapping[str, str]) -> list[str]:
     """Proxies for debootstrap's downloads; the build's paths mean nothing out here."""
     proxies = [f"{name}={value}" for name, value in given.items() if name.lower().endswith("_proxy")]
-    return [f"PATH={_path()}", "DEBIAN_FRONTEND=noninteractive", *proxies]
+    return [f"PATH={packages.tools_path()}", "DEBIAN_FRONTEND=noninteractive", *proxies]
 
 
 def _run(argv: Sequence[str], *, progress: Progress) -> None:

@@ -68,7 +68,7 @@ def ensure_engine(*, progress: Progress = silent, limit_s: float = START_LIMIT_S
             return _describe("found", began)  # whoever held the lock has started it
         except MissingCapability:
             pass
-        if shutil.which("dockerd", path=_path()) is None:
+        if shutil.which("dockerd", path=packages.tools_path()) is None:
             packages.install(ENGINE_PACKAGES, purpose="Docker engine", progress=progress)
         how: Literal["systemd", "process"] = "systemd" if _SYSTEMD.is_dir() else "process"
         if how == "systemd":
@@ -124,11 +124,6 @@ def _describe(how: Literal["found", "systemd", "process"], began: float) -> Engi
         )
     finally:
         client.close()
-
-
-def _path() -> str:
-    """PATH with the administrator's directories, which plain users often lack."""
-    return os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
 
 
 def _start_by_systemd(*, progress: Progress) -> None:
@@ -193,7 +188,7 @@ def _words(attempt: Attempt) -> str:
 def _launch(prefix: Sequence[str], attempt: Attempt) -> tuple[subprocess.Popen[bytes], Path]:
     """Start the daemon in a session of its own, so that it survives this process and its terminal."""
     directory = state_directory("engine")
-    path = _path()
+    path = packages.tools_path()
     if attempt.legacy_iptables:
         path = f"{_legacy_directory(directory)}{os.pathsep}{path}"
     pid_file = directory / "dockerd.pid"
@@ -216,7 +211,7 @@ def _legacy_directory(directory: Path) -> Path:
     shims = directory / "iptables-legacy"
     shims.mkdir(exist_ok=True)
     for name in ("iptables", "ip6tables", "iptables-save", "iptables-restore"):
-        legacy = shutil.which(name.replace("tables", "tables-legacy", 1), path=_path())
+        legacy = shutil.which(name.replace("tables", "tables-legacy", 1), path=packages.tools_path())
         shim = shims / name
         shim.unlink(missing_ok=True)
         if legacy is not None:

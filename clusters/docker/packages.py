@@ -49,6 +49,11 @@ def root_prefix() -> tuple[str, ...] | None:
     return ("sudo", "-n") if probe.returncode == 0 else None
 
 
+def tools_path() -> str:
+    """PATH with the administrator's directories, which plain users often lack."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
+
+
 def install(packages: Sequence[str], *, purpose: str, progress: Progress = silent) -> None:
     """Install Debian ``packages`` on this machine, or say exactly what a person has to do.
 

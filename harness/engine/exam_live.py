@@ -29,11 +29,11 @@ from harness.core.errors import ClusterError, ConfigError, HarnessError
 from harness.core.history import read_history
 from harness.core.plan import Plan
 from harness.core.planted import ExamPlan, Planted
-from harness.core.protocols import Backend, Capable, Checker, Fault, No, System, Workload
+from harness.core.protocols import Backend, Checker, Fault, No, System, Workload
 from harness.core.schedule import RealisedSchedule
 from harness.engine.judge import judge
 from harness.engine.model import RunOptions, Silence
-from harness.engine.planning import USUAL_CAPABILITIES, draft
+from harness.engine.planning import capabilities_of, draft
 from harness.engine.rehearsal import Rehearsed
 
 LIMIT_NS = 45 * SECOND
@@ -53,7 +53,7 @@ JUDGES: Mapping[str, str] = {
 def fitting(plan: ExamPlan, system: System, backend: str) -> ExamPlan:
     """The plan without faults that these hosts cannot suffer, without other backends' settings, in shorter runs."""
     hosts: Backend = registry.load(registry.BACKENDS, backend)
-    able = hosts.capabilities() if isinstance(hosts, Capable) else USUAL_CAPABILITIES
+    able = capabilities_of(hosts)
     kinds = []
     for kind in plan.faults:
         fault: Fault = registry.load(registry.FAULTS, kind)

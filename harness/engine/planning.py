@@ -183,6 +183,11 @@ def _settings(words: Mapping[str, str], system: System, backend: Backend) -> tup
     return rest, backend.settings(own)
 
 
+def capabilities_of(backend: Backend) -> frozenset[str]:
+    """What faults may need on the hosts of this backend: as it says itself, or what is usual."""
+    return backend.capabilities() if isinstance(backend, Capable) else USUAL_CAPABILITIES
+
+
 def _fault(system: System, backend: Backend, kind: str) -> Fault:
     """The fault of this kind. MissingCapability if this system or these hosts cannot suffer it."""
     fault: Fault = registry.load(registry.FAULTS, kind)
@@ -192,8 +197,7 @@ def _fault(system: System, backend: Backend, kind: str) -> Fault:
             f"{system.name} cannot suffer the fault {kind!r}: {support.why}",
             next_step=support.what_to_do or "leave it out of --faults",
         )
-    able = backend.capabilities() if isinstance(backend, Capable) else USUAL_CAPABILITIES
-    missing = fault.needs() - able
+    missing = fault.needs() - capabilities_of(backend)
     if missing:
         raise MissingCapability(
             f"the fault {kind!r} cannot happen on {backend.name!r}: its hosts lack {', '.join(sorted(missing))}",
