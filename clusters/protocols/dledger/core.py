@@ -267,10 +267,14 @@ def _disk_done(n: Node, done: DiskDone) -> None:
     if isinstance(what, TermState):
         n.durable = what
         if n.log.target is not None and not any(item == "log" for item in n.disk_pending.values()):
-            n.log.done()  # the cut of a start travels with the term
+            _log_done(n)  # the cut of a start travels with the term, and entries may wait for it already
         return
-    if what != "log":
-        return
+    if what == "log":
+        _log_done(n)
+
+
+def _log_done(n: Node) -> None:
+    """The disk has what it was given of the log: what came meanwhile is next, and what waited for it goes on."""
     n.log.done()
     n.write_log()
     if n.knobs.fsync == "async":

@@ -35,7 +35,8 @@ def disk(term=0, voted_for=None, log=()):
 
 
 class One:
-    """Node A of ``members``. Disk batches are done at once unless ``slow``; ``image`` replaces the prepared disk."""
+    """Node A of ``members``. Disk batches are done at once unless ``slow``, that of the start even so unless
+    ``slow_start``; ``image`` replaces the prepared disk."""
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class One:
         variant=None,
         profile="dledger",
         slow=False,
+        slow_start=False,
         seed=7,
         **knobs,
     ):
@@ -55,7 +57,7 @@ class One:
             {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in knobs.items()}, profile=profile
         )
         self.core = TARGET.core(node="A", members=tuple(members), knobs=self.knobs, variant=variant)
-        self.slow = False
+        self.slow = slow_start
         self.now = 10_000 * MS
         self.wall = WALL
         self.rng = Rng(seed)
@@ -67,7 +69,7 @@ class One:
         out = []
         self.core.boot(disk(term, voted_for, log) if image is None else image, self.clocks(), self.rng, out)
         self._finish(out)
-        self.slow = slow
+        self.slow = slow or slow_start
 
     @property
     def node(self):

@@ -5,7 +5,7 @@ import pytest
 from clusters.protocols.client_api import Acquire, Append, Cas, Failed, Get, NotLeader, Ok, Put, Refused, Unknown
 from clusters.protocols.dledger import messages as m
 from clusters.protocols.dledger.messages import Noop, PushEntryRequest
-from clusters.protocols.dledger.storage import CHECKPOINT, checkpoint_ops
+from clusters.protocols.dledger.storage import CHECKPOINT, LOG, checkpoint_ops
 from harness.core.machine import Disk, DiskDone, SendFailed
 from tests.clusters.dledger.chaos import converged
 from tests.clusters.dledger.minisim import World
@@ -455,6 +455,16 @@ def test_an_entry_that_shares_the_next_batch_is_acknowledged_when_that_one_is_do
     assert [a.index for a in one.sent(m.PushEntryResponse)] == [1]
     one.sync()
     assert [a.index for a in one.sent(m.PushEntryResponse)] == [1, 2, 3]
+
+
+def test_an_entry_that_came_while_the_torn_end_was_cut_off_is_stored_after_it():
+    image = disk(4, "B", (1,))
+    one = One(image={**image, LOG: image[LOG] + b"torn"}, slow_start=True).follow("B")
+    one.out.clear()
+    assert one.pushed("APPEND", entries(4, first=1)[0]) == []
+    one.sync()
+    assert one.node.log.stored == 1
+    assert [(a.code, a.index) for a in one.sent(m.PushEntryResponse)] == [(m.SUCCESS, 1)]
 
 
 def test_an_answer_about_what_was_cut_meanwhile_is_never_given():
