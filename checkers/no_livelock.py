@@ -3,7 +3,8 @@
 Judged in windows (``checkers.windows``) of the tiers T1 and T2, in which nothing outside can spoil a campaign:
 
 * *rounds*: no voter seeks to lead more than ``rounds_max`` times in a row in vain, that is, without being elected,
-  acknowledging a leader or seeing one in between. A round is a pre-vote round that was opened (``prevote_started``), or
+  acknowledging a leader or seeing one in between. Not owed in windows at whose beginning two voters had stood in vain
+  more often than their waits stay random for (``Promise.rounds_random``). A round is a pre-vote round that was opened (``prevote_started``), or
   a vote for itself that no won pre-vote round led to. That others lead meanwhile does not end a row: a node that never
   joins them is a livelock of its own.
 * *split votes*: over all such windows without added loss or delay, the terms in which somebody stood and which nobody
@@ -33,7 +34,7 @@ from dataclasses import dataclass, field
 from checkers.base import Base, excuses, seconds
 from checkers.facts import elections, groups, in_group, traces
 from checkers.graph import bits
-from checkers.rounds import stands, steps
+from checkers.rounds import stands, steps, worn_out
 from checkers.windows import Disturbance, Window, disturbance, windows
 from harness.core.events import Traced
 from harness.core.history import History
@@ -71,10 +72,15 @@ class NoLivelock(Base):
         fair = [window for window in windows(history, promise, plan) if window.tier in _TIERS]
         findings: list[Finding] = []
         doubts: list[str] = []
-        worst = stood = split = 0
+        worst = stood = split = worn = 0
+        owed: set[int] = set()
         for group in groups(history):
             judge = _Judge(history, promise, group, noise)
-            for window in fair:
+            for number, window in enumerate(fair):
+                if worn_out(history, promise, group, window.members, window.lo):
+                    worn += 1
+                    continue
+                owed.add(number)
                 judge.window(window)
             findings += [*judge.findings, *judge.split_votes(), *refused_again(history, promise, group)]
             doubts += judge.doubts
@@ -84,9 +90,14 @@ class NoLivelock(Base):
         return self.conclude(
             history,
             findings=findings,
-            judged=sum(window.length >= promise.leader_bound_ns for window in fair),
+            judged=sum(fair[number].length >= promise.leader_bound_ns for number in owed),
             nothing=f"no window of voters that all hear each other lasted {seconds(promise.leader_bound_ns)}",
-            evidence={"windows": len(fair), "terms_stood_in": stood, "split_votes": split},
+            evidence={
+                "windows": len(fair),
+                "not_owed_after_rounds_in_vain": worn,
+                "terms_stood_in": stood,
+                "split_votes": split,
+            },
             metrics={"rounds_worst": worst},
             doubts=doubts,
         )

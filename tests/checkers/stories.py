@@ -1007,6 +1007,27 @@ def a_node_asks_while_hosts_stall(t):
     _in_vain(t, 4).wait(1200)
 
 
+def _in_step(t):
+    """Two that could not win stood three times; then nothing is in their way, and they go on."""
+    cut = t.up().isolate("n3", "n3")
+    for term in range(1, 4):
+        t.vote("n1", term, "n1").vote("n2", term, "n2").wait(100)
+    t.heal(cut)
+    for term in range(4, 12):
+        t.vote("n1", term, "n1").vote("n2", term, "n2").wait(200)
+    t.wait(1200)
+
+
+@story("no-livelock", "unknown", "no window", promised={"rounds_random": 2})
+def two_go_on_in_step_after_many_rounds_in_vain_where_waits_do_not_stay_random(t):
+    _in_step(t)
+
+
+@story("no-livelock", "fail", "n1 sought to lead 8 times in a row", promised={"rounds_random": 3})
+def two_go_on_in_step_after_no_more_rounds_in_vain_than_waits_stay_random(t):
+    _in_step(t)
+
+
 @story("no-livelock", "pass")
 def rounds_that_a_slow_disk_held_back_are_told_at_once(t):
     t.up().wait(2500).traced("n1", "fsync_slow", 1, ms=4400, token=14)
