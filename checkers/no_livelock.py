@@ -3,10 +3,10 @@
 Judged in windows (``checkers.windows``) of the tiers T1 and T2, in which nothing outside can spoil a campaign:
 
 * *rounds*: no voter seeks to lead more than ``rounds_max`` times in a row in vain, that is, without being elected,
-  acknowledging a leader or seeing one in between. Not owed in windows at whose beginning two voters had stood in vain
-  more often than their waits stay random for (``Promise.rounds_random``). A round is a pre-vote round that was opened (``prevote_started``), or
+  acknowledging a leader or seeing one in between. A round is a pre-vote round that was opened (``prevote_started``), or
   a vote for itself that no won pre-vote round led to. That others lead meanwhile does not end a row: a node that never
-  joins them is a livelock of its own.
+  joins them is a livelock of its own. Not owed in windows at whose beginning two voters had stood in vain more often
+  than their waits stay random for (``Promise.rounds_random``).
 * *split votes*: over all such windows without added loss or delay, the terms in which somebody stood and which nobody
   won because several stood are no more than ``split_vote_percent`` explains. A finding needs a chance below one in a
   million that an honest system shows as many (binomial), so a few splits in a few terms are never one.
