@@ -39,7 +39,8 @@ ROUNDS_RANDOM = 6
 ``controller.quorum.election.backoff.max.ms``: from the tenth round on it is that maximum nearly always, the same for
 every candidate. Who stands at the same moment as another one then does so in every round; two of three voters were seen
 in step for 5 s with timers at a quarter, and three of four for 6.7 s over links of 15 ms. So after an outage in which
-several stood many times in vain nothing is promised of the time until there is a leader."""
+several stood many times in vain nothing is promised of the time until there is a leader. Kafka had it so until 2025
+(KAFKA-18345)."""
 
 DELAY_NS = 20 * MS
 NOISE_NS = 50 * MS
