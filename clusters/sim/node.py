@@ -437,6 +437,12 @@ class SimNode(Storing):
     def _carry(self, out: list[Effect]) -> None:
         """Carry out what one step produced."""
         if self._barred:
+            if len(out) == 1 and self._dying is None:
+                only = out[0]
+                if type(only) is SetTimer:  # a tick: it waits for nothing, whatever is held back
+                    out.clear()
+                    self._set_timer(only)
+                    return
             self._carry_all(out, 0)
             return
         line, links = self._line, self.links

@@ -201,9 +201,17 @@ class Timed(Teller):
         now = self._line.now
         armed = self._armed
         mono = now + self.clock.mono_offset if self.clock.plain else self.clock.mono(now)
-        wall = self.clock.wall(now) if self._walls else 0
-        best: tuple[Ns, bool, int] | None = None
         found = None
+        if not self._walls:
+            first: tuple[Ns, int, bool] | None = None
+            for name, entry in armed.items():
+                if entry[0] <= mono and (first is None or entry < first):
+                    first, found = entry, name
+            if found is not None:
+                del armed[found]
+            return found
+        wall = self.clock.wall(now)
+        best: tuple[Ns, bool, int] | None = None
         for name, (at, order, on_wall) in armed.items():
             late = (wall if on_wall else mono) - at
             if late >= 0:
