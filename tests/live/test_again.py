@@ -109,7 +109,7 @@ def test_a_real_run_is_re_executed_step_by_step_and_shows_where_its_rule_is_brok
 
 def test_a_failing_real_schedule_is_shrunk_to_what_it_needs(tmp_path, state):
     out = failing_run(tmp_path, state, "45-acks-after-local-append", "docker")
-    words = ("--of", "2", "--need", "1", "--tries", "4", "--out", tmp_path / "small")
+    words = ("--of", "2", "--need", "1", "--tries", "3", "--out", tmp_path / "small")
     value, code = dethrone(state, "shrink", out, *words)
     shrunk = value["shrunk"]
     print(f"{shrunk['steps_before']} steps to {shrunk['steps']}; fails {shrunk['failed']} of {shrunk['of']}")

@@ -44,7 +44,7 @@ def test_transactions_over_several_keys_of_etcd_are_serializable_in_real_time(tm
 
 
 def test_etcd_of_which_one_member_is_restarted_with_force_new_cluster_does_not_pass(tmp_path, state):
-    words = ("etcd-unsafe", "--schedule", str(UNSAFE / "restart_n1.json"), "--time-limit", "70s", "--seed", "1")
+    words = ("etcd-unsafe", "--schedule", str(UNSAFE / "restart_n1.json"), "--time-limit", "45s", "--seed", "1")
     code, result = run(tmp_path, state, *words, PYTHONPATH=str(UNSAFE))
     assert result["trouble"] == []
     assert (code, result["verdict"]) == (1, "fail")

@@ -371,6 +371,7 @@ def test_node_names_that_no_host_can_have_are_refused_before_anything_is_started
         deploy(backend, "x", nodes)
 
 
+@pytest.mark.docker
 def test_an_image_recipe_that_does_not_exist_is_refused(backend, client, run_id):
     with pytest.raises(ConfigError, match="no image recipe"):
         deploy(backend, run_id, image="nonsense")
