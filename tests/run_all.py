@@ -1,38 +1,84 @@
-"""All tests in two parts: first those that only compute, on all cores; then those with processes, hosts, Spark or real
-systems, one after another, for they watch clocks and would disturb each other.
+"""All tests in three parts: first those that only compute, on all cores; then those with processes, hosts, Spark or
+real systems, one after another, for they watch clocks and would disturb each other; and beside these, for they mostly
+wait, the ones that simulate for many minutes, with what the others leave of the cores.
 
     python tests/run_all.py [arguments of pytest]
 
-Exits as pytest does, with the worse of both; a part of which no test was asked for is no failure as long as the other
-ran some.
+Exits as pytest does, with the worst of all; a part of which no test was asked for is no failure as long as another ran
+some.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
 
 APART = "docker or spark or system or namespaces or processes"
 """Markers of tests that are run one after another."""
 
+BESIDE = "beside"
+"""Marker of tests that are run at the same time as those, in the background."""
+
 INTERRUPTED = 2
 NOTHING_RAN = 5
+LEAST = 19
+"""The niceness of what takes no core from anybody."""
 
 
 def main(words: Sequence[str]) -> int:
-    """Run both parts, the second one whatever came of the first."""
-    workers = str(os.cpu_count() or 1)
-    parts = [["-m", f"not ({APART})", "-n", workers, "--dist", "loadfile"], ["-m", APART]]
+    """Run all parts, whatever came of the ones before."""
     if "-m" in words:
-        parts = [[]]  # who chooses markers gets these, one after another
-    codes = []
-    for part in parts:
-        codes.append(subprocess.run([sys.executable, "-m", "pytest", *part, *words], check=False).returncode)
-        if codes[-1] == INTERRUPTED:
-            break
+        return _pytest(words)  # who chooses markers gets these, one after another
+    workers = str(os.cpu_count() or 1)
+    codes = [_pytest(["-m", f"not ({APART} or {BESIDE})", "-n", workers, "--dist", "loadfile", *words])]
+    if codes[-1] != INTERRUPTED:
+        with _background(["-m", BESIDE, "-p", "no:cacheprovider", *words]) as (beside, said):
+            codes.append(_pytest(["-m", APART, *words]))
+            if codes[-1] != INTERRUPTED:
+                print("the tests that ran beside these:", flush=True)
+                codes.append(beside.wait())
+                said.seek(0)
+                print(said.read(), flush=True)
     return max((code for code in codes if code != NOTHING_RAN), default=NOTHING_RAN)
+
+
+def _pytest(words: Sequence[str]) -> int:
+    return subprocess.run([sys.executable, "-m", "pytest", *words], check=False).returncode
+
+
+@contextlib.contextmanager
+def _background(words: Sequence[str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[str]]]:
+    """A pytest in a session of its own, and the file of what it says. Ended with this block if it is not over yet."""
+    command = [sys.executable, "-m", "pytest", *words]
+    with tempfile.TemporaryFile("w+", errors="replace") as said:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+            preexec_fn=_step_back,  # noqa: PLW1509 - there are no threads here
+        )
+        try:
+            yield process, said
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)  # with its workers
+                process.wait()
+
+
+def _step_back() -> None:
+    """Take a core only where nobody else wants it: by niceness, also among sessions where Linux groups by these."""
+    os.nice(LEAST)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(LEAST))
 
 
 if __name__ == "__main__":

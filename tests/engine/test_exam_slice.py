@@ -17,7 +17,7 @@ from harness.engine.exam_jobs import carry_out, examinable
 from harness.engine.judge import load_checkers
 from harness.engine.spreading import spread
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.beside]
 
 CLEAN_SEEDS = 300
 """Of each protocol, over all cores. A run costs 0.3 to 0.8 s of one core, so 300 of eight protocols 12 to 25 minutes of
