@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
 APART = "docker or spark or system or namespaces or processes"
 """Markers of tests that are run one after another."""
@@ -81,5 +81,11 @@ def _step_back() -> None:
         Path("/proc/self/autogroup").write_text(str(LEAST))
 
 
+def _ended(signum: int, _frame: object) -> NoReturn:
+    """Leave as an error does: what runs in the background is ended on the way."""
+    raise SystemExit(128 + signum)
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _ended)
     sys.exit(main(sys.argv[1:]))
