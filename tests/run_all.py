@@ -50,7 +50,14 @@ def main(words: Sequence[str]) -> int:
 
 
 def _pytest(words: Sequence[str]) -> int:
-    return subprocess.run([sys.executable, "-m", "pytest", *words], check=False).returncode
+    process = subprocess.Popen([sys.executable, "-m", "pytest", *words])
+    try:
+        return process.wait()
+    except SystemExit:
+        process.send_signal(signal.SIGINT)  # a terminal tells it by itself, who ends this process alone does not
+        raise
+    finally:
+        process.wait()  # it ends what its tests started
 
 
 @contextlib.contextmanager
@@ -82,7 +89,7 @@ def _step_back() -> None:
 
 
 def _ended(signum: int, _frame: object) -> NoReturn:
-    """Leave as an error does: what runs in the background is ended on the way."""
+    """Leave as an error does: what runs is ended on the way."""
     raise SystemExit(128 + signum)
 
 
