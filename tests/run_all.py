@@ -43,7 +43,7 @@ def main(words: Sequence[str]) -> int:
             codes.append(_pytest(["-m", APART, *words]))
             if codes[-1] != INTERRUPTED:
                 print("the tests that ran beside these:", flush=True)
-                codes.append(beside.wait())
+                codes.append(_code(beside.wait()))
                 said.seek(0)
                 print(said.read(), flush=True)
     return max((code for code in codes if code != NOTHING_RAN), default=NOTHING_RAN)
@@ -52,12 +52,17 @@ def main(words: Sequence[str]) -> int:
 def _pytest(words: Sequence[str]) -> int:
     process = subprocess.Popen([sys.executable, "-m", "pytest", *words])
     try:
-        return process.wait()
+        return _code(process.wait())
     except SystemExit:
         process.send_signal(signal.SIGINT)  # a terminal tells it by itself, who ends this process alone does not
         raise
     finally:
         process.wait()  # it ends what its tests started
+
+
+def _code(returned: int) -> int:
+    """As shells count: whoever was killed by a signal did not do well."""
+    return 128 - returned if returned < 0 else returned
 
 
 @contextlib.contextmanager
