@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from acceptance import failovers, linearizability, live_exam, over_ssh, own_system, real_systems, real_systems_jvm
+from acceptance import busy, failovers, linearizability, live_exam, over_ssh, own_system, real_systems, real_systems_jvm
 from acceptance.simulated import Item, Unfinished, Until, items
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -305,6 +305,7 @@ ITEMS: dict[str, Item] = {
     **real_systems_jvm.items(),
     **failovers.items(),
     **over_ssh.items(),
+    **busy.items(),
     "kill-nine": live(kills),
     "exam-docker": live_exam.item,
     "linearizability": linearizability.item,
