@@ -62,10 +62,13 @@ class Base:
         evidence: Mapping[str, Any],
         metrics: Mapping[str, Any] | None = None,
         doubts: Sequence[str] = (),
+        noise: Sequence[str] = (),
     ) -> Verdict:
         """The verdict: findings fail; then damage, doubts and too little exercise are ``unknown``; then ``pass``.
 
-        ``judged``: how often the property was really tested; ``nothing``: what to say if that is 0.
+        ``judged``: how often the property was really tested; ``nothing``: what to say if that is 0. ``noise``: doubts
+        that noise of the hosts alone explains. The evidence of an ``unknown`` says ``unknown_by``: ``noise`` where
+        there is no other doubt, so that a run on a quieter machine may settle it; else ``evidence``.
         """
         failing = [finding for finding in findings if finding.excused is None]
         excused = [finding for finding in findings if finding.excused is not None]
@@ -78,13 +81,15 @@ class Base:
             outcome, reason = "fail", failing[0].sentence
         elif not history.complete:
             outcome, reason = "unknown", incomplete(history)
-        elif doubts:
-            outcome, reason = "unknown", "; ".join(dict.fromkeys(doubts))
+        elif doubts or noise:
+            outcome, reason = "unknown", "; ".join(dict.fromkeys((*doubts, *noise)))
         elif judged == 0:
             outcome, reason = "unknown", f"not exercised: {nothing}"
         else:
             outcome = "pass"
             reason = f"{len(excused)} finding(s) excused: {excused[0].excused}" if excused else ""
+        if outcome == "unknown":
+            told["unknown_by"] = "noise" if noise and not doubts and history.complete else "evidence"
         return Verdict(
             checker=self.name,
             version=self.version,

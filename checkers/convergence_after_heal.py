@@ -4,10 +4,13 @@ all that was committed anywhere at the heal.
 Judged: each stretch after a fault in which no fault is left and all voters certainly form a clique, if it lasts longer
 than the promise. Where nodes that do not vote are needed (``owed_in_calm``), a fault on one of them ends it like any
 other. Sources: polls within it. A node has converged once a poll names the common leader (in the common term, where the
-promise binds them), and one tells a commit ≥ the highest that any node had told before the heal. Unknown, never fail:
-noise; a node that was not polled closely. Left out: the cold start, commits that are not observable, stretches that end
-while votes are split by chance (``splits_max``), and whatever comes after a node that does not vote, but may be needed,
-has ended by itself.
+promise binds them), and one tells a commit ≥ the highest that any node had told before the heal.
+
+Noise of the hosts is charged (``checkers.noise``): voters that had not converged when the promise and the charge were
+over fail; those that converged between the two, and stretches that end before, are unknown. Unknown, never fail: a node
+that was not polled closely. Left out: the cold start, commits that are not observable, stretches that end while votes
+are split by chance (``splits_max``), and whatever comes after a node that does not vote, but may be needed, has ended
+by itself.
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ from dataclasses import dataclass
 
 from checkers.base import Base, breaks_nothing, excuses, in_force, seconds
 from checkers.facts import groups, in_group
+from checkers.noise import certain, disturbance, unknown_by_noise
 from checkers.recognition import Key, Recognition, recognition, step_between
 from checkers.rounds import split_wait_ns, worn_out
-from checkers.windows import Window, disturbance, outsider_ended, owed_windows
+from checkers.windows import Window, outsider_ended, owed_windows
 from harness.core.clock import Ns
 from harness.core.events import FaultEvent, Observed
 from harness.core.history import History
@@ -53,7 +57,7 @@ class ConvergenceAfterHeal(Base):
             return self.na("not promised: no bound for convergence")
         if breaks_nothing(history, plan):
             return self.na("not exercised: the schedule breaks nothing")
-        noise = disturbance(history, promise)
+        noise = disturbance(history, promise, plan)
         begun = min((event.span.lo for event in history.of(FaultEvent) if in_force(event)), default=None)
         healed = [
             window
@@ -63,6 +67,7 @@ class ConvergenceAfterHeal(Base):
         ended = outsider_ended(history, plan)
         findings: list[Finding] = []
         doubts: list[str] = []
+        by_noise: list[str] = []
         times: list[list[object]] = []
         judged = short = 0
         for group in groups(history):
@@ -72,10 +77,11 @@ class ConvergenceAfterHeal(Base):
                 if until - window.lo <= bound:
                     short += 1
                     continue
-                outcome = _in_time(history, seen, plan, window, until)
-                if outcome is None:
+                found = _in_time(history, seen, plan, window, until)
+                if found is None:
                     short += 1
                     continue
+                outcome, allowed = found
                 if outcome.at is not None:
                     judged += 1
                     times.append([outcome.at - window.lo, False])
@@ -83,13 +89,26 @@ class ConvergenceAfterHeal(Base):
                 times.append([bound, True])
                 if worn_out(history, promise, group, window.members, window.lo):
                     short += 1
-                elif outcome.unseen:
+                    continue
+                deadline = noise.deadline(window.members, window.lo, allowed)
+                if outcome.unseen:
                     doubts.append(outcome.why)
-                elif noise.within(window.members, window.lo, window.lo + bound):
-                    doubts.append(f"host noise after a heal: {outcome.why}")
+                    continue
+                late = outcome
+                if window.lo + allowed < deadline < until:
+                    late = converged(seen, plan, window, deadline - window.lo)
+                if deadline >= until or late.at is not None:
+                    by_noise.append(
+                        unknown_by_noise(
+                            f"after a heal, {outcome.why}", window.lo, min(until, deadline), noise, window.members
+                        )
+                    )
+                elif late.unseen:
+                    doubts.append(late.why)
                 else:
                     judged += 1
-                    findings.append(_apart(history, promise, window, outcome, seen))
+                    findings.append(_apart(history, promise, window, late, seen=seen, bound=deadline - window.lo))
+        findings, blind = certain(noise, findings)
         return self.conclude(
             history,
             findings=findings,
@@ -97,7 +116,8 @@ class ConvergenceAfterHeal(Base):
             nothing=f"no heal was followed by {seconds(bound)} without a fault",
             evidence={"heals": len(healed), "too_short": short, "bound_ns": bound},
             metrics={"convergence": times},
-            doubts=doubts,
+            doubts=[*doubts, *blind],
+            noise=by_noise,
         )
 
 
@@ -133,8 +153,9 @@ def converged(seen: Recognition, plan: Plan, window: Window, bound: Ns) -> Outco
     return Outcome(None, f"{', '.join(strays)} did not follow {leader}", strays)
 
 
-def _in_time(history: History, seen: Recognition, plan: Plan, window: Window, until: Ns) -> Outcome | None:
-    """Whether they had converged within the bound, and what split votes add to it; None: the window ended before."""
+def _in_time(history: History, seen: Recognition, plan: Plan, window: Window, until: Ns) -> tuple[Outcome, Ns] | None:
+    """Whether they had converged within the bound and what split votes add to it, and how long that was; None: the
+    window ended before."""
     promised = bound = plan.promise.converge_ns or 0
     while (outcome := converged(seen, plan, window, bound)).at is None:
         split = split_wait_ns(history, plan.promise, seen.group, window.members, (window.lo, window.lo + bound))
@@ -143,7 +164,7 @@ def _in_time(history: History, seen: Recognition, plan: Plan, window: Window, un
         bound = promised + split
         if until - window.lo <= bound:
             return None
-    return outcome
+    return outcome, bound
 
 
 def _faults_at(history: History, t: Ns) -> bool:
@@ -172,8 +193,10 @@ def _polled(seen: Recognition, voter: str, lo: Ns, hi: Ns, plan: Plan) -> bool:
     return hi - at <= step
 
 
-def _apart(history: History, promise: Promise, window: Window, outcome: Outcome, seen: Recognition) -> Finding:
-    bound = promise.converge_ns or 0
+def _apart(
+    history: History, promise: Promise, window: Window, outcome: Outcome, *, seen: Recognition, bound: Ns
+) -> Finding:
+    """The finding: that long after the heal they had not converged."""
     last: dict[str, int] = {}
     for row in seen.asked_within(window.lo, window.lo + bound):
         last[row.node] = row.seq

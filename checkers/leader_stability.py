@@ -11,20 +11,23 @@ Two rules, each only where the realised faults leave no doubt:
 * *raised*: with pre-vote, a node that certainly hears nobody rises in term after two election timeouts of that; nobody
   can have granted it a round, and nobody can have told it the term. Exempt: its disk held back what it had been told.
 
-Unknown, never fail: noise of the hosts concerned. Left out: leaders that never worked for B.
+Unknown, never fail: a change at which noise of W is charged (``checkers.noise``): a stretch that began before the next
+leader was elected and ended no more than one election round before that; an older one explains nothing. The same holds
+for each rise of a term. Left out: leaders that never worked for B.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 
 from checkers.base import Base, excuses, seconds, votes_needed
 from checkers.facts import elections, groups, in_group, traces
 from checkers.graph import Timeline, timeline
+from checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
 from checkers.recognition import Key, Recognition, recognition
 from checkers.step_down_without_quorum import deaf_stretches
-from checkers.windows import Disturbance, disturbance
 from harness.core.clock import MS, Ns
 from harness.core.events import Observed, Traced
 from harness.core.history import History
@@ -65,10 +68,10 @@ class LeaderStability(Base):
         """The verdict."""
         if (na := self.not_owed(promise) or self.not_observable(plan, "observed")) is not None:
             return na
-        noise = disturbance(history, promise)
+        noise = disturbance(history, promise, plan)
         line = timeline(history, promise, plan)
         findings: list[Finding] = []
-        doubts: list[str] = []
+        by_noise: list[str] = []
         judged = exempt = isolated = 0
         for group in groups(history):
             judge = _Judge(history, promise, plan, line, recognition(history, promise, plan, group))
@@ -77,22 +80,26 @@ class LeaderStability(Base):
                 excusing = judge.exemption(deposed)
                 if excusing is not None:
                     exempt += 1
-                elif noise.within(hosts, deposed.quiet_since, deposed.after.hi):
-                    doubts.append(f"host noise: {deposed.leader} lost its term {deposed.term} while a host stalled")
+                elif noise.within(hosts, since := judge.not_before(deposed), deposed.after.hi):
+                    lost = f"{deposed.leader} lost its term {deposed.term} to {deposed.after.leader}"
+                    since -= promise.election_timeout_ns
+                    by_noise.append(unknown_by_noise(lost, since, deposed.after.hi, noise, hosts))
                 else:
                     findings.append(judge.finding(deposed))
             judged += judge.stable_leads()
             if promise.pre_vote:
-                found, seen = judge.raised(noise)
+                found, seen = judge.raised(noise, by_noise)
                 findings += found
                 isolated += seen
+        findings, blind = certain(noise, findings)
         return self.conclude(
             history,
             findings=findings,
             judged=judged,
             nothing=f"no leader worked for {seconds(promise.leader_bound_ns)} with an untouched quorum",
             evidence={"untouched_leaderships": judged, "exempt": exempt, "isolated_nodes_watched": isolated},
-            doubts=doubts,
+            doubts=blind,
+            noise=by_noise,
         )
 
 
@@ -193,6 +200,16 @@ class _Judge:
                 first[lead.term] = lead
         return list(first.values())
 
+    def not_before(self, deposed: Deposed) -> Ns:
+        """The earliest moment at which the next leader can have won: it was polled in an earlier term until then."""
+        after = deposed.after
+        earlier = [
+            row.span.lo
+            for row in self._seen.rows
+            if row.node == after.leader and row.term < after.term and row.span.hi <= after.hi
+        ]
+        return min(after.lo, max((deposed.quiet_since, deposed.seen.span.lo, *earlier)))
+
     # --- the exemption --------------------------------------------------------------------------------------------
 
     def exemption(self, deposed: Deposed) -> str | None:
@@ -243,8 +260,11 @@ class _Judge:
 
     # --- rule two -------------------------------------------------------------------------------------------------
 
-    def raised(self, noise: Disturbance) -> tuple[list[Finding], int]:
-        """Nodes that rose in term while they certainly heard nobody; and how many such nodes were watched."""
+    def raised(self, noise: Disturbance, by_noise: list[str]) -> tuple[list[Finding], int]:
+        """Nodes that rose in term while they certainly heard nobody; and how many such nodes were watched.
+
+        A rise at which noise is charged may be of a term that the node was told before: that is added to ``by_noise``.
+        """
         findings: list[Finding] = []
         watched = 0
         patience = max(self._promise.election_timeout_ns, self._promise.noise_max_ns) * 2
@@ -265,9 +285,12 @@ class _Judge:
             first, last = rows[0], rows[-1]
             if last.term <= first.term or last.incarnation != first.incarnation:
                 continue
-            if noise.within((alone.node,), alone.lo, last.span.hi):
-                continue
             if self._held_back(alone.node, alone.lo + patience, last.span.hi):
+                continue
+            rises = [(one, two) for one, two in pairwise(rows) if two.term > one.term]
+            if all(noise.within((alone.node,), one.span.lo, two.span.hi) for one, two in rises):
+                said = f"{alone.node} raised its term from {first.term} to {last.term} while it heard no other node"
+                by_noise.append(unknown_by_noise(said, alone.lo, last.span.hi, noise, (alone.node,)))
                 continue
             findings.append(
                 Finding(

@@ -9,7 +9,8 @@ that a quorum recognises. A window fails if
 * a leader was recognised all that time, yet every write that clients sent to it, and waited for long enough, failed
   or did not come back within it.
 
-Unknown, never fail: noise of a host of the window that leaves no quiet stretch as long as the bound; too few polls.
+Noise of a host of the window is charged (``checkers.noise``): what it leaves of a gap fails if it is longer than the
+bound, and is unknown otherwise. Unknown, never fail: too few polls to be sure.
 Nothing is owed in a gap that begins after more rounds in vain than the system's waits stay random for, if it says so
 (``Promise.rounds_random``), or for as long as votes that were split by chance took (``splits_max``). Windows shorter
 than B are reported and pass nothing; recovery times are censored where the window ends first. Left out: tiers that are
@@ -25,9 +26,10 @@ from typing import Any
 from checkers.base import WRITES, Base, excuses, seconds
 from checkers.facts import groups
 from checkers.graph import explain
+from checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
 from checkers.recognition import Point, Recognition, recognition, step_between
 from checkers.rounds import split_wait_ns, worn_out
-from checkers.windows import Disturbance, Window, disturbance, owed_windows
+from checkers.windows import Window, owed_windows
 from harness.core.clock import Ns
 from harness.core.columns import columns
 from harness.core.events import Invoke
@@ -38,6 +40,8 @@ from harness.core.verdict import Finding, Verdict
 
 ATTEMPTS_MIN = 3
 """Failed writes at a recognised leader, by at least two clients, that make a stuck leader certain."""
+PARTS = 8
+"""Where in a gap an absence may begin to be certain: at each such part of the bound."""
 
 
 @dataclass(slots=True)
@@ -64,6 +68,7 @@ class _Tally:
     splits: int = 0
     findings: list[Finding] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
+    by_noise: list[str] = field(default_factory=list)
 
 
 class LeaderWhenOwed(Base):
@@ -80,7 +85,7 @@ class LeaderWhenOwed(Base):
         if not promise.tiers:
             return self.na("not promised: no tier of connectivity")
         tally = _Tally()
-        noise = disturbance(history, promise)
+        noise = disturbance(history, promise, plan)
         for group in groups(history):
             judge = _Judge(history, promise, plan, group=group, noise=noise, tally=tally)
             for window in owed_windows(history, promise, plan):
@@ -97,9 +102,10 @@ class LeaderWhenOwed(Base):
             "not_owed_by_split_votes": tally.splits,
             "bound_ns": promise.leader_bound_ns,
         }
+        findings, blind = certain(noise, tally.findings)
         return self.conclude(
             history,
-            findings=tally.findings,
+            findings=findings,
             judged=sum(tally.exercised.values()),
             nothing=f"no window of a promised tier lasted {seconds(promise.leader_bound_ns)}",
             evidence=evidence,
@@ -108,7 +114,8 @@ class LeaderWhenOwed(Base):
                 "recovery_median_ns": known[len(known) // 2] if known else None,
                 "recoveries": [[ns, censored] for ns, censored in tally.recoveries],
             },
-            doubts=tally.doubts,
+            doubts=[*tally.doubts, *blind],
+            noise=tally.by_noise,
         )
 
 
@@ -156,7 +163,7 @@ class _Judge:
             self._stuck(window, points, successes)
 
     def _gap(self, window: Window, lo: Ns, hi: Ns, bound: Ns, *, first: bool) -> None:
-        """No progress in [lo, hi]: a finding if that is certain in a quiet stretch of at least the bound."""
+        """No progress in [lo, hi]: a finding if noise leaves more than the bound of it, and that is certain."""
         if worn_out(self._history, self._promise, self._seen.group, window.members, lo):
             self._tally.worn_out += 1
             return
@@ -164,34 +171,37 @@ class _Judge:
         if hi - lo <= bound:
             self._tally.splits += 1
             return
-        quiet = [
-            (begin, begin + bound)
-            for begin, end in self._noise.quiet_stretches(window.members, lo, hi)
-            if end - begin > bound
-        ]
-        if not quiet:
+        what = "had no leader" if first else "lost its leader and had none again"
+        if self._noise.uncharged(window.members, lo, hi) <= bound:
             self._tally.noisy += 1
-            self._tally.doubts.append(
-                f"host noise: no progress for {seconds(hi - lo)}, but the machine stalled in that time"
-            )
+            gap = f"{', '.join(window.members)} {what} for {seconds(hi - lo)}, limit {seconds(bound)}"
+            self._tally.by_noise.append(unknown_by_noise(gap, lo, hi, self._noise, window.members))
             return
-        step = step_between(self._plan, bound)
-        dead = frozenset(window.dead)
-        certain = next(((a, b) for a, b in quiet if self._seen.certainly_none(a, b, dead=dead, step_ns=step)), None)
-        if certain is None:
+        if not self._leaderless(window, lo, hi, bound):
             self._tally.unseen += 1
             self._tally.doubts.append(
                 f"no progress was seen for {seconds(hi - lo)}, but too few polls to be sure that no leader was there"
             )
             return
-        what = "had no leader" if first else "lost its leader and had none again"
+        more = self._noise.charge_note(window.members, lo, hi)
         self._add(
             window,
             lo,
             hi,
             f"{', '.join(window.members)} could all talk to each other ({window.tier}) and {what} for"
-            f" {seconds(hi - lo)}; at most {seconds(bound)} is promised.",
+            f" {seconds(hi - lo)}; at most {seconds(bound)} is promised{more}.",
         )
+
+    def _leaderless(self, window: Window, lo: Ns, hi: Ns, bound: Ns) -> bool:
+        """Whether no leader was certainly there in some part of [lo, hi] of which noise leaves at least the bound."""
+        step, dead = step_between(self._plan, bound), frozenset(window.dead)
+        for since in range(lo, hi - bound + 1, max(1, bound // PARTS)):
+            until = self._noise.deadline(window.members, since, bound)
+            if until > hi:
+                return False
+            if self._seen.certainly_none(since, until, dead=dead, step_ns=step):
+                return True
+        return False
 
     def _stuck(self, window: Window, points: list[Point], successes: list[Ns]) -> None:
         """A recognised leader at which every write fails for longer than the bound."""
@@ -211,7 +221,7 @@ class _Judge:
             return
         leader = next(iter(keys))[0]
         since, until = inside[0].t, inside[-1].t
-        if until - since <= bound or self._noise.within(window.members, since, until):
+        if until - since <= bound:
             return
         tried = [write for write in self._writes if write.target == leader and since <= write.invoked < until]
         if any(write.ok and write.returned <= until for write in tried):
@@ -220,12 +230,20 @@ class _Judge:
         waited = max(ends) - tried[0].invoked if tried else 0  # whether as many short attempts or as few long ones
         if len(tried) < ATTEMPTS_MIN or len({write.process for write in tried}) < 2 or waited <= bound // 2:
             return
+        what = (
+            f"{leader} was recognised as leader by a quorum for {seconds(until - since)} ({window.tier}), but none of"
+            f" {len(tried)} writes sent to it succeeded"
+        )
+        left = self._noise.uncharged(window.members, tried[0].invoked, max(ends))
+        if self._noise.uncharged(window.members, since, until) <= bound or left <= bound // 2:
+            self._tally.noisy += 1
+            self._tally.by_noise.append(unknown_by_noise(what, since, until, self._noise, window.members))
+            return
         self._add(
             window,
             since,
             until,
-            f"{leader} was recognised as leader by a quorum for {seconds(until - since)} ({window.tier}), but none of"
-            f" {len(tried)} writes sent to it succeeded.",
+            f"{what}.",
             certificate=(*(write.seq for write in tried[:4]), inside[0].seq, inside[-1].seq),
         )
 

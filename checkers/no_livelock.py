@@ -16,10 +16,10 @@ And anywhere, since it takes nothing but one lost answer to be asked again:
 * *asked again*: a voter that gave its vote of a term to a candidate does not, in the same life, refuse that candidate
   the vote of that term because it was given away. Else every lost answer costs a vote, and the candidate its term.
 
-Unknown, never fail: rounds while a host of the window stalled. Terms in which one stalled are not counted. Left out:
-rounds that ended because a link lost messages (they count as rounds), rounds that a node tells at the end of a slow
-sync (what it did meanwhile was held back, so nobody knows when that was), tiers T3 to T5, and how long it took: that
-is `leader-when-owed`.
+Noise of the hosts of a window is charged (``checkers.noise``): rounds and split votes at that time do not count, and a
+finding that needs them is unknown. Left out: rounds that ended because a link lost messages (they count as rounds),
+rounds that a node tells at the end of a slow sync (what it did meanwhile was held back, so nobody knows when that was),
+tiers T3 to T5, and how long it took: that is `leader-when-owed`.
 
 Source: Raft paper, 5.2 and 9.3 (randomised timeouts make split votes rare, and resolve them quickly).
 """
@@ -34,8 +34,9 @@ from dataclasses import dataclass, field
 from checkers.base import Base, excuses, seconds
 from checkers.facts import elections, groups, in_group, traces
 from checkers.graph import bits
+from checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
 from checkers.rounds import stands, steps, worn_out
-from checkers.windows import Disturbance, Window, disturbance, windows
+from checkers.windows import Window, windows
 from harness.core.events import Traced
 from harness.core.history import History
 from harness.core.plan import Plan
@@ -53,6 +54,8 @@ class _Terms:
 
     stood: int = 0
     split: list[list[Traced]] = field(default_factory=list)
+    spoiled: int = 0
+    """Terms that several spoiled while noise was charged: neither stood in nor split."""
 
 
 class NoLivelock(Base):
@@ -68,10 +71,11 @@ class NoLivelock(Base):
             return na
         if promise.rounds_max is None and promise.split_vote_percent is None:
             return self.na("not promised: no bound for rounds or split votes")
-        noise = disturbance(history, promise)
+        noise = disturbance(history, promise, plan)
         fair = [window for window in windows(history, promise, plan) if window.tier in _TIERS]
         findings: list[Finding] = []
-        doubts: list[str] = []
+        again: list[Finding] = []
+        by_noise: list[str] = []
         worst = stood = split = worn = 0
         owed: set[int] = set()
         for group in groups(history):
@@ -82,14 +86,16 @@ class NoLivelock(Base):
                     continue
                 owed.add(number)
                 judge.window(window)
-            findings += [*judge.findings, *judge.split_votes(), *refused_again(history, promise, group)]
-            doubts += judge.doubts
+            findings += [*judge.findings, *judge.split_votes()]
+            again += refused_again(history, promise, group)
+            by_noise += judge.by_noise
             worst = max(worst, judge.worst)
             stood += judge.terms.stood
             split += len(judge.terms.split)
+        findings, blind = certain(noise, findings)
         return self.conclude(
             history,
-            findings=findings,
+            findings=[*findings, *again],
             judged=sum(fair[number].length >= promise.leader_bound_ns for number in owed),
             nothing=f"no window of voters that all hear each other lasted {seconds(promise.leader_bound_ns)}",
             evidence={
@@ -99,7 +105,8 @@ class NoLivelock(Base):
                 "split_votes": split,
             },
             metrics={"rounds_worst": worst},
-            doubts=doubts,
+            doubts=blind,
+            noise=by_noise,
         )
 
 
@@ -112,7 +119,7 @@ class _Judge:
         self._group = group
         self._noise = noise
         self.findings: list[Finding] = []
-        self.doubts: list[str] = []
+        self.by_noise: list[str] = []
         self.worst = 0
         self.terms = _Terms()
         self._steps = {node: list(steps(node, events)) for (of, node), events in traces(history).items() if of == group}
@@ -152,8 +159,12 @@ class _Judge:
         if most is None or len(row) <= most:
             return
         lo, hi = row[0].span.lo, row[-1].span.hi
-        if self._noise.within(window.members, lo, hi):
-            self.doubts.append(f"host noise: {node} sought to lead {len(row)} times in vain while a host stalled")
+        # A round that begins within a charge, or just before one, may have been lost to it.
+        wait = self._promise.election_timeout_ns
+        sure = sum(not self._noise.within(window.members, event.span.lo, event.span.hi + wait) for event in row)
+        if sure <= most:
+            said = f"{node} sought to lead {len(row)} times in a row and lost each time, limit {most}"
+            self.by_noise.append(unknown_by_noise(said, lo, hi, self._noise, window.members))
             return
         self.findings.append(
             Finding(
@@ -176,17 +187,26 @@ class _Judge:
             hi = max(event.span.hi for event in who.values()) + wait
             if lo < window.lo or hi > window.hi or not set(who) <= set(window.members):
                 continue
-            if self._noise.within(window.members, lo, hi):
+            split = len(who) > 1 and term not in self._won
+            if split and self._noise.within(window.members, lo, hi):
+                self.terms.spoiled += 1
                 continue
             self.terms.stood += 1
-            if len(who) > 1 and term not in self._won:
+            if split:
                 self.terms.split.append(sorted(who.values(), key=lambda event: event.seq))
 
     def split_votes(self) -> list[Finding]:
         """The finding, if there were more split votes than chance explains."""
         most = self._promise.split_vote_percent
-        stood, split = self.terms.stood, self.terms.split
-        if most is None or not split or at_least(len(split), stood, most / 100) >= CHANCE:
+        stood, split, spoiled = self.terms.stood, self.terms.split, self.terms.spoiled
+        if most is None:
+            return []
+        if not split or at_least(len(split), stood, most / 100) >= CHANCE:
+            if at_least(len(split) + spoiled, stood + spoiled, most / 100) < CHANCE:
+                self.by_noise.append(
+                    f"unknown by noise: in {len(split) + spoiled} of {stood + spoiled} terms several nodes stood and no"
+                    f" node won, limit {most} %; noise of the hosts may explain {spoiled} of them"
+                )
             return []
         shown = [event for votes in split[-4:] for event in votes[:2]]
         return [

@@ -4,8 +4,9 @@ A voter is *deaf* while it runs, is not frozen, and more than n − q other vote
 packets are cut, or they are down or frozen); while the members change, only while all other voters cannot. The clock
 starts when the cut is confirmed, when a frozen leader was thawed, or when a node that was deaf already is first seen to
 lead. Sources: polls that were asked later than that by more than the promise and still say LEADER, in the same term.
-Unknown, never fail: stalls of that host beyond the promise's limit; no poll of the deaf leader after the bound. Left
-out: a leader that nobody hears but that hears a majority.
+Noise of that host is charged (``checkers.noise``): a claim is a finding only after the promise plus what is charged.
+Unknown, never fail: no poll of the deaf leader after the bound. Left out: a leader that nobody hears but that hears a
+majority.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from checkers.base import Base, breaks_nothing, excuses, seconds, votes_needed
 from checkers.facts import groups, in_group
 from checkers.graph import Timeline, timeline
-from checkers.windows import disturbance
+from checkers.noise import certain, disturbance, unknown_by_noise
 from harness.core.clock import Ns
 from harness.core.events import Converged, Observed
 from harness.core.history import History
@@ -49,10 +50,11 @@ class StepDownWithoutQuorum(Base):
             return self.na("not promised: no bound for stepping down")
         if breaks_nothing(history, plan):
             return self.na("not exercised: the schedule breaks nothing")
-        noise = disturbance(history, promise)
+        noise = disturbance(history, promise, plan)
         stretches = deaf_stretches(timeline(history, promise, plan), votes_needed(promise, len(plan.voters)))
         findings: list[Finding] = []
         doubts: list[str] = []
+        by_noise: list[str] = []
         judged = short = 0
         times: list[list[object]] = []
         for group in groups(history):
@@ -77,16 +79,15 @@ class StepDownWithoutQuorum(Base):
                     doubts.append(f"{deaf.node} was not polled while it was cut off for longer than {seconds(bound)}")
                     continue
                 still = [row for row in late if _claims(row, claim)]
-                if still:
-                    stalls = noise.within((deaf.node,), since, still[-1].span.lo)
-                    quiet_from = max((stall.span.hi for stall in stalls), default=since)
-                    still = [row for row in still if row.span.lo > quiet_from + bound]
-                    if not still:
-                        doubts.append(f"host noise: {deaf.node} stalled while it was cut off from the majority")
-                        continue
+                sure = [row for row in still if noise.uncharged((deaf.node,), since, row.span.lo) > bound]
+                if still and not sure:
+                    said = f"{deaf.node} claimed to lead term {claim.term} after it was cut off, limit {seconds(bound)}"
+                    by_noise.append(unknown_by_noise(said, since, still[-1].span.lo, noise, (deaf.node,)))
+                    continue
                 judged += 1
-                if still:
-                    findings.append(_clings(history, promise, deaf, claim, still))
+                if sure:
+                    findings.append(_clings(history, promise, deaf, claim, sure))
+        findings, blind = certain(noise, findings)
         return self.conclude(
             history,
             findings=findings,
@@ -94,7 +95,8 @@ class StepDownWithoutQuorum(Base):
             nothing=f"no leader was cut off from the majority for longer than {seconds(bound)}",
             evidence={"leaders_cut_off": judged + short, "too_short": short, "bound_ns": bound},
             metrics={"step_down": times},
-            doubts=doubts,
+            doubts=[*doubts, *blind],
+            noise=by_noise,
         )
 
 

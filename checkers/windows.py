@@ -1,4 +1,4 @@
-"""Liveness windows: the longest stretches with one witness set and no fault touching it; and what disturbed the hosts.
+"""Liveness windows: the longest stretches with one witness set and no fault touching it.
 
 Promises: a window ends at any change of a member, of a link to or between members, or of an outsider that can reach
 them. Leaves out whether a window is long enough, and what had to happen in it.
@@ -11,12 +11,10 @@ from dataclasses import dataclass, replace
 from checkers.base import in_force, votes_needed
 from checkers.graph import Adjacency, Interval, Timeline, Witness, bits, end_of_run, timeline, witness
 from harness.core.clock import Ns
-from harness.core.events import FaultEvent, NodeProcess, Noise, Traced
+from harness.core.events import FaultEvent, NodeProcess, Traced
 from harness.core.history import History
 from harness.core.plan import Plan
 from harness.core.promise import Promise, Tier
-
-NOISE_KINDS = frozenset({"stall", "fsync", "wall", "harness"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,42 +141,3 @@ def _signature(interval: Interval, best: Witness) -> tuple[object, ...]:
             reached |= 1 << i
     clocks = tuple(interval.clocks[i] for i in bits(inside))
     return best.tier, inside, links, adjacency.alive & reached, adjacency.dead & reached, clocks
-
-
-class Disturbance:
-    """Noise that makes liveness unknown: stalls over the promise's limit, of these hosts or of the harness itself."""
-
-    def __init__(self, history: History, promise: Promise) -> None:
-        self._noise = sorted(
-            (
-                event
-                for event in history.of(Noise)
-                if event.kind in NOISE_KINDS and abs(event.value_ns) > promise.noise_max_ns
-            ),
-            key=lambda event: event.span.lo,
-        )
-
-    def within(self, hosts: tuple[str, ...], lo: Ns, hi: Ns) -> list[Noise]:
-        """Noise of these hosts (and of the harness) that may have touched [lo, hi]."""
-        return [
-            event
-            for event in self._noise
-            if event.span.lo <= hi and event.span.hi >= lo and (event.host in hosts or event.kind == "harness")
-        ]
-
-    def quiet_stretches(self, hosts: tuple[str, ...], lo: Ns, hi: Ns) -> list[tuple[Ns, Ns]]:
-        """[lo, hi] without the noise: what is left, in order."""
-        out: list[tuple[Ns, Ns]] = []
-        at = lo
-        for event in self.within(hosts, lo, hi):
-            if event.span.lo > at:
-                out.append((at, event.span.lo))
-            at = max(at, event.span.hi)
-        if at < hi:
-            out.append((at, hi))
-        return out
-
-
-def disturbance(history: History, promise: Promise) -> Disturbance:
-    """The noise of this run."""
-    return Disturbance(history, promise)

@@ -5,7 +5,7 @@ Promises: pure; what is left are polls and what clients were answered. Leaves ou
 
 from __future__ import annotations
 
-UNSEEN = frozenset({"traced", "witness", "found", "incarnation"})
+UNSEEN = frozenset({"traced", "witness", "shell", "found", "incarnation"})
 """What nodes write into their own files, and which start it is: the same command says the same number each time."""
 
 

@@ -222,7 +222,7 @@ class TargetSystem:
         log = ("log_end", "commit") if self.tells_log else ()
         vote = ("voted_for",) if self.tells_vote else ()
         disk = ("found",) if self.tells_disk else ()
-        return ("traced", "witness", "observed", "ops", "atomic", *log, *vote, *disk)
+        return ("traced", "witness", "shell", "observed", "ops", "atomic", *log, *vote, *disk)
 
     def fault_support(self, kind: str) -> Available:
         """All kinds: Python is a libc program."""

@@ -31,7 +31,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The whole plan of one run.
 
     ``observable``: event channels this system offers (``traced``, ``witness``, ``observed``, ``ops``, ``log_end``,
-    ``commit``, ``voted_for``, ``atomic``, ``found``). ``observe_interval_ns``: between two status questions to one
+    ``commit``, ``voted_for``, ``atomic``, ``found``, ``shell``: the nodes run in our own shell, whose records of slow
+    syncs and stalls show noise of the host). ``observe_interval_ns``: between two status questions to one
     node.
     """
 

@@ -92,7 +92,11 @@ def _reason(outcome: str, verdicts: Iterable[Verdict], *, damage: str | None, tr
 
 def _only_noise(outcome: str, verdicts: Iterable[Verdict]) -> bool:
     unknown = [verdict for verdict in verdicts if verdict.outcome == "unknown"]
-    return outcome == "unknown" and bool(unknown) and all("nois" in verdict.reason for verdict in unknown)
+    return (
+        outcome == "unknown"
+        and bool(unknown)
+        and all(verdict.evidence.get("unknown_by") == "noise" for verdict in unknown)
+    )
 
 
 def check_path(path: Path) -> tuple[Judgement, Plan | None, History | None]:

@@ -13,7 +13,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from histories import Tale, plan, promise
+from histories import ALL, Tale, plan, promise
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -29,9 +29,12 @@ class Story:
     nodes: int = 3
     promised: dict[str, Any] = field(default_factory=dict)
     workload: str = "log"
+    shell: bool = False
+    """Whether the nodes run in our own shell."""
 
     def plan(self) -> Any:
-        return plan(self.nodes, given=promise(**self.promised), workload=self.workload)
+        observable = (*ALL, "shell") if self.shell else ALL
+        return plan(self.nodes, given=promise(**self.promised), workload=self.workload, observable=observable)
 
 
 STORIES: dict[str, Story] = {}
@@ -45,6 +48,7 @@ def story(
     nodes: int = 3,
     workload: str = "log",
     promised: dict[str, Any] | None = None,
+    shell: bool = False,
 ) -> Callable[[Callable[[Tale], Any]], Callable[[Tale], Any]]:
     def keep(tell: Callable[[Tale], Any]) -> Callable[[Tale], Any]:
         def build() -> Tale:
@@ -52,7 +56,7 @@ def story(
             tell(tale)
             return tale
 
-        STORIES[tell.__name__] = Story(checker, outcome, build, words, nodes, promised or {}, workload)
+        STORIES[tell.__name__] = Story(checker, outcome, build, words, nodes, promised or {}, workload, shell)
         return tell
 
     return keep
@@ -455,9 +459,31 @@ def a_leader_lost_in_fair_weather(t):
     t.up().polls(2500, 1, "n1").polls(3000, 2, None).polls(500, 3, "n1")
 
 
-@story("leader-when-owed", "unknown", "host noise")
+@story("leader-when-owed", "unknown", "unknown by noise")
 def a_machine_that_stalls(t):
     t.up().polls(1000, 1, None).noise("n2").polls(1000, 1, None).noise("n3").polls(1000, 1, None)
+
+
+_SECONDS = {"leader_bound_ns": 20_000_000_000, "later_gap_ns": 20_000_000_000}
+
+
+@story("leader-when-owed", "fail", "had no leader for 30.", promised=_SECONDS)
+def three_short_stalls_do_not_explain_half_a_minute(t):
+    t.up().polls(8000, 1, None).noise("n1", 59).polls(8000, 1, None).noise("n2", 95).polls(8000, 1, None)
+    t.noise("n3", 69).polls(6000, 1, None)
+
+
+@story("leader-when-owed", "unknown", "unknown by noise: n1, n2, n3 had no leader for 20.", promised=_SECONDS)
+def three_short_stalls_explain_a_second(t):
+    t.up().polls(8000, 1, None).noise("n1", 59).polls(8000, 1, None).noise("n2", 95).polls(4000, 1, None)
+    t.noise("n3", 69).polls(900, 1, None)
+
+
+@story("leader-when-owed", "fail", "had no leader for")
+def many_stalls_that_are_each_too_short_to_count(t):
+    t.up()
+    for _ in range(12):
+        t.polls(250, 1, None).noise("n1", 49).noise("n2", 49)
 
 
 @story("leader-when-owed", "unknown", "too few polls")
@@ -530,7 +556,7 @@ def a_leader_that_still_hears_a_majority(t):
     t.polls(1500, 1, "n1")
 
 
-@story("step-down-without-quorum", "unknown", "noise")
+@story("step-down-without-quorum", "unknown", "unknown by noise")
 def a_cut_off_leader_on_a_host_that_stalls(t):
     t.up().polls(500, 1, "n1")
     t.isolate("n1", "n1")
@@ -669,7 +695,7 @@ def a_leader_cut_off_is_replaced(t):
     t.elected("n2", 2, "n2 n3").polls(1000, 2, "n2", except_="n1=1:n1")
 
 
-@story("leader-stability", "unknown", "host noise")
+@story("leader-stability", "unknown", "unknown by noise")
 def a_leader_lost_while_a_host_stalls(t):
     t.up().polls(3000, 1, "n1").noise("n1").elected("n2", 2, "n2 n3").polls(1000, 2, "n2")
 
@@ -682,6 +708,67 @@ def a_node_that_won_a_pre_vote_beside_a_leader_at_work(t):
     cut = t.isolate("n3")
     t.polls(3000, 4, "n1", except_="n3=5")
     t.heal(cut).elected("n2", 6, "n1 n2").polls(1000, 6, "n2")
+
+
+def _five_slow_syncs(t, sync_ms, later_ms=0):
+    """The shells of all five nodes record a sync of about that length, and later n4 leads; no canary saw it."""
+    t.up().elected("n2", 4, "n2 n4 n5").polls(3000, 4, "n2")
+    t.wait(sync_ms)
+    for number, node in enumerate(t.nodes):
+        t.traced(node, "fsync_slow", 4, ms=sync_ms - 2 * number, token=9)
+    if later_ms:
+        t.polls(later_ms, 4, "n2")
+    t.elected("n4", 5, "n1 n4 n5").polls(1000, 5, "n4")
+
+
+@story("leader-stability", "unknown", "unknown by noise: n2 lost its term 4 to n4", nodes=5, shell=True)
+def a_leader_lost_while_all_five_disks_stood_still(t):
+    _five_slow_syncs(t, 317)
+
+
+@story("leader-stability", "fail", "was deposed: n4 then led term 5", nodes=5, shell=True)
+def a_leader_lost_after_syncs_that_are_not_slow(t):
+    _five_slow_syncs(t, 40)
+
+
+@story("leader-stability", "fail", "was deposed: n4 then led term 5", nodes=5, shell=True)
+def a_leader_lost_ten_seconds_after_the_disks_stood_still(t):
+    _five_slow_syncs(t, 317, later_ms=10_000)
+
+
+@story("leader-stability", "fail", "was deposed: n4 then led term 5", nodes=5)
+def a_leader_lost_while_the_tested_nodes_themselves_say_that_their_disks_are_slow(t):
+    _five_slow_syncs(t, 317)
+
+
+def _stalls_of_the_own_shell(t, **explained):
+    t.up().elected("n2", 4, "n2 n3").polls(3000, 4, "n2").wait(400)
+    t.traced("n2", "stall", 4, ms=400, ns=400_000_000, where="turn", **explained)
+    t.elected("n3", 5, "n1 n3").polls(1000, 5, "n3")
+
+
+@story("leader-stability", "fail", "was deposed", shell=True)
+def a_stall_of_the_leader_that_nothing_explains(t):
+    _stalls_of_the_own_shell(t)
+
+
+@story("leader-stability", "fail", "was deposed", shell=True)
+def a_stall_of_the_leader_of_which_little_is_explained(t):
+    _stalls_of_the_own_shell(t, run_delay_ns=40_000_000)
+
+
+@story("leader-stability", "unknown", "unknown by noise", shell=True)
+def a_stall_of_the_leader_that_run_delay_and_throttling_explain(t):
+    _stalls_of_the_own_shell(t, run_delay_ns=40_000_000, throttled_ns=300_000_000)
+
+
+@story("leader-stability", "fail", "was deposed", nodes=5)
+def a_leader_lost_although_only_a_paused_follower_stalled(t):
+    t.up().polls(3000, 1, "n1")
+    fault = t.pause("n5")
+    t.polls(1000, 1, "n1").noise("n5", 900)
+    t.alive["n5"] = True
+    t.heal(fault).polls(200, 1, "n1").noise("n5", 150).elected("n2", 2, "n2 n3 n4").polls(1000, 2, "n2")
 
 
 # --- members-only -----------------------------------------------------------------------------------------------
@@ -1001,7 +1088,7 @@ def a_node_asks_while_it_is_cut_off(t):
     t.heal(cut).wait(2500)
 
 
-@story("no-livelock", "unknown", "host noise")
+@story("no-livelock", "unknown", "unknown by noise")
 def a_node_asks_while_hosts_stall(t):
     _in_vain(t.up(), 4).noise("n2")
     _in_vain(t, 4).wait(1200)

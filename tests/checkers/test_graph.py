@@ -7,7 +7,7 @@ from histories import Tale, plan, promise
 
 from checkers.graph import explain, timeline
 from checkers.step_down_without_quorum import deaf_stretches
-from checkers.windows import disturbance, windows
+from checkers.windows import windows
 from harness.core.clock import MS
 from harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState, LinkQuality, with_cuts
 
@@ -144,12 +144,6 @@ def test_a_frozen_leader_is_not_deaf_until_it_is_thawed():
     (deaf,) = deaf_stretches(line_of(tale), 2)
     assert deaf.node == "n1"
     assert thawed * MS <= deaf.lo <= (thawed + 5) * MS
-
-
-def test_noise_leaves_the_quiet_stretches_around_it():
-    tale = Tale(3).wait(1000).noise("n2", 100).wait(1000).noise("n3", 10)
-    quiet = disturbance(tale.end(), promise()).quiet_stretches(("n1", "n2", "n3"), 0, 2000 * MS)
-    assert quiet == [(0, 900 * MS), (1000 * MS, 2000 * MS)]
 
 
 def test_a_graph_is_explained_by_what_is_missing():

@@ -81,4 +81,4 @@ def test_its_variants_are_the_flips_of_its_claims_and_bugs_of_the_mended_one():
 
 
 def test_everything_it_shows_is_named():
-    assert set(SYSTEM.observable()) == {"traced", "witness", "observed", "ops", "atomic", "found"}
+    assert set(SYSTEM.observable()) == {"traced", "witness", "shell", "observed", "ops", "atomic", "found"}
