@@ -2,8 +2,9 @@
 
 Asked of every run: the history is complete; an election was seen; each node told its status often enough; no node ended
 on its own (a ``halt`` that its trace explains is allowed); not too many faults of unknown outcome; no trace line that
-was malformed; and an acknowledged write, if the workload writes. Asked by the schedule (``plan.schedule.obligations``),
-each met by one fault that was certainly in force:
+was malformed; an acknowledged write, if the workload writes; and no more than a fifth of the time that noise may excuse
+(``checkers.noise``). Asked by the schedule (``plan.schedule.obligations``), each met by one fault that was certainly in
+force:
 
 * ``leader-cut-off``: a partition left the leader without two-way links to a majority; ``leader-isolated``: without any;
 * ``leader-in-majority``: a partition cut somebody off while the leader kept two-way links to a majority;
@@ -20,10 +21,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from checkers.base import WRITES, Base, in_force, incomplete, votes_needed, writes_expected
 from checkers.facts import elections, leading, named
-from checkers.graph import Adjacency, Timeline, cliques, timeline
+from checkers.graph import Adjacency, Timeline, cliques, end_of_run, timeline
+from checkers.noise import Disturbance, disturbance
 from harness.core.clock import SECOND
 from harness.core.events import TRACE_MALFORMED, FaultEvent, Invoke, NodeProcess, Noise, Observed, Return
 from harness.core.history import History
@@ -37,6 +40,8 @@ FRESH_NS = 1 * SECOND
 """A poll of the leader is fresh for so long."""
 INDETERMINATE_MAX_PERCENT = 25
 """Faults of unknown outcome, of all that were not skipped."""
+EXCUSED_MAX_PERCENT = 20
+"""Of the run's time that noise may excuse."""
 
 
 class Coverage(Base):
@@ -70,6 +75,14 @@ class Coverage(Base):
             elif not shown[name]:
                 missing.append(f"{name} never happened; {OBLIGATIONS[name]}")
         faults = history.of(FaultEvent)
+        noise = disturbance(history, promise, plan)
+        figures = noise_figures(history, plan, noise)
+        by_noise: list[str] = []
+        if figures["excused_percent"] > EXCUSED_MAX_PERCENT:
+            by_noise.append(
+                f"unknown by noise: noise of the hosts excuses {figures['excused_percent']} % of the run's time, limit"
+                f" {EXCUSED_MAX_PERCENT} %; use a quieter machine or longer timers"
+            )
         return self.conclude(
             history,
             findings=(),
@@ -83,8 +96,11 @@ class Coverage(Base):
                 "skipped": sum(event.outcome == "skipped" for event in faults),
                 "shown": {name: count for name, count in shown.items() if count},
                 "obligations": list(plan.schedule.obligations),
+                "elections_during_noise": _elections_during(history, plan, noise),
+                "noise": figures,
             },
             doubts=missing,
+            noise=by_noise,
         )
 
 
@@ -255,6 +271,28 @@ def _elections(history: History) -> int:
     seen = {(fact.group, fact.term, fact.node) for fact in elections(history)}
     seen |= {(row.group, row.term, row.node) for row in leading(history)}
     return len(seen)
+
+
+def _elections_during(history: History, plan: Plan, noise: Disturbance) -> int:
+    """Elections at which noise of a voter is charged: they may be of the machine's making."""
+    return len(
+        {
+            (fact.group, fact.term, fact.node)
+            for fact in elections(history)
+            if noise.within(plan.voters, fact.event.span.lo, fact.event.span.hi)
+        }
+    )
+
+
+def noise_figures(history: History, plan: Plan, noise: Disturbance) -> dict[str, Any]:
+    """How many stretches there were, the longest, the share of the run that they may excuse, and the unwatched voters."""
+    begun = min((event.span.lo for event in history.of(NodeProcess)), default=0)
+    return {
+        "stretches": len(noise.stretches),
+        "longest_ns": max((one.hi - one.lo for one in noise.stretches), default=0),
+        "excused_percent": noise.share_percent(plan.voters, begun, end_of_run(history)),
+        "unwatched": list(noise.blind),
+    }
 
 
 def _acknowledged_writes(history: History) -> int:

@@ -6,6 +6,8 @@ and to the first write acknowledged after that. A stage that was not reached bef
 run, is censored there: lists of (ns, censored) are what a Kaplan–Meier estimate wants. ``noticed`` is ``detect`` for
 systems that write no trace of campaigns: also the first answer by which another node seeks to lead or knows of a later
 term. ``not_owed``: which of these faults, by their place in the lists, left nobody from whom a leader was owed.
+``noisy``: at which of them noise of a voter is charged before a new leader served (``checkers.noise``); these times are
+the machine's as well, so medians leave them out.
 Besides: how long two leaders of different terms certainly claimed to lead at once, elections, split votes, and term
 inflation.
 
@@ -22,6 +24,7 @@ from checkers.base import WRITES, Base, excuses, votes_needed
 from checkers.coverage import shown_by
 from checkers.facts import elections, groups, leading, named, votes
 from checkers.graph import Timeline, end_of_run, timeline
+from checkers.noise import disturbance
 from checkers.rounds import worn_out
 from checkers.windows import windows
 from harness.core.clock import Ns
@@ -70,6 +73,8 @@ def figures(history: History, plan: Plan) -> dict[str, Any]:
     noticed: list[tuple[Ns, bool]] = []
     rounds: list[int] = []
     not_owed: list[int] = []
+    noisy: list[int] = []
+    noise = disturbance(history, plan.promise, plan)
     hit = 0
     for event in history.of(FaultEvent):
         if event.phase != "begin" or event.outcome != "installed" or not _hits_leader(history, event, line, quorum):
@@ -82,6 +87,9 @@ def figures(history: History, plan: Plan) -> dict[str, Any]:
         noticed.append(_noticed(history, event, found))
         if not _owed(history, plan, since=event.span.hi, ns=found["elect"][0]):
             not_owed.append(hit - 1)
+        last = "elect" if found["write"][1] else "write"
+        if noise.within(plan.voters, event.span.hi, event.span.hi + found[last][0]):
+            noisy.append(hit - 1)
     elected = sorted({(fact.group, fact.term, fact.node) for fact in elections(history)})
     leads = {(row.group, row.term, row.node) for row in leading(history) if row.term > 0}
     terms = {term for _, term, _ in elected} | {term for _, term, _ in leads}
@@ -89,9 +97,10 @@ def figures(history: History, plan: Plan) -> dict[str, Any]:
     return {
         "faults_on_the_leader": hit,
         **{f"{stage}_ns": [[ns, censored] for ns, censored in values] for stage, values in times.items()},
-        **{f"{stage}_median_ns": _median(values) for stage, values in times.items()},
+        **{f"{stage}_median_ns": _median(_without(values, noisy)) for stage, values in times.items()},
         "noticed_ns": [[ns, censored] for ns, censored in noticed],
         "not_owed": not_owed,
+        "noisy": noisy,
         "rounds": rounds,
         "elections": len(set(elected) | leads),
         "terms_led": len(terms),
@@ -242,6 +251,11 @@ def _write_times(history: History) -> list[Ns]:
         found = sorted(back.t for back in history.of(Return) if back.status == "ok" and back.op in ops)
         history.cache["checkers.failover.writes"] = found
     return found
+
+
+def _without(values: list[tuple[Ns, bool]], apart: list[int]) -> list[tuple[Ns, bool]]:
+    """The times of all faults but these."""
+    return [value for number, value in enumerate(values) if number not in apart]
 
 
 def _median(values: list[tuple[Ns, bool]]) -> Ns | None:

@@ -2,7 +2,9 @@
 
 Built from ``Converged`` and ``NodeProcess`` events. Between the start of a change and its confirmed effect nothing that
 it changes is certain; what it does not change stays what it was. A host that did not confirm is uncertain as a whole
-until it does. Clock skew cuts nothing, but a change of it touches its host.
+until it does. Clock skew cuts nothing, but a change of it touches its host. While its agent is lost (``Noise`` of kind
+``agent-lost``: from its last sign of life) nothing of a host is certain, and from the moment at which its faults may
+have lapsed (``rules-lost``, ``dead-man``) none of them is, until its next confirmed state.
 
 While the members in force are not, or not everywhere, the plan's voters (``checkers.members``), no interval is settled:
 nobody is owed a leader then.
@@ -13,6 +15,7 @@ distinct adjacency. Leaves out what a protocol makes of a graph: that is ``check
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -20,14 +23,17 @@ from typing import Any, Literal
 import networkx as nx
 
 from checkers.members import changed, configurations
-from harness.core.clock import Ns
-from harness.core.events import Converged, Mark, NodeProcess
+from harness.core.clock import Ns, Span
+from harness.core.events import Converged, Mark, NodeProcess, Noise
 from harness.core.history import History
 from harness.core.hoststate import HEALTHY, HostState
 from harness.core.plan import Plan
 from harness.core.promise import Promise, Tier
 
 UNKNOWN = "?"
+AGENT_LOST = "agent-lost"
+LAPSED = frozenset({"rules-lost", "dead-man"})
+"""Kinds of ``Noise``: the faults of that host may no longer be in force, since ``span.lo``."""
 CLIENT = "client"
 Aspect = tuple[str, ...]
 """("link", src, dst) · ("frozen", host) · ("sick", host) · ("clock", host) · ("process", host)."""
@@ -181,6 +187,8 @@ def _build(history: History, promise: Promise, plan: Plan) -> Timeline:
         values["process", dst] = "down"
     end = end_of_run(history)
     updates = sorted(_updates(history, promise, voters), key=lambda update: update[0])
+    silent = _uncertain(history, voters, end)
+    edges = sorted({edge for lo, hi, *_ in silent for edge in (lo, hi)})
     intervals: list[Interval] = []
     known: dict[tuple[tuple[Aspect, str], ...], tuple[Adjacency, tuple[str, ...], bool]] = {}
     at: Ns = 0
@@ -191,9 +199,14 @@ def _build(history: History, promise: Promise, plan: Plan) -> Timeline:
             values[aspect] = value
             position += 1
         until = min(updates[position][0], end) if position < len(updates) else end
-        key = tuple(sorted(values.items()))
+        until = min(until, next((edge for edge in edges if edge > at), end))
+        now = values
+        for lo, hi, host, whole in silent:
+            if lo <= at < hi:
+                now = {**now, **_nothing_certain(host, voters, whole=whole)}
+        key = tuple(sorted(now.items()))
         if key not in known:
-            known[key] = _picture(values, voters)
+            known[key] = _picture(now, voters)
         adjacency, clocks, client_cut = known[key]
         last = intervals[-1] if intervals else None
         if last is not None and (last.adjacency, last.clocks, last.client_cut) == known[key]:
@@ -202,6 +215,31 @@ def _build(history: History, promise: Promise, plan: Plan) -> Timeline:
             intervals.append(Interval(at, until, adjacency, clocks, client_cut))
         at = until
     return Timeline(voters, tuple(intervals))
+
+
+def _uncertain(history: History, voters: tuple[str, ...], end: Ns) -> list[tuple[Ns, Ns, str, bool]]:
+    """(from, to, host, whether its process is uncertain, too), of hosts of which something is missing."""
+    confirmed: dict[str, list[Span]] = defaultdict(list)
+    for event in history.of(Converged):
+        if event.confirmed:
+            confirmed[event.host].append(event.span)
+    out = []
+    for noise in history.of(Noise):
+        if noise.host not in voters:
+            continue
+        if noise.kind == AGENT_LOST:
+            out.append((noise.span.lo, noise.span.hi, noise.host, True))
+        elif noise.kind in LAPSED:
+            settled = min((span.hi for span in confirmed[noise.host] if span.lo >= noise.span.lo), default=end)
+            out.append((noise.span.lo, settled, noise.host, noise.kind == "dead-man"))
+    return out
+
+
+def _nothing_certain(host: str, voters: tuple[str, ...], *, whole: bool) -> dict[Aspect, str]:
+    """Every aspect of this host as unknown; ``whole``: its process, too."""
+    aspects: list[Aspect] = [("link", src, host) for src in (*voters, CLIENT) if src != host]
+    aspects += [("frozen", host), ("sick", host), ("clock", host), *([("process", host)] if whole else [])]
+    return dict.fromkeys(aspects, UNKNOWN)
 
 
 def _aspects(host: str, state: HostState, voters: tuple[str, ...], promise: Promise) -> dict[Aspect, str]:

@@ -92,6 +92,10 @@ class Disturbance:
         """How much of [lo, hi] is left to the system."""
         return hi - lo - self.charged(hosts, lo, hi)
 
+    def share_percent(self, hosts: Sequence[str], lo: Ns, hi: Ns) -> float:
+        """The part of [lo, hi] that noise of any of these hosts may excuse, in percent."""
+        return round(100 * self.charged(hosts, lo, hi) / (hi - lo), 1) if hi > lo else 0.0
+
     def charge_note(self, hosts: Sequence[str], lo: Ns, hi: Ns) -> str:
         """What a finding's sentence adds where noise was charged and does not explain it."""
         charged = self.charged(hosts, lo, hi)

@@ -29,11 +29,11 @@ class Story:
     nodes: int = 3
     promised: dict[str, Any] = field(default_factory=dict)
     workload: str = "log"
-    shell: bool = False
+    own_shell: bool = False
     """Whether the nodes run in our own shell."""
 
     def plan(self) -> Any:
-        observable = (*ALL, "shell") if self.shell else ALL
+        observable = (*ALL, "shell") if self.own_shell else ALL
         return plan(self.nodes, given=promise(**self.promised), workload=self.workload, observable=observable)
 
 
@@ -48,7 +48,7 @@ def story(
     nodes: int = 3,
     workload: str = "log",
     promised: dict[str, Any] | None = None,
-    shell: bool = False,
+    own_shell: bool = False,
 ) -> Callable[[Callable[[Tale], Any]], Callable[[Tale], Any]]:
     def keep(tell: Callable[[Tale], Any]) -> Callable[[Tale], Any]:
         def build() -> Tale:
@@ -56,7 +56,7 @@ def story(
             tell(tale)
             return tale
 
-        STORIES[tell.__name__] = Story(checker, outcome, build, words, nodes, promised or {}, workload, shell)
+        STORIES[tell.__name__] = Story(checker, outcome, build, words, nodes, promised or {}, workload, own_shell)
         return tell
 
     return keep
@@ -721,17 +721,17 @@ def _five_slow_syncs(t, sync_ms, later_ms=0):
     t.elected("n4", 5, "n1 n4 n5").polls(1000, 5, "n4")
 
 
-@story("leader-stability", "unknown", "unknown by noise: n2 lost its term 4 to n4", nodes=5, shell=True)
+@story("leader-stability", "unknown", "unknown by noise: n2 lost its term 4 to n4", nodes=5, own_shell=True)
 def a_leader_lost_while_all_five_disks_stood_still(t):
     _five_slow_syncs(t, 317)
 
 
-@story("leader-stability", "fail", "was deposed: n4 then led term 5", nodes=5, shell=True)
+@story("leader-stability", "fail", "was deposed: n4 then led term 5", nodes=5, own_shell=True)
 def a_leader_lost_after_syncs_that_are_not_slow(t):
     _five_slow_syncs(t, 40)
 
 
-@story("leader-stability", "fail", "was deposed: n4 then led term 5", nodes=5, shell=True)
+@story("leader-stability", "fail", "was deposed: n4 then led term 5", nodes=5, own_shell=True)
 def a_leader_lost_ten_seconds_after_the_disks_stood_still(t):
     _five_slow_syncs(t, 317, later_ms=10_000)
 
@@ -747,17 +747,17 @@ def _stalls_of_the_own_shell(t, **explained):
     t.elected("n3", 5, "n1 n3").polls(1000, 5, "n3")
 
 
-@story("leader-stability", "fail", "was deposed", shell=True)
+@story("leader-stability", "fail", "was deposed", own_shell=True)
 def a_stall_of_the_leader_that_nothing_explains(t):
     _stalls_of_the_own_shell(t)
 
 
-@story("leader-stability", "fail", "was deposed", shell=True)
+@story("leader-stability", "fail", "was deposed", own_shell=True)
 def a_stall_of_the_leader_of_which_little_is_explained(t):
     _stalls_of_the_own_shell(t, run_delay_ns=40_000_000)
 
 
-@story("leader-stability", "unknown", "unknown by noise", shell=True)
+@story("leader-stability", "unknown", "unknown by noise", own_shell=True)
 def a_stall_of_the_leader_that_run_delay_and_throttling_explain(t):
     _stalls_of_the_own_shell(t, run_delay_ns=40_000_000, throttled_ns=300_000_000)
 

@@ -72,7 +72,7 @@ def test_the_tutorial_does_what_it_says(tmp_path, state):
     assert len(steps()) == 6
     for command, shown, expected in steps():
         code, output = shell.carry_out(command)
-        if (code, expected) == (UNKNOWN, 0) and "unknown by noise" in output:  # a busy machine proves nothing: once more
+        if (code, expected) == (UNKNOWN, 0) and "unknown by noise" in output:  # once more
             shutil.rmtree(Path(shell.place) / command.split("--out ")[1])
             code, output = shell.carry_out(command)
         assert code == expected, f"{command}\n{output}"

@@ -142,9 +142,8 @@ def test_without_voters_there_is_no_promise():
 
 
 def test_it_shows_everything_serves_the_log_and_suffers_all_faults():
-    assert {"traced", "witness", "observed", "ops", "log_end", "commit", "voted_for", "atomic", "found"} == set(
-        SYSTEM.observable()
-    )
+    told = {"traced", "witness", "shell", "observed", "ops", "log_end", "commit", "voted_for", "atomic", "found"}
+    assert told == set(SYSTEM.observable())
     assert {"append", "read", "acquire", "renew", "release", "holder", "reconfigure"} <= SYSTEM.operations()
     assert all(SYSTEM.fault_support(kind) == Yes() for kind in SYSTEM.defaults().faults)
 
