@@ -8,7 +8,7 @@ getting the answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -16,8 +16,13 @@ import msgspec
 from clusters.own.spec import ProbeTable
 from harness.core.protocols import Available, No, Reading, Yes
 
-_SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*")
-_LABEL = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
+LINE_MAX = 64 * 1024
+"""Bytes of one line of metrics; a longer one is passed over."""
+_NAME = re.compile(r"[A-Za-z_:][\w:]*+")
+_LABEL = re.compile(r'([A-Za-z_]\w*+)="((?:[^"\\]|\\.)*+)"')
+_LABEL_HERE = re.compile(r'\s*+([A-Za-z_]\w*+)\s*+=\s*+"((?:[^"\\]|\\.)*+)"\s*+,?')
+_CLOSING = re.compile(r"\s*+\}")
+_STAMP = re.compile(r"-?[0-9]{1,20}")
 _NOBODY = frozenset({"", "0", "-1", "none", "null", "unknown"})
 
 Look = Callable[[str], Any]
@@ -98,9 +103,15 @@ def explain(probe: ProbeTable, ids: Mapping[str, str], body: bytes) -> list[tupl
 def _why(probe: ProbeTable, body: bytes) -> str:
     """Why an answer cannot be opened."""
     shown = repr(body[:120].decode("utf-8", "replace"))
+    told = _decoded(body)
+    if at(told, "slow") is True:
+        return "the pattern needs too long for the command's output: it has 50 ms"
+    if at(told, "slow") is not MISSING:
+        return f"a pattern of `became` needs too long for a line: it has 50 ms; the line was {at(told, 'slow')!r:.120}"
+    if at(told, "behind") is True:
+        return "the log grows faster than it can be read"
     if probe.command is None:
         return f"it is not understood: {shown}"
-    told = _decoded(body)
     code, output = at(told, "code"), at(told, "out")
     if code == _TOO_LATE:
         return "the command took too long: it has 450 ms"
@@ -116,8 +127,8 @@ _FORM = "JSON is needed (of `metrics`: lines of the Prometheus text format; of a
 def _open(probe: ProbeTable, body: bytes) -> tuple[Look, int] | None:
     """How to look into the answer, and the incarnation that whoever runs beside the node told (0: nobody did)."""
     if probe.metrics is not None:
-        samples = _samples(body)
-        return (lambda place: _sample(samples, place), 0) if samples else None
+        samples = _samples(body, {place.partition("{")[0] for place in _places(probe).values()})
+        return (lambda place: _sample(samples, place), 0) if samples or _metrics_at_all(body) else None
     told = _decoded(body)
     if told is MISSING:
         return None
@@ -129,11 +140,10 @@ def _open(probe: ProbeTable, body: bytes) -> tuple[Look, int] | None:
     output = at(told, "out")
     if at(told, "code") != 0 or not isinstance(output, str):
         return None
-    if probe.pattern is not None:
-        match = re.search(probe.pattern, output, re.MULTILINE)
-        if match is None:
+    if probe.pattern is not None:  # it was matched beside the node, under a limit
+        groups = at(told, "groups")
+        if not isinstance(groups, dict):
             return None
-        groups = match.groupdict()
         return (lambda place: MISSING if groups.get(place) is None else groups[place]), incarnation
     inner = _decoded(output.encode())
     return None if inner is MISSING else ((lambda place: at(inner, place)), incarnation)
@@ -193,13 +203,45 @@ def _decoded(body: bytes) -> Any:
         return MISSING
 
 
-def _samples(body: bytes) -> list[tuple[str, dict[str, str], str]]:
-    out = []
-    for line in body.decode("utf-8", "replace").splitlines():
-        match = None if line.startswith("#") else _SAMPLE.fullmatch(line)
-        if match is not None:
-            out.append((match[1], dict(_LABEL.findall(match[2] or "")), match[3]))
+def _samples(body: bytes, names: Collection[str]) -> list[tuple[str, dict[str, str], str]]:
+    """The samples of these names, in order."""
+    out: list[tuple[str, dict[str, str], str]] = []
+    for raw in body.split(b"\n"):
+        if len(raw) > LINE_MAX or raw[:1] == b"#":
+            continue
+        sample = _read_sample(raw.decode("utf-8", "replace").rstrip(), names)
+        if sample is not None:
+            out.append(sample)
     return out
+
+
+def _metrics_at_all(body: bytes) -> bool:
+    """Whether any of the first lines is a sample, of whatever name."""
+    lines = body[:LINE_MAX].decode("utf-8", "replace").splitlines()
+    names = [(line, match[0]) for line in lines if (match := _NAME.match(line)) is not None]
+    return any(_read_sample(line, {name}) is not None for line, name in names)
+
+
+def _read_sample(line: str, names: Collection[str]) -> tuple[str, dict[str, str], str] | None:
+    """One line of the Prometheus text format; None: it is none, or of another name. Reads each character once."""
+    found = _NAME.match(line)
+    if found is None or found[0] not in names:
+        return None
+    position, labels = found.end(), {}
+    if line[position : position + 1] == "{":
+        position += 1
+        while (label := _LABEL_HERE.match(line, position)) is not None:
+            labels[label[1]] = label[2]
+            position = label.end()
+        closing = _CLOSING.match(line, position)
+        if closing is None:
+            return None
+        position = closing.end()
+    rest = line[position:]
+    words = rest.split(None, 2)
+    if not rest[:1].isspace() or not 1 <= len(words) <= 2 or (len(words) == 2 and not _STAMP.fullmatch(words[1])):
+        return None
+    return found[0], labels, words[0]
 
 
 def _sample(samples: list[tuple[str, dict[str, str], str]], place: str) -> Any:

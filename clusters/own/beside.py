@@ -6,8 +6,10 @@ It starts itself once more as a child that answers, and becomes the node: proces
 node's own. The child dies with the node (a parent's death kills it), and a frozen node's child is frozen with it, for
 they share a process group. One request is four zero bytes; one answer is a length (4 bytes, big-endian) and JSON.
 
-Promises: only the standard library, for it travels to hosts alone; a command has its own time limit; of a log only
-what the present process wrote counts. Leaves out what an answer means.
+The patterns of a description are matched here and nowhere else, by one thread under a limit of processor time: a
+pattern that runs away costs this process one line and the harness nothing. Promises: only the standard library, for it
+travels to hosts alone; what is read, printed, waited for and connected has a limit; of a log only what the present
+process wrote counts, and a log that grows faster than it is read is no answer. Leaves out what an answer means.
 """
 
 from __future__ import annotations
@@ -16,17 +18,43 @@ import ctypes
 import json
 import os
 import re
+import selectors
 import signal
 import socket
 import subprocess
 import sys
-import threading
+import time
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
 COMMAND_LIMIT_S = 0.45
 OUTPUT_MAX = 1 << 20
-LINE_MAX = 1 << 20
+SHOWN_MAX = 4096
+LINE_MAX = 64 << 10
+BLOCK = 1 << 20
+READ_LIMIT_S = 0.3
+"""How long one question may read on in the log."""
+MATCH_LIMIT_S = 0.05
+"""Of processor time: for one pattern on one line, or on the output of one command."""
+CONNECTIONS_MAX = 16
+SEND_LIMIT_S = 1.0
+
+
+class TooSlow(Exception):  # noqa: N818 - names the thing found
+    """A pattern needed more than its time."""
+
+
+def _too_slow(*_: object) -> None:
+    raise TooSlow
+
+
+def search(pattern: re.Pattern[Any], text: Any) -> re.Match[Any] | None:
+    """``pattern.search`` in the main thread, with a limit. Raises TooSlow."""
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, MATCH_LIMIT_S)
+        return pattern.search(text)
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
 class Log:
@@ -36,7 +64,7 @@ class Log:
         self._path = path
         self._patterns = [(role, re.compile(pattern.encode())) for role, pattern in became.items()]
         self._rest = b""
-        self._lock = threading.Lock()
+        self._incarnation = incarnation
         self._said: dict[str, Any] = {"incarnation": incarnation}
         try:
             self._offset = os.stat(path).st_size  # noqa: PTH116 - whatever stands there is an earlier process'
@@ -45,23 +73,31 @@ class Log:
 
     def answer(self) -> dict[str, Any]:
         """What is known now. A role whose line tells no term keeps the last one that was told."""
-        with self._lock:
+        deadline = time.monotonic() + READ_LIMIT_S
+        try:
+            with open(self._path, "rb") as file:  # noqa: PTH123
+                file.seek(self._offset)
+                while data := file.read(BLOCK):
+                    self._take(data)
+                    if len(data) == BLOCK and time.monotonic() > deadline:
+                        return {"incarnation": self._incarnation, "behind": True}
+        except OSError:
+            pass
+        return self._said
+
+    def _take(self, data: bytes) -> None:
+        self._offset += len(data)
+        *lines, rest = (self._rest + data).split(b"\n")
+        self._rest = rest[:LINE_MAX]  # of a longer line its beginning counts, as below
+        for line in lines:
             try:
-                with open(self._path, "rb") as file:  # noqa: PTH123
-                    file.seek(self._offset)
-                    data = file.read()
-            except OSError:
-                return self._said
-            self._offset += len(data)
-            *lines, self._rest = (self._rest + data).split(b"\n")
-            self._rest = self._rest[-LINE_MAX:]
-            for line in lines:
-                self._read(line)
-            return self._said
+                self._read(line[:LINE_MAX])
+            except TooSlow:  # it may have told a new role: until the next one nothing is known
+                self._said = {"incarnation": self._incarnation, "slow": line[:SHOWN_MAX].decode("utf-8", "replace")}
 
     def _read(self, line: bytes) -> None:
         for role, pattern in self._patterns:
-            match = pattern.search(line)
+            match = search(pattern, line)
             if match is not None:
                 groups = {name: value.decode("utf-8", "replace") for name, value in match.groupdict().items() if value}
                 kept = {name: value for name, value in self._said.items() if name in {"incarnation", "term"}}
@@ -70,53 +106,98 @@ class Log:
 
 
 class Command:
-    """Runs a command at each question."""
+    """Runs a command at each question. ``pattern``: what its output is to be taken apart by."""
 
-    def __init__(self, argv: list[str], incarnation: int) -> None:
+    def __init__(self, argv: list[str], incarnation: int, pattern: str | None = None) -> None:
         self._argv = argv
         self._incarnation = incarnation
+        self._pattern = None if pattern is None else re.compile(pattern, re.MULTILINE)
 
     def answer(self) -> dict[str, Any]:
         """Exit code and output; code 124: it took too long, 127: it cannot be run."""
         try:
-            done = subprocess.run(
-                self._argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                timeout=COMMAND_LIMIT_S,
-                check=False,
-            )
-            code, out = done.returncode, done.stdout[:OUTPUT_MAX]
-        except subprocess.TimeoutExpired:
-            code, out = 124, b""
+            code, raw = bounded_run(self._argv)
         except OSError as error:
-            code, out = 127, str(error).encode()
-        return {"code": code, "out": out.decode("utf-8", "replace"), "incarnation": self._incarnation}
+            code, raw = 127, str(error).encode()
+        out = raw.decode("utf-8", "replace")
+        if self._pattern is None or code != 0:
+            return {"code": code, "out": out, "incarnation": self._incarnation}
+        said: dict[str, Any] = {"code": 0, "out": out[:SHOWN_MAX], "incarnation": self._incarnation, "groups": None}
+        try:
+            match = search(self._pattern, out)
+        except TooSlow:
+            return {**said, "slow": True}
+        return said if match is None else {**said, "groups": match.groupdict()}
+
+
+def bounded_run(argv: list[str]) -> tuple[int, bytes]:
+    """Exit code and the first ``OUTPUT_MAX`` bytes of output; over in time, whatever holds the output open. OSError."""
+    deadline = time.monotonic() + COMMAND_LIMIT_S
+    out = bytearray()
+    with (
+        subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
+        ) as process,
+        selectors.DefaultSelector() as selector,
+    ):
+        stream = process.stdout
+        if stream is None:
+            return 127, b""
+        selector.register(stream, selectors.EVENT_READ)
+        while len(out) < OUTPUT_MAX:
+            if not selector.select(max(0.0, deadline - time.monotonic())):
+                break
+            data = stream.read(BLOCK)
+            if not data:
+                break
+            out += data
+        stream.close()  # who prints still gets a broken pipe
+        try:
+            code = process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return 124, b""
+    return code, bytes(out[:OUTPUT_MAX])
 
 
 def serve(listener: socket.socket, answerer: Log | Command) -> None:
-    """Answer for ever, each connection in a thread of its own."""
-    while True:
-        connection, _ = listener.accept()
-        threading.Thread(target=converse, args=(connection, answerer), daemon=True).start()
+    """Answer for ever, one question after another: whoever asks waits for nobody longer than an answer takes."""
+    asked: dict[socket.socket, int] = {}
+    with selectors.DefaultSelector() as selector:
+        selector.register(listener, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is listener:
+                    connection, _ = listener.accept()
+                    if len(asked) >= CONNECTIONS_MAX:
+                        connection.close()
+                        continue
+                    connection.settimeout(SEND_LIMIT_S)
+                    asked[connection] = 0
+                    selector.register(connection, selectors.EVENT_READ)
+                    continue
+                connection = key.fileobj  # type: ignore[assignment]
+                if not converse(connection, asked, answerer):
+                    selector.unregister(connection)
+                    del asked[connection]
+                    connection.close()
 
 
-def converse(connection: socket.socket, answerer: Log | Command) -> None:
-    """One question after another, until the other side hangs up."""
-    with connection:
-        try:
-            while True:
-                asked = b""
-                while len(asked) < 4:
-                    more = connection.recv(4 - len(asked))
-                    if not more:
-                        return
-                    asked += more
-                body = json.dumps(answerer.answer()).encode()
-                connection.sendall(len(body).to_bytes(4, "big") + body)
-        except OSError:
-            return
+def converse(connection: socket.socket, asked: dict[socket.socket, int], answerer: Log | Command) -> bool:
+    """Take some bytes of a question, and answer it once it is whole. False: the other side hung up."""
+    try:
+        more = connection.recv(4 - asked[connection])
+        if not more:
+            return False
+        asked[connection] += len(more)
+        if asked[connection] == 4:
+            asked[connection] = 0
+            body = json.dumps(answerer.answer()).encode()
+            connection.sendall(len(body).to_bytes(4, "big") + body)
+    except OSError:
+        return False
+    return True
 
 
 def stay_beside(parent: int, config: dict[str, Any], answerer: Log | Command) -> None:
@@ -124,6 +205,7 @@ def stay_beside(parent: int, config: dict[str, Any], answerer: Log | Command) ->
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return
+    signal.signal(signal.SIGVTALRM, _too_slow)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((config["address"], config["port"]))
@@ -140,7 +222,7 @@ def main(arguments: list[str]) -> None:
     if "log" in config:
         answerer = Log(config["log"], config["became"], int(incarnation))  # before the node writes its first line
     else:
-        answerer = Command(config["command"], int(incarnation))
+        answerer = Command(config["command"], int(incarnation), config.get("pattern"))
     parent = os.getpid()
     if os.fork() == 0:
         try:

@@ -8,7 +8,6 @@ Leaves out looking for the leader: the workload learns it from the probe and fro
 
 from __future__ import annotations
 
-import http.client
 import json
 import time
 from collections.abc import Mapping
@@ -25,8 +24,6 @@ from clusters.systems.kept_http import KeptHttp, exchange, reason
 from clusters.systems.operations import unanswered, unsent
 from harness.core.clock import Ns
 from harness.core.protocols import NodeSpec, OpOutcome
-
-ANSWER_MAX = 16 * 1024 * 1024
 
 
 class OwnClient:
@@ -58,9 +55,8 @@ class OwnClient:
                 path=request.path,
                 body=request.body.encode() if request.body else None,
                 headers={"Content-Type": "application/json"} if request.body else {},
-                answer_max=ANSWER_MAX,
             )
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, ValueError) as error:
             self._kept.drop(target)
             return unanswered(f, f"{target}: {reason(error)}", node=target)
         return understand(f, op, status, body, node=target)

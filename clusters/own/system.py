@@ -166,7 +166,8 @@ class OwnSystem:
         if probe.log is not None:
             return {**place, "log": fill(probe.log, words), "became": dict(probe.became)}
         argv = split(probe.command or "", where=self._description.path)
-        return {**place, "command": [fill(word, words) for word in argv]}
+        pattern = {} if probe.pattern is None else {"pattern": probe.pattern}
+        return {**place, **pattern, "command": [fill(word, words) for word in argv]}
 
     # --- what it says -----------------------------------------------------------------------------------------
 

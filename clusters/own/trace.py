@@ -23,6 +23,7 @@ from harness.core.registry import unknown_name
 
 VERSION = 1
 SHOWN_MAX = 200
+WHY_MAX = 400
 _MARK = re.compile(rb'\{\s*"dethrone"\s*:')
 _KEY = b'"dethrone"'
 _FREE = ("dethrone", "event", "term", "group", "node", "time")
@@ -211,7 +212,7 @@ def read_object(text: bytes) -> TraceLine | Malformed:
     if not isinstance(given, dict):
         return _malformed(text, f"{_NO_JSON}: it is a {type(given).__name__}")
     if given.get("dethrone") != VERSION or given.get("dethrone") is True:
-        return _malformed(text, f"version {given.get('dethrone')!r}; {VERSION} is known")
+        return _malformed(text, f"version {given.get('dethrone')!r:.60}; {VERSION} is known")
     event = given.get("event")
     if not isinstance(event, str) or event not in EVENTS:
         unknown = unknown_name("event", str(event), EVENTS)
@@ -236,7 +237,7 @@ def _line(kind: Kind, given: Mapping[str, Any]) -> TraceLine:
 
 
 def _malformed(text: bytes, why: str) -> Malformed:
-    return Malformed(text[:SHOWN_MAX].decode("utf-8", "replace"), why)
+    return Malformed(text[:SHOWN_MAX].decode("utf-8", "replace"), why[:WHY_MAX])
 
 
 def _wrong(kind: Kind, given: Mapping[str, Any]) -> str:
@@ -250,7 +251,7 @@ def _wrong(kind: Kind, given: Mapping[str, Any]) -> str:
         if kind.term:
             return "the field 'term' is missing"
     elif not _count(given["term"]) or (given["term"] == 0 and kind.name != "found"):
-        return f"term is {given['term']!r}; a whole number above 0 is needed"
+        return f"term is {given['term']!r:.60}; a whole number above 0 is needed"
     if not isinstance(given.get("group", ""), str):
         return "group is no text"
     for name, field in fields.items():

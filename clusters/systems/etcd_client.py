@@ -15,10 +15,10 @@ Source: etcd 3.4 API reference (gRPC gateway); gRPC status codes.
 
 from __future__ import annotations
 
-import http.client
 import json
 import time
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from clusters.systems.etcd_talks import Ask, Refused, Talk, b64, talk_for, text
@@ -103,7 +103,7 @@ class EtcdClient:
                 body=json.dumps(body),
                 headers={"Content-Type": "application/json"},
             )
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, ValueError) as error:
             self._kept.drop(target)
             return unanswered(f, f"{target}: {reason(error)}", node=target)
 
@@ -138,7 +138,7 @@ def understand(f: str, call: Call, status: int, body: bytes, *, node: str) -> Op
         answer = None
     if not isinstance(answer, dict):
         return unanswered(f, f"HTTP {status} without a JSON object", node=node)
-    if status != http.HTTPStatus.OK:
+    if status != HTTPStatus.OK:
         error = f"HTTP {status}: {answer.get('error', 'no reason given')}"
         if answer.get("code") in DEFINITE_CODES:
             return OpOutcome(status="fail", error=error, node=node)

@@ -1,20 +1,33 @@
 """One kept HTTP connection a node, under deadlines: what clients of systems that talk HTTP have in common.
 
-Promises: a connection that the other end hung up is never sent anything; connecting and talking end by the deadline.
-Leaves out what is said, and what an answer or its absence means: until ``exchange`` is called nothing was sent.
+Promises: a connection that the other end hung up, or on which it spoke unasked, is never sent anything; connecting,
+sending and the whole answer end by the deadline, however slowly its bytes come; an answer over a limit is none. Leaves
+out what is said, and what an answer or its absence means: until ``exchange`` is called nothing was sent.
 """
 
 from __future__ import annotations
 
 import contextlib
-import http.client
 import select
+import socket
 import time
 from collections.abc import Mapping
 
 from harness.core.clock import SECOND, Ns
+from harness.core.http_answer import AnswerReader
+from harness.core.limits import CLIENT_BYTES_MAX
 
 CONNECT_LIMIT_NS = 1 * SECOND
+_READ_BYTES = 256 * 1024
+
+
+class Line:
+    """One connection that is open. ``usable``: another request may be sent over it."""
+
+    def __init__(self, sock: socket.socket, host: str) -> None:
+        self.sock = sock
+        self.host = host
+        self.usable = True
 
 
 class KeptHttp:
@@ -23,53 +36,65 @@ class KeptHttp:
     def __init__(self, addresses: Mapping[str, str], port: int) -> None:
         self._addresses = addresses
         self._port = port
-        self._connections: dict[str, http.client.HTTPConnection] = {}
+        self._lines: dict[str, Line] = {}
 
-    def connection(self, node: str, deadline: Ns) -> http.client.HTTPConnection:
+    def connection(self, node: str, deadline: Ns) -> Line:
         """A connection that is open. OSError if there is none in time."""
-        known = self._connections.get(node)
+        known = self._lines.get(node)
         if known is not None:
-            if known.sock is not None and not select.select([known.sock], [], [], 0)[0]:
+            if known.usable and not select.select([known.sock], [], [], 0)[0]:
                 return known
             self.drop(node)  # the other end hung up: nothing may be sent here any more
         patience = min(deadline - time.monotonic_ns(), CONNECT_LIMIT_NS)
         if patience <= 0:
             raise TimeoutError
-        made = http.client.HTTPConnection(self._addresses[node], self._port, timeout=patience / SECOND)
-        made.connect()
-        self._connections[node] = made
+        address = self._addresses[node]
+        sock = socket.create_connection((address, self._port), timeout=patience / SECOND)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        shown = f"[{address}]" if ":" in address else address
+        made = self._lines[node] = Line(sock, f"{shown}:{self._port}")
         return made
 
     def drop(self, node: str) -> None:
         """Let go of a connection, if there is one."""
-        connection = self._connections.pop(node, None)
-        if connection is not None:
+        line = self._lines.pop(node, None)
+        if line is not None:
             with contextlib.suppress(OSError):
-                connection.close()
+                line.sock.close()
 
     def close(self) -> None:
         """Drop all connections."""
-        for name in list(self._connections):
+        for name in list(self._lines):
             self.drop(name)
 
 
 def exchange(
-    connection: http.client.HTTPConnection,
-    deadline: Ns,
-    *,
-    method: str,
-    path: str,
-    body: str | bytes | None,
-    headers: Mapping[str, str],
-    answer_max: int | None = None,
+    line: Line, deadline: Ns, *, method: str, path: str, body: str | bytes | None, headers: Mapping[str, str]
 ) -> tuple[int, bytes]:
-    """Send and wait for the whole answer, or ``answer_max`` bytes of it; from here on the request may have arrived."""
-    _limit(connection, deadline)
-    connection.request(method, path, body, headers)
-    _limit(connection, deadline)
-    response = connection.getresponse()
-    _limit(connection, deadline)
-    return response.status, response.read(answer_max)
+    """Send and wait for the whole answer; from here on the request may have arrived.
+
+    OSError: there was none in time. ValueError: it is nonsense, or over a limit. Drop the connection after either.
+    """
+    line.usable = False
+    _limit(line.sock, deadline)
+    line.sock.sendall(_request(line.host, method, path, body, headers))
+    reader = AnswerReader(body_max=CLIENT_BYTES_MAX, until_close=True)
+    while True:
+        _limit(line.sock, deadline)
+        data = line.sock.recv(_READ_BYTES)
+        answer = reader.feed(data) if data else reader.end()
+        if answer is not None:
+            line.usable = answer.keep
+            return answer.status, answer.body
+
+
+def _request(host: str, method: str, path: str, body: str | bytes | None, headers: Mapping[str, str]) -> bytes:
+    raw = body.encode() if isinstance(body, str) else body
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Accept-Encoding: identity"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    if raw is not None or method in {"POST", "PUT", "PATCH"}:
+        lines.append(f"Content-Length: {len(raw or b'')}")
+    return "\r\n".join([*lines, "", ""]).encode() + (raw or b"")
 
 
 def reason(error: Exception) -> str:
@@ -79,9 +104,8 @@ def reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-def _limit(connection: http.client.HTTPConnection, deadline: Ns) -> None:
+def _limit(sock: socket.socket, deadline: Ns) -> None:
     left = deadline - time.monotonic_ns()
     if left <= 0:
         raise TimeoutError
-    if connection.sock is not None:
-        connection.sock.settimeout(left / SECOND)
+    sock.settimeout(left / SECOND)

@@ -110,10 +110,11 @@ class Stop(msgspec.Struct, frozen=True):
 
 
 class Broken(msgspec.Struct, frozen=True):
-    """The harness cannot go on: an error of its own."""
+    """An error of the harness itself. ``ends``: the run cannot continue."""
 
     kind: str
     message: str
+    ends: bool = True
 
 
 Happening = OpDone | Polled | ConvergeDone | Traces | HostSaid | Stalled | Stop | Broken

@@ -32,6 +32,7 @@ from harness.core.events import (
     Trouble,
 )
 from harness.core.hoststate import HEALTHY
+from harness.core.limits import trace_trouble
 from harness.core.plan import Plan
 from harness.core.protocols import HostNews, Malformed, Reading, System, Telling, TraceLine
 from harness.core.rng import Rng
@@ -53,6 +54,7 @@ OVERRUN = 2
 CONVERGE_BOUND_NS = 60 * SECOND
 TICK_NS = 50 * MS
 STALL_NS = 50 * MS
+LINE_SHOWN = 200
 MALFORMED_MAX = 20
 """So many malformed trace lines are shown; all are counted."""
 
@@ -335,17 +337,25 @@ class Director:
         for raw in news.data["lines"]:
             if not raw:
                 continue
-            if self._trace_lines is not None:
-                held = self._trace_lines(raw)
-            else:
-                single = self._system.trace(raw)
-                held = () if single is None else (single,)
+            held = self._lines_in(raw)
             self.counts["foreign_lines"] += not held
             for line in held:
                 if isinstance(line, Malformed):
                     self._malformed(now, news, line)
+                elif trouble := trace_trouble(line):
+                    self._malformed(now, news, Malformed(_beginning(raw), trouble))
                 else:
                     self._traced(now, news, line)
+
+    def _lines_in(self, raw: bytes) -> Sequence[TraceLine | Malformed]:
+        """What a line of output holds of the trace. An adapter that raises leaves a line that is not understood."""
+        try:
+            if self._trace_lines is not None:
+                return self._trace_lines(raw)
+            single = self._system.trace(raw)
+        except Exception as error:  # noqa: BLE001 - a bug of an adapter must not cost the history
+            return (Malformed(_beginning(raw), f"{type(error).__name__}: {error!s:.200}"),)
+        return () if single is None else (single,)
 
     def _malformed(self, now: Ns, news: HostNews, line: Malformed) -> None:
         self.counts["malformed_lines"] += 1
@@ -432,6 +442,8 @@ class Director:
     def _broken(self, now: Ns, broken: w.Broken) -> None:
         first = self.end_reason != "trouble"
         self._trouble(now, broken.kind, broken.message)
+        if not broken.ends:
+            return
         self.end_reason = "trouble"
         if first and self.phase not in {"heal", "stop"}:
             self._go_heal(now)
@@ -690,6 +702,10 @@ def _health_bound(plan: Plan) -> Ns:
     if plan.schedule.health_bound_ns is not None:
         return plan.schedule.health_bound_ns
     return max(2 * plan.promise.leader_bound_ns, plan.promise.converge_ns or 0)
+
+
+def _beginning(raw: bytes) -> str:
+    return raw[:LINE_SHOWN].decode("utf-8", "replace")
 
 
 def _ignore(_plan: Plan) -> None:

@@ -41,7 +41,7 @@ from harness.core.protocols import (
 )
 from harness.engine.model import RunOptions
 from harness.engine.planning import Draft, draft
-from harness.engine.poller import take_answer
+from harness.engine.poller import status_reader
 from harness.engine.runner import lenders, node_specs, prepare_host, stop_nodes
 
 START_LIMIT_NS = 15 * SECOND
@@ -384,8 +384,8 @@ def ask(address: str, call: StatusCall, limit_ns: Ns) -> bytes:
     deadline = time.monotonic_ns() + limit_ns
     with socket.create_connection((address, call.port), timeout=limit_ns / SECOND) as connection:
         connection.sendall(call.request)
-        received = bytearray()
-        while (body := take_answer(received, call.framing)) is None:
+        answer = status_reader(call.framing)
+        while True:
             left = deadline - time.monotonic_ns()
             if left <= 0:
                 raise TimeoutError("no answer in time")
@@ -393,8 +393,9 @@ def ask(address: str, call: StatusCall, limit_ns: Ns) -> bytes:
             chunk = connection.recv(65536)
             if not chunk:
                 raise ConnectionError("the connection was closed before the answer was whole")
-            received += chunk
-        return body
+            body = answer.feed(chunk)
+            if body is not None:
+                return body
 
 
 def _listens(address: str, port: int) -> bool:

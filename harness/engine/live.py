@@ -17,6 +17,7 @@ import msgspec
 from harness.core.clock import Ns, Span
 from harness.core.errors import HarnessError
 from harness.core.hoststate import HostState
+from harness.core.limits import ERROR_MAX, value_trouble
 from harness.core.protocols import (
     Backend,
     Client,
@@ -129,7 +130,7 @@ class LiveWorld:
                 )
             except Exception as error:  # noqa: BLE001 - a client's bug must neither lose the op nor stop the run
                 outcome = OpOutcome(status="info", error=f"client raised {type(error).__name__}: {error}")
-            put(w.OpDone(order.op, order.process, now(), outcome))
+            put(w.OpDone(order.op, order.process, now(), within_limits(outcome)))
         client.close()
 
     def _work_hosts(self) -> None:
@@ -171,6 +172,17 @@ class LiveWorld:
             if healed:
                 out[name] = dict(self._hosts[name].reset_flows(healed))
         return out
+
+
+def within_limits(outcome: OpOutcome) -> OpOutcome:
+    """The same; or ``info`` with the reason, where its value is over a limit: what it says cannot be kept."""
+    error = outcome.error
+    if error is not None and len(error) > ERROR_MAX:
+        outcome = msgspec.structs.replace(outcome, error=f"{error[:ERROR_MAX]}…")
+    trouble = value_trouble(outcome.value)
+    if not trouble:
+        return outcome
+    return OpOutcome(status="info", error=f"an answer over a limit: {trouble}", node=outcome.node)
 
 
 def _numbered(backend: Backend) -> bool:

@@ -1,8 +1,9 @@
 """One selector thread that asks every node for its status, at a fixed pace, and never waits for anybody.
 
 Promises: at most one question a node is open; each answer's span is ``[asked, answered]`` on the harness' monotonic
-clock; a node that does not answer within the bound is reported silent and its connection dropped. Leaves out what an
-answer means (``System.reading``) beyond calling it.
+clock; a node that does not answer within the bound is reported silent and its connection dropped. Nothing that a node
+answers ends the thread: what is over a limit, or makes ``System.reading`` raise, is silence with its reason. Leaves out
+what an answer means (``System.reading``) beyond calling it.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ import selectors
 import socket
 import threading
 from collections.abc import Callable, Mapping
+from typing import Literal, Protocol
 
 from harness.core.clock import MS, Ns, Span
-from harness.core.protocols import NodeSpec, StatusCall, System
-from harness.engine.world import Happening, Polled, Stalled
+from harness.core.http_answer import AnswerReader
+from harness.core.limits import STATUS_BYTES_MAX, reading_trouble
+from harness.core.protocols import NodeSpec, Reading, StatusCall, System
+from harness.engine.world import Broken, Happening, Polled, Stalled
 
 ANSWER_BOUND_NS = 500 * MS
 RETRY_NS = 80 * MS
 STALL_NS = 50 * MS
-MAX_ANSWER = 4 * 1024 * 1024
 
 
 class _Line:
@@ -33,7 +36,7 @@ class _Line:
         self.sock: socket.socket | None = None
         self.connected = False
         self.unsent = b""
-        self.received = bytearray()
+        self.answer: StatusReader = status_reader(call.framing)
         self.asked_ns: Ns | None = None
         self.due_ns: Ns = 0
 
@@ -57,6 +60,8 @@ class Poller:
         self._lines = [_Line(node, call) for node in nodes.values() if (call := system.status_call(node)) is not None]
         self._selector = selectors.DefaultSelector()
         self._stop = threading.Event()
+        self._raised = False
+        """Whether ``System.reading`` raised already: the run is told once."""
         self._thread = threading.Thread(target=self._run, name="status-poller", daemon=True)
 
     def start(self) -> None:
@@ -97,7 +102,7 @@ class Poller:
         line.asked_ns = now
         line.due_ns = now + self._interval_ns
         line.unsent = line.call.request
-        line.received.clear()
+        line.answer = status_reader(line.call.framing)
         try:
             if line.sock is None:
                 line.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -150,24 +155,40 @@ class Poller:
         if not chunk:
             self._silent(line, "connection closed")
             return
-        line.received += chunk
         if line.asked_ns is None:
             self._silent(line, "an answer without a question")
             return
         try:
-            body = take_answer(line.received, line.call.framing)
+            body = line.answer.feed(chunk)
         except ValueError as error:
             self._silent(line, str(error))
             return
         if body is None:
             return
         span = Span(line.asked_ns, self._clock())
-        line.asked_ns = None
-        reading = self._system.reading(line.node, body)
+        reading, why = self._read(line, body)
         if reading is None:
-            self._put(Polled(line.node.name, span, None, "an answer that is no status"))
+            self._put(Polled(line.node.name, span, None, why))
         else:
             self._put(Polled(line.node.name, span, reading))
+        line.asked_ns = None
+        if not line.answer.keep:
+            self._drop(line)
+
+    def _read(self, line: _Line, body: bytes) -> tuple[Reading | None, str]:
+        """What the answer says; or None, and why it says nothing."""
+        try:
+            reading = self._system.reading(line.node, body)
+            trouble = "" if reading is None else reading_trouble(reading)
+        except Exception as error:  # noqa: BLE001 - an adapter's bug must not blind the run to every node
+            why = f"reading a status answer raised {type(error).__name__}: {error!s:.200}"
+            if not self._raised:
+                self._raised = True
+                self._put(Broken("status", f"{line.node.name}: {why}", ends=False))
+            return None, why
+        if reading is None:
+            return None, "an answer that is no status"
+        return (None, f"a status over a limit: {trouble}") if trouble else (reading, "")
 
     def _silent(self, line: _Line, why: str) -> None:
         now = self._clock()
@@ -187,61 +208,53 @@ class Poller:
             line.sock = None
 
 
-def take_answer(received: bytearray, framing: str) -> bytes | None:
-    """The body of the answer in ``received``, which it is removed from; None: not all there yet. ValueError: nonsense.
+class StatusReader(Protocol):
+    """One status answer out of bytes as they arrive."""
 
-    ``http``: only responses with a Content-Length or chunked; any status but 200 is a ValueError.
-    """
-    if len(received) > MAX_ANSWER:
-        raise ValueError("an answer over the bound")
-    if framing == "u32":
-        if len(received) < 4:
-            return None
-        size = int.from_bytes(received[:4], "big")
-        if size > MAX_ANSWER:
-            raise ValueError("an answer over the bound")
-        if len(received) < 4 + size:
-            return None
-        body = bytes(received[4 : 4 + size])
-        del received[: 4 + size]
-        return body
-    end = received.find(b"\r\n\r\n")
-    if end < 0:
-        return None
-    head = bytes(received[:end]).split(b"\r\n")
-    headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in head[1:])}
-    start = end + 4
-    if headers.get(b"transfer-encoding", b"").lower() == b"chunked":
-        whole = _dechunk(received, start)
-        if whole is None:
-            return None
-        body, after = whole
-    else:
-        length = headers.get(b"content-length", b"")
-        if not length.isdigit():
-            raise ValueError("an HTTP answer without a length")
-        after = start + int(length)
-        if len(received) < after:
-            return None
-        body = bytes(received[start:after])
-    del received[:after]
-    parts = head[0].split(b" ")
-    if len(parts) < 2 or parts[1] != b"200":
-        raise ValueError(f"HTTP {head[0].decode('latin-1')}")
-    return body
+    keep: bool
+    """Whether the connection can be used again."""
+
+    def feed(self, data: bytes) -> bytes | None:
+        """The body, once it is whole. ValueError: nonsense, or over a limit."""
 
 
-def _dechunk(received: bytearray, start: int) -> tuple[bytes, int] | None:
-    body = bytearray()
-    while True:
-        line_end = received.find(b"\r\n", start)
-        if line_end < 0:
+class _Frame:
+    """A 4-byte big-endian length, then that many bytes."""
+
+    def __init__(self) -> None:
+        self.keep = True
+        self._received = bytearray()
+
+    def feed(self, data: bytes) -> bytes | None:
+        self._received += data
+        if len(self._received) < 4:
             return None
-        size = int(bytes(received[start:line_end]).split(b";")[0], 16)
-        start = line_end + 2
-        if len(received) < start + size + 2:
+        size = int.from_bytes(self._received[:4], "big")
+        if size > STATUS_BYTES_MAX:
+            raise ValueError(f"a status answer of {size} bytes; at most {STATUS_BYTES_MAX} are read")
+        if len(self._received) < 4 + size:
             return None
-        if size == 0:
-            return bytes(body), start + 2
-        body += received[start : start + size]
-        start += size + 2
+        self.keep = len(self._received) == 4 + size  # more than was asked for: who knows what the next answer is to
+        return bytes(self._received[4 : 4 + size])
+
+
+class _Http:
+    """One HTTP/1.1 response with a length; any status but 200 is a ValueError."""
+
+    def __init__(self) -> None:
+        self.keep = True
+        self._reader = AnswerReader(body_max=STATUS_BYTES_MAX, until_close=False)
+
+    def feed(self, data: bytes) -> bytes | None:
+        answer = self._reader.feed(data)
+        if answer is None:
+            return None
+        self.keep = answer.keep
+        if answer.status != 200:
+            raise ValueError(f"HTTP {answer.status}")
+        return answer.body
+
+
+def status_reader(framing: Literal["u32", "http"]) -> StatusReader:
+    """A reader for one answer that is framed like this."""
+    return _Frame() if framing == "u32" else _Http()

@@ -1,5 +1,6 @@
 """Framing of status answers, and the poller against real sockets on loopback."""
 
+import contextlib
 import json
 import queue
 import socket
@@ -9,16 +10,24 @@ import time
 import pytest
 
 from harness.core.protocols import NodeSpec, Reading, StatusCall
-from harness.engine.poller import Poller, take_answer
+from harness.engine.poller import Poller, status_reader
+from harness.engine.world import Broken, Polled
 
 
-def test_a_u32_frame_is_taken_once_it_is_whole():
-    raw = (5).to_bytes(4, "big") + b"hello" + b"rest"
+def whole(raw, framing):
+    return status_reader(framing).feed(raw)
+
+
+def test_a_u32_frame_is_taken_once_it_is_whole_and_what_follows_it_ends_the_connection():
+    raw = (5).to_bytes(4, "big") + b"hello"
     for cut in range(9):
-        assert take_answer(bytearray(raw[:cut]), "u32") is None
-    received = bytearray(raw)
-    assert take_answer(received, "u32") == b"hello"
-    assert received == b"rest"
+        reader = status_reader("u32")
+        assert reader.feed(raw[:cut]) is None
+        assert reader.feed(raw[cut:]) == b"hello"
+        assert reader.keep
+    reader = status_reader("u32")
+    assert reader.feed(raw + b"rest") == b"hello"
+    assert not reader.keep
 
 
 @pytest.mark.parametrize(
@@ -30,8 +39,9 @@ def test_a_u32_frame_is_taken_once_it_is_whole():
 )
 def test_an_http_answer_is_taken_once_it_is_whole(raw):
     for cut in range(len(raw)):
-        assert take_answer(bytearray(raw[:cut]), "http") is None
-    assert take_answer(bytearray(raw), "http") == b"hello"
+        reader = status_reader("http")
+        assert reader.feed(raw[:cut]) is None
+        assert reader.feed(raw[cut:]) == b"hello"
 
 
 @pytest.mark.parametrize(
@@ -39,7 +49,7 @@ def test_an_http_answer_is_taken_once_it_is_whole(raw):
 )
 def test_nonsense_is_refused(raw):
     with pytest.raises(ValueError):
-        take_answer(bytearray(raw), "u32" if raw[:1] == b"\x7f" else "http")
+        whole(raw, "u32" if raw[:1] == b"\x7f" else "http")
 
 
 class Echo:
@@ -53,6 +63,8 @@ class Echo:
 
     def reading(self, node, body):
         found = json.loads(body)
+        if "role" in found:
+            return Reading(role=found["role"], leads=True, term=3)
         return Reading(role="LEADER", leads=True, term=found["term"]) if "term" in found else None
 
 
@@ -65,7 +77,7 @@ def serve(answer):
                 connection, _ = server.accept()
             except OSError:
                 return
-            with connection:
+            with connection, contextlib.suppress(OSError):
                 while connection.recv(5):
                     if answer is None:
                         continue
@@ -119,3 +131,29 @@ def test_a_refused_connection_is_silence_and_polling_goes_on():
     first, second = inbox.get(timeout=5), inbox.get(timeout=5)
     poller.stop()
     assert first.error == second.error == "ECONNREFUSED"
+
+
+def test_an_adapter_that_raises_is_silence_with_its_reason_and_one_trouble_and_polling_continues():
+    server = serve(b"no json")
+    poller, inbox = poll(server.getsockname()[1])
+    said = [inbox.get(timeout=5) for _ in range(8)]
+    poller.stop()
+    server.close()
+    broken = [one for one in said if isinstance(one, Broken)]
+    polled = [one for one in said if isinstance(one, Polled)]
+    assert len(broken) == 1
+    assert not broken[0].ends
+    assert len(polled) >= 5
+    assert all(one.reading is None and "JSONDecodeError" in one.error for one in polled)
+
+
+def test_a_role_of_three_megabytes_is_no_status():
+    server = serve(json.dumps({"role": "x" * 3_000_000}).encode())
+    poller, inbox = poll(server.getsockname()[1])
+    said = inbox.get(timeout=5)
+    while not isinstance(said, Polled):
+        said = inbox.get(timeout=5)
+    poller.stop()
+    server.close()
+    assert said.reading is None
+    assert "role has 3000000 characters" in said.error

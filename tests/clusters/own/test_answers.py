@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -84,12 +85,42 @@ def told(**more):
     return json.dumps({"code": 0, "out": "", "incarnation": 4, **more}).encode()
 
 
+def test_a_line_of_metrics_costs_linear_time_however_it_is_made():
+    for evil in (
+        b"raft_term{" + b"} " * 25_000,
+        b"raft_term " + b"1 " * 25_000,
+        b'raft_term{a="' + b'\\"' * 25_000,
+        b"raft_term{" + b'a="b",' * 10_000,
+        b"raft_term" + b" " * 50_000 + b"x x x",
+        b"r" * 50_000 + b"{",
+    ):
+        began = time.process_time()
+        assert reading(METRICS, IDS, evil + b'\nraft_state{state="leader"} 1\n', own="n1") is None
+        assert time.process_time() - began < 1
+
+
+def test_labels_may_hold_braces_quotes_and_a_time_may_follow_the_value():
+    text = b'raft_term{a="}",b="x\\" 9"} 7 1700000000000\nraft_state{ state = "leader" , } 1\nraft_commit 3\n'
+    found = reading(METRICS, IDS, text, own="n1")
+    assert (found.term, found.leads, found.commit) == (7, True, 3)
+    assert reading(METRICS, IDS, text.replace(b" 7 ", b" 7 8 "), own="n1") is None
+
+
+def test_metrics_without_the_ones_that_are_named_are_told_from_what_is_no_metrics():
+    assert next(what for what, _ in explain(METRICS, IDS, b"other 1\n")).startswith("leads")
+    assert [what for what, _ in explain(METRICS, IDS, b"<html>")] == ["the answer"]
+
+
 def test_a_commands_output_is_json_or_matches_the_pattern():
     found = reading(COMMAND, IDS, told(out='{"role": "leader", "term": 2}'), own="n1")
     assert (found.leads, found.term, found.incarnation) == (True, 2, 4)
-    found = reading(PATTERN, IDS, told(out="x\nrole=follower term=3 leader=n2\n"), own="n1")
+    groups = {"role": "follower", "term": "3", "leader": "n2"}
+    found = reading(PATTERN, IDS, told(groups=groups), own="n1")
     assert (found.role, found.term, found.leader) == ("follower", 3, "n2")
-    assert reading(PATTERN, IDS, told(out="role=follower term=3"), own="n1").leader is None
+    assert reading(PATTERN, IDS, told(groups={**groups, "leader": None}), own="n1").leader is None
+    assert reading(PATTERN, IDS, told(groups=None), own="n1") is None
+    assert reading(PATTERN, IDS, told(slow=True), own="n1") is None
+    assert "too long" in explain(PATTERN, IDS, told(slow=True))[0][1].why
     for wrong in (told(code=1, out='{"role": "leader", "term": 2}'), told(out="no idea"), told(code=124)):
         assert reading(COMMAND, IDS, wrong, own="n1") is None
 

@@ -24,8 +24,9 @@ def free_port():
 def question(port):
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
         connection.sendall(bytes(4))
-        size = int.from_bytes(connection.recv(4, socket.MSG_WAITALL), "big")
-        answer = connection.recv(size, socket.MSG_WAITALL) if size else b""
+        with connection.makefile("rb") as stream:
+            size = int.from_bytes(stream.read(4), "big")
+            answer = stream.read(size)
         if not answer or len(answer) < size:
             raise ConnectionResetError("it hung up")
         return json.loads(answer)
@@ -117,3 +118,81 @@ def test_half_a_line_is_no_line(tmp_path):
     with log.open("a") as more:
         more.write("2\n")
     assert told.answer()["term"] == "12"
+
+
+def test_a_command_is_over_in_time_whoever_holds_its_output_open_and_however_much_it_prints(start):
+    _, port = start({"command": ["/bin/sh", "-c", "sleep 30 & yes"]}, "sleep", "60")
+    until(lambda: question(port))
+    began = time.monotonic()
+    said = question(port)
+    assert time.monotonic() - began < 2
+    assert len(said["out"]) <= beside.OUTPUT_MAX
+
+
+def test_a_pattern_takes_the_output_of_a_command_apart(start):
+    config = {"command": ["printf", "x\\nrole=leader term=3\\n"], "pattern": r"^role=(?P<role>\w+) term=(?P<term>\d+)"}
+    _, port = start(config, "sleep", "60")
+    assert until(lambda: question(port))["groups"] == {"role": "leader", "term": "3"}
+
+
+def test_a_pattern_that_runs_away_costs_its_answer_and_no_more(start):
+    config = {"command": ["printf", "a" * 40], "pattern": r"(?P<term>(a+)+)b"}
+    _, port = start(config, "sleep", "60")
+    began = time.monotonic()
+    said = until(lambda: question(port))
+    assert (said["slow"], said["groups"]) == (True, None)
+    for _ in range(3):
+        assert question(port)["slow"] is True
+    assert time.monotonic() - began < LIMIT_S
+
+
+def test_a_line_on_which_a_pattern_runs_away_leaves_the_role_unknown_until_the_next(start, tmp_path):
+    log = tmp_path / "other.log"
+    log.write_text("")
+    became = {"leader": r"(?:a+)+b|lead (?P<term>\d+)", "follower": "follow"}
+    _, port = start({"log": str(log), "became": became}, "sleep", "60")
+    until(lambda: question(port))
+    log.write_text("lead 1\n")
+    assert until(lambda: question(port))["role"] == "leader"
+    with log.open("a") as more:
+        more.write("a" * 40 + "\n")
+    assert question(port) == {"incarnation": 1, "slow": "a" * 40}
+    with log.open("a") as more:
+        more.write("lead 2\n")
+    assert question(port)["term"] == "2"
+
+
+def test_a_log_is_tailed_fast_and_one_that_cannot_be_followed_is_no_answer(start, tmp_path):
+    log = tmp_path / "other.log"
+    log.write_text("")
+    became = {"leader": r"became leader at term (?P<term>\d+)", "follower": r"became follower at term (?P<term>\d+)"}
+    _, port = start({"log": str(log), "became": became}, "sleep", "60")
+    until(lambda: question(port))
+    line = "2026-01-01T00:00:00.000Z INFO raft: a line of the usual length that tells nothing of any role at all\n"
+    with log.open("a") as more:
+        more.write(line * 400_000 + "became leader at term 7\n")
+    behind = question(port)
+    assert behind == {"incarnation": 1, "behind": True}  # no role that may be over
+    began = time.monotonic()
+    said = until(lambda: (found := question(port)).get("role") and found)
+    assert said["term"] == "7"
+    assert time.monotonic() - began < LIMIT_S
+
+
+def test_a_connection_that_asks_half_a_question_holds_up_nobody(start):
+    _, port = start({"command": ["echo", "hello"]}, "sleep", "60")
+    until(lambda: question(port))
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as slow:
+        slow.sendall(bytes(2))
+        assert question(port)["code"] == 0
+
+
+def test_more_connections_than_the_bound_are_turned_away(start):
+    _, port = start({"command": ["echo", "hello"]}, "sleep", "60")
+    until(lambda: question(port))
+    held = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(beside.CONNECTIONS_MAX + 4)]
+    with pytest.raises(OSError):
+        question(port)
+    for one in held:
+        one.close()
+    assert until(lambda: question(port))["code"] == 0
