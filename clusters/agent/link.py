@@ -308,12 +308,19 @@ class AgentHost:
         said = self._call("run", limit_s=timeout_ns / SECOND + 10, argv=list(argv), timeout_ns=timeout_ns)
         return said["code"], base64.b64decode(said["out"]), base64.b64decode(said["err"])
 
-    def read_file(self, path: str) -> bytes:
-        """See ``Host``. Raises ClusterError if it cannot be read or is longer than 64 MiB."""
+    def read_file(self, path: str, *, most: int | None = None) -> bytes:
+        """See ``Host``. Raises ClusterError if it cannot be read, or is longer than 64 MiB and ``most`` is None."""
         content = bytearray()
+        start = 0
         while True:
-            said = self._call("read_file", path=path, offset=len(content))
-            content += base64.b64decode(said["data"])
+            said = self._call("read_file", path=path, offset=start + len(content))
+            data = base64.b64decode(said["data"])
+            if most is not None and not content and start == 0 and int(said.get("size", 0)) > most:
+                start = int(said["size"]) - most
+                continue
+            content += data
+            if most is not None and len(content) >= most:
+                return bytes(content[:most])
             if not said["more"]:
                 return bytes(content)
             if len(content) >= FILE_MAX:

@@ -35,6 +35,7 @@ KILL_LIMIT_S = 5.0
 TERM_LIMIT_S = 10.0
 START_LIMIT_S = 20.0
 LOG_LINES_MAX = 100_000
+LOG_BYTES_MAX = 64 << 20
 
 _AGENTS_DATA = "/var/lib/dethrone/data"
 _NODE_LOG = "node.log"
@@ -132,13 +133,18 @@ class AttachedHost:
         """See ``Host``: in the sidecar, with the target's network and processes, and our files."""
         return self._living().run(argv, timeout_ns=timeout_ns)
 
-    def read_file(self, path: str) -> bytes:
+    def read_file(self, path: str, *, most: int | None = None) -> bytes:
         """The node's log is what the container has printed since the run began; other files are the sidecar's."""
         if path.rpartition("/")[2] == _NODE_LOG:
+            room = LOG_BYTES_MAX if most is None else min(most, LOG_BYTES_MAX)
+            log = bytearray()
             with explained("reading a container's log", where=self.target.name):
-                log: bytes = self._client.api.logs(self.target.id, since=self._began, tail=LOG_LINES_MAX)
-                return log
-        return self._living().read_file(path)
+                for piece in self._client.api.logs(self.target.id, since=self._began, tail=LOG_LINES_MAX, stream=True):
+                    log += piece
+                    if len(log) > 2 * room:
+                        del log[:-room]
+            return bytes(log[-room:])
+        return self._living().read_file(path, most=most)
 
     def write_file(self, path: str, content: bytes) -> None:
         """See ``Host``: into the sidecar. The target's files are not touched."""

@@ -92,6 +92,8 @@ class DockerBackend:
                     names=names,
                     run_id=spec.run_id,
                     state_dir=spec.state_dir,
+                    memory_bytes=spec.memory_bytes,
+                    pids=spec.pids,
                 )
                 host = _meet(client, container, box, network, run_id=spec.run_id, origin_ns=origin_ns, news=news)
                 hosts.append(host)

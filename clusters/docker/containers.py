@@ -1,7 +1,8 @@
 """Containers as hosts: made, started, removed and listed by label.
 
 Promises: a container of ours has our labels, a fixed address on its run's network, NET_ADMIN and no other extra
-capability, and the agent as its first process; removal and listing look at labels only. Leaves out what the agent does.
+capability, a limit on memory and processes, and the agent as its first process; removal and listing look at labels
+only. Leaves out what the agent does.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 THREADS = 16
+MEMORY_BYTES = 2 << 30
+PIDS = 4096
+"""What one host may take of the machine, if its system does not say otherwise: it must not take all of it."""
 REMOVE_LIMIT_S = 20.0
 DETACH_LIMIT_S = 3.0
 """How long a network may stay in use after the last container of its run is gone."""
@@ -49,6 +53,8 @@ def start_box(
     names: Mapping[str, str],
     run_id: str,
     state_dir: str,
+    memory_bytes: int | None = None,
+    pids: int | None = None,
 ) -> str:
     """Make and start one container; its id. ``names``: every node and its address, for the hosts file."""
     api = client.api
@@ -64,6 +70,9 @@ def start_box(
             host_config=api.create_host_config(
                 network_mode=network.name,
                 cap_add=["NET_ADMIN"],
+                mem_limit=memory_bytes or MEMORY_BYTES,
+                memswap_limit=memory_bytes or MEMORY_BYTES,  # of memory and swap together: no swap
+                pids_limit=pids or PIDS,
                 extra_hosts=dict(names),
                 log_config=docker.types.LogConfig(type="json-file", config={"max-size": "4m"}),
             ),

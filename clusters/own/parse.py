@@ -52,6 +52,8 @@ OP_WORDS: Mapping[str, tuple[str, ...]] = {
 }
 BESIDE_PORT = 7999
 EVERY_MIN_NS, EVERY_MAX_NS = 20 * MS, 300 * MS
+MEMORY_MIN, PIDS_MIN = 32 << 20, 32
+_SIZE = re.compile(r"([0-9]{1,6})([mg])")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
 _METHOD = re.compile(r"(GET|PUT|POST|DELETE|PATCH) (/\S*)(?: (.*))?", re.DOTALL)
@@ -180,6 +182,10 @@ def _node(node: NodeTable, knobs: Mapping[str, str], *, where: str) -> NodeTable
             raise ConfigError(f"{name!r} is no name of a port, or is one of something else", where=f"{where} ports")
         if not 1 <= port <= 65535 or port == BESIDE_PORT:
             raise ConfigError(f"{port} is no port for {name}", where=f"{where} ports", next_step="1 to 65535, not 7999")
+    if node.memory is not None:
+        memory_bytes(node.memory, where=f"{where} memory")
+    if node.pids is not None and not PIDS_MIN <= node.pids <= 1 << 22:
+        raise ConfigError(f"pids = {node.pids} is out of range", where=where, next_step=f"{PIDS_MIN} or more")
     known = (*NODE_WORDS, *node.ports, *knobs)
     check_words(split(node.command, where=where), known, where=f"{where} command")
     check_words(node.env.values(), known, where=f"{where} env")
@@ -194,6 +200,15 @@ def _node(node: NodeTable, knobs: Mapping[str, str], *, where: str) -> NodeTable
                 next_step="begin it with {run_dir}/ (a directory of the node's own), or with /",
             )
     return node
+
+
+def memory_bytes(text: str, *, where: str) -> int:
+    """``512m`` or ``4g`` as bytes. ConfigError."""
+    match = _SIZE.fullmatch(text)
+    size = int(match[1]) << (30 if match[2] == "g" else 20) if match else 0
+    if not MEMORY_MIN <= size <= 1 << 44:
+        raise ConfigError(f"{text!r} is no size of memory", where=where, next_step='write it like "512m" or "4g"')
+    return size
 
 
 def _durations(promise: PromiseTable, *, where: str) -> None:

@@ -30,7 +30,8 @@ class NodeTable(Table, frozen=True, kw_only=True):
     """``[node]``: how a node is started. ``files``: path on the host → file here; ``texts``: → content with words.
 
     ``member`` is said of each node, joined by ``join``: that is ``{members}``; ``{others}`` is without the node itself.
-    ``ports``: name → number; each name is a word.
+    ``ports``: name → number; each name is a word. ``memory`` (``"512m"``, ``"4g"``) and ``pids``: what a host may use,
+    where hosts have limits.
     """
 
     command: Words
@@ -41,6 +42,8 @@ class NodeTable(Table, frozen=True, kw_only=True):
     files: Mapping[str, str] = {}
     texts: Mapping[str, str] = {}
     cwd: str = "/"
+    memory: str | None = None
+    pids: int | None = None
 
 
 class ProbeTable(Table, frozen=True, kw_only=True):

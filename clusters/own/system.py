@@ -18,7 +18,7 @@ from typing import Any
 
 from clusters.own.answers import explain, reading
 from clusters.own.client import OwnClient
-from clusters.own.parse import BESIDE_PORT, FileRead, parse, split
+from clusters.own.parse import BESIDE_PORT, FileRead, memory_bytes, parse, split
 from clusters.own.promise import exempt, observable, promise_of, told_events
 from clusters.own.spec import Description
 from clusters.own.trace import event_of, read_lines
@@ -98,12 +98,15 @@ class OwnSystem:
         borne = self._description.promise.tolerates
         workload = next((name for name, needs in _WORKLOADS if needs <= self.operations()), "election")
         interval = bound + 2 * SECOND
+        memory = self._description.node.memory
         return RunDefaults(
             faults=tuple(kind for kind in USUAL_FAULTS if kind in borne),
             workload=workload,
             nemesis_interval_ns=interval,
             time_limit_ns=max(60 * SECOND, 8 * interval),
             base=self._description.system.image,
+            memory_bytes=None if memory is None else memory_bytes(memory, where=self._description.path),
+            pids=self._description.node.pids,
         )
 
     def image(self) -> str:

@@ -317,6 +317,10 @@ class RunDefaults(msgspec.Struct, frozen=True, kw_only=True):
     """Checkers whose certain finding ends such a run; empty: every checker that can watch a running history."""
     base: str | None = None
     """The image that the hosts' image is built on, where hosts are made of images."""
+    memory_bytes: int | None = None
+    """What one host may use of the machine's memory, where hosts have a limit; None: as the backend has it."""
+    pids: int | None = None
+    """How many processes and threads one host may have, likewise."""
 
 
 # --- clusters: backends and hosts -------------------------------------------------------------------------------
@@ -326,7 +330,7 @@ class DeploySpec(msgspec.Struct, frozen=True, kw_only=True):
     """What a backend needs to make hosts. ``state_dir``: this run's ledger directory (for labels and heal).
 
     ``voters``: who counts for quorums; empty: all nodes. ``needs``: what the planned faults need of hosts, as in
-    ``Fault.needs``.
+    ``Fault.needs``. ``memory_bytes``, ``pids``: as in ``RunDefaults``.
     """
 
     run_id: str
@@ -336,6 +340,8 @@ class DeploySpec(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: str
     voters: tuple[str, ...] = ()
     needs: frozenset[str] = frozenset()
+    memory_bytes: int | None = None
+    pids: int | None = None
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -412,8 +418,8 @@ class Host(Protocol):
     def run(self, argv: Sequence[str], *, timeout_ns: Ns) -> tuple[int, bytes, bytes]:
         """Run a command on the host: exit code, stdout, stderr (each at most 1 MiB)."""
 
-    def read_file(self, path: str) -> bytes:
-        """A file of the host (at most 64 MiB)."""
+    def read_file(self, path: str, *, most: int | None = None) -> bytes:
+        """A regular file of the host (at most 64 MiB); with ``most`` the last so many bytes of it."""
 
     def write_file(self, path: str, content: bytes) -> None:
         """Atomically replace a file of the host."""

@@ -142,6 +142,8 @@ class _Examination:
             state_dir=str(ledger.directory),
             voters=self._plan.voters,
             needs=frozenset({"signals"}),
+            memory_bytes=self._system.defaults().memory_bytes,
+            pids=self._system.defaults().pids,
         )
         lent = lenders(self._options)
         ledger.record("deploying", backend=self._backend.name, nodes=list(self._plan.nodes), **lent)

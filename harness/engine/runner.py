@@ -20,7 +20,7 @@ import msgspec
 
 from harness.core import store
 from harness.core.clock import MS, SECOND, Ns
-from harness.core.errors import HarnessError, HistoryError, Interrupted, MissingCapability
+from harness.core.errors import ConfigError, HarnessError, HistoryError, Interrupted, MissingCapability
 from harness.core.history import HistoryWriter
 from harness.core.ledger import Ledger, state_dir
 from harness.core.plan import Plan
@@ -38,7 +38,7 @@ from harness.core.protocols import (
 )
 from harness.core.world import VirtualBackend
 from harness.engine import world as w
-from harness.engine.artifacts import collect, log_tail
+from harness.engine.artifacts import CUT, FREE_MIN, collect, free_bytes, log_tail, too_full
 from harness.engine.course import Course, default_dir, signals, versions
 from harness.engine.director import Director
 from harness.engine.live import LiveWorld, news_into
@@ -48,6 +48,7 @@ from harness.engine.virtual import VirtualRun
 
 DEAD_MAN_NS = 30 * SECOND
 LIVE_EVERY_NS = 400 * MS
+SPACE_EVERY_NS = 1 * SECOND
 
 
 def dry_run(options: RunOptions) -> Plan:
@@ -67,7 +68,11 @@ def run(options: RunOptions, listener: Listener, *, checkers: Mapping[str, Check
         raise MissingCapability(
             f"the backend {drafted.backend.name!r} cannot be used: {available.why}", next_step=available.what_to_do
         )
-    run_dir = store.claim_run_dir(options.out if options.out is not None else default_dir(drafted.plan))
+    out = options.out if options.out is not None else default_dir(drafted.plan)
+    disk = next(place for place in (out, *out.absolute().parents) if place.exists())
+    if too_full(disk):
+        raise ConfigError(_space_told(disk), where=str(out), next_step="free some space, or choose another --out")
+    run_dir = store.claim_run_dir(out)
     store.write_json(run_dir / store.PLAN, drafted.plan)
     store.write_json(run_dir / store.PLANNED, drafted.plan.schedule)
     listener.drawn(Drawn(plan=drafted.plan, run_dir=run_dir, versions=versions()))
@@ -114,14 +119,17 @@ class _Run(Course):
 
     def _deploy_and_direct(self, ledger: Ledger) -> None:
         backend, system, plan = self.draft.backend, self.draft.system, self.plan
+        defaults = system.defaults()
         spec = DeploySpec(
             run_id=self.run_id,
             nodes=plan.nodes,
             image=system.image(),
-            base=self.options.base or system.defaults().base,
+            base=self.options.base or defaults.base,
             state_dir=str(ledger.directory),
             voters=plan.voters,
             needs=frozenset().union(*(fault.needs() for fault in self.draft.faults.values())),
+            memory_bytes=defaults.memory_bytes,
+            pids=defaults.pids,
         )
         ledger.record("deploying", backend=backend.name, nodes=list(plan.nodes), **lenders(self.options))
         began = time.monotonic_ns()
@@ -145,19 +153,41 @@ class _Run(Course):
             observe_interval_ns=plan.observe_interval_ns,
             inbox=self.inbox,
         )
-        director = self.director()
+        self._finish_course(self.director(), world, ledger, hosts, nodes, keep=self.options.keep_cluster)
+
+    def _finish_course(
+        self,
+        director: Director,
+        world: LiveWorld,
+        ledger: Ledger,
+        hosts: Mapping[str, Host],
+        nodes: Mapping[str, NodeSpec],
+        *,
+        keep: bool,
+    ) -> None:
+        """Direct, judge, collect: nothing that the nodes wrote can keep the verdict from being written."""
         try:
-            self._direct(director, world, ledger)
+            try:
+                self._direct(director, world, ledger)
+            finally:
+                world.close()
+                self.directed(director)
+                if not keep:
+                    stop_nodes(hosts)
+            self.listener.progress("judging")
+            history = self.judge()
         finally:
-            world.close()
-            self.directed(director)
-            if not self.options.keep_cluster:
-                stop_nodes(hosts)
-            self.listener.progress("collecting logs")
-            self.trouble += collect(system, hosts, nodes, self.run_dir)
-            self._add_log_tails()
-        self.listener.progress("judging")
-        self.write_columns(self.judge())
+            self._collect(hosts, nodes)
+        self.write_columns(history)
+
+    def _collect(self, hosts: Mapping[str, Host], nodes: Mapping[str, NodeSpec]) -> None:
+        self.listener.progress("collecting logs")
+        collected = collect(self.draft.system, hosts, nodes, self.run_dir)
+        self.trouble += collected.trouble
+        if collected.cut:
+            self.figures["cut_files"] = collected.cut
+            self.listener.progress(f"{len(collected.cut)} files of nodes were cut: see nodes/*/{CUT}")
+        self._add_log_tails()
 
     def _add_log_tails(self) -> None:
         """A node that did not start says why in its log: show its end beside the trouble."""
@@ -169,6 +199,8 @@ class _Run(Course):
     def _direct(self, director: Director, world: LiveWorld, ledger: Ledger) -> None:
         writer = HistoryWriter(self.run_dir / store.HISTORY)
         shown: Ns = 0
+        looked: Ns = 0
+        full = False
         try:
             events, actions = director.open(world.now())
             while True:
@@ -186,6 +218,10 @@ class _Run(Course):
                     shown = now
                     self.listener.live(director.live(now))
                 happenings = world.wait(director.wake_at(now))
+                if not full and now - looked > SPACE_EVERY_NS:
+                    looked, full = now, too_full(self.run_dir)
+                    if full:
+                        happenings = [*happenings, w.Broken("disk-space", _space_told(self.run_dir))]
                 events, actions = director.step(world.now(), happenings)
             writer.end(t=world.now(), reason=director.end_reason)
         except HistoryError as error:
@@ -291,6 +327,10 @@ def lenders(options: RunOptions) -> dict[str, Any]:
     if options.hosts is None and not options.host:
         return {}
     return {"hosts_file": None if options.hosts is None else str(options.hosts), "lent": list(options.host)}
+
+
+def _space_told(run_dir: Path) -> str:
+    return f"only {free_bytes(run_dir) >> 20} MiB are free on the disk of the run; {FREE_MIN >> 20} MiB are left alone"
 
 
 def _seed(options: RunOptions) -> int:

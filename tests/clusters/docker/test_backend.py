@@ -11,7 +11,7 @@ import pytest
 from clusters.docker import backend as backends
 from clusters.docker.backend import DockerBackend
 from clusters.docker.client import connect, engine_address
-from clusters.docker.containers import list_owned, together
+from clusters.docker.containers import MEMORY_BYTES, list_owned, together
 from clusters.docker.image import ensure_image
 from harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
 from harness.core.protocols import DeploySpec, No, Yes
@@ -137,6 +137,21 @@ def test_containers_get_net_admin_and_no_other_privilege(client, cluster, run_id
     assert int(effective.split()[1], 16) == 0x00000000A80435FB | 1 << 12  # the engine's default set, and NET_ADMIN
     # what must not be there: SYS_ADMIN (21), SYS_PTRACE (19), SYS_TIME (25), SYS_MODULE (16)
     assert not int(effective.split()[1], 16) & (1 << 21 | 1 << 19 | 1 << 25 | 1 << 16)
+
+
+@pytest.mark.docker
+def test_a_host_has_a_limit_on_memory_and_processes_and_its_system_may_say_another(client, backend, run_id):
+    hosts = deploy(backend, run_id, nodes=("n1",), pids=64)
+    config = client.api.inspect_container(f"dethrone-{run_id}-n1")["HostConfig"]
+    assert (config["Memory"], config["MemorySwap"]) == (MEMORY_BYTES, MEMORY_BYTES)
+    assert config["PidsLimit"] == 64
+    flood = "import os, time\nfor _ in range(500):\n    os.fork() or time.sleep(20)"
+    code, _, err = hosts["n1"].run(["/opt/dethrone/venv/bin/python", "-c", flood], timeout_ns=5 * SECOND)
+    assert code != 0
+    assert b"BlockingIOError" in err
+    hosts["n1"].close()
+    backend.destroy(run_id)
+    assert owned(client, run_id) == []
 
 
 @pytest.mark.docker

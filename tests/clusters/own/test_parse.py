@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from clusters.own.parse import FileRead, parse
 from clusters.own.spec import NodeTable, Op, ProbeTable, PromiseTable, SystemTable, TraceTable
+from clusters.own.system import OwnSystem
 from harness.core.errors import ConfigError
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -139,3 +140,15 @@ def test_the_reference_names_every_key():
     tables = (SystemTable, NodeTable, ProbeTable, TraceTable, Op, PromiseTable)
     keys = {field.name for table in tables for field in msgspec.structs.fields(table)} - {"request"}
     assert [key for key in sorted(keys) if not re.search(rf"\b{key}\b", page)] == []
+
+
+@pytest.mark.parametrize("limit", ['memory = "2"', 'memory = "1m"', 'memory = "-1g"', "pids = 0", "pids = -5"])
+def test_a_limit_on_a_host_that_is_none_is_refused(limit):
+    said = str(refused(("[node]", f"[node]\n{limit}")))
+    assert "no size of memory" in said or "is out of range" in said
+
+
+def test_limits_on_a_host_reach_its_deployment():
+    text = TEXT.replace("[node]", '[node]\nmemory = "512m"\npids = 300')
+    defaults = OwnSystem(parse(text, path="a.toml", read=lambda _: FileRead(b"", False))).defaults()
+    assert (defaults.memory_bytes, defaults.pids) == (512 << 20, 300)
