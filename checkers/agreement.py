@@ -23,7 +23,7 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from checkers.base import Base, FaultWatch, finding, votes_needed
+from checkers.base import Base, Excuses, finding, votes_needed
 from checkers.facts import in_group
 from harness.core.events import FaultEvent, Invoke, Observed, Return, Traced
 from harness.core.history import History
@@ -229,7 +229,7 @@ class Agreement(Base):
     def watcher(self, promise: Promise, plan: Plan) -> Callable[[Observed | Any], bool]:
         """True once an instance has two decisions, or one that nobody proposed."""
         ledger = Ledger(votes_needed(promise, len(plan.voters)))
-        watch = FaultWatch(promise)
+        watch = Excuses(promise)
         owed = promise.owes(self.name)
 
         def feed(event: Observed | Any) -> bool:
@@ -238,7 +238,7 @@ class Agreement(Base):
             if type(event) is FaultEvent:
                 watch.feed(event)
             place = ledger.feed(event)
-            if place is None or watch.excused:
+            if place is None or watch.unsafe:
                 return False
             return ledger.conflict(place) is not None or ledger.foreign(place) is not None
 

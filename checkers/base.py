@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from harness.core.clock import Ns
 from harness.core.events import FaultEvent
 from harness.core.plan import Plan
-from harness.core.promise import Promise
+from harness.core.promise import Promise, borne_as
 from harness.core.verdict import Finding, Verdict
 
 if TYPE_CHECKING:
@@ -133,52 +133,87 @@ def breaks_nothing(history: History, plan: Plan) -> bool:
     return not plan.schedule.steps and not history.of(FaultEvent)
 
 
-class Excuses:
-    """Which realised faults went beyond the promise, and from when to when."""
+TIMING = frozenset({"clock", "drift"})
+"""Fault kinds that make clocks run apart: what rests on time (leases) is owed only where everything is."""
 
-    def __init__(self, history: History, promise: Promise) -> None:
-        self._foreign: list[tuple[Ns, str]] = []
-        """(from, why): a kind that the promise does not tolerate; it excuses everything after it."""
+
+class _Beyond:
+    """Which faults, fed in order, went beyond one map of tolerated faults, and from when to when."""
+
+    def __init__(self, tolerated: Mapping[str, int | None]) -> None:
+        self._tolerated = tolerated
+        self.foreign: list[tuple[Ns, str, str]] = []
+        """(from, kind, why): a kind that is not tolerated; it excuses everything after it."""
         self._crowds: list[tuple[Ns, Ns | None, str]] = []
-        """(from, to, why): more victims at once than tolerated; excuses safety for good, liveness while it lasts."""
-        active: dict[str, dict[int, frozenset[str]]] = defaultdict(dict)
-        crowd: dict[str, tuple[Ns, str]] = {}
-        for event in sorted(history.of(FaultEvent), key=lambda item: (item.span.lo, item.seq)):
-            if in_force(event):
-                if promise.bears(event.kind, event.params) is None:
-                    self._foreign.append(
-                        (event.span.lo, f"{event.kind} on {', '.join(event.victims)} is not among the tolerated faults")
-                    )
-                    continue
-                active[event.kind][event.fault] = frozenset(event.victims)
-            elif event.phase == "end" and event.outcome == "healed":
-                active[event.kind].pop(event.fault, None)
-            most = promise.tolerates.get(promise.bears(event.kind, event.params) or "")
-            hit = frozenset[str]().union(*active[event.kind].values())
-            if most is not None and len(hit) > most:
-                why = f"{event.kind} on {len(hit)} nodes at once ({', '.join(sorted(hit))}); tolerated: {most}"
-                crowd.setdefault(event.kind, (event.span.lo, why))
-            elif event.kind in crowd:
-                since, why = crowd.pop(event.kind)
-                self._crowds.append((since, event.span.hi, why))
-        self._crowds += [(since, None, why) for since, why in crowd.values()]
+        """(from, to, why): more victims at once than tolerated."""
+        self._open: dict[str, tuple[Ns, str]] = {}
+        self._active: dict[str, dict[int, frozenset[str]]] = defaultdict(dict)
+
+    def feed(self, event: FaultEvent) -> None:
+        """Take one fault event into account."""
+        kind, key = event.kind, borne_as(self._tolerated, event.kind, event.params)
+        if in_force(event):
+            if key is None:
+                why = f"{kind} on {', '.join(event.victims)} is not among the tolerated faults"
+                self.foreign.append((event.span.lo, kind, why))
+                return
+            self._active[kind][event.fault] = frozenset(event.victims)
+        elif event.phase == "end" and event.outcome == "healed":
+            self._active[kind].pop(event.fault, None)
+        most = self._tolerated.get(key or "")
+        hit = frozenset[str]().union(*self._active[kind].values())
+        if most is not None and len(hit) > most:
+            why = f"{kind} on {len(hit)} nodes at once ({', '.join(sorted(hit))}); tolerated: {most}"
+            self._open.setdefault(kind, (event.span.lo, why))
+        elif kind in self._open:
+            since, why = self._open.pop(kind)
+            self._crowds.append((since, event.span.hi, why))
+
+    @property
+    def crowds(self) -> list[tuple[Ns, Ns | None, str]]:
+        """Those that are over, then those that last."""
+        return [*self._crowds, *((since, None, why) for since, why in self._open.values())]
+
+
+class Excuses:
+    """Which realised faults went beyond the promise, and from when to when; fault events are fed in order.
+
+    Safety is excused for good by what ``Promise.tolerated_for_safety`` does not bear, for what was lost stays lost;
+    liveness by what ``Promise.tolerates`` does not bear, crowds only while they last.
+    """
+
+    def __init__(self, promise: Promise, events: Iterable[FaultEvent] = ()) -> None:
+        self._safety = _Beyond(promise.tolerated_for_safety)
+        self._liveness = _Beyond(promise.tolerates)
+        for event in events:
+            self.feed(event)
+
+    def feed(self, event: FaultEvent) -> None:
+        """Take one fault event into account."""
+        self._safety.feed(event)
+        self._liveness.feed(event)
+
+    @property
+    def unsafe(self) -> bool:
+        """Whether a fault so far excuses every finding of safety from now on."""
+        return bool(self._safety.foreign or self._safety.crowds)
 
     def safety(self, until: Ns) -> str | None:
         """Why something that happened up to ``until`` is excused, if it is."""
-        for since, why in self._foreign:
-            if since <= until:
-                return why
-        for since, _, why in self._crowds:
-            if since <= until:
-                return why
-        return None
+        beyond = [(since, why) for since, _, why in (*self._safety.foreign, *self._safety.crowds)]
+        return next((why for since, why in beyond if since <= until), None)
+
+    def timing(self, until: Ns) -> str | None:
+        """As ``safety``, of what rests on clocks: they may also run apart by a fault under which only safety holds."""
+        apart = ((since, why) for since, kind, why in self._liveness.foreign if kind in TIMING)
+        return self.safety(until) or next((why for since, why in apart if since <= until), None)
 
     def liveness(self, lo: Ns, hi: Ns) -> str | None:
         """Why a lack of progress within [lo, hi] is excused, if it is."""
-        for since, why in self._foreign:
+        for since, _, why in self._liveness.foreign:
             if since <= hi:
                 return why
-        for since, to, why in self._crowds:
+        for since, to, why in self._liveness.crowds:
             if since <= hi and (to is None or to >= lo):
                 return why
         return None
@@ -189,7 +224,8 @@ def excuses(history: History, promise: Promise) -> Excuses:
     key = "checkers.base.excuses"
     found: tuple[Promise, Excuses] | None = history.cache.get(key)
     if found is None or found[0] != promise:
-        found = (promise, Excuses(history, promise))
+        faults = sorted(history.of(FaultEvent), key=lambda item: (item.span.lo, item.seq))
+        found = (promise, Excuses(promise, faults))
         history.cache[key] = found
     return found[1]
 
@@ -203,16 +239,21 @@ def finding(
     nodes: Iterable[str] = (),
     term: int | None = None,
     data: Mapping[str, Any] | None = None,
+    timed: bool = False,
 ) -> Finding:
-    """A safety finding; excused if a fault beyond the promise came before its last event."""
+    """A safety finding; excused if a fault beyond the promise came before its last event.
+
+    ``timed``: the property rests on clocks (``Excuses.timing``).
+    """
     seqs = tuple(sorted(set(certificate)))
     until = max((moment(history.at(seq)) for seq in seqs), default=0)
+    found = excuses(history, promise)
     return Finding(
         sentence=sentence,
         certificate=seqs,
         nodes=tuple(sorted(set(nodes))),
         term=term,
-        excused=excuses(history, promise).safety(until),
+        excused=found.timing(until) if timed else found.safety(until),
         data=dict(data or {}),
     )
 
@@ -220,26 +261,3 @@ def finding(
 def seconds(span_ns: Ns) -> str:
     """Nanoseconds as people read them."""
     return f"{span_ns / 1e9:.3f} s" if abs(span_ns) >= 1_000_000_000 else f"{span_ns / 1e6:.1f} ms"
-
-
-class FaultWatch:
-    """For watchers: turns True for ever once a fault beyond the promise begins (findings after it are excused)."""
-
-    def __init__(self, promise: Promise) -> None:
-        self._promise = promise
-        self._active: dict[str, dict[int, frozenset[str]]] = defaultdict(dict)
-        self.excused = False
-
-    def feed(self, event: FaultEvent) -> None:
-        """Take one fault event into account."""
-        if in_force(event):
-            key = self._promise.bears(event.kind, event.params)
-            if key is None:
-                self.excused = True
-                return
-            self._active[event.kind][event.fault] = frozenset(event.victims)
-            most = self._promise.tolerates[key]
-            hit = frozenset[str]().union(*self._active[event.kind].values())
-            self.excused = self.excused or (most is not None and len(hit) > most)
-        elif event.phase == "end" and event.outcome == "healed":
-            self._active[event.kind].pop(event.fault, None)

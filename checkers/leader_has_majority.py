@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from checkers.base import Base, FaultWatch, finding, votes_needed
+from checkers.base import Base, Excuses, finding, votes_needed
 from checkers.facts import Election, election, elections, in_group, votes
 from checkers.members import CONFIG
 from checkers.one_leader_per_term import polled_claims
@@ -55,13 +55,13 @@ class LeaderHasMajority(Base):
 
     def watcher(self, promise: Promise, plan: Plan) -> Callable[[Observed | Any], bool]:
         """True once somebody was elected by too few."""
-        watch = FaultWatch(promise)
+        watch = Excuses(promise)
         owed = promise.owes(self.name)
         changed = False
 
         def feed(event: Observed | Any) -> bool:
             nonlocal changed
-            if not owed or watch.excused or changed:
+            if not owed or watch.unsafe or changed:
                 return False
             if type(event) is Traced:
                 if event.name == CONFIG:

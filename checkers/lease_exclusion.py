@@ -15,7 +15,8 @@ Two kinds of leases are judged, as far as a run uses them:
   after a leader of a higher term was witnessed to tell a commit that this read does not know. The lease is there to
   prevent exactly that; reads that a round confirmed are no matter of it.
 
-Clocks that ran apart by more than the promise allows (``drift_ppm_max``) excuse everything after it.
+Clocks that ran apart by more than the promise allows (``drift_ppm_max``) excuse everything after it; so does a fault of
+clocks that the promise bears for its other properties of safety only (``Promise.safe_under``).
 
 Left out: operations whose outcome is unknown (they may hold, never certainly), locks that nobody gets although nobody
 holds them, and leases that no event shows. Precedence is that of the history.
@@ -32,7 +33,7 @@ from typing import Any
 
 import msgspec
 
-from checkers.base import Base, finding, moment, seconds
+from checkers.base import Base, excuses, finding, moment, seconds
 from checkers.facts import in_group, named
 from harness.core.clock import MS, Ns
 from harness.core.events import Converged, Invoke, Return, Traced
@@ -103,7 +104,7 @@ class LeaseExclusion(Base):
             if promise.linearizable_reads:
                 findings += _unseen(history, promise, lock, certain)
         stale, compared = _stale_reads(history, promise, reads)
-        findings = _excused_by_drift(history, promise, [*findings, *stale])
+        findings = [_excused_by_clocks(history, promise, one) for one in (*findings, *stale)]
         return self.conclude(
             history,
             findings=sorted(findings, key=lambda one: one.certificate),
@@ -119,18 +120,16 @@ class LeaseExclusion(Base):
         )
 
 
-def _excused_by_drift(history: History, promise: Promise, findings: list[Finding]) -> list[Finding]:
-    """The same findings; excused where some clock had run too fast against another one before."""
-    since = drifted_apart(history, promise) if findings else None
-    if since is None:
-        return findings
-    why = f"clocks ran apart by more than {promise.drift_ppm_max} ppm"
-    return [
-        msgspec.structs.replace(one, excused=why)
-        if one.excused is None and max(moment(history.at(seq)) for seq in one.certificate) >= since
-        else one
-        for one in findings
-    ]
+def _excused_by_clocks(history: History, promise: Promise, one: Finding) -> Finding:
+    """The same finding; excused where clocks had run apart by more than leases are promised to bear."""
+    if one.excused is not None:
+        return one
+    until = max(moment(history.at(seq)) for seq in one.certificate)
+    why = excuses(history, promise).timing(until)
+    since = drifted_apart(history, promise)
+    if why is None and since is not None and until >= since:
+        why = f"clocks ran apart by more than {promise.drift_ppm_max} ppm"
+    return one if why is None else msgspec.structs.replace(one, excused=why)
 
 
 def drifted_apart(history: History, promise: Promise) -> Ns | None:

@@ -78,6 +78,7 @@ class LockHolds(SeenChecker):
     """See the module."""
 
     name = "lock"
+    timed = True
     about = "acquire, renew, release, use: certain holds that overlap, fencing tokens that do not rise"
 
     def functions(self) -> frozenset[str]:

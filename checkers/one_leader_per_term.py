@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from checkers.base import Base, FaultWatch, finding
+from checkers.base import Base, Excuses, finding
 from checkers.facts import election, elections, in_group
 from harness.core.columns import Columns, changes, columns
 from harness.core.events import FaultEvent, Observed, Traced
@@ -63,11 +63,11 @@ class OneLeaderPerTerm(Base):
         """True once two leaders of one term are certain."""
         del plan
         claims: dict[Key, str] = {}
-        watch = FaultWatch(promise)
+        watch = Excuses(promise)
         owed = promise.owes(self.name)
 
         def feed(event: Observed | Any) -> bool:
-            if not owed or watch.excused:
+            if not owed or watch.unsafe:
                 return False
             if type(event) is Traced:
                 fact = election(event)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from checkers.base import Base, FaultWatch, finding
+from checkers.base import Base, Excuses, finding
 from checkers.facts import in_group, vote, votes
 from harness.core.columns import Columns, changes, columns
 from harness.core.events import FaultEvent, Observed, Traced
@@ -56,11 +56,11 @@ class OneVotePerTerm(Base):
     def watcher(self, promise: Promise, plan: Plan) -> Callable[[Observed | Any], bool]:
         """True once a second candidate got a node's vote of one term."""
         given: dict[tuple[str, str, int], str] = {}
-        watch = FaultWatch(promise)
+        watch = Excuses(promise)
         owed = promise.owes(self.name) and "witness" in plan.observable
 
         def feed(event: Observed | Any) -> bool:
-            if not owed or watch.excused:
+            if not owed or watch.unsafe:
                 return False
             if type(event) is Traced:
                 fact = vote(event)

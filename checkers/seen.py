@@ -72,6 +72,8 @@ class SeenChecker(Base):
     about = ""
     rests_on: tuple[str, ...] = ()
     """Properties without which this one is not owed either."""
+    timed = False
+    """Whether it rests on clocks (``checkers.base.Excuses.timing``)."""
 
     def summary(self) -> str:
         """One line: the operations that it knows."""
@@ -149,7 +151,8 @@ class SeenChecker(Base):
             return self.conclude(history, findings=[], judged=0, nothing=nothing, evidence={})
         seen = self.see(operations, msgspec.structs.replace(self.options(promise), settled=_settled(history)))
         findings = [
-            finding(history, promise, one.sentence, one.places, data=one.drawn) for one in by_turns(seen.anomalies)
+            finding(history, promise, one.sentence, one.places, data=one.drawn, timed=self.timed)
+            for one in by_turns(seen.anomalies)
         ]
         return self.conclude(
             history,

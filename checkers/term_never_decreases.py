@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from checkers.base import Base, FaultWatch, finding
+from checkers.base import Base, Excuses, finding
 from checkers.facts import in_group, traces
 from harness.core.clock import SECOND
 from harness.core.columns import Columns, columns
@@ -68,7 +68,7 @@ class TermNeverDecreases(Base):
         del plan
         top: dict[tuple[str, ...], tuple[int, int]] = {}
         stored: dict[tuple[str, str], tuple[int, int]] = {}
-        watch = FaultWatch(promise)
+        watch = Excuses(promise)
         owed = promise.owes(self.name)
 
         def traced(event: Traced) -> bool:
@@ -90,7 +90,7 @@ class TermNeverDecreases(Base):
             return fell
 
         def feed(event: Observed | Any) -> bool:
-            if not owed or watch.excused:
+            if not owed or watch.unsafe:
                 return False
             if type(event) is Traced:
                 return traced(event)

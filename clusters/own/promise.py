@@ -49,6 +49,7 @@ def promise_of(description: Description, *, profile: str) -> Promise:
         tiers=said.tiers if leader_within is not None else (),
         exempt=exempt(description),
         tolerates=dict.fromkeys(said.tolerates),
+        safe_under=dict.fromkeys((*said.tolerates, *said.safe_under)),
         leader_bound_to_term=said.leader_bound_to_term,
         linearizable_reads=said.linearizable_reads,
         pre_vote=said.pre_vote,

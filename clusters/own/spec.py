@@ -103,11 +103,15 @@ class Op(Table, frozen=True, kw_only=True):
 
 
 class PromiseTable(Table, frozen=True, kw_only=True):
-    """``[promise]``: what the system claims. What is left out is not promised, and so not judged."""
+    """``[promise]``: what the system claims. What is left out is not promised, and so not judged.
+
+    ``tolerates``: faults under which everything promised holds; ``safe_under``: besides, those under which safety does.
+    """
 
     election_timeout: str
     heartbeat: str
     tolerates: tuple[str, ...]
+    safe_under: tuple[str, ...] = ()
     leader_within: str | None = None
     step_down_within: str | None = None
     converge_within: str | None = None

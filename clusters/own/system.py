@@ -336,10 +336,12 @@ def load(path: Path) -> OwnSystem:
 def _check_names(description: Description) -> None:
     """Raise ConfigError for a fault that nobody knows, and for the name of a system that is installed."""
     kinds = registry.names(registry.FAULTS)
-    for fault in description.promise.tolerates:
-        if fault.partition(":")[0] not in kinds:
-            error = registry.unknown_name("fault", fault, kinds)
-            raise ConfigError(error.what, where=f"{description.path}: [promise] tolerates", next_step=error.next_step)
+    said = description.promise
+    for key, named in (("tolerates", said.tolerates), ("safe_under", said.safe_under)):
+        for fault in named:
+            if fault.partition(":")[0] not in kinds:
+                error = registry.unknown_name("fault", fault, kinds)
+                raise ConfigError(error.what, where=f"{description.path}: [promise] {key}", next_step=error.next_step)
     if description.system.name in registry.names(registry.SYSTEMS):
         raise ConfigError(
             f"there is a system called {description.system.name!r} already",

@@ -4,9 +4,9 @@ H is the heartbeat period. The safety properties stay promised whatever a knob b
 ``ledger_end_term``, ``commit_own_term_only``, ``push_checks_leader`` and ``fsync`` fail. The known weaknesses of the
 election among the other properties are not promised: a lagging node with a higher term never comes back (DL-B1), one
 with an equal log deposes a healthy leader (DL-B2), an immediate vote after a raised term finds no leader (DL-B7). With
-the wall clock, clock steps are not tolerated (DL-B5): what they touch is excused. A damaged term file is tolerated
-where its node then stays down (``persist_mode=atomic``), a damaged log never: it is cut silently. Reads are local to
-the leader.
+the wall clock, clock steps are not tolerated (DL-B5): what they cost in progress is excused, and safety is claimed all
+the same, for votes and commits count terms and indexes, never times. A damaged term file is tolerated where its node
+then stays down (``persist_mode=atomic``), a damaged log never: it is cut silently. Reads are local to the leader.
 
 Source of the promise: the rules of DLedger 0.2.7, and simulation of this target: a dead leader is replaced within 6.9 s
 (connections refused) or 11.2 s (black-holed), behind a half-open link within 12.6 s; a leader that is cut off steps
@@ -123,11 +123,10 @@ class DledgerSystem(TargetSystem):
         bound = patience + IN_VAIN * (longest_wait + 2 * typed.max_vote_interval) + 2 * period + ALLOWANCE_NS
         if typed.has_leader_delay == "leak":
             bound += 2 * patience
-        tolerates = dict(ANY_NUMBER)
-        if typed.clock == "wall":
-            del tolerates["clock"]
+        safe_under = dict(ANY_NUMBER)
         if typed.persist_mode == "atomic":
-            tolerates[f"damage:{TERM}"] = None
+            safe_under[f"damage:{TERM}"] = None
+        tolerates = {kind: most for kind, most in safe_under.items() if kind != "clock" or typed.clock != "wall"}
         mended = typed.leader_checks_max_term_first
         return Promise(
             system=self.name,
@@ -144,6 +143,7 @@ class DledgerSystem(TargetSystem):
             tiers=("T1", "T2"),
             exempt=_exempt(typed),
             tolerates=tolerates,
+            safe_under=safe_under,
             leader_bound_to_term=True,
             linearizable_reads=False,
             pre_vote=False,

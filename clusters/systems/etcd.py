@@ -14,7 +14,8 @@ Promises: what etcd's channels cannot show is ``not observable``, not passed. Le
 binary) and members that change.
 
 Source: etcd documentation of each release (API guarantees, failures, tuning, configuration flags); its raft package
-(CheckQuorum, pre-vote).
+(CheckQuorum, pre-vote); Raft's safety does not depend on timing (Ongaro, Ousterhout, 2014, 5.6). Leases and the locks
+on them do: they count on clocks that no fault touches.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from clusters.systems.released import Choice, Knob, Released, bad_knob, millisec
 from clusters.systems.target import check_voters
 from harness.core.clock import MS, SECOND
 from harness.core.duration import show_duration
-from harness.core.promise import NotPromised, Promise
+from harness.core.promise import UNTIMED, NotPromised, Promise
 from harness.core.protocols import (
     Available,
     Client,
@@ -215,6 +216,7 @@ class EtcdSystem(Released):
             tiers=("T1", "T2"),
             exempt=_exempt(pre_vote=pre_vote),
             tolerates=any_number,
+            safe_under=UNTIMED,
             leader_bound_to_term=True,
             linearizable_reads=True,
             pre_vote=pre_vote,

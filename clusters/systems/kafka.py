@@ -14,7 +14,8 @@ then elections of at most two election time-outs and a back-off.
 
 Source: Kafka documentation 4.1 and 3.9 (configuration ``controller.quorum.*``, ``acks``, ``min.insync.replicas``;
 design of replication); KIP-595 (metadata quorum), KIP-996 (pre-vote, since 4.0), KAFKA-15489 (a leader without its
-majority resigns, since 3.7).
+majority resigns, since 3.7). Clock steps may cost time (timers are wall-clock), never safety: KIP-595 keeps Raft's,
+which does not depend on timing, and a committed record stays "as long as there is at least one in sync replica alive".
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from clusters.systems.kafka_client import KafkaClient
 from clusters.systems.released import Knob, Released, milliseconds
 from clusters.systems.target import check_voters
 from harness.core.clock import MS, SECOND, Ns
-from harness.core.promise import NotPromised, Promise
+from harness.core.promise import UNTIMED, NotPromised, Promise
 from harness.core.protocols import (
     Client,
     Command,
@@ -189,6 +190,7 @@ class KafkaSystem(Released):
             tiers=("T1", "T2"),
             exempt=_exempt(pre_vote=self._pre_vote),
             tolerates=dict.fromkeys(("partition", "kill", "stop", "restart", "pause")),
+            safe_under=UNTIMED,
             leader_bound_to_term=True,
             linearizable_reads=False,
             pre_vote=False,

@@ -6,8 +6,9 @@ belong to one moment.
 
 Promises: what its documentation claims of a log on Raft: one leader a term, acknowledged entries stay, a leader that
 hears no majority within ``maxHeartBeatLeak`` heartbeats becomes a candidate. Not promised: linearizable reads (its
-``GET`` answers from the leader's log), stability (no pre-vote), clock steps (timers and time-outs are wall-clock). The
-disk is not synced before an acknowledgement, so only what survives a process kill is claimed.
+``GET`` answers from the leader's log), stability (no pre-vote), progress under clock steps (timers and time-outs are
+wall-clock). Safety is claimed under clock steps, too: DLedger commits "based on the Raft protocol", whose safety does
+not depend on timing. The disk is not synced before an acknowledgement, so only what survives a process kill is claimed.
 
 A release is judged by this one promise, whatever is known of it: a violation is for the harness to find.
 
@@ -27,7 +28,7 @@ from clusters.systems.rocketmq_client import RocketmqClient
 from clusters.systems.target import check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.errors import ConfigError
-from harness.core.promise import NotPromised, Promise
+from harness.core.promise import UNTIMED, NotPromised, Promise
 from harness.core.protocols import (
     Client,
     Command,
@@ -187,6 +188,7 @@ class RocketmqSystem(Released):
             tiers=("T1", "T2"),
             exempt=_EXEMPT,
             tolerates=dict.fromkeys(("partition", "kill", "stop", "restart", "pause")),
+            safe_under=UNTIMED,
             leader_bound_to_term=True,
             linearizable_reads=False,
             pre_vote=False,

@@ -12,7 +12,8 @@ nothing across restarts. Leaves out observers, hierarchies of quorums, and membe
 
 Source: ZooKeeper 3.9 administrator's guide (initLimit, syncLimit, tickTime, fastleader.maxNotificationInterval);
 ZooKeeper internals (consistency guarantees; sync: ZOOKEEPER-1675); Junqueira, Reed, Serafini, "Zab: high-performance
-broadcast for primary-backup systems", 2011 (at most one leader is established in an epoch).
+broadcast for primary-backup systems", 2011 (at most one leader is established in an epoch; Zab assumes crash-recovery
+and no bound on time for its safety).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from clusters.systems.released import Choice, Knob, Number, Released, millisecon
 from clusters.systems.target import check_voters
 from clusters.systems.zookeeper_client import Reads, ZooKeeperClient
 from harness.core.clock import MS, SECOND, Ns
-from harness.core.promise import NotPromised, Promise
+from harness.core.promise import UNTIMED, NotPromised, Promise
 from harness.core.protocols import (
     Client,
     Command,
@@ -234,6 +235,7 @@ class ZooKeeperSystem(Released):
             tiers=("T1", "T2"),
             exempt=_exempt(),
             tolerates=any_number,
+            safe_under=UNTIMED,
             leader_bound_to_term=True,
             linearizable_reads=knobs["reads"] == "quorum",
             pre_vote=False,

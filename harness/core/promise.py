@@ -25,7 +25,7 @@ SAFETY = (
     "members-only",
     "vote-is-durable",
 )
-"""Owed by everybody while the realised faults stay inside what the promise tolerates."""
+"""Owed by everybody while the realised faults stay inside those under which the promise claims safety."""
 
 LIVENESS = (
     "leader-when-owed",
@@ -35,6 +35,12 @@ LIVENESS = (
     "no-livelock",
 )
 """Owed as promised."""
+
+UNTIMED: Mapping[str, int | None] = dict.fromkeys(
+    ("partition", "kill", "stop", "restart", "pause", "clock", "link", "hold", "drift")
+)
+"""Fault kinds that change when things happen, and nothing that is stored: a protocol whose safety does not depend on
+timing is safe under any number of them (Raft, 5.6: "safety must not depend on timing")."""
 
 Tier = Literal["T1", "T2", "T3", "T4", "T5"]
 Channel = Literal["ops", "observed", "traced", "witness", "converged", "noise"]
@@ -52,9 +58,12 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
 
     ``exempt``: property → why it is ``n/a``. ``tiers``: when a leader is owed. ``leader_bound_ns`` is B (a window
     shorter than B is not exercised), ``later_gap_ns`` is B′. ``step_down_ns``: a leader cut from the majority stops
-    claiming within it. ``converge_ns``: from the last heal to convergence. ``tolerates``: fault kind → most victims at
-    once (None: any number); a kind that is missing takes everything it touches out of the promise (``excused``). Of
-    kinds that concern a file, ``kind:path`` is borne for that file alone, and ``kind:path:how`` only in that way.
+    claiming within it. ``converge_ns``: from the last heal to convergence. ``tolerates``: the faults under which all
+    that is promised holds, liveness too; fault kind → most victims at once (None: any number). ``safe_under``: the
+    faults under which safety holds, in the same form; None, as in promises of older versions: under ``tolerates`` only.
+    Safety depends on no clock in most protocols, so this map usually holds more kinds. A kind that a map does not name
+    takes everything it touches out of that half of the promise (``excused``). Of kinds that concern a file,
+    ``kind:path`` is borne for that file alone, and ``kind:path:how`` only in that way.
     ``rounds_max``: how often in a row a node may seek to lead in vain among voters that all hear each other.
     ``rounds_random``: after more rounds in vain the waits before the next one are no longer random, and no bound holds;
     None: they always are. ``splits_max``: where nodes draw from so few moments that split votes are common, so many in
@@ -84,6 +93,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     tiers: tuple[Tier, ...] = ()
     exempt: Mapping[str, NotPromised] = {}
     tolerates: Mapping[str, int | None] = {}
+    safe_under: Mapping[str, int | None] | None = None
     leader_bound_to_term: bool = True
     leader_serves: bool = True
     owed_in_calm: bool = False
@@ -96,14 +106,24 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     """A stall of a host longer than this makes liveness there unknown."""
     quorum: int | None = None
 
+    @property
+    def tolerated_for_safety(self) -> Mapping[str, int | None]:
+        """The faults under which safety is claimed."""
+        return self.tolerates if self.safe_under is None else self.safe_under
+
     def bears(self, kind: str, params: Mapping[str, Any]) -> str | None:
         """The key of ``tolerates`` under which such a fault is borne; None: it is not."""
-        if kind in self.tolerates:
-            return kind
-        file = f"{kind}:{params.get('path', '')}"
-        keys = (file, f"{file}:{params.get('how', '')}")
-        return next((key for key in keys if key in self.tolerates), None)
+        return borne_as(self.tolerates, kind, params)
 
     def owes(self, name: str) -> bool:
         """Whether the property is owed at all."""
         return name not in self.exempt
+
+
+def borne_as(tolerated: Mapping[str, int | None], kind: str, params: Mapping[str, Any]) -> str | None:
+    """The key of such a map under which a fault is borne; None: it is not."""
+    if kind in tolerated:
+        return kind
+    file = f"{kind}:{params.get('path', '')}"
+    keys = (file, f"{file}:{params.get('how', '')}")
+    return next((key for key in keys if key in tolerated), None)

@@ -262,6 +262,7 @@ def demanded(promise: Promise, demand: Demand, names: Sequence[str]) -> Promise:
         exempt={name: why for name, why in promise.exempt.items() if name not in names},
         tiers=demand.tiers or promise.tiers or ("T1", "T2"),
         tolerates={**promise.tolerates, **dict.fromkeys(demand.tolerates)},
+        safe_under={**promise.tolerated_for_safety, **dict.fromkeys(demand.tolerates)},
         step_down_ns=demand.within_ns or promise.step_down_ns or within,
         converge_ns=demand.within_ns or promise.converge_ns or within,
         leader_bound_ns=within,

@@ -280,6 +280,42 @@ def a_leader_cuts_its_own_log(t):
     t.elected("n1", 1, "n1 n2").log("n1", (1, 1, "a"), (2, 1, "b")).cut_log("n1", 2).commit("n1", 1, 1)
 
 
+PROGRESS_NEEDS_CLOCKS: dict[str, Any] = {"tolerates": {"kill": None}, "safe_under": {"kill": None, "clock": None}}
+"""A step of a clock may cost time, never safety."""
+
+
+@story("commit-never-regresses", "fail", "went back from commit 3 to 2", promised=PROGRESS_NEEDS_CLOCKS)
+def a_commit_that_falls_after_a_clock_step_that_may_cost_time_only(t):
+    t.core("n1", "commit", 1, old=2, new=3).fault("clock", "n1", t.state)
+    t.core("n1", "commit", 1, old=3, new=2)
+
+
+@story(
+    "commit-never-regresses", "pass", "clock on n1 is not among the tolerated", promised={"tolerates": {"kill": None}}
+)
+def a_commit_that_falls_after_a_clock_step_that_no_promise_names(t):
+    t.core("n1", "commit", 1, old=2, new=3).fault("clock", "n1", t.state)
+    t.core("n1", "commit", 1, old=3, new=2)
+
+
+@story(
+    "commit-never-regresses",
+    "fail",
+    "went back from commit 3 to 2",
+    promised={"tolerates": {"pause": 1}, "safe_under": {"pause": None}},
+)
+def a_commit_that_falls_while_a_majority_is_paused(t):
+    t.core("n1", "commit", 1, old=2, new=3).pause("n2")
+    t.pause("n3")
+    t.core("n1", "commit", 1, old=3, new=2)
+
+
+@story("commit-never-regresses", "pass", "wipe on n2 is not among the tolerated", promised=PROGRESS_NEEDS_CLOCKS)
+def a_commit_that_falls_after_a_disk_was_lost(t):
+    t.core("n1", "commit", 1, old=2, new=3).fault("wipe", "n2", t.state)
+    t.core("n1", "commit", 1, old=3, new=2)
+
+
 # --- acknowledged-survives --------------------------------------------------------------------------------------
 
 
@@ -946,6 +982,12 @@ def a_node_that_never_said_anything_is_started_again(t):
 
 @story("lease-exclusion", "fail", "c1 (token 4) and c2 (token 9) both certainly held l")
 def two_certain_holds(t):
+    t.lock("acquire", "c1", 4).wait(100).lock("acquire", "c2", 9)
+
+
+@story("lease-exclusion", "pass", "clock on n1 is not among the tolerated", promised=PROGRESS_NEEDS_CLOCKS)
+def two_certain_holds_after_a_clock_step_under_which_only_safety_without_time_is_claimed(t):
+    t.fault("clock", "n1", t.state)
     t.lock("acquire", "c1", 4).wait(100).lock("acquire", "c2", 9)
 
 

@@ -12,6 +12,7 @@ from checkers.failover import exposure, figures
 from checkers.graph import timeline
 from harness.core.clock import MS
 from harness.core.hoststate import ClockSkew
+from harness.core.promise import Promise
 from harness.core.schedule import Schedule
 
 
@@ -98,6 +99,36 @@ def test_more_victims_than_tolerated_excuse_safety_for_good_and_liveness_while_t
     assert found.safety((tale.now) * MS) is not None
     assert found.liveness(crowded * MS, crowded * MS) is not None
     assert found.liveness((tale.now - 100) * MS, tale.now * MS) is None
+
+
+def test_a_crowd_excuses_liveness_only_where_safety_is_claimed_under_any_number():
+    few = promise(tolerates={"kill": 1}, safe_under={"kill": None})
+    tale = Tale(3).up()
+    tale.kill("n1")
+    tale.kill("n2")
+    found = excuses(tale.wait(500).end(), few)
+    assert found.safety(tale.now * MS) is None
+    assert not found.unsafe
+    assert "tolerated: 1" in found.liveness(tale.now * MS, tale.now * MS)
+
+
+def test_a_clock_fault_under_which_only_safety_is_claimed_excuses_liveness_and_what_rests_on_clocks():
+    tale = Tale(3).up().wait(100)
+    tale.fault("clock", "n1", tale.state)
+    late = tale.now * MS
+    found = excuses(tale.end(), promise(tolerates={"kill": None}, safe_under={"kill": None, "clock": None}))
+    assert found.safety(late) is None
+    assert "clock on n1" in found.timing(late)
+    assert found.timing(0) is None
+    assert "clock on n1" in found.liveness(late, late)
+
+
+def test_a_promise_of_an_older_version_claims_safety_under_what_it_tolerates_and_no_more():
+    stored = msgspec.json.encode(promise(tolerates={"kill": 1}))
+    older = {key: value for key, value in msgspec.json.decode(stored).items() if key != "safe_under"}
+    made = msgspec.json.decode(msgspec.json.encode(older), type=Promise)
+    assert made.tolerated_for_safety == {"kill": 1}
+    assert made.safe_under is None
 
 
 def test_a_kind_that_is_not_tolerated_excuses_all_that_follows():

@@ -299,11 +299,8 @@ def run(files: RunFiles) -> str:
             ["steps down within", _time(promise.step_down_ns)],
             ["converges within", _time(promise.converge_ns)],
             ["election timeout", show_duration(promise.election_timeout_ns)],
-            [
-                "tolerates",
-                ", ".join(f"{k} ({'any number' if n is None else n})" for k, n in promise.tolerates.items())
-                or "nothing",
-            ],
+            ["tolerates", _borne(promise.tolerates)],
+            ["is safe under", _borne(promise.tolerated_for_safety)],
             *(["not owed: " + name, f"{why.kind}: {why.reason}"] for name, why in promise.exempt.items()),
         ]
         out.append("<h3>What was promised</h3>" + _table(["", ""], rows, numbers=()))
@@ -312,6 +309,10 @@ def run(files: RunFiles) -> str:
         out.append("<h3>Workload and knobs</h3>" + _table(["", ""], work + knobs, numbers=()))
     out.append("</section>")
     return "".join(out)
+
+
+def _borne(tolerated: Mapping[str, int | None]) -> str:
+    return ", ".join(f"{k} ({'any number' if n is None else n})" for k, n in tolerated.items()) or "no fault"
 
 
 def footer(files: RunFiles) -> str:

@@ -64,6 +64,7 @@ def test_a_knob_that_mends_a_weakness_adds_the_promise():
 def test_clock_steps_are_tolerated_with_the_monotonic_clock_only():
     assert {"partition", "kill", "stop", "restart", "pause", "powerloss", "disk"} <= set(promise().tolerates)
     assert set(promise({"clock": "monotonic"}).tolerates) - set(promise().tolerates) == {"clock"}
+    assert "clock" in promise().tolerated_for_safety  # votes and commits read no clock
 
 
 def test_bounds_cover_the_figures_of_the_specification_and_scale():

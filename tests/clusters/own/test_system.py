@@ -120,6 +120,13 @@ def test_each_line_and_bound_that_is_added_makes_its_property_judged(change, jud
     assert set(promise().exempt) - set(promise(change).exempt) == judged
 
 
+def test_safety_may_be_claimed_under_more_faults_than_progress():
+    made = promise(('"kill"]', '"kill"]\nsafe_under = ["pause", "damage:vote"]'))
+    assert set(made.tolerates) == {"partition", "kill"}
+    assert set(made.tolerated_for_safety) == {"partition", "kill", "pause", "damage:vote"}
+    assert promise().tolerated_for_safety == promise().tolerates
+
+
 def test_without_trace_lines_only_what_polls_show_is_judged():
     start, end = TEXT.index("[trace]"), TEXT.index("[ops]")
     of = system((TEXT[start:end], ""))

@@ -131,6 +131,7 @@ def test_what_its_channels_cannot_show_is_named_and_the_rest_is_owed():
     assert 2 * SECOND < made.step_down_ns < 3 * SECOND
     assert made.tiers == ("T1", "T2")
     assert "clock" not in made.tolerates
+    assert "clock" in made.tolerated_for_safety
     with_pre_vote = SYSTEM.promise({**NODE.knobs, "pre_vote": "on"}, profile="etcd", voters=3)
     assert with_pre_vote.owes("leader-stability")
 

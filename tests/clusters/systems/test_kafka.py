@@ -95,6 +95,7 @@ def test_what_is_owed_follows_from_its_timers_and_from_pre_vote():
     slow = SYSTEM.knobs({"fetch_timeout_ms": "4000"}, profile=None, variant=None)
     assert SYSTEM.promise(slow, profile="kafka", voters=3).step_down_ns == made.step_down_ns + 3 * SECOND
     assert "clock" not in made.tolerates
+    assert "clock" in made.tolerated_for_safety
     assert not made.linearizable_reads
     assert SYSTEM.defaults().nemesis_interval_ns > made.leader_bound_ns
 
