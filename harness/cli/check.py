@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from harness.cli import flags
+from harness.core.verdict import FAIL_ON
 from harness.engine.garbage import no_garbage
 from harness.report import machine
 from harness.report.plain import Lines
@@ -18,7 +19,7 @@ from harness.report.plain import Lines
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="DIR|FILE...")
 @flags.output_flags
 @flags.level_flags
-@click.option("--fail-on", type=click.Choice(["unknown", "violation"]), default="unknown", show_default=True)
+@click.option("--fail-on", type=click.Choice(FAIL_ON), default="unknown", show_default=True)
 @click.option("--update", is_flag=True, help="store the new verdict and redraw the report in each directory")
 @flags.foreign_flags
 def check(

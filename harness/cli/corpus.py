@@ -15,6 +15,7 @@ import click
 
 from harness.cli import flags
 from harness.core.errors import ConfigError
+from harness.core.verdict import FAIL_ON
 from harness.report import corpus as told
 from harness.report import following
 from harness.report import trends as comparing
@@ -80,7 +81,7 @@ def add(*, paths: tuple[Path, ...], where: told.Where, screen: Screen) -> int:
 @click.option("--system", metavar="SYSTEM", default="", help="runs of this system only")
 @click.option("--checker", "checkers", multiple=True, metavar="NAME", help="this checker only; may be repeated")
 @click.option("--again", is_flag=True, help="judge also what was judged by the same version of a checker")
-@click.option("--fail-on", type=click.Choice(["unknown", "violation"]), default="unknown", show_default=True)
+@click.option("--fail-on", type=click.Choice(FAIL_ON), default="unknown", show_default=True)
 @common
 def check(
     *,
@@ -139,7 +140,7 @@ def table(*, name: str, since: str, system: str, limit: int, out: str, where: to
 def comparison(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Flags of what compares runs."""
     for option in (
-        click.option("--fail-on", type=click.Choice(["unknown", "violation"]), default="unknown", show_default=True),
+        click.option("--fail-on", type=click.Choice(FAIL_ON), default="unknown", show_default=True),
         click.option("--trace", metavar="CELL", default="", help="the runs behind a number, like raft/kill/elect"),
         click.option("--junit-xml", type=click.Path(dir_okay=False, path_type=Path), help="write JUnit XML here"),
         click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="write one offline page here"),

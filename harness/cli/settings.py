@@ -14,7 +14,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -22,6 +22,7 @@ from harness.core import registry
 from harness.core.duration import parse_duration
 from harness.core.errors import ConfigError
 from harness.core.protocols import Lending
+from harness.core.verdict import FAIL_ON, FailOn
 from harness.engine import scenarios
 from harness.engine.model import RunOptions
 
@@ -129,8 +130,8 @@ def _clients(raw: Any) -> str:
 
 
 def _fail_on(raw: Any) -> str:
-    if raw not in ("unknown", "violation"):
-        raise ValueError("unknown or violation is needed")
+    if raw not in FAIL_ON:
+        raise ValueError(f"{' or '.join(FAIL_ON)} is needed")
     return str(raw)
 
 
@@ -167,7 +168,7 @@ SETTINGS: dict[str, Setting] = {
             "raft-b1",
             "a known sequence with its settings (`list scenarios`), or a file that holds one",
         ),
-        _setting("fail-on", _fail_on, "violation", "what makes the exit code: unknown [default] or violation"),
+        _setting("fail-on", _fail_on, "violation", "what makes the exit code: unknown [default], violation or excused"),
         _setting("keep-cluster", _flag, "true", "leave the hosts up at the end (`heal` removes them)"),
         _setting("first-failure", _flag, "true", "end at the first certain safety finding [default: the system's]"),
     )
@@ -342,7 +343,7 @@ def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
         scenario=value.get("scenario"),
         hosts=hosts,
         host=host,
-        fail_on=cast("Literal['unknown', 'violation']", value["fail-on"]),
+        fail_on=cast("FailOn", value["fail-on"]),
     )
 
 

@@ -8,6 +8,10 @@ from typing import Any, Literal
 import msgspec
 
 Outcome = Literal["pass", "unknown", "fail", "n/a"]
+FailOn = Literal["unknown", "violation", "excused"]
+"""What makes an exit code other than 0: violations; with ``unknown`` (the default) too little evidence, too; with
+``excused`` also findings under faults that the system does not promise to tolerate, as if it did."""
+FAIL_ON: tuple[FailOn, ...] = ("unknown", "violation", "excused")
 _RANK = {"pass": 0, "unknown": 1, "fail": 2}
 
 
@@ -51,3 +55,13 @@ def merge(verdicts: Iterable[Verdict]) -> Outcome:
             return "unknown"
     outcomes: tuple[Outcome, ...] = ("pass", "unknown", "fail")
     return outcomes[worst]
+
+
+def excused_findings(verdicts: Iterable[Verdict]) -> int:
+    """How many findings the realised faults took out of the promise. A verdict lists only so many, and counts all."""
+    found = 0
+    for verdict in verdicts:
+        counted = verdict.evidence.get("excused")
+        listed = sum(finding.excused is not None for finding in verdict.findings)
+        found += max(counted, listed) if isinstance(counted, int) else listed
+    return found

@@ -228,4 +228,5 @@ def _row(result: RunResult, *, repeated: bool) -> CampaignRow:
         findings=findings(judgement)[:20],
         reason=judgement.reason if judgement else "; ".join(result.trouble)[:500],
         repeated=repeated,
+        excused=judgement.excused if judgement else 0,
     )

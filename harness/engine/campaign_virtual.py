@@ -104,7 +104,11 @@ def _row(options: RunOptions, seed: int, checkers: dict[str, Checker]) -> Campai
         seed=seed,
         outcome=judgement.outcome,
         exit_code=exit_code(
-            outcome=judgement.outcome, trouble=bool(judgement.trouble), interrupted=False, fail_on=options.fail_on
+            outcome=judgement.outcome,
+            trouble=bool(judgement.trouble),
+            interrupted=False,
+            fail_on=options.fail_on,
+            excused=judgement.excused,
         ),
         run_dir="",
         elapsed_ns=time.monotonic_ns() - began,
@@ -113,6 +117,7 @@ def _row(options: RunOptions, seed: int, checkers: dict[str, Checker]) -> Campai
         ops_ok=Counter(event.status for event in run.history.of(Return))["ok"],
         findings=findings(judgement)[:20],
         reason=judgement.reason,
+        excused=judgement.excused,
     )
 
 

@@ -118,6 +118,7 @@ class Course:
                 trouble=bool(self.trouble),
                 interrupted=self.interrupted.is_set(),
                 fail_on=self.options.fail_on,
+                excused=self.judgement.excused if self.judgement else 0,
             ),
             figures=self.figures,
         )

@@ -6,8 +6,10 @@ The same code judges at the end of a run and in ``dethrone check``. Promises: an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -19,6 +21,9 @@ from harness.core.plan import Plan
 from harness.core.protocols import Checker
 from harness.core.verdict import Verdict, merge
 from harness.engine.model import JSON_SCHEMA, Judgement
+
+KINDS: tuple[Literal["safety", "liveness"], ...] = ("safety", "liveness")
+"""Kinds of properties that systems promise; coverage is asked of the run."""
 
 
 def load_checkers() -> dict[str, Checker]:
@@ -87,7 +92,9 @@ def _reason(outcome: str, verdicts: Iterable[Verdict], *, damage: str | None, tr
         if unknown:
             return "; ".join(f"{verdict.checker}: {verdict.reason}" for verdict in unknown)
         return "not at least one safety and one liveness checker could judge this run"
-    return "every promised property held, with evidence"
+    judged = Counter[str](verdict.kind for verdict in verdicts if verdict.outcome == "pass")
+    each = ", ".join(f"{judged[kind]} of {kind}" for kind in KINDS)
+    return f"{sum(judged[kind] for kind in KINDS)} promised properties were judged and held, with evidence ({each}")
 
 
 def _only_noise(outcome: str, verdicts: Iterable[Verdict]) -> bool:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from harness.core.clock import Ns
 from harness.core.events import AnyEvent
 from harness.core.plan import Plan
-from harness.core.verdict import Outcome, Verdict
+from harness.core.verdict import FailOn, Outcome, Verdict, excused_findings
 
 JSON_SCHEMA = 1
 """Version of the ``--json`` objects."""
@@ -51,7 +51,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     scenario: str | None = None
     hosts: Path | None = None
     host: tuple[str, ...] = ()
-    fail_on: Literal["unknown", "violation"] = "unknown"
+    fail_on: FailOn = "unknown"
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +67,11 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     trouble: tuple[str, ...] = ()
     host_noise: bool = False
     damage: str | None = None
+
+    @property
+    def excused(self) -> int:
+        """Findings under faults that the system does not promise to tolerate."""
+        return excused_findings(self.verdicts)
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,7 +157,8 @@ class Silence:
 
 
 class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a campaign. ``repeated``: it was run a second time because of host noise."""
+    """One run of a campaign. ``repeated``: it was run a second time because of host noise; ``excused``: how many
+    findings the faults took out of the promise."""
 
     seed: int
     outcome: Outcome
@@ -165,6 +171,7 @@ class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
     findings: Sequence[str] = ()
     reason: str = ""
     repeated: bool = False
+    excused: int = 0
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,15 +197,18 @@ EXIT_INTERRUPTED = 130
 
 
 def exit_code(
-    *, outcome: Outcome | None, trouble: bool, interrupted: bool, fail_on: Literal["unknown", "violation"] = "unknown"
+    *, outcome: Outcome | None, trouble: bool, interrupted: bool, fail_on: FailOn = "unknown", excused: int = 0
 ) -> int:
-    """The exit code of several things at once: 3 > 1 > 130 > 2 > 0."""
+    """The exit code of several things at once: 3 > 1 > 130 > 2 > 0. ``excused``: findings that the faults excuse.
+
+    What was not judged at all (``outcome`` None) is never 0.
+    """
     if trouble:
         return EXIT_TROUBLE
-    if outcome == "fail":
+    if outcome == "fail" or (excused and fail_on == "excused"):
         return EXIT_VIOLATION
     if interrupted:
         return EXIT_INTERRUPTED
-    if outcome == "pass" or fail_on == "violation":
+    if outcome == "pass" or (outcome is not None and fail_on == "violation"):
         return EXIT_PASS
     return EXIT_UNKNOWN

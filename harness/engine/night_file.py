@@ -32,7 +32,7 @@ from harness.core.clock import SECOND, Ns
 from harness.core.duration import parse_duration
 from harness.core.errors import ConfigError
 
-FailOn = Literal["unknown", "violation", "new"]
+FailOn = Literal["unknown", "violation", "excused", "new"]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,8 +184,8 @@ def _table(raw: Any) -> dict[str, str]:
 
 
 def _fail_on(raw: Any) -> str:
-    if raw not in ("unknown", "violation", "new"):
-        raise ValueError("unknown, violation or new is needed")
+    if raw not in ("unknown", "violation", "excused", "new"):
+        raise ValueError("unknown, violation, excused or new is needed")
     return str(raw)
 
 

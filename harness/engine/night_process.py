@@ -102,6 +102,7 @@ def carry_out(
         ),
         report=_relative(told.get("report"), directory),
         findings=_findings(told),
+        excused=int(told.get("excused") or 0),
         figures={name: value for name, value in told.get("figures", {}).items() if isinstance(value, int | float)},
     )
 

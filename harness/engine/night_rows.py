@@ -26,7 +26,8 @@ class NightFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NightRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One run that ended. ``run_dir`` is relative to the night's directory; ``began_ns``: wall clock."""
+    """One run that ended. ``run_dir`` is relative to the night's directory; ``began_ns``: wall clock; ``excused``: how
+    many findings the faults took out of the promise."""
 
     job: Job
     outcome: Outcome
@@ -38,6 +39,7 @@ class NightRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     findings: tuple[NightFinding, ...] = ()
     figures: Mapping[str, Any] = {}
+    excused: int = 0
 
 
 class Drawn(msgspec.Struct, frozen=True, kw_only=True):

@@ -67,8 +67,14 @@ class ChaosResult:
         """Property → verdict, n/a included."""
         return {v.checker: v for v in self.result.judgement.verdicts} if self.result.judgement else {}
 
-    def assert_valid(self, *, allow_unknown: bool = False) -> ChaosResult:
-        """Fail unless every promised property held, with evidence. ``allow_unknown``: too little evidence will do.
+    @property
+    def excused(self) -> int:
+        """How many findings came under faults that the system does not promise to tolerate."""
+        return self.result.judgement.excused if self.result.judgement else 0
+
+    def assert_valid(self, *, allow_unknown: bool = False, allow_excused: bool = True) -> ChaosResult:
+        """Fail unless every promised property held, with evidence. ``allow_unknown``: too little evidence will do;
+        ``allow_excused`` False: findings under faults that the system does not promise to tolerate fail, too.
 
         Raises AssertionError for what the system did; ClusterError for trouble of the harness; Interrupted.
         """
@@ -83,7 +89,8 @@ class ChaosResult:
                 where=str(self.run_dir),
                 next_step="dethrone doctor",
             )
-        if self.outcome != "pass" and not (allow_unknown and self.outcome == "unknown"):
+        excused = self.excused and not allow_excused
+        if excused or (self.outcome != "pass" and not (allow_unknown and self.outcome == "unknown")):
             pytest.fail(self.explain(), pytrace=False)
         return self
 
@@ -115,12 +122,15 @@ class ChaosResult:
         """Verdict, proof, what to do next: what a failed assertion shows."""
         judgement = self.result.judgement
         lines = [f"{(self.outcome or 'no verdict').upper()}: {judgement.reason if judgement else 'nothing was judged'}"]
+        if self.excused and self.outcome != "fail":
+            lines.append(f"{self.excused} finding(s) under faults that the system does not promise to tolerate")
         told = self._report.get("checkers", {})
         for verdict in judgement.verdicts if judgement else ():
-            for number, finding in enumerate(verdict.findings if verdict.outcome == "fail" else ()):
-                if finding.excused is not None:
+            for number, finding in enumerate(verdict.findings):
+                if finding.excused is not None and self.outcome == "fail":
                     continue
-                lines += ["", f"{verdict.checker}: {finding.sentence}"]
+                why = "" if finding.excused is None else f" (excused: {finding.excused})"
+                lines += ["", f"{verdict.checker}: {finding.sentence}{why}"]
                 lines += _events(told, verdict.checker, number) or [f"  proof: events {list(finding.certificate)}"]
         lines += ["", f"seed         {self.result.seed}"]
         if self.run_dir is not None:

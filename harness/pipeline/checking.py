@@ -47,7 +47,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, of all its verdicts that were asked for. ``reason``: of the worst of them."""
+    """One run, of all its verdicts that were asked for. ``reason``: of the worst of them; ``excused``: its findings
+    that the faults took out of the promise."""
 
     run: str
     date: str
@@ -56,6 +57,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     checker: str
     reason: str
     settled: bool
+    excused: int = 0
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,7 +250,7 @@ def tidy(corpus: Corpus) -> None:
 def outcomes(corpus: Corpus, runs: Sequence[str], checkers: Sequence[str], *, whole: bool) -> Iterator[RunOutcome]:
     """How these runs stand. ``whole``: all checkers were asked, so a pass needs one of safety and one of liveness."""
     asked = set(checkers)
-    columns = ("run", "date", "system", "checker", "kind", "outcome", "reason", "settled")
+    columns = ("run", "date", "system", "checker", "kind", "outcome", "reason", "settled", "excused")
     by_run: dict[str, list[dict[str, Any]]] = {}
     for row in of_runs(corpus.verdicts(*columns), runs).to_pylist():
         if row["checker"] in asked:
@@ -263,6 +265,7 @@ def outcomes(corpus: Corpus, runs: Sequence[str], checkers: Sequence[str], *, wh
             checker=worst["checker"] if worst else "",
             reason=worst["reason"] if worst else "",
             settled=all(row["settled"] for row in rows),
+            excused=sum(row["excused"] or 0 for row in rows),
         )
 
 

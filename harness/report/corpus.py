@@ -11,16 +11,17 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich.text import Text
 
 from harness.core.clock import SECOND
-from harness.engine.model import EXIT_PASS, EXIT_TROUBLE, JSON_SCHEMA, exit_code
+from harness.core.verdict import FailOn
+from harness.engine.model import EXIT_PASS, EXIT_TROUBLE, EXIT_UNKNOWN, JSON_SCHEMA, exit_code
 from harness.report import machine
 from harness.report.terminal import Screen
-from harness.report.words import STYLES, verdict_word
+from harness.report.words import STYLES, excused_words, verdict_word
 
 if TYPE_CHECKING:
     from harness.pipeline.checking import Checked, RunOutcome
@@ -142,7 +143,7 @@ def check(
     system: str,
     checkers: tuple[str, ...],
     again: bool,
-    fail_on: Literal["unknown", "violation"],
+    fail_on: FailOn,
 ) -> int:
     """``corpus check``: the exit code."""
     from harness.pipeline import session
@@ -171,7 +172,7 @@ def _check(
     system: str,
     checkers: tuple[str, ...],
     again: bool,
-    fail_on: Literal["unknown", "violation"],
+    fail_on: FailOn,
 ) -> int:
     if not corpus.runs("run", since=since, system=system, stored=True):
         return _nothing_to_check(corpus.place.url, screen, since=since, system=system, fail_on=fail_on)
@@ -182,7 +183,8 @@ def _check(
     screen.say(Text("starting Spark", style="dim"))
     with session.session(options) as spark:
         done = checking.check(corpus, spark, asked, Meter(screen, "runs"))
-    code = machine.worst_code([_code(run, fail_on) for run in done.runs])
+    judged = any(run.outcome != "n/a" for run in done.runs)
+    code = machine.worst_code([EXIT_PASS if judged else EXIT_UNKNOWN, *(_code(run, fail_on) for run in done.runs)])
     _show_checked(done, screen)
     trouble = [f"{run.run}: {run.reason}" for run in done.runs if not run.settled]
     findings = of_runs(corpus.findings(), (run.run for run in done.runs)).to_pylist()
@@ -204,9 +206,7 @@ def _check(
     return code
 
 
-def _nothing_to_check(
-    url: str, screen: Screen, *, since: str, system: str, fail_on: Literal["unknown", "violation"]
-) -> int:
+def _nothing_to_check(url: str, screen: Screen, *, since: str, system: str, fail_on: FailOn) -> int:
     which = f" since {since}" * bool(since) + f" of {system}" * bool(system)
     screen.say(f"nothing to judge: there are no runs{which} in {url}", level=-1)
     screen.say("next: dethrone corpus add RUN…", level=-1)
@@ -215,9 +215,9 @@ def _nothing_to_check(
     return code
 
 
-def _code(run: RunOutcome, fail_on: Literal["unknown", "violation"]) -> int:
+def _code(run: RunOutcome, fail_on: FailOn) -> int:
     outcome = "pass" if run.outcome == "n/a" else run.outcome
-    return exit_code(outcome=outcome, trouble=not run.settled, interrupted=False, fail_on=fail_on)
+    return exit_code(outcome=outcome, trouble=not run.settled, interrupted=False, fail_on=fail_on, excused=run.excused)
 
 
 def _show_checked(done: Checked, screen: Screen) -> None:
@@ -231,6 +231,8 @@ def _show_checked(done: Checked, screen: Screen) -> None:
             screen.say(f"        and {len(rows) - LISTED_MAX} more {outcome}; --json lists all", level=-1)
     counts = Counter(run.outcome for run in done.runs)
     total = ", ".join(f"{counts[word]} {word}" for word in ("pass", "fail", "unknown", "n/a") if counts[word])
+    excused = sum(run.excused for run in done.runs)
+    total += f"; {excused_words(excused)}" if excused else ""
     rate = done.events * SECOND // max(1, done.elapsed_ns)
     screen.say(
         f"{len(done.runs)} runs: {total}; {done.judged} verdicts on {done.judged_runs} runs given now"

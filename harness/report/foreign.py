@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from harness.core.errors import ConfigError, HarnessError
 from harness.core.operations import ModelOptions, Operation, Operations
-from harness.core.verdict import Finding
+from harness.core.verdict import FailOn, Finding
 from harness.engine.foreign import ForeignCheck, check_file
 from harness.engine.model import EXIT_TROUBLE, exit_code
 from harness.report import bars, machine
@@ -90,7 +90,7 @@ def check(
     model: str,
     options: ModelOptions,
     most: int | None,
-    fail_on: Literal["unknown", "violation"],
+    fail_on: FailOn,
 ) -> Checked:
     """Judge one file; what is wrong with it is its own trouble and hides no other file."""
     try:

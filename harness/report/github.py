@@ -14,7 +14,7 @@ from harness.report import bars
 from harness.report.rundir import RunFiles
 from harness.report.screens import cluster_words, why
 from harness.report.snippet import picture, proving
-from harness.report.words import verdict_word
+from harness.report.words import announced, verdict_word
 
 ANNOTATIONS_MAX = 10
 _ICONS = {"pass": "✅", "fail": "❌", "unknown": "❔", "n/a": "➖"}
@@ -29,6 +29,9 @@ def annotation_lines(judgement: Judgement | None, trouble: Sequence[str], *, nam
             out += [command("error", f"{name}: {verdict.checker}", sentence) for sentence in found]
         elif verdict.outcome == "unknown":
             out.append(command("warning", f"{name}: {verdict.checker} is unknown", verdict.reason))
+    if judgement is not None and announced(judgement):
+        message = f"{verdict_word(judgement.outcome)}{announced(judgement)}"
+        out.append(command("warning", f"{name}: excused findings", message))
     if judgement is not None and judgement.damage:
         out.append(command("warning", f"{name}: damaged history", judgement.damage))
     if len(out) > ANNOTATIONS_MAX:
@@ -55,6 +58,7 @@ def summary(
     plan = files.plan if files else None
     title = cluster_words(plan) if plan else title
     word = f"{_ICONS[outcome]} {verdict_word(outcome)}" if outcome else "❔ nothing was judged"
+    word += announced(judgement)
     lines = [f"### {word} · {cell(title)}", ""]
     if judgement and judgement.reason:
         lines += [cell(judgement.reason), ""]

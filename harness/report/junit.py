@@ -12,11 +12,12 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 
-from harness.core.verdict import Verdict
+from harness.core.verdict import Verdict, excused_findings
 from harness.engine.model import Judgement
 from harness.report import bars
 from harness.report.rundir import RunFiles
 from harness.report.snippet import proving
+from harness.report.words import announced, excused_words, verdict_word
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -51,6 +52,9 @@ def _suite(suite: Suite) -> ET.Element:
     verdicts = suite.judgement.verdicts if suite.judgement else ()
     seconds = f"{suite.files.history.events[-1].t / 1e9:.3f}" if suite.files and len(suite.files.history) else "0"
     element = ET.Element("testsuite", name=clean(suite.name), time=seconds)
+    if suite.judgement is not None and announced(suite.judgement):
+        excused = ET.SubElement(ET.SubElement(element, "properties"), "property", name="excused")
+        excused.set("value", clean(verdict_word(suite.judgement.outcome) + announced(suite.judgement)))
     cases = [_case(suite, verdict) for verdict in verdicts]
     trouble = [*suite.trouble]
     if suite.judgement is None and not trouble:
@@ -84,6 +88,11 @@ def _case(suite: Suite, verdict: Verdict) -> ET.Element:
         ET.SubElement(case, "error", message=clean(verdict.reason or "unknown"), type="unknown")
     elif verdict.outcome == "n/a":
         ET.SubElement(case, "skipped", message=clean(verdict.reason or "not applicable"))
+    excused = excused_findings([verdict])
+    if excused and verdict.outcome != "fail":
+        lines = [f"{one.sentence} (excused: {one.excused})" for one in verdict.findings if one.excused]
+        told = "\n".join([f"{excused_words(excused)}:", *lines])
+        ET.SubElement(case, "system-out").text = clean(told)
     return case
 
 

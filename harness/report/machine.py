@@ -31,12 +31,14 @@ def encode(value: Any) -> str:
 
 
 def judged(judgement: Judgement | None, files: RunFiles | None) -> dict[str, Any]:
-    """``verdict``, ``reason``, ``host_noise``, ``damage`` and ``checkers``."""
+    """``verdict``, ``reason``, ``excused`` (a number), ``host_noise``, ``damage`` and ``checkers``."""
     if judgement is None:
-        return {"verdict": None, "reason": "nothing was judged", "host_noise": False, "damage": None, "checkers": {}}
+        empty = {"verdict": None, "reason": "nothing was judged", "excused": 0}
+        return {**empty, "host_noise": False, "damage": None, "checkers": {}}
     return {
         "verdict": judgement.outcome,
         "reason": judgement.reason,
+        "excused": judgement.excused,
         "host_noise": judgement.host_noise,
         "damage": judgement.damage,
         "checkers": {verdict.checker: checker(verdict, files) for verdict in judgement.verdicts},
@@ -115,6 +117,7 @@ def check_object(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "verdict": worst_outcome([row["verdict"] for row in rows]),
         "trouble": [line for row in rows for line in row["trouble"]],
         "checkers": first.get("checkers", {}),
+        "excused": sum(row.get("excused", 0) for row in rows),
         "exit_code": worst_code([row["exit_code"] for row in rows]),
         "runs": [dict(row) for row in rows],
     }
@@ -139,6 +142,7 @@ def campaign_object(
         "verdict": worst_outcome([outcome for outcome, count in of_all.items() if count]),
         "counts": dict(of_all),
         "listed": len(rows),
+        "excused": sum(row.excused for row in rows),
         "corpus": corpus,
         "trouble": [
             *(f"seed {row.seed}: {row.reason}" for row in rows if row.exit_code == 3),

@@ -32,7 +32,7 @@ from harness.engine.night_rows import Drawn, Ended, NightRow
 from harness.report import machine
 from harness.report.html import asset
 from harness.report.terminal import Screen
-from harness.report.words import verdict_word
+from harness.report.words import excused_words, verdict_word
 
 PAGE = "index.html"
 _ORDER = {"fail": 0, "unknown": 1, "pass": 2}
@@ -43,11 +43,12 @@ def code(ended: Ended, fail_on: FailOn) -> int:
     codes = [EXIT_TROUBLE if ended.trouble else EXIT_PASS]
     codes += [EXIT_TROUBLE for row in ended.rows if row.exit_code == EXIT_TROUBLE]
     failed = bool(ended.new) if fail_on == "new" else any(row.outcome == "fail" for row in ended.rows)
-    codes += [EXIT_VIOLATION] if failed else []
+    excused = fail_on == "excused" and any(row.excused for row in ended.rows)
+    codes += [EXIT_VIOLATION] if failed or excused else []
     codes += [EXIT_INTERRUPTED] if ended.interrupted else []
     unknown = any(row.outcome == "unknown" for row in ended.rows)
     evidence = any(row.outcome == "pass" for row in ended.rows) or any(row.outcome == "fail" for row in ended.rows)
-    codes += [EXIT_UNKNOWN] if (unknown and fail_on == "unknown") or not evidence else []
+    codes += [EXIT_UNKNOWN] if (unknown and fail_on in ("unknown", "excused")) or not evidence else []
     return machine.worst_code(codes)
 
 
@@ -103,6 +104,8 @@ def sums(rows: Sequence[NightRow], total: int) -> str:
     words = [f"{counts[word]} {word}" for word in ("pass", "fail", "unknown") if counts[word]]
     trouble = sum(row.exit_code == EXIT_TROUBLE for row in rows)
     words += [f"{trouble} with trouble of the harness"] if trouble else []
+    excused = sum(row.excused for row in rows)
+    words += [excused_words(excused)] if excused else []
     words += [f"{total - len(rows)} had no turn"] if total > len(rows) else []
     return f"{len(rows)} of {total} runs: {', '.join(words) or 'none'}"
 
@@ -121,6 +124,7 @@ def campaign_rows(ended: Ended) -> list[CampaignRow]:
             ops_ok=int(row.figures.get("ok", 0)),
             findings=[f"{one.checker}: {one.sentence}" for one in row.findings],
             reason=row.reason,
+            excused=row.excused,
         )
         for row in ended.rows
     ]

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from harness.core import store
 from harness.core.errors import ConfigError, HarnessError
+from harness.core.verdict import FailOn
 from harness.engine.model import EXIT_TROUBLE, Judgement, exit_code
 from harness.report import machine, write
 from harness.report.junit import Suite
@@ -62,7 +63,7 @@ class Rechecked(msgspec.Struct, frozen=True, kw_only=True):
         return write.github_lines(self.files, self.trouble, report=self.report, fallback=self.path.name)
 
 
-def check(path: Path, *, fail_on: Literal["unknown", "violation"] = "unknown", update: bool = False) -> Rechecked:
+def check(path: Path, *, fail_on: FailOn = "unknown", update: bool = False) -> Rechecked:
     """Judge one path again; ``update`` stores the verdict and redraws the report of a directory."""
     from harness.engine import judge
 
@@ -81,7 +82,13 @@ def check(path: Path, *, fail_on: Literal["unknown", "violation"] = "unknown", u
         raise
     except HarnessError as error:
         return Rechecked(path=path, judgement=None, files=None, code=EXIT_TROUBLE, error=error)
-    code = exit_code(outcome=judgement.outcome, trouble=bool(judgement.trouble), interrupted=False, fail_on=fail_on)
+    code = exit_code(
+        outcome=judgement.outcome,
+        trouble=bool(judgement.trouble),
+        interrupted=False,
+        fail_on=fail_on,
+        excused=judgement.excused,
+    )
     return Rechecked(path=path, judgement=judgement, files=files, code=code, report=report)
 
 

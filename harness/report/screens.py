@@ -24,7 +24,7 @@ from harness.report.failover import failovers, summary
 from harness.report.rundir import RunFiles
 from harness.report.snippet import LEGEND, picture, proving
 from harness.report.trigger_words import hold_words, when_words
-from harness.report.words import STYLES, pairs, parameters, verdict_parts, verdict_word
+from harness.report.words import STYLES, excused_words, pairs, parameters, verdict_parts, verdict_word
 
 _ORDER = {"fail": 0, "unknown": 1, "pass": 2, "n/a": 3}
 _KINDS = ("safety", "liveness", "coverage", "metric")
@@ -197,11 +197,12 @@ TABLE_ROWS_MAX = 100
 def campaign_table(rows: Sequence[CampaignRow]) -> RenderableType:
     """A row a seed; of very many only those that did not pass, and not all of them."""
     if len(rows) > TABLE_ROWS_MAX:
-        rows = [row for row in rows if row.outcome != "pass"][:TABLE_ROWS_MAX]
+        rows = [row for row in rows if row.outcome != "pass" or row.excused][:TABLE_ROWS_MAX]
     table = _table("seed", "verdict", "time", "elections", "faults", "ops ok", "why")
     for row in rows:
         text = "; ".join(row.findings[:2]) or row.reason
         again = " (repeated: noisy host)" if row.repeated else ""
+        again += f" (with {excused_words(row.excused)})" if row.excused else ""
         table.add_row(
             str(row.seed),
             Text(verdict_word(row.outcome), style=STYLES.get(row.outcome, "")),

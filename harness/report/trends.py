@@ -10,16 +10,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich.text import Text
 
 from harness.core.errors import ConfigError
-from harness.core.verdict import Outcome
+from harness.core.verdict import FailOn, Outcome
 from harness.engine.model import EXIT_PASS, exit_code
 from harness.report import corpus as told
 from harness.report.terminal import Screen
+from harness.report.words import excused_words
 
 if TYPE_CHECKING:
     from harness.pipeline.corpus import Corpus
@@ -49,7 +50,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     html: Path | None = None
     junit_xml: Path | None = None
     trace: str = ""
-    fail_on: Literal["unknown", "violation"] = "unknown"
+    fail_on: FailOn = "unknown"
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +66,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     why_unknown: tuple[str, ...]
     outcome: Outcome
     code: int
+    excused: int = 0
 
     def trace(self, cell: object) -> str:
         """The command that lists what a number is made of."""
@@ -88,15 +90,25 @@ def trends(where: told.Where, screen: Screen, asked: Asked) -> int:
         screen.say(Text("starting Spark", style="dim"))
         with session.session(options) as spark, session.watched(spark, told.Meter(screen, "tasks")):
             gathered = gathering.gather(corpus, spark, rows, times_of=nights)
+        said = corpus.verdicts("run", "excused").to_pylist()
+        excused = sum(row["excused"] or 0 for row in said if row["run"] in plain and mine(plain[row["run"]]))
     if asked.trace:
         side = deciding.sides(gathered.facts, mine, theirs)
         return _trace(screen, asked, gathered, side, corpus=where.url)
     both = (mine, theirs, names)
-    return _tell(screen, asked, answered(asked, gathered, both, corpus=where.url, policy=policy, entries=entries))
+    answer = answered(asked, gathered, both, corpus=where.url, policy=policy, entries=entries, excused=excused)
+    return _tell(screen, asked, answer)
 
 
 def answered(
-    asked: Asked, gathered: Gathered, both: Both, *, corpus: str, policy: Policy, entries: Sequence[Known] = ()
+    asked: Asked,
+    gathered: Gathered,
+    both: Both,
+    *,
+    corpus: str,
+    policy: Policy,
+    entries: Sequence[Known] = (),
+    excused: int = 0,
 ) -> Answer:
     """The comparison of both sides, sorted into red and known."""
     from harness.pipeline import known, trends
@@ -116,7 +128,8 @@ def answered(
         policy=policy,
         why_unknown=unknown,
         outcome=outcome,
-        code=exit_code(outcome=outcome, trouble=False, interrupted=False, fail_on=asked.fail_on),
+        code=exit_code(outcome=outcome, trouble=False, interrupted=False, fail_on=asked.fail_on, excused=excused),
+        excused=excused,
     )
 
 
@@ -153,6 +166,7 @@ def object_of(answer: Answer) -> dict[str, Any]:
         "rates": [row(one) for one in compared.rates],
         "faster": [str(one.cell) for one in compared.faster],
         "unknown": list(answer.why_unknown),
+        "excused": answer.excused,
         "cells_compared": compared.tested,
     }
 
@@ -239,6 +253,8 @@ def _show(screen: Screen, answer: Answer) -> None:
         screen.say(f"faster     {slow.cell}" + (f"  × {slow.ratio:.2f}" if slow.ratio else ""))
     for why in answer.why_unknown:
         screen.say(Text.assemble(("unknown    ", "bold yellow"), why), level=-1)
+    if answer.excused:
+        screen.say(Text.assemble(("excused    ", "bold yellow"), excused_words(answer.excused)), level=-1)
     skipped = sum(bool(one.why) for one in compared.times)
     screen.say(
         f"{compared.asked} against {compared.other or 'nothing'}: {len(found.red)} red, {len(found.known)} known; "

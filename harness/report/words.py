@@ -42,8 +42,22 @@ def verdict_parts(judgement: Judgement | None) -> tuple[tuple[str, str], ...]:
     """The verdict in one line: pieces with their styles."""
     if judgement is None:
         return ("NO VERDICT", "bold yellow"), ("  nothing was judged", "")
-    first = (verdict_word(judgement.outcome), STYLES[judgement.outcome])
-    return (first, (f"  {judgement.reason}", "")) if judgement.reason else (first,)
+    parts = [(verdict_word(judgement.outcome), STYLES[judgement.outcome])]
+    if announcement := announced(judgement):
+        parts.append((announcement, STYLES["unknown"]))
+    return (*parts, (f"  {judgement.reason}", "")) if judgement.reason else tuple(parts)
+
+
+def announced(judgement: Judgement | None) -> str:
+    """What follows the verdict's word where nothing failed, and something was excused: a pass is not silent on it."""
+    if judgement is None or judgement.outcome == "fail" or not judgement.excused:
+        return ""
+    return f", with {excused_words(judgement.excused)}"
+
+
+def excused_words(count: int) -> str:
+    """How excused findings are announced."""
+    return f"{count} finding{'' if count == 1 else 's'} under faults that the system does not promise to tolerate"
 
 
 def short(value: Any) -> str:

@@ -58,7 +58,7 @@ def test_a_corpus_that_is_an_address_stays_one():
         ("[[systems]]\nsystem = 'raft'\nseeds = 0", "whole number from 1"),
         ("[[systems]]\nsystem = 'raft'\ntime-limit = '60'", "is no value for time-limit"),
         ("[[systems]]\nsystem = 'raft'\nfaults = []", "a list of words is needed"),
-        ("[night]\nfail-on = 'red'\n[[systems]]\nsystem = 'raft'", "unknown, violation or new"),
+        ("[night]\nfail-on = 'red'\n[[systems]]\nsystem = 'raft'", "unknown, violation, excused or new"),
         ("systems = 3", "tables [[systems]]"),
     ],
 )

@@ -100,7 +100,7 @@ def test_an_empty_corpus_has_nothing_to_judge_and_says_what_to_do(call, night, t
     assert "nothing to judge: there are no runs of nacos in" in done.stdout
     assert call("check", "--since", "2026-13-01").exit_code == 64
     value = json.loads(call("check", "--since", "2030-01-01", "--fail-on", "violation", "--json").stdout)
-    assert (value["exit_code"], value["verdict"], value["runs"]) == (0, None, [])
+    assert (value["exit_code"], value["verdict"], value["runs"]) == (2, None, [])
 
 
 @pytest.mark.spark

@@ -32,6 +32,9 @@ def row(outcome: str, code: int, **fields) -> NightRow:
 PASS, FAIL, UNKNOWN, TROUBLE = row("pass", 0), row("fail", 1), row("unknown", 2), row("unknown", 3)
 
 
+EXCUSED = row("pass", 0, excused=2)
+
+
 def ended(*rows: NightRow, **fields) -> Ended:
     return msgspec.structs.replace(
         Ended(directory=Path("/n"), drawn=DRAWN, rows=rows, left=0, interrupted=False, new=()), **fields
@@ -51,6 +54,10 @@ def ended(*rows: NightRow, **fields) -> Ended:
         (ended(PASS, FAIL, new=("raft/x",)), "new", 1),
         (ended(FAIL, TROUBLE), "violation", 3),
         (ended(PASS, trouble=("the corpus is full",)), "violation", 3),
+        (ended(EXCUSED), "violation", 0),
+        (ended(EXCUSED), "excused", 1),
+        (ended(PASS), "excused", 0),
+        (ended(PASS, UNKNOWN), "excused", 2),
         (ended(PASS, interrupted=True), "violation", 130),
         (ended(FAIL, interrupted=True), "violation", 1),
     ],
@@ -65,6 +72,10 @@ def test_texts_of_the_system_cannot_become_markup():
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     assert 'href="0001-raft/report.html"' in page
+
+
+def test_a_night_announces_what_was_excused():
+    assert "2 findings under faults that the system does not promise to tolerate" in night.sums([PASS, EXCUSED], 2)
 
 
 def test_runs_without_a_turn_are_counted():

@@ -20,7 +20,7 @@ from harness.report.html.dots import dots
 from harness.report.html.drawings import drawing
 from harness.report.rundir import RunFiles
 from harness.report.trigger_words import hold_words, when_words
-from harness.report.words import at, pairs, parameters, verdict_word
+from harness.report.words import announced, at, pairs, parameters, verdict_word
 
 _FINDINGS_MAX = 200
 _SHOWN_MAX = 3
@@ -32,7 +32,8 @@ _ORDER = {"fail": 0, "unknown": 1, "pass": 2, "n/a": 3}
 def title(files: RunFiles) -> str:
     """Of the browser's tab."""
     outcome = files.judgement.outcome if files.judgement else "no verdict"
-    return f"{verdict_word(outcome)} · {files.history.begin.system} seed {files.history.begin.seed} · dethrone"
+    more = f", {files.judgement.excused} excused" if files.judgement and announced(files.judgement) else ""
+    return f"{verdict_word(outcome)}{more} · {files.history.begin.system} seed {files.history.begin.seed} · dethrone"
 
 
 def header(files: RunFiles, trouble: Sequence[str]) -> str:
@@ -41,6 +42,7 @@ def header(files: RunFiles, trouble: Sequence[str]) -> str:
     outcome = judgement.outcome if judgement else "unknown"
     word = verdict_word(outcome) if judgement else "NO VERDICT"
     sentence = judgement.reason if judgement else "nothing was judged"
+    announcement = _banner(word + announced(judgement)) if announced(judgement) else ""
     facts = [("seed", str(begin.seed)), ("nodes", str(len(begin.nodes)))]
     facts.append(("length", show_duration(files.history.events[-1].t)))
     versions = files.run.get("versions")
@@ -57,10 +59,14 @@ def header(files: RunFiles, trouble: Sequence[str]) -> str:
     banners += [f"{line}; this page does without it" for line in files.missing]
     return (
         f'<header><div class="top"><div class="badge {_css(outcome)}">{escape(word)}</div>'
-        f'<div><h1>{escape(sentence)}</h1><p class="meta">{meta}</p></div></div>'
-        + "".join(f'<p class="banner">{escape(line)}</p>' for line in banners)
+        f'<div><h1>{escape(sentence)}</h1>{announcement}<p class="meta">{meta}</p></div></div>'
+        + "".join(map(_banner, banners))
         + "</header>"
     )
+
+
+def _banner(line: str) -> str:
+    return f'<p class="banner">{escape(line)}</p>'
 
 
 def nav(files: RunFiles) -> str:
