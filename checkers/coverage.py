@@ -285,7 +285,7 @@ def _elections_during(history: History, plan: Plan, noise: Disturbance) -> int:
 
 
 def noise_figures(history: History, plan: Plan, noise: Disturbance) -> dict[str, Any]:
-    """How many stretches there were, the longest, the share of the run that they may excuse, and the unwatched voters."""
+    """Stretches, the longest, the share of the run that they may excuse, and the unwatched voters."""
     begun = min((event.span.lo for event in history.of(NodeProcess)), default=0)
     return {
         "stretches": len(noise.stretches),

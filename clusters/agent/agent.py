@@ -329,6 +329,11 @@ def parse_probe(payload: bytes) -> tuple[str, int, str] | None:
     return parts[1], int(parts[2]), parts[3]
 
 
+def echo_payload(what: str, run: str, number: int) -> bytes:
+    """Of a question or an answer between two agents that measure a round trip."""
+    return f"dethrone-echo {what} {run} {number}".encode()
+
+
 def percentile(histogram: Sequence[int], share: float) -> int:
     """Upper bound (ns) of the power-of-two bucket in which that share of the values lies; 0 of nothing."""
     total, seen = sum(histogram), 0
@@ -752,11 +757,13 @@ class Probes:
             return
         for _ in range(256):
             try:
-                payload, (address, _port) = self.socket.recvfrom(2048)
+                payload, (address, port) = self.socket.recvfrom(2048)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
                 continue  # an ICMP error of an earlier probe
+            if self._echoed(payload, (address, port)):
+                continue
             probe = parse_probe(payload)
             if probe is None or probe[0] != self._run or self.peers.get(probe[2]) != address:
                 self._strange += 1
@@ -767,6 +774,16 @@ class Probes:
                 while len(self._arrived) > self.NONCES_MAX:
                     self._arrived.popitem(last=False)
                 self._changed.notify_all()
+
+    def _echoed(self, payload: bytes, asker: tuple[str, int]) -> bool:
+        """Whether it was the question of an agent of this run that measures round trips: answered at once."""
+        question = echo_payload("ask", self._run, 0)[:-1]
+        number = payload[len(question) :]
+        if self.socket is None or not payload.startswith(question) or not number.isdigit() or len(number) > 9:
+            return False
+        with contextlib.suppress(OSError):
+            self.socket.sendto(echo_payload("answer", self._run, int(number)), asker)
+        return True
 
     def wait(self, nonce: int, expect: Iterable[str], timeout_ns: int) -> dict[str, Any]:
         """Wait until the probes of all ``expect`` arrived, or the time is over; say which did."""
@@ -1342,6 +1359,106 @@ class Canary:
         fd, path = tempfile.mkstemp(prefix=".dethrone-", dir=os.path.dirname(directory.rstrip("/")) or "/")  # noqa: PTH120
         os.unlink(path)  # noqa: PTH108
         return fd
+
+
+class Gauge:
+    """Measures how slow the machine is, under a dummy load of small writes: wake-ups, syncs, round trips to peers.
+
+    Before the first node starts, and of nothing that belongs to a node. The answering end of a round trip is the agent
+    over there (``Probes``).
+    """
+
+    WINDOW_MAX_NS = 10 * SECOND
+    WRITES_MAX_PER_S = 200
+    WRITE_BYTES = 512
+    TRIP_PERIOD_S = 0.02
+    TRIP_LIMIT_S = 0.5
+
+    def __init__(self, run: str, port: int) -> None:
+        self._run, self._port = run, port
+
+    def measure(self, directory: str, peers: Mapping[str, str], window_ns: int, writes_per_s: int) -> dict[str, Any]:
+        """Every single duration, in ns, of a window of this length, and what could not be measured."""
+        end = now_ns() + min(window_ns, self.WINDOW_MAX_NS)
+        found: dict[str, Any] = {"wakeups_ns": [], "syncs_ns": [], "trips_ns": [], "lost": 0, "unreadable": []}
+        period_s = 1 / max(1, min(writes_per_s, self.WRITES_MAX_PER_S))
+        works = (
+            ("sync", lambda: self._sync(directory, period_s, end, found)),
+            ("trips", lambda: self._trips(peers, end, found)),
+        )
+
+        def guarded(name: str, work: Callable[[], None]) -> None:
+            try:
+                work()
+            except OSError as error:
+                found["unreadable"].append(f"{name}: {error.strerror or error}")
+
+        threads = [threading.Thread(target=guarded, args=one, name=one[0], daemon=True) for one in works]
+        for thread in threads:
+            thread.start()
+        self._wake(end, found)
+        for thread in threads:
+            thread.join(timeout=self.WINDOW_MAX_NS / SECOND)
+            if thread.is_alive():
+                found["unreadable"].append(f"{thread.name}: hangs")
+        return {name: list(value) if isinstance(value, list) else value for name, value in found.items()}
+
+    @staticmethod
+    def _wake(end: int, found: dict[str, Any]) -> None:
+        tick_ns = int(TICK_S * SECOND)
+        while True:
+            before = now_ns()
+            if before >= end:
+                return
+            time.sleep(TICK_S)
+            found["wakeups_ns"].append(max(0, now_ns() - before - tick_ns))
+
+    def _sync(self, directory: str, period_s: float, end: int, found: dict[str, Any]) -> None:
+        while not os.path.isdir(directory) and directory not in {"", "/"}:  # noqa: PTH112
+            directory = os.path.dirname(directory.rstrip("/"))  # noqa: PTH120 - the node's own place is made later
+        fd, path = tempfile.mkstemp(prefix=".dethrone-", dir=directory)
+        os.unlink(path)  # noqa: PTH108
+        offset = 0
+        try:
+            while now_ns() < end:
+                before = now_ns()
+                os.pwrite(fd, b"\0" * self.WRITE_BYTES, offset)
+                os.fdatasync(fd)
+                took = now_ns() - before
+                found["syncs_ns"].append(took)
+                offset = (offset + self.WRITE_BYTES) % (1 << 20)
+                time.sleep(max(0.001, period_s - took / SECOND))
+        finally:
+            os.close(fd)
+
+    def _trips(self, peers: Mapping[str, str], end: int, found: dict[str, Any]) -> None:
+        addresses = [address for _, address in sorted(peers.items())]
+        if not addresses:
+            return
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+            asking.settimeout(self.TRIP_LIMIT_S)
+            number = 0
+            while now_ns() < end:
+                address = addresses[number % len(addresses)]
+                number += 1
+                before = now_ns()
+                if self._answered(asking, address, number):
+                    found["trips_ns"].append(now_ns() - before)
+                else:
+                    found["lost"] += 1
+                time.sleep(self.TRIP_PERIOD_S)
+
+    def _answered(self, asking: socket.socket, address: str, number: int) -> bool:
+        """Whether the peer's agent answered this very question in time."""
+        deadline = time.monotonic() + self.TRIP_LIMIT_S
+        try:
+            asking.sendto(echo_payload("ask", self._run, number), (address, self._port))
+            while time.monotonic() < deadline:
+                if asking.recv(2048) == echo_payload("answer", self._run, number):
+                    return True
+        except OSError:
+            return False
+        return False
 
 
 class DeadMan:
@@ -2135,6 +2252,7 @@ class Server:
         self.news = News(self.wake)
         self.rules = Rules(run, self.processes, tool=tool, spared=spared)
         self.probes = Probes(run, probe_port)
+        self.gauge = Gauge(run, probe_port)
         self.clock = FakeClock(f"{path}.faketime")
         self.tails = Tails(self.news)
         self.canary = Canary(self.news)
@@ -2150,7 +2268,7 @@ class Server:
         self._connections: set[Connection] = set()
         self._sessions: collections.OrderedDict[str, Session] = collections.OrderedDict()
         self._sessions_lock = threading.Lock()
-        self._lanes = {name: Lane(name) for name in ("state", "probe", "files")}
+        self._lanes = {name: Lane(name) for name in ("state", "probe", "files", "measure")}
         self._ending = False
         self._pump_at = 0.0
         self._tail_quiet = False
@@ -2162,6 +2280,7 @@ class Server:
             "noise": ("", self._noise),
             "send_probes": ("", self._send_probes),
             "probe_links": ("probe", self._probe_links),
+            "measure": ("measure", self._measure),
             "adopt": ("state", self._adopt),
             "prepare": ("state", self._prepare),
             "start_node": ("state", self._start_node),
@@ -2444,6 +2563,13 @@ class Server:
         answer = self.probes.wait(nonce, expect, _integer(request, "timeout_ns", low=0, high=30 * SECOND))
         answer.update(self.rules.counters())
         return {**answer, "lo": lo, "hi": now_ns()}
+
+    def _measure(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        peers = dict(_mapping(request.get("peers"), "peers"))
+        _texts(list(peers.values()), "peers")
+        window_ns = _integer(request, "window_ns", low=1, high=Gauge.WINDOW_MAX_NS)
+        writes_per_s = _integer(request, "writes_per_s", low=1, high=10**6)
+        return self.gauge.measure(_text(request, "directory"), peers, window_ns, writes_per_s)
 
     def _prepare(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         spec = clean_start(request.get("start"))

@@ -42,6 +42,8 @@ CALL_LIMIT_S = 30.0
 """Longest wait for an answer, where a verb has no bound of its own."""
 GIVE_UP_S = 5.0
 """For so long a broken connection is tried again before the agent is declared lost."""
+MEASURE_LIMIT_S = 60.0
+"""How much longer than its window a measurement may take: on a machine where a sync hangs for so long, none runs."""
 HEARTBEAT_S = 1.0
 CLOCK_SAMPLES = 16
 DRIFT_PPM = 200
@@ -298,6 +300,21 @@ class AgentHost:
         """The probe that the harness itself would send as ``client``, and where to."""
         payload = f"dethrone-probe {self._greeting['run']} {nonce} client".encode()
         return payload, (self.address, int(self._greeting["probe_port"]))
+
+    sets_timers = True
+
+    def measure(
+        self, directory: str, peers: Mapping[str, str], *, window_ns: Ns, writes_per_s: int
+    ) -> Mapping[str, Any]:
+        """See ``harness.core.protocols.Measuring``."""
+        return self._call(
+            "measure",
+            limit_s=window_ns / SECOND + MEASURE_LIMIT_S,
+            directory=directory,
+            peers=dict(peers),
+            window_ns=window_ns,
+            writes_per_s=writes_per_s,
+        )
 
     def reset_flows(self, peers: Sequence[str]) -> Mapping[str, Any]:
         """See ``Host``. ``worked``, ``before``, ``after`` (flows) and ``why`` where it did not work."""

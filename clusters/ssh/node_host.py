@@ -48,6 +48,7 @@ class SshNodeHost(AgentHost):
         super().__init__(name, address, connect, **more)
         self.places = places
         self._lent = lent
+        self.sets_timers = lent.target is None  # a target that runs already was configured by somebody else
         self._dead_man_ns = dead_man_ns
 
     def prepare(self, start: NodeStart, peers: Mapping[str, str], *, dead_man_ns: Ns) -> None:

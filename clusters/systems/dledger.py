@@ -22,7 +22,7 @@ import msgspec
 from clusters.protocols.dledger.knobs import DledgerKnobs, given, profile_words
 from clusters.protocols.dledger.storage import TERM
 from clusters.protocols.dledger.variants import VARIANTS, Variant
-from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
 from harness.core.promise import NotPromised, Promise
@@ -39,6 +39,7 @@ ROUNDS_MAX = 12
 SPLIT_VOTE_PERCENT = 40
 """Delays are drawn from 700 ms, a round trip is far below that."""
 
+USUAL_PERIOD_NS = 2 * SECOND
 DELAY_NS = 20 * MS
 LOSS_PERCENT = 0
 """Calls go once, over a connection that loses nothing. Where single messages are lost, a campaign waits in full for a
@@ -147,9 +148,9 @@ class DledgerSystem(TargetSystem):
             leader_bound_to_term=True,
             linearizable_reads=False,
             pre_vote=False,
-            delay_max_ns=max(MS, DELAY_NS * period // (2 * SECOND)),
+            delay_max_ns=in_proportion(DELAY_NS, timer_ns=period, usual_timer_ns=USUAL_PERIOD_NS, least_ns=MS),
             loss_percent_max=LOSS_PERCENT,
-            noise_max_ns=max(20 * MS, NOISE_NS * period // (2 * SECOND)),
+            noise_max_ns=in_proportion(NOISE_NS, timer_ns=period, usual_timer_ns=USUAL_PERIOD_NS, least_ns=20 * MS),
         )
 
 

@@ -20,7 +20,7 @@ from clusters.protocols.kraft.knobs import PROFILES, KraftKnobs, in_our_spelling
 from clusters.protocols.kraft.rules import LEADER
 from clusters.protocols.kraft.target import check_observers, rules_of
 from clusters.protocols.kraft.variants import VARIANTS, Variant
-from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
 from harness.core.promise import NotPromised, Promise
@@ -122,7 +122,6 @@ class KraftSystem(TargetSystem):
         """See the head of this module."""
         check_voters(self.name, voters)
         typed: KraftKnobs = self.typed(knobs, profile=profile)
-        factor = max(1, -(-typed.time_millionths // 1_000_000))
         bound = _leader_bound(typed)
         return Promise(
             system=self.name,
@@ -143,9 +142,14 @@ class KraftSystem(TargetSystem):
             leader_bound_to_term=True,
             linearizable_reads=typed.reads == "log",
             pre_vote=False,
-            delay_max_ns=DELAY_NS * factor,
-            noise_max_ns=NOISE_NS * factor,
+            delay_max_ns=_grown(DELAY_NS, typed),
+            noise_max_ns=_grown(NOISE_NS, typed),
         )
+
+
+def _grown(allowance: Ns, knobs: KraftKnobs) -> Ns:
+    """With the timers, where they are longer than Kafka's."""
+    return in_proportion(allowance, timer_ns=knobs.ns(1), usual_timer_ns=MS, least_ns=allowance)
 
 
 def _leader_bound(knobs: KraftKnobs) -> Ns:

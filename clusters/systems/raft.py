@@ -18,7 +18,7 @@ import msgspec
 from clusters.protocols.raft.knobs import PROFILES, RaftKnobs
 from clusters.protocols.raft.variants import VARIANTS, Variant
 from clusters.systems.operations import GUARD_OPERATIONS, LOCK_OPERATIONS, MEMBER_OPERATIONS, OPERATIONS, TRANSACTIONS
-from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
 from harness.core.promise import NotPromised, Promise, Tier
@@ -41,6 +41,7 @@ SPLIT_WINDOW_NS = 10 * MS
 not stand in one term. An honest build splits one term in a hundred at 1 to 3 ms a message, 5 to 8 at 5 to 20 ms; one
 without jitter, or with the same jitter everywhere, splits more than half."""
 
+USUAL_TIMEOUT_NS = 300 * MS
 DELAY_NS = 20 * MS
 NOISE_NS = 50 * MS
 
@@ -122,7 +123,6 @@ class RaftSystem(TargetSystem):
         check_voters(self.name, voters)
         typed: RaftKnobs = self.typed(knobs, profile=profile)
         longest, heartbeat = typed.election_timeout_max, typed.heartbeat_interval
-        scale = max(1, -(-longest // (300 * MS)))
         elections = ELECTIONS_WITH_PRE_VOTE if typed.pre_vote else ELECTIONS_WITHOUT
         bound = elections * longest + ALLOWANCE_NS
         return Promise(
@@ -144,9 +144,14 @@ class RaftSystem(TargetSystem):
             linearizable_reads=typed.reads != "local",
             pre_vote=typed.pre_vote,
             drift_ppm_max=(typed.drift_num - typed.drift_den) * 1_000_000 // typed.drift_den,
-            delay_max_ns=DELAY_NS * scale,
-            noise_max_ns=NOISE_NS * scale,
+            delay_max_ns=_grown(DELAY_NS, longest),
+            noise_max_ns=_grown(NOISE_NS, longest),
         )
+
+
+def _grown(allowance: Ns, longest: Ns) -> Ns:
+    """With the election timeout, where that is longer than the paper's."""
+    return in_proportion(allowance, timer_ns=longest, usual_timer_ns=USUAL_TIMEOUT_NS, least_ns=allowance)
 
 
 def _own_name(spelled: str) -> str:

@@ -50,11 +50,12 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 Knob = Number | Choice
+MILLISECONDS = "milliseconds"
 
 
 def milliseconds(default: str, least: int, most: int) -> Number:
     """A knob that is a time."""
-    return Number(default, least, most, "milliseconds")
+    return Number(default, least, most, MILLISECONDS)
 
 
 def bad_knob(system: str, name: str, word: str, wanted: str) -> ConfigError:
@@ -90,6 +91,16 @@ class Released:
             if not known[name].admits(word):
                 raise bad_knob(self.name, name, word, known[name].wanted())
         return {name: settings.get(name, knob.default) for name, knob in known.items()}
+
+    def at_scale(self, knobs: Mapping[str, str], scale: float) -> Mapping[str, str]:
+        """See ``harness.core.protocols.Scalable``: what is counted in milliseconds is a timer."""
+        known, out = self.known_knobs(), dict(knobs)
+        for name, knob in known.items():
+            if isinstance(knob, Number) and knob.unit == MILLISECONDS:
+                out[name] = str(round(int(knobs[name]) * scale))
+                if not knob.admits(out[name]):
+                    raise bad_knob(self.name, name, out[name], f"{knob.wanted()}, or --time-scale 1")
+        return out
 
     def variants(self) -> Mapping[str, str]:
         """None."""

@@ -7,6 +7,8 @@ Promises: stateless; a wrong knob, profile or variant is a ConfigError before an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,9 @@ CLIENT_PORT = 7002
 CONFIG = "node.json"
 VARIANT = "variant.py"
 """Files in the node's run directory."""
+
+TIME_FACTOR = "time_factor"
+"""The knob by which every target of ours scales all its timers."""
 
 ANY_NUMBER: Mapping[str, int | None] = dict.fromkeys(
     ("partition", "kill", "stop", "restart", "pause", "clock", "powerloss", "disk", "link", "hold", "drift")
@@ -136,6 +141,10 @@ class TargetSystem:
     def typed(self, knobs: Mapping[str, str], *, profile: str) -> Any:
         """The target's own knobs from words that ``knobs`` gave."""
         return self.target().knobs(self._different(knobs, profile), profile=self._profile(profile))
+
+    def at_scale(self, knobs: Mapping[str, str], scale: float) -> Mapping[str, str]:
+        """See ``harness.core.protocols.Scalable``: every timer of a target of ours hangs on ``time_factor``."""
+        return {**knobs, TIME_FACTOR: _number_word(Fraction(knobs[TIME_FACTOR]) * Fraction(scale))}
 
     def variants(self) -> Mapping[str, str]:
         """Planted bugs: name → one sentence."""
@@ -264,6 +273,22 @@ class TargetSystem:
         """The words that differ from the profile's: a knob that is spelled out counts as asked for."""
         base = self.profile_words(self._profile(profile))
         return {name: word for name, word in knobs.items() if base.get(name) != word}
+
+
+def in_proportion(usual_ns: Ns, *, timer_ns: Ns, usual_timer_ns: Ns, least_ns: Ns = 0) -> Ns:
+    """An allowance (a delay, a stall) that grows and shrinks with a timer; not below ``least_ns``."""
+    return max(least_ns, usual_ns * timer_ns // usual_timer_ns)
+
+
+def _number_word(number: Fraction) -> str:
+    """A decimal where there is an exact one, for every target reads those; else a fraction."""
+    rest = number.denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    if rest != 1:
+        return str(number)
+    return format((Decimal(number.numerator) / Decimal(number.denominator)).normalize(), "f")
 
 
 def check_voters(system: str, voters: int) -> None:

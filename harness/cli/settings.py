@@ -22,6 +22,7 @@ from harness.core import registry
 from harness.core.duration import parse_duration
 from harness.core.errors import ConfigError
 from harness.core.protocols import Lending
+from harness.core.timescale import SCALE_MAX, show_scale
 from harness.core.verdict import FAIL_ON, FailOn
 from harness.engine import scenarios
 from harness.engine.model import RunOptions
@@ -135,6 +136,18 @@ def _fail_on(raw: Any) -> str:
     return str(raw)
 
 
+def _time_scale(raw: Any) -> str:
+    if str(raw).strip() == "auto":
+        return "auto"
+    try:
+        value = float("" if isinstance(raw, bool) else raw)
+    except (ValueError, TypeError):
+        value = 0.0
+    if not 1 <= value <= SCALE_MAX:
+        raise ValueError(f"auto, or a number from 1 to {show_scale(SCALE_MAX)}, is needed")
+    return show_scale(value)
+
+
 def _setting(name: str, read: Callable[[Any], Any], example: str, about: str) -> Setting:
     return Setting(name=name, read=read, example=example, about=about)
 
@@ -152,6 +165,12 @@ SETTINGS: dict[str, Setting] = {
         _setting("workload", _text, "log", "what clients do: see `list workloads` [default: the system's]"),
         _setting("strategy", _text, "random", "how schedules are drawn: see `list strategies` [default: random]"),
         _setting("time-limit", _duration, "60s", "length of the faults' phase [default: the system's]"),
+        _setting(
+            "time-scale",
+            _time_scale,
+            "2",
+            "auto: real hosts are measured, and on slow ones timers, bounds and faults last longer [default: auto]",
+        ),
         _setting("seed", _whole(0, 2**63 - 1), "7", "what chance is drawn from [default: drawn, and printed]"),
         _setting("nemesis-interval", _duration, "5s", "from fault to fault [default: the system's]"),
         _setting("set", _knobs, "time_factor=0.1", "a knob of the system; repeatable"),
@@ -344,6 +363,7 @@ def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
         hosts=hosts,
         host=host,
         fail_on=cast("FailOn", value["fail-on"]),
+        time_scale=None if value.get("time-scale", "auto") == "auto" else float(value["time-scale"]),
     )
 
 

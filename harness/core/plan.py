@@ -58,4 +58,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the backend itself, as words (a simulated network's latency)."""
     warmup: Mapping[str, Any] = {}
     """Maxima measured in the fault-free warm-up, already added to the promise's bounds (``rtt_ns``, ``fsync_ns``)."""
+    time_scale: float = 1.0
+    """Timers, bounds, faults and the time limit are this many times as long as usual, and are stored so."""
+    calibration: Mapping[str, Any] = {}
+    """What the agents measured of the machine before the first node started (``harness.core.calibration``)."""
     schema: int = SCHEMA
+
+    @property
+    def usual_limit_ns(self) -> Ns:
+        """The time limit at the scale of 1, as an option gives it."""
+        return round(self.time_limit_ns / self.time_scale)

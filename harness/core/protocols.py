@@ -472,6 +472,33 @@ class Backend(Protocol):
 
 
 @runtime_checkable
+class Measuring(Protocol):
+    """A host whose agent measures how slow its machine is."""
+
+    name: str
+    address: str
+    sets_timers: bool
+    """Whether the node there runs with our configuration; False: somebody else started it with his own."""
+
+    def measure(
+        self, directory: str, peers: Mapping[str, str], *, window_ns: Ns, writes_per_s: int
+    ) -> Mapping[str, Any]:
+        """Wake-ups, syncs of small writes near ``directory`` and round trips to ``peers`` (name → address).
+
+        ``wakeups_ns``, ``syncs_ns``, ``trips_ns``: lists; ``lost``; ``unreadable``: what could not be measured. Takes
+        ``window_ns`` and a little. Raises ClusterError when the agent is lost.
+        """
+
+
+@runtime_checkable
+class Scalable(Protocol):
+    """A system all of whose timers are knobs, so that it runs as well on a machine that is slower."""
+
+    def at_scale(self, knobs: Mapping[str, str], scale: float) -> Mapping[str, str]:
+        """The knobs with every timer ``scale`` times as long. Raises ConfigError where a knob has no room."""
+
+
+@runtime_checkable
 class Converging(Protocol):
     """A backend that brings several hosts into their states as one transaction, with probes over every link."""
 

@@ -19,6 +19,9 @@ SCHEMA = 2
 
 ANYBODY = "anybody"
 
+SCALE_LEAST, SCALE_MOST = 0.01, 100.0
+"""Of ``Schedule.time_scale``: what a file may say."""
+
 
 class StepBegin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="step-begin"):
     """At the begin of the step."""
@@ -133,12 +136,16 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     obligations: tuple[str, ...] = ()
     health_bound_ns: Ns | None = None
     """How long health is awaited after a step before its gap begins; None: the promise's bounds decide."""
+    time_scale: float = 1.0
+    """The time scale that its durations are written for (``harness.core.timescale``)."""
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
         """Raise ValueError for a file of a newer version."""
         if self.schema > SCHEMA:
             raise ValueError(f"the schedule has schema {self.schema}, this version reads up to {SCHEMA}")
+        if not SCALE_LEAST <= self.time_scale <= SCALE_MOST:
+            raise ValueError(f"the schedule's time_scale {self.time_scale} is not from {SCALE_LEAST} to {SCALE_MOST}")
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -506,7 +506,9 @@ class Director:
 
     def _warm(self, now: Ns) -> None:
         """Fix the bounds before the first fault: the promise's, plus 4 × (largest round trip + largest fsync)."""
-        rtt, fsync = self.keeper.rtt_max_ns, self._fsync_max_ns
+        # Where the agents measured it: a system that answers slowly must not widen its own bounds.
+        rtt = int(self.plan.calibration.get("trip_max_ns", self.keeper.rtt_max_ns))
+        fsync = self._fsync_max_ns
         extra = 4 * (rtt + fsync)
         old = self.plan.promise
         promise = msgspec.structs.replace(

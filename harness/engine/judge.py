@@ -94,7 +94,7 @@ def _reason(outcome: str, verdicts: Iterable[Verdict], *, damage: str | None, tr
         return "not at least one safety and one liveness checker could judge this run"
     judged = Counter[str](verdict.kind for verdict in verdicts if verdict.outcome == "pass")
     each = ", ".join(f"{judged[kind]} of {kind}" for kind in KINDS)
-    return f"{sum(judged[kind] for kind in KINDS)} promised properties were judged and held, with evidence ({each}")
+    return f"{sum(judged[kind] for kind in KINDS)} promised properties were judged and held, with evidence ({each})"
 
 
 def _only_noise(outcome: str, verdicts: Iterable[Verdict]) -> bool:

@@ -52,6 +52,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     hosts: Path | None = None
     host: tuple[str, ...] = ()
     fail_on: FailOn = "unknown"
+    time_scale: float | None = None
+    """By how much the whole run is slower; None: on real hosts measured before the first node starts, else 1."""
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,6 +29,7 @@ from harness.core.protocols import (
     No,
     Paced,
     RunDefaults,
+    Scalable,
     Showing,
     Strategy,
     System,
@@ -37,6 +38,7 @@ from harness.core.protocols import (
 from harness.core.rng import Rng
 from harness.core.schedule import Schedule
 from harness.core.schedule_text import read_schedule
+from harness.core.timescale import SCALE_MAX, longer, longer_promise, schedule_at, show_scale
 from harness.core.world import VirtualBackend
 from harness.engine.model import RunOptions
 from harness.engine.scenarios import find
@@ -124,7 +126,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     )
     if isinstance(backend, Cautious):
         backend.refuse(plan)
-    return Draft(
+    drafted = Draft(
         plan=plan,
         system=system,
         backend=backend,
@@ -132,6 +134,39 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         faults=kinds,
         conditions={name: registry.load(registry.TRIGGERS, name) for name in {t.event for t in schedule.triggers}},
     )
+    return drafted if options.time_scale is None else at_scale(drafted, options.time_scale)
+
+
+def at_scale(drafted: Draft, scale: float) -> Draft:
+    """The same run, slower: knobs, promise, schedule, time limit and the bounds of operations.
+
+    ``drafted``: at the scale of 1, but for a schedule out of a file, which knows its own. Raises ConfigError for a
+    scale below 1 or above ``SCALE_MAX``, and for a system whose timers are no knobs.
+    """
+    plan = drafted.plan
+    if not 1 <= scale <= SCALE_MAX:
+        raise ConfigError(
+            f"a time scale of {show_scale(scale)}", next_step=f"give --time-scale auto, or 1 to {show_scale(SCALE_MAX)}"
+        )
+    schedule = schedule_at(plan.schedule, scale)
+    if scale == 1:
+        return drafted if schedule is plan.schedule else _with(drafted, schedule=schedule)
+    if not isinstance(drafted.system, Scalable):
+        raise ConfigError(f"the timers of {plan.system} are no knobs", next_step="leave out --time-scale, or give 1")
+    return _with(
+        drafted,
+        schedule=schedule,
+        knobs=drafted.system.at_scale(plan.knobs, scale),
+        promise=longer_promise(plan.promise, scale),
+        time_limit_ns=longer(plan.time_limit_ns, scale),
+        workload=msgspec.structs.replace(plan.workload, op_timeout_ns=longer(plan.workload.op_timeout_ns, scale)),
+        final_read_ns=longer(plan.final_read_ns, scale),
+        time_scale=scale,
+    )
+
+
+def _with(drafted: Draft, **changes: Any) -> Draft:
+    return msgspec.structs.replace(drafted, plan=msgspec.structs.replace(drafted.plan, **changes))
 
 
 def lent_backend(name: str, file: Path | None, words: Sequence[str]) -> Backend:

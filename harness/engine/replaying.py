@@ -47,7 +47,7 @@ def read_stored(run_dir: Path) -> Stored:
     except msgspec.ValidationError as error:
         raise HistoryError(f"{store.RUN} does not tell the run's options: {error}", where=str(run_dir)) from error
     return Stored(
-        options=msgspec.structs.replace(options, seed=plan.seed, out=None, schedule=None),
+        options=msgspec.structs.replace(options, seed=plan.seed, out=None, schedule=None, time_scale=plan.time_scale),
         plan=plan,
         planned=plan.schedule,
         realised=store.read_json(run_dir / store.REALISED, RealisedSchedule),
@@ -64,7 +64,13 @@ def schedule_of(stored: Stored, how: How) -> Schedule:
             "no fault of this run was installed, so there is nothing to replay as times",
             next_step="replay it --as triggers",
         )
-    return Schedule(seed=stored.plan.seed, strategy="replay", steps=_steps(faults), health_bound_ns=0)
+    return Schedule(
+        seed=stored.plan.seed,
+        strategy="replay",
+        steps=_steps(faults),
+        health_bound_ns=0,
+        time_scale=stored.plan.time_scale,
+    )
 
 
 def _begin(fault: RealisedFault) -> Span:

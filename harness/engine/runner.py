@@ -19,8 +19,9 @@ from typing import Any
 import msgspec
 
 from harness.core import store
-from harness.core.clock import MS, SECOND, Ns
+from harness.core.clock import MS, SECOND, Ns, Span
 from harness.core.errors import ConfigError, HarnessError, HistoryError, Interrupted, MissingCapability
+from harness.core.events import SCHEMA, Begin, Noise
 from harness.core.history import HistoryWriter
 from harness.core.ledger import Ledger, state_dir
 from harness.core.plan import Plan
@@ -36,11 +37,14 @@ from harness.core.protocols import (
     Placed,
     System,
 )
+from harness.core.schedule import RealisedSchedule
 from harness.core.world import VirtualBackend
 from harness.engine import world as w
 from harness.engine.artifacts import CUT, FREE_MIN, collect, free_bytes, log_tail, too_full
+from harness.engine.calibrating import calibrate
 from harness.engine.course import Course, default_dir, signals, versions
 from harness.engine.director import Director
+from harness.engine.judge import write_verdict
 from harness.engine.live import LiveWorld, news_into
 from harness.engine.model import Drawn, Listener, RunOptions, RunResult
 from harness.engine.planning import Draft, draft
@@ -139,6 +143,10 @@ class _Run(Course):
         self.figures["cluster_up_ms"] = (time.monotonic_ns() - began) // MS
         ledger.record("deployed", backend=backend.name, nodes=list(hosts))
         self._check_interrupted()
+        if self.options.time_scale is None and not self._calibrated(hosts):
+            return
+        self._check_interrupted()
+        plan = self.plan
         nodes = node_specs(plan, hosts)
         for name, host in hosts.items():
             prepare_host(system, host, nodes[name])
@@ -188,6 +196,40 @@ class _Run(Course):
             self.figures["cut_files"] = collected.cut
             self.listener.progress(f"{len(collected.cut)} files of nodes were cut: see nodes/*/{CUT}")
         self._add_log_tails()
+
+    def _calibrated(self, hosts: Mapping[str, Host]) -> bool:
+        """Run at the time scale that this machine needs; whether there is one that is enough."""
+        self.listener.progress("measuring how slow this machine is")
+        found = calibrate(self.draft, hosts, self.listener.progress)
+        self.draft, self.plan = found.draft, found.draft.plan
+        self.store(store.PLAN, self.plan)
+        self.store(store.PLANNED, self.plan.schedule)
+        if found.too_slow:
+            self._end_unknown(found.too_slow)
+        return not found.too_slow
+
+    def _end_unknown(self, reason: str) -> None:
+        """No node was started: a history that says so, and the verdict ``unknown``."""
+        self.listener.progress(reason)
+        plan = self.plan
+        writer = HistoryWriter(self.run_dir / store.HISTORY)
+        try:
+            writer.write(
+                [
+                    Begin(seq=0, t=0, schema=SCHEMA, system=plan.system, nodes=plan.nodes, seed=plan.seed),
+                    Noise(
+                        seq=1, t=0, span=Span(0, 0), host="", kind="too-slow", value_ns=0, detail=dict(plan.calibration)
+                    ),
+                ]
+            )
+            writer.end(t=0, reason="interrupted")
+        finally:
+            writer.close()
+        self.store(store.REALISED, RealisedSchedule(seed=plan.seed, faults=()))
+        self.judge()
+        if self.judgement is not None:
+            self.judgement = msgspec.structs.replace(self.judgement, outcome="unknown", reason=reason, host_noise=True)
+            write_verdict(self.run_dir, self.judgement, system=plan.system, seed=plan.seed)
 
     def _add_log_tails(self) -> None:
         """A node that did not start says why in its log: show its end beside the trouble."""

@@ -20,6 +20,7 @@ from harness.core.errors import ConfigError
 from harness.core.scenario import Expected, Scenario
 from harness.core.scenario_text import scenario_toml
 from harness.core.schedule import OnEvent, Schedule
+from harness.core.timescale import schedule_at
 from harness.engine.entering import enter
 from harness.engine.judge import check_path
 from harness.engine.model import EXIT_PASS, EXIT_UNKNOWN, EXIT_VIOLATION, RunOptions
@@ -149,7 +150,7 @@ def shrink_run(
     target = place.backend or stored.options.backend
     enter(target)
     options = _options(stored, target, place)
-    limit_ns = stored.plan.time_limit_ns
+    limit_ns = stored.plan.usual_limit_ns
     real = _Real(screen, options, wanted, need=need, of=of, limit_ns=limit_ns)
     fails: StillFails | _Real = StillFails(options, wanted) if target == SIM else real
     start = next((s for s in (stored.planned, schedule_of(stored, "times")) if fails(s)), None)
@@ -193,8 +194,8 @@ def _scenario(options: RunOptions, stored: Stored, schedule: Schedule, fails: Se
         workload=options.workload,
         rate_per_s=options.rate_per_s,
         processes=options.processes,
-        time_limit_ns=options.time_limit_ns if options.time_limit_ns is not None else plan.time_limit_ns,
-        schedule=schedule,
+        time_limit_ns=options.time_limit_ns if options.time_limit_ns is not None else plan.usual_limit_ns,
+        schedule=schedule_at(schedule, 1),
         expected=Expected(verdict="fail", fails=tuple(fails)),
     )
 

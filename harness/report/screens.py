@@ -13,10 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.core import registry, secrets
+from harness.core.calibration import words
 from harness.core.duration import show_duration
 from harness.core.plan import Plan
 from harness.core.schedule import PlannedFault
 from harness.core.store import PLANNED
+from harness.core.timescale import show_scale
 from harness.core.verdict import Finding, Verdict
 from harness.engine.model import CampaignRow, Drawn, Judgement, LiveView
 from harness.report import bars
@@ -44,6 +46,8 @@ def first_lines(drawn: Drawn) -> list[Text]:
         _row("workload", workload_words(plan)),
         _row("schedule", schedule_words(plan)),
     ]
+    if plan.time_scale != 1:
+        out.append(_row("time scale", scale_words(plan)))
     if plan.knobs:
         out.append(_row("knobs", ", ".join(f"{name}={value}" for name, value in sorted(plan.knobs.items()))))
     out.append(_row("run dir", str(drawn.run_dir)))
@@ -70,6 +74,13 @@ def schedule_words(plan: Plan) -> str:
     schedule = plan.schedule
     kinds = ", ".join(schedule.kinds) or "no faults"
     return f"{len(schedule.steps)} steps of {kinds} within {show_duration(plan.time_limit_ns)} ({schedule.strategy})"
+
+
+def scale_words(plan: Plan) -> str:
+    """The time scale, and what it rests on."""
+    measured = plan.calibration
+    why = str(measured.get("why", "")) or (words(measured) if measured else "not measured")
+    return f"{show_scale(plan.time_scale)} ({why})"
 
 
 def plan_table(plan: Plan) -> RenderableType:
@@ -250,8 +261,10 @@ def run_command(plan: Plan, files: RunFiles, *, directory: str) -> str:
         parts.append(f"--host {word}")
     if plan.stop_at_first_failure:
         parts.append("--first-failure")
+    if plan.time_scale != 1 or plan.calibration:
+        parts.append(f"--time-scale {show_scale(plan.time_scale)}")
     parts.append(
-        f"--time-limit {plan.time_limit_ns // 10**9}s --workload {plan.workload.name} --schedule {directory}/{PLANNED}"
+        f"--time-limit {plan.usual_limit_ns // 10**9}s --workload {plan.workload.name} --schedule {directory}/{PLANNED}"
     )
     return " ".join(parts)
 

@@ -68,6 +68,7 @@ class Screen:
             f"workload    {screens.workload_words(plan)}",
             f"schedule    {screens.schedule_words(plan)}",
             f"obligations {', '.join(plan.schedule.obligations) or 'none'}",
+            f"time scale  {screens.scale_words(plan)}",
             f"promise     {plan.promise.source}",
         )
         for row in rows:

@@ -126,3 +126,14 @@ def test_what_show_config_prints_is_a_configuration_itself():
     assert again["faults"] == ["kill", "pause"]
     assert again["set"] == {"a": "1"}
     assert merged(toml=text)["nodes"].value == 3
+
+
+@pytest.mark.parametrize(("word", "scale"), [("auto", None), ("1", 1), ("1.5", 1.5), ("8", 8)])
+def test_the_time_scale_is_measured_or_pinned(word, scale):
+    assert settings.run_options("raft", merged({"time-scale": word})).time_scale == scale
+
+
+@pytest.mark.parametrize("word", ["0", "0.5", "9", "fast", "nan", "-1"])
+def test_a_time_scale_that_no_run_could_have_is_refused(word):
+    with pytest.raises(ConfigError, match="time-scale"):
+        merged({"time-scale": word})

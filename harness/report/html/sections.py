@@ -309,6 +309,8 @@ def run(files: RunFiles) -> str:
             ["is safe under", _borne(promise.tolerated_for_safety)],
             *(["not owed: " + name, f"{why.kind}: {why.reason}"] for name, why in promise.exempt.items()),
         ]
+        if plan.time_scale != 1 or plan.calibration:
+            rows.insert(1, ["time scale", screens.scale_words(plan)])
         out.append("<h3>What was promised</h3>" + _table(["", ""], rows, numbers=()))
         work = [["workload", screens.workload_words(plan)], ["schedule", screens.schedule_words(plan)]]
         knobs = [[name, value] for name, value in sorted(plan.knobs.items())]

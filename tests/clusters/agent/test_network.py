@@ -357,3 +357,34 @@ def test_many_threads_may_ask_one_host(hosts):
     for thread in threads:
         thread.join(timeout=30)
     assert wrong == []
+
+
+def test_agents_measure_wake_ups_syncs_and_round_trips_before_any_node_runs(five, tmp_path):
+    peers = {name: box.address for name, box in five.items()}
+    window_ns = SECOND // 2
+    before = time.monotonic_ns()
+    said = five["n1"].host.measure(str(tmp_path / "not" / "there" / "yet"), peers, window_ns=window_ns, writes_per_s=50)
+    assert time.monotonic_ns() - before >= window_ns
+    assert said["unreadable"] == []
+    assert len(said["wakeups_ns"]) > 10
+    assert len(said["syncs_ns"]) > 2
+    assert len(said["trips_ns"]) > 2
+    assert all(one > 0 for one in (*said["syncs_ns"], *said["trips_ns"]))
+    assert list(tmp_path.iterdir()) == [], "the measurement left a file"
+
+
+def test_a_round_trip_to_a_host_that_does_not_answer_is_lost_not_quick(five, tmp_path):
+    box = five["n1"]
+    assert box.host.converge(HostState(cuts=("n2",))).confirmed
+    peers = {"n2": five["n2"].address}
+    said = box.host.measure(str(tmp_path), peers, window_ns=SECOND // 2, writes_per_s=1)
+    assert said["lost"] > 0
+    assert said["trips_ns"] == []
+    assert box.host.converge(HEALTHY).confirmed
+
+
+def test_a_disk_that_cannot_be_written_is_unreadable_not_quiet(five):
+    said = five["n1"].host.measure("/proc/self", {}, window_ns=SECOND // 10, writes_per_s=10)
+    assert said["syncs_ns"] == []
+    assert len(said["unreadable"]) == 1
+    assert said["unreadable"][0].startswith("sync: ")

@@ -1,0 +1,161 @@
+"""One factor for a whole run: promises, schedules, and the rule that finds it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core.calibration import Measured, choose, needed, pooled, quantile, too_slow, words
+from harness.core.clock import MS, SECOND
+from harness.core.promise import Promise
+from harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step
+from harness.core.timescale import SCALES, longer, longer_promise, schedule_at
+
+PROMISE = Promise(
+    system="x",
+    profile="x",
+    source="a test",
+    election_timeout_ns=300 * MS,
+    heartbeat_ns=50 * MS,
+    leader_bound_ns=3 * SECOND,
+    later_gap_ns=4 * SECOND,
+    step_down_ns=500 * MS,
+    converge_ns=None,
+    drift_ppm_max=100,
+)
+
+SCHEDULE = Schedule(
+    seed=1,
+    strategy="random",
+    health_bound_ns=2 * SECOND,
+    steps=(
+        Step(
+            faults=(
+                PlannedFault(kind="partition", victims="leader", hold_ns=4 * SECOND, delay_ns=SECOND, name="cut"),
+                PlannedFault(
+                    kind="kill",
+                    victims="actor",
+                    hold_ns=SECOND,
+                    when=OnEvent(event="elected", within_ns=2 * SECOND, after="cut"),
+                    until=OnEvent(event="elected", within_ns=3 * SECOND),
+                ),
+                PlannedFault(kind="pause", victims="leader", hold_ns=SECOND, when=AfterFault(fault="cut")),
+            ),
+            gap_ns=5 * SECOND,
+            when=OnEvent(event="elected", within_ns=7 * SECOND),
+        ),
+    ),
+)
+
+
+def test_every_duration_of_a_promise_moves_by_the_scale_and_nothing_else_does():
+    slow = longer_promise(PROMISE, 1.5)
+    changed = {
+        field: (getattr(PROMISE, field), getattr(slow, field))
+        for field in PROMISE.__struct_fields__
+        if getattr(PROMISE, field) != getattr(slow, field)
+    }
+    durations = {f for f in PROMISE.__struct_fields__ if f.endswith("_ns") and getattr(PROMISE, f) is not None}
+    assert set(changed) == durations
+    assert all(new == old * 3 // 2 for old, new in changed.values())
+
+
+def test_every_duration_of_a_schedule_moves_by_the_scale():
+    slow = schedule_at(SCHEDULE, 2)
+    step, (cut, kill, pause) = slow.steps[0], slow.steps[0].faults
+    assert (step.gap_ns, step.when.within_ns, slow.health_bound_ns) == (10 * SECOND, 14 * SECOND, 4 * SECOND)
+    assert (cut.hold_ns, cut.delay_ns, kill.hold_ns, pause.hold_ns) == (8 * SECOND, 2 * SECOND, 2 * SECOND, 2 * SECOND)
+    assert (kill.when.within_ns, kill.until.within_ns) == (4 * SECOND, 6 * SECOND)
+    assert pause.when == AfterFault(fault="cut")
+
+
+@given(st.sampled_from(SCALES), st.sampled_from(SCALES))
+def test_a_stored_schedule_is_not_slowed_down_twice(first, second):
+    stored = msgspec.json.decode(msgspec.json.encode(schedule_at(SCHEDULE, first)), type=Schedule)
+    assert schedule_at(stored, first) == stored
+    assert schedule_at(stored, second) == schedule_at(SCHEDULE, second)
+
+
+def test_a_schedule_without_a_scale_is_at_1_and_one_with_a_senseless_scale_cannot_be_read():
+    plain = msgspec.to_builtins(SCHEDULE)
+    del plain["time_scale"]
+    assert msgspec.convert(plain, Schedule).time_scale == 1
+    with pytest.raises(msgspec.ValidationError, match="time_scale"):
+        msgspec.convert({**plain, "time_scale": -1.0}, Schedule)
+
+
+def test_the_scale_of_1_changes_nothing():
+    assert longer_promise(PROMISE, 1) is PROMISE
+    assert schedule_at(SCHEDULE, 1) is SCHEDULE
+    assert longer(7, 1) == 7
+
+
+# --- the rule -----------------------------------------------------------------------------------------------------
+
+
+def measured(*, wakeup: int = MS, sync: int = 2 * MS, trip: int = MS, slowest_sync: int = 0) -> Measured:
+    syncs = (sync,) * 199 + (slowest_sync or sync,)
+    return Measured(wakeups_ns=(wakeup,) * 1500, syncs_ns=syncs, trips_ns=(trip,) * 300)
+
+
+def test_a_quiet_machine_needs_no_scale():
+    assert choose(needed(measured(), PROMISE)) == 1
+
+
+@pytest.mark.parametrize(
+    ("slowest_ms", "scale"), [(50, 1), (51, 1.5), (100, 2), (130, 3), (200, 4), (310, 8), (400, 8), (401, None)]
+)
+def test_the_slowest_sync_must_be_one_that_the_system_rides_out(slowest_ms, scale):
+    assert choose(needed(measured(slowest_sync=slowest_ms * MS), PROMISE)) == scale
+
+
+def test_slow_timers_ride_out_a_longer_sync():
+    slow = msgspec.structs.replace(PROMISE, election_timeout_ns=2 * SECOND)
+    assert choose(needed(measured(slowest_sync=310 * MS), slow)) == 1
+
+
+def test_a_heartbeat_must_be_answered_in_a_quarter_of_the_election_timeout():
+    assert choose(needed(measured(sync=30 * MS, trip=10 * MS), PROMISE)) == 1  # 1 + 60 + 10 ms of 75
+    assert choose(needed(measured(sync=40 * MS, trip=10 * MS), PROMISE)) == 1.5
+    assert choose(needed(measured(trip=200 * MS), PROMISE)) == 3
+
+
+@given(st.lists(st.integers(0, SECOND), max_size=50), st.lists(st.integers(0, SECOND), max_size=50))
+def test_a_measurement_that_is_slower_nowhere_needs_no_larger_scale(wakeups, syncs):
+    quick = Measured(wakeups_ns=wakeups, syncs_ns=syncs)
+    slow = Measured(wakeups_ns=[2 * one for one in wakeups], syncs_ns=[one + MS for one in syncs])
+    assert needed(quick, PROMISE) <= needed(slow, PROMISE)
+
+
+@given(st.floats(0, 20))
+def test_a_chosen_scale_is_enough_and_the_one_before_it_is_not(factor):
+    scale = choose(factor)
+    if scale is None:
+        assert factor > SCALES[-1]
+    else:
+        assert scale >= factor
+        assert all(other < factor for other in SCALES if other < scale)
+
+
+def test_a_quantile_is_a_value_that_was_measured():
+    assert quantile([], 999) == 0
+    assert quantile([5], 990) == 5
+    assert quantile(list(range(1, 1001)), 999) == 999
+    assert quantile(list(range(1, 1001)), 990) == 990
+
+
+def test_windows_are_pooled_and_what_could_not_be_measured_is_said_once():
+    whole = pooled([measured(), Measured(lost=2, unreadable=("n1: sync: no room",))] * 2)
+    assert (len(whole.syncs_ns), whole.lost, whole.unreadable) == (400, 4, ("n1: sync: no room",))
+    figures = whole.figures()
+    assert (figures["syncs"], figures["sync_p99_ns"], figures["unreadable"]) == (400, 2 * MS, ["n1: sync: no room"])
+
+
+def test_a_machine_that_is_too_slow_is_told_by_how_much_and_what_to_do():
+    sentence = too_slow(9.3, measured(slowest_sync=465 * MS).figures())
+    assert "machine too slow" in sentence
+    assert "9.3 times" in sentence
+    assert "--time-scale 1" in sentence
+    assert words({}) == "nothing was measured"
