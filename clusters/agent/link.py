@@ -233,6 +233,7 @@ class AgentHost:
         self._lost: ClusterError | None = None
         self._greeting: Mapping[str, Any] = {}
         self._capabilities: Mapping[str, str] | None = None
+        self._runs_as: Mapping[str, Any] | None = None
         self._heartbeat_s = HEARTBEAT_S
         self._rest = self._open(give_up_s if meet_s is None else meet_s)
         self._reader = threading.Thread(target=self._read, name=f"agent-{name}", daemon=True)
@@ -254,6 +255,7 @@ class AgentHost:
             "prepare", start=msgspec.to_builtins(start), peers=known, name=self.name, dead_man_ns=dead_man_ns
         )
         self.client_address = said["client"]
+        self._runs_as = said["runs_as"]
         self._beat_now.set()
 
     def start_node(self) -> None:
@@ -382,6 +384,11 @@ class AgentHost:
         return {
             name: No(why=said[4:]) if said.startswith("no: ") else Yes() for name, said in self._capabilities.items()
         }
+
+    @property
+    def shares_user(self) -> str:
+        """See ``harness.core.protocols.Confining``."""
+        return "" if self._runs_as is None or self._runs_as["own"] else str(self._runs_as["why"])
 
     def noise_summary(self) -> Mapping[str, Any]:
         """Figures of the host's noise since the agent began (ns)."""

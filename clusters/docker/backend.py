@@ -28,8 +28,11 @@ from harness.core.errors import ClusterError, ConfigError, HarnessError, Missing
 from harness.core.hoststate import HostState
 from harness.core.protocols import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
 
-SOCKET = "/run/dethrone/agent.sock"
-"""Where the agent listens inside a container."""
+SOCKET = "/run/dethrone-agent/agent.sock"
+"""Where the agent listens inside a container: not in a directory of the node's."""
+
+NODE_USER = "7003"
+"""As whom nodes run inside a container: a user that Debian has not, so that no file is its own."""
 
 RELAY_LIMIT_S = 15
 """How long a relay waits for the agent to listen."""
@@ -87,7 +90,7 @@ class DockerBackend:
                     client,
                     box,
                     image=image,
-                    command=[*_AGENT, "serve", "--socket", SOCKET, "--run", spec.run_id],
+                    command=[*_AGENT, *_serving(spec.run_id)],
                     network=network,
                     names=names,
                     run_id=spec.run_id,
@@ -137,6 +140,10 @@ class DockerBackend:
     def doctor(self) -> Sequence[tuple[str, Available]]:
         """What hosts can do here; see ``clusters.docker.doctor``."""
         return doctor.rows()
+
+
+def _serving(run_id: str) -> list[str]:
+    return ["serve", "--socket", SOCKET, "--run", run_id, "--node-user", NODE_USER, "--make-account"]
 
 
 def _check(spec: DeploySpec) -> None:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from clusters.agent.agent import CAPABILITIES
 from clusters.own.spec import (
     Description,
     NodeTable,
@@ -54,6 +55,7 @@ BESIDE_PORT = 7999
 EVERY_MIN_NS, EVERY_MAX_NS = 20 * MS, 300 * MS
 MEMORY_MIN, PIDS_MIN = 32 << 20, 32
 _SIZE = re.compile(r"([0-9]{1,6})([mg])")
+_USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}|\d{1,9}(:\d{1,9})?")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
 _METHOD = re.compile(r"(GET|PUT|POST|DELETE|PATCH) (/\S*)(?: (.*))?", re.DOTALL)
@@ -177,6 +179,11 @@ def _knobs(raw: Mapping[str, Any], *, where: str) -> dict[str, str]:
 
 
 def _node(node: NodeTable, knobs: Mapping[str, str], *, where: str) -> NodeTable:
+    if node.user is not None and not _USER.fullmatch(node.user):
+        raise ConfigError(f"{node.user!r} is no user", where=where, next_step='write a name as "root", or a number')
+    for word in node.capabilities:
+        if word.upper().removeprefix("CAP_") not in CAPABILITIES:
+            raise _named(unknown_name("capability", word, CAPABILITIES), where)
     for name, port in node.ports.items():
         if not _KEY.fullmatch(name) or name in NODE_WORDS or name in knobs:
             raise ConfigError(f"{name!r} is no name of a port, or is one of something else", where=f"{where} ports")

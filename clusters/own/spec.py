@@ -31,7 +31,8 @@ class NodeTable(Table, frozen=True, kw_only=True):
 
     ``member`` is said of each node, joined by ``join``: that is ``{members}``; ``{others}`` is without the node itself.
     ``ports``: name → number; each name is a word. ``memory`` (``"512m"``, ``"4g"``) and ``pids``: what a host may use,
-    where hosts have limits.
+    where hosts have limits. ``user``, ``capabilities``: as whom, and with which; by default a node has a user of its
+    own on its host and none.
     """
 
     command: Words
@@ -44,6 +45,8 @@ class NodeTable(Table, frozen=True, kw_only=True):
     cwd: str = "/"
     memory: str | None = None
     pids: int | None = None
+    user: str | None = None
+    capabilities: tuple[str, ...] = ()
 
 
 class ProbeTable(Table, frozen=True, kw_only=True):

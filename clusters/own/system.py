@@ -139,7 +139,13 @@ class OwnSystem:
             argv = ("/bin/sh", "-c", _RUNNABLE, "sh", str(len(programs)), *programs, *argv)
         env = {"DETHRONE_NODE": node.name, "DETHRONE_INCARNATION": "{incarnation}"}
         env |= {name: fill(value, words) for name, value in table.env.items()}
-        return Command(argv=argv, env=env, cwd=fill(table.cwd, _places(node)))
+        return Command(
+            argv=argv,
+            env=env,
+            cwd=fill(table.cwd, _places(node)),
+            user=table.user,
+            capabilities=tuple(name.upper().removeprefix("CAP_") for name in table.capabilities),
+        )
 
     def _words(self, node: NodeSpec) -> dict[str, str]:
         table = self._description.node

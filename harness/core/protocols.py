@@ -75,11 +75,17 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """How the node process is started: argument vector, environment, working directory."""
+    """How the node process is started: argument vector, environment, working directory.
+
+    ``user``: as whom, by name or number; None: as a user that the host sets apart for nodes. ``capabilities``: what
+    that user has on its host beside (``NET_RAW`` …); none is the rule.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = {}
     cwd: str = "/"
+    user: str | None = None
+    capabilities: tuple[str, ...] = ()
 
 
 class StatusCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -367,6 +373,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
 
     The agent replaces the text ``{incarnation}`` in argv and env. ``faketime``: preload libfaketime at offset 0.
     ``clock_socket``: a unix socket where the process tells its own clocks (``{"mono_ns", "wall_ns"}``), or None.
+    The directories of ``data_dir``, ``log_path`` and ``run_dir`` become the node's own.
     """
 
     command: Command
@@ -375,6 +382,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: str
     clock_socket: str | None
     faketime: bool
+    run_dir: str | None = None
 
 
 class HostNews(msgspec.Struct, frozen=True, kw_only=True):
@@ -516,6 +524,15 @@ class Placed(Protocol):
     @property
     def places(self) -> Places:
         """Where they lie."""
+
+
+@runtime_checkable
+class Confining(Protocol):
+    """A host that says whether its node runs as a user of its own, which cannot touch the agent or its rules."""
+
+    @property
+    def shares_user(self) -> str:
+        """Why the node runs as the agent's user, or one that is not ours to choose; "" where it has its own."""
 
 
 @runtime_checkable

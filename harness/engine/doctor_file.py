@@ -42,7 +42,7 @@ from harness.core.protocols import (
 from harness.engine.model import RunOptions
 from harness.engine.planning import Draft, draft
 from harness.engine.poller import status_reader
-from harness.engine.runner import lenders, node_specs, prepare_host, stop_nodes
+from harness.engine.runner import lenders, node_specs, prepare_host, shared_users, stop_nodes
 
 START_LIMIT_NS = 15 * SECOND
 ANSWER_LIMIT_NS = 1 * SECOND
@@ -176,6 +176,7 @@ class _Examination:
         nodes = node_specs(self._plan, hosts)
         for name, host in hosts.items():
             prepare_host(self._system, host, nodes[name])
+        self._users(hosts)
         self._progress("starting")
         for name, host in hosts.items():
             try:
@@ -191,6 +192,15 @@ class _Examination:
             self._restart(hosts, nodes, first)
         self._settle(SETTLE_NS)
         self._trace()
+
+    def _users(self, hosts: Mapping[str, Host]) -> None:
+        """Whether nodes can touch what breaks them."""
+        shared = shared_users(hosts)
+        if not shared:
+            self._yes("hosts", "each node runs as a user of its own")
+        for why, names in shared.items():
+            step = "leave out user in [node] if it can do without; the agent reads its rules again and again anyway"
+            self._open("hosts", f"{', '.join(names)}: the node cannot touch the rules that cut it off", why, step)
 
     def _ports(self, host: Host, node: NodeSpec) -> None:
         for name, port in self._described.ports(node).items():

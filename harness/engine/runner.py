@@ -29,6 +29,7 @@ from harness.core.protocols import (
     CLOCK_SOCKET,
     IN_A_CONTAINER,
     Checker,
+    Confining,
     DeploySpec,
     Host,
     No,
@@ -150,6 +151,7 @@ class _Run(Course):
         nodes = node_specs(plan, hosts)
         for name, host in hosts.items():
             prepare_host(system, host, nodes[name])
+        self.figures["shared_users"] = shared_users(hosts)
         self._check_interrupted()
         world = LiveWorld(
             system=system,
@@ -349,8 +351,19 @@ def prepare_host(system: System, host: Host, node: NodeSpec) -> None:
         data_dir=node.data_dir,
         clock_socket=f"{node.run_dir}/{CLOCK_SOCKET}" if not isinstance(system.fault_support("clock"), No) else None,
         faketime=not isinstance(system.fault_support("clock"), No),
+        run_dir=node.run_dir,
     )
     host.prepare(start, node.members, dead_man_ns=DEAD_MAN_NS)
+
+
+def shared_users(hosts: Mapping[str, Host]) -> dict[str, list[str]]:
+    """Nodes that do not run as a user of their own: why → which. They could undo what is done to them."""
+    out: dict[str, list[str]] = {}
+    for name, host in hosts.items():
+        why = host.shares_user if isinstance(host, Confining) else ""
+        if why:
+            out.setdefault(why, []).append(name)
+    return out
 
 
 def stop_nodes(hosts: Mapping[str, Host]) -> None:

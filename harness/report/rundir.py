@@ -63,6 +63,17 @@ def read_judgement(directory: Path, missing: list[str] | None = None) -> Judgeme
         return None
 
 
+def shared_users(files: RunFiles | None) -> list[str]:
+    """A sentence for all nodes that did not run as a user of their own, and why."""
+    figures = files.run.get("figures") if files is not None else None
+    told = figures.get("shared_users") if isinstance(figures, dict) else None
+    return [
+        f"{', '.join(map(str, names))} could touch the rules that cut them off: {why}"
+        for why, names in (told.items() if isinstance(told, dict) else ())
+        if isinstance(names, list)
+    ]
+
+
 def files_of(result: RunResult) -> RunFiles | None:
     """The files of a run that just ended; None if it never got as far as a history."""
     if result.run_dir is None:

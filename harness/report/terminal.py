@@ -26,7 +26,7 @@ from harness.core.verdict import Outcome
 from harness.engine.model import CampaignRow, Drawn, Judgement, LiveView, RunResult
 from harness.report import machine, screens
 from harness.report.plain import output
-from harness.report.rundir import RunFiles
+from harness.report.rundir import RunFiles, shared_users
 from harness.report.words import at, moment, sentence
 
 PLAIN_LINE_EVERY_NS: Ns = 5 * SECOND
@@ -101,6 +101,8 @@ class Screen:
                     self.say(text, level=0 if judgement and judgement.outcome == "pass" else -1)
         if result is not None and result.figures.get("triggers"):
             self.say(Text.assemble(("triggers    ", "bold"), triggers_line(result.figures["triggers"])))
+        for line in shared_users(files):
+            self.say(Text.assemble(("not apart   ", "bold"), line))
         if report is not None:
             self.say(Text.assemble(("report      ", "bold"), str(report)), level=-1)
 

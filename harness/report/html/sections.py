@@ -18,7 +18,7 @@ from harness.report import screens, views
 from harness.report.failover import failovers, summary
 from harness.report.html.dots import dots
 from harness.report.html.drawings import drawing
-from harness.report.rundir import RunFiles
+from harness.report.rundir import RunFiles, shared_users
 from harness.report.trigger_words import hold_words, when_words
 from harness.report.words import announced, at, pairs, parameters, verdict_word
 
@@ -314,6 +314,9 @@ def run(files: RunFiles) -> str:
         out.append("<h3>What was promised</h3>" + _table(["", ""], rows, numbers=()))
         work = [["workload", screens.workload_words(plan)], ["schedule", screens.schedule_words(plan)]]
         knobs = [[name, value] for name, value in sorted(plan.knobs.items())]
+        shared = [["not apart", line] for line in shared_users(files)]
+        if shared:
+            out.append("<h3>Users</h3>" + _table(["", ""], shared, numbers=()))
         out.append("<h3>Workload and knobs</h3>" + _table(["", ""], work + knobs, numbers=()))
     out.append("</section>")
     return "".join(out)
