@@ -2834,7 +2834,7 @@ class Server:
             node = confined(command["user"], command["capabilities"], default=self._node_user)
         for place in filter(None, (os.path.dirname(spec["log_path"]), spec["data_dir"], spec["run_dir"])):  # noqa: PTH120
             os.makedirs(place, exist_ok=True)  # noqa: PTH103
-            if not adopted:
+            if not adopted and not self._is_ours(place):
                 give(place, node)
         for path in () if adopted else self._placed:
             with contextlib.suppress(OSError):
@@ -2848,6 +2848,10 @@ class Server:
         self.dead_man.arm(dead_man_ns)
         self.node.remember()
         return {"client": peers.get("client"), "runs_as": node.said()}
+
+    def _is_ours(self, place: str) -> bool:
+        """Whether the agent's own files lie below this directory: then it does not become the node's."""
+        return os.path.realpath(self._path).startswith(os.path.realpath(place).rstrip("/") + "/")
 
     def _adopt(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         given = _mapping(request.get("target"), "target")

@@ -13,9 +13,11 @@ from __future__ import annotations
 import base64
 import contextlib
 import fcntl
+import grp
 import io
 import json
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -155,9 +157,49 @@ def unpack(directory: Path, code: str, python: str) -> str:
     return ""
 
 
+FREE_USERS = range(60706, 61184)
+"""Users that no distribution gives to anything."""
+
+
+def node_user(directory: Path, python: str) -> str:
+    """A user that nodes below this directory can have as their own; "" where there is none.
+
+    There is one if we are root, and if that user reaches the directory, and the nodes' code where we brought it along.
+    """
+    if os.geteuid() != 0:
+        return ""
+    taken = {entry.pw_uid for entry in pwd.getpwall()} | {entry.gr_gid for entry in grp.getgrall()}
+    user = next((uid for uid in FREE_USERS if uid not in taken), None)
+    if user is None:
+        return ""
+    for place in (directory.parent, directory):
+        place.chmod(0o711)  # to pass through, not to look into
+    lib = str(directory / "lib")
+    code = [python, "-c", "import msgspec, clusters.node.main"] if python else []
+    for argv in filter(None, (["/bin/sh", "-c", 'test -x "$0"', str(directory)], code)):
+        try:
+            done = subprocess.run(
+                argv,
+                capture_output=True,
+                timeout=UNPACK_LIMIT_S,
+                check=False,
+                env={**os.environ, "PYTHONPATH": lib, "PYTHONDONTWRITEBYTECODE": "1"},
+                cwd="/",
+                user=user,
+                group=user,
+                extra_groups=[],
+            )
+        except (OSError, subprocess.SubprocessError):
+            return ""
+        if done.returncode != 0:
+            return ""
+    return str(user)
+
+
 def start(request: dict[str, Any]) -> dict[str, Any]:
     """Put the agent into a directory of the run and start it; it holds the machine's lock for as long as it lives."""
     state_dir, run = Path(request["state_dir"]), request["run"]
+    os.umask(0o022)  # the node is another user, and reads what is put here
     why = private_directory(str(state_dir))
     if why:
         return {"error": why}
@@ -187,6 +229,8 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
     argv = [sys.executable, "-S", str(directory / "agent.py"), "serve", "--socket", path, "--run", run]
     argv += ["--dead-man", str(request["dead_man_s"]), "--probe-port", str(request["probe_port"])]
     argv += request["flags"]
+    user = node_user(directory, request["python"] if request.get("code") else "")
+    argv += ["--node-user", user] if user else []
     with (directory / "agent.log").open("ab") as log:
         agent = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True, pass_fds=(lock,)

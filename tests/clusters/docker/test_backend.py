@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from clusters.docker.client import connect, engine_address
 from clusters.docker.containers import MEMORY_BYTES, list_owned, together
 from clusters.docker.image import ensure_image
 from harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
-from harness.core.protocols import DeploySpec, No, Yes
+from harness.core.hoststate import HostState
+from harness.core.protocols import Command, DeploySpec, No, NodeStart, Yes
 
 NODES = ("n1", "n2", "n3")
 SECOND = 1_000_000_000
@@ -393,3 +395,42 @@ def test_an_image_recipe_that_does_not_exist_is_refused(backend, client, run_id)
     probe = connect()
     assert owned(probe, run_id) == []
     probe.close()
+
+
+HOSTILE = """
+exec > /var/log/dethrone/tried 2>&1
+id -u; grep -E 'CapBnd|NoNewPrivs' /proc/self/status
+while sleep 0.2; do
+  iptables-legacy -F; iptables -F; iptables -D INPUT 1; ip link set lo down
+  python3 -S -m clusters.agent.agent heal --socket /run/dethrone-agent/agent.sock
+  rm -f /run/dethrone-agent/agent.sock && echo removed
+  echo tried
+done
+"""
+
+
+@pytest.mark.docker
+def test_a_node_can_neither_flush_the_rules_nor_heal_itself_through_the_agent(cluster):
+    host = cluster["n1"]
+    start = NodeStart(
+        command=Command(argv=("/bin/sh", "-c", HOSTILE)),
+        trace_path=None,
+        log_path="/var/log/dethrone/node.log",
+        data_dir="/var/lib/dethrone/data",
+        clock_socket=None,
+        faketime=False,
+        run_dir="/run/dethrone",
+    )
+    host.prepare(start, {name: other.address for name, other in cluster.items()}, dead_man_ns=0)
+    host.start_node()
+    assert host.converge(HostState(cuts=("n2",))).confirmed
+    seen = len(host.read_file("/var/log/dethrone/tried").split(b"tried"))
+    deadline = time.monotonic() + 20
+    while (said := host.read_file("/var/log/dethrone/tried")).count(b"tried") < seen + 2:
+        assert time.monotonic() < deadline, said
+        time.sleep(0.05)
+    assert host.probe_links(1, expect=(), timeout_ns=0)["in_force"]
+    assert said.startswith(b"7003\n")
+    assert b"CapBnd:\t0000000000000000" in said
+    assert b"removed" not in said
+    assert host.shares_user == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -224,3 +225,38 @@ def test_a_machine_without_python_is_said(lab, machine):
         machine.listed()
     assert "install python3" in caught.value.next_step
     lab.server.path = ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a node a user of its own")
+def test_under_root_a_node_has_a_user_of_its_own_where_that_user_reaches_it(machine):
+    machine.state_dir = Path(f"/var/tmp/dethrone-test-{os.getpid()}")
+    try:
+        host = machine.meet(machine.place())
+        directory = machine.state_dir / "r1"
+        start = NodeStart(
+            command=Command(argv=("/bin/sh", "-c", f"id -u > {directory}/run/who; exec sleep 60")),
+            trace_path=None,
+            log_path=str(directory / "log" / "node.log"),
+            data_dir=str(directory / "data"),
+            clock_socket=None,
+            faketime=False,
+            run_dir=str(directory / "run"),
+        )
+        host.prepare(start, {}, dead_man_ns=60 * SECOND)
+        host.start_node()
+        who = directory / "run" / "who"
+        until(lambda: who.exists() and who.read_text())
+        assert int(who.read_text()) in on_host.FREE_USERS
+        assert host.shares_user == ""
+        assert directory.owner() == "root"
+        assert (directory.stat().st_mode & 0o077, machine.state_dir.stat().st_mode & 0o077) == (0o011, 0o011)
+    finally:
+        machine.stop()
+        shutil.rmtree(machine.state_dir, ignore_errors=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root could give a node a user of its own")
+def test_under_root_a_node_that_another_user_cannot_reach_shares_the_agents_and_that_is_said(machine):
+    host = machine.meet(machine.place())  # below a private directory
+    machine.run_node(host)
+    assert "no user was set apart" in host.shares_user
