@@ -1,0 +1,73 @@
+"""Runs of the tell-tale: in this process, so that the moment is known from which the history counts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from compare import Felt, read_felt
+
+from harness.core import registry
+from harness.core.events import Event
+from harness.core.history import read_history
+from harness.engine.model import RunOptions
+from harness.engine.runner import run
+
+
+TIME_LIMIT_NS = 30_000_000_000
+
+
+class Quiet:
+    """A listener to whom nothing matters."""
+
+    def __getattr__(self, _name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+class Told:
+    """What a run left: its history, and what its nodes felt."""
+
+    def __init__(self, result: object, events: list[Event], felt: list[Felt]) -> None:
+        self.result, self.events, self.felt = result, events, felt
+
+
+@pytest.fixture
+def telltale(tmp_path, monkeypatch) -> Callable[..., Told]:
+    """Run the tell-tale with the schedule of this name."""
+    monkeypatch.setenv("DETHRONE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    origin: list[int] = []
+
+    def go(backend: str, schedule: str, **more: object) -> Told:
+        kind = type(registry.load(registry.BACKENDS, backend))
+        deploy = kind.deploy
+
+        def deployed(self, spec, *, origin_ns, news, progress):
+            origin.append(origin_ns)
+            return deploy(self, spec, origin_ns=origin_ns, news=news, progress=progress)
+
+        monkeypatch.setattr(kind, "deploy", deployed)
+        out = tmp_path / f"run-{len(origin)}"
+        options = RunOptions(
+            system="telltale",
+            nodes=3,
+            backend=backend,
+            workload="election",
+            schedule=Path(__file__).parent / f"{schedule}.json",
+            seed=1,
+            out=out,
+            time_limit_ns=TIME_LIMIT_NS,
+            **more,
+        )
+        result = run(options, Quiet())
+        monkeypatch.setattr(kind, "deploy", deploy)
+        (tmp_path / f"{out.name}.origin").write_text(str(origin[-1]))
+        events = list(read_history(out / "history.jsonl"))
+        return Told(result, events, read_felt(out, origin_ns=origin[-1]))
+
+    return go

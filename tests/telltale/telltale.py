@@ -1,0 +1,53 @@
+"""The system ``telltale``: nodes that use every channel and log what they felt (``node.py`` beside this file).
+
+Register it by putting this directory on PYTHONPATH (the ``.dist-info`` beside this file does the rest), then
+``dethrone run telltale --workload election``. Its knob ``mode`` does harm. It elects nobody: the first node says that it
+leads, which is all that a run needs; its verdicts mean nothing, what its nodes logged does (``compare``).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from clusters.own.parse import FileRead, parse
+from clusters.own.system import OwnSystem
+from harness.core.protocols import Available, NodeSpec, Yes
+
+NODE = Path(__file__).with_name("node.py")
+
+TEXT = """
+[system]
+name = "telltale"
+[node]
+command = "python3 -S {run_dir}/telltale.py {name} {members} {run_dir} {data_dir} {log_dir} {mode}"
+ports = { udp = 7411, tcp = 7412, http = 7413 }
+files = { "{run_dir}/telltale.py" = "node.py" }
+[knobs]
+mode = "watch"
+[probe]
+http = "/status"
+port = "http"
+role = "role"
+term = "term"
+leader = "leader"
+[promise]
+election_timeout = "1s"
+heartbeat = "100ms"
+tolerates = ["partition", "kill", "pause", "stop", "restart", "clock"]
+leader_within = "5s"
+"""
+
+
+class Telltale(OwnSystem):
+    """As described, and its nodes tell their own clocks."""
+
+    def __init__(self) -> None:
+        super().__init__(parse(TEXT, path="telltale.toml", read=lambda _: FileRead(NODE.read_bytes(), executable=False)))
+
+    def fault_support(self, kind: str) -> Available:
+        """Every live fault."""
+        return Yes() if kind == "clock" else super().fault_support(kind)
+
+
+
+SYSTEM = Telltale()
