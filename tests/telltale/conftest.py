@@ -11,8 +11,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from compare import Felt, read_felt
+from theirs import Theirs
 
+from clusters.docker.client import connect
+from clusters.docker.image import ensure_image
 from harness.core import registry
+from harness.core.errors import MissingCapability
 from harness.core.events import Event
 from harness.core.history import read_history
 from harness.engine.model import RunOptions
@@ -71,3 +75,18 @@ def telltale(tmp_path, monkeypatch) -> Callable[..., Told]:
         return Told(result, events, read_felt(out, origin_ns=origin[-1]))
 
     return go
+
+
+@pytest.fixture
+def theirs():
+    """Containers that run the tell-tale already."""
+    try:
+        client = connect()
+    except MissingCapability as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"CI needs a Docker engine: {error}")
+        pytest.skip(str(error))
+    made = Theirs(client, ensure_image(client))
+    yield made
+    made.close()
+    client.close()

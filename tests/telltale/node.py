@@ -163,6 +163,10 @@ class Node:
         forever(receive)
         forever(send)
 
+    def refresh(self):
+        """Addresses come late: one of IPv6 is nobody's before its host has asked around."""
+        self.own = own_addresses()
+
     @staticmethod
     def try_to(act):
         try:
@@ -205,21 +209,24 @@ class Node:
         channel = "tcp6" if ":" in address else "tcp4"
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
 
-        def talk():
-            for place in self.places(address, TCP):
-                with socket.socket(family, socket.SOCK_STREAM) as client:
-                    client.settimeout(0.4)
-                    client.connect(place)
-                    answers = client.makefile("rb")
-                    while True:
-                        client.sendall(self.letter(to=address) + b"\n")
-                        answer = answers.readline()
-                        if not answer:
-                            break
-                        self.hear(answer, channel)
-                        pause(EVERY_S)
+        def talk(place):
+            with socket.socket(family, socket.SOCK_STREAM) as client:
+                client.settimeout(0.4)
+                client.connect(place)
+                answers = client.makefile("rb")
+                while True:
+                    client.sendall(self.letter(to=address) + b"\n")
+                    answer = answers.readline()
+                    if not answer:
+                        break
+                    self.hear(answer, channel)
+                    pause(EVERY_S)
 
-        forever(talk)
+        def turn():
+            for place in self.places(address, TCP):
+                self.try_to(lambda place=place: talk(place))
+
+        forever(turn)
 
     def clients(self):
         known = set()
@@ -438,6 +445,7 @@ class Node:
     def live(self):
         say("born", name=self.name, pid=os.getpid(), own=self.own, incarnation=os.environ.get("DETHRONE_INCARNATION"))
         self.clock_socket()
+        forever(self.refresh, 0.5)
         for family in (socket.AF_INET, socket.AF_INET6):
             self.udp(family)
             self.tcp_server(family)

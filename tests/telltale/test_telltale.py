@@ -27,3 +27,12 @@ def test_on_docker(telltale):
     print(channels(told.felt), privileges(told.felt), len(told.felt), told.result.trouble)
     assert "\n".join(contradictions(told.events, told.felt)) == ""
     assert confirmed(told) == {"partition", "clock", "kill", "stop", "restart", "pause"}
+
+
+@pytest.mark.docker
+def test_on_containers_of_somebody_else_with_two_networks_and_ipv6(telltale, theirs):
+    told = telltale("attach", "without_clocks", host=(f"label={theirs.label}",))
+    print(channels(told.felt), len(told.felt), told.result.trouble)
+    assert "\n".join(contradictions(told.events, told.felt)) == ""
+    assert confirmed(told) == {"partition", "kill", "stop", "restart", "pause"}
+    assert {"udp4", "tcp4", "udp6", "tcp6", "multicast4", "multicast6"} <= channels(told.felt)
