@@ -21,10 +21,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-FILE_BYTES = 32 << 20
-"""Each syncing worker writes over so many bytes, again and again."""
-WRITE_BYTES = 256 << 10
-"""It syncs after so many."""
+SMALL_BYTES = 256 << 10
+LARGE_BYTES = 64 << 20
+"""A syncing worker appends small pieces and syncs each; every ``LARGE_EVERY``-th piece is a large one.
+
+The blocks are new each time, so a journaling file system must write them out before it commits what other processes
+sync: that is how one busy process stalls the syncs of all others, for longer than small pieces alone would.
+"""
+LARGE_EVERY = 16
+FILE_BYTES = 128 << 20
+"""A worker's file never grows much beyond this: it is truncated, and filled again."""
 CHUNK_S = 0.02
 """How often a burning worker looks at its deadline."""
 TOUCH_S = 0.2
@@ -112,13 +118,16 @@ def burn(until: _Until) -> None:
 
 def write_and_sync(until: _Until, directory: str) -> None:
     """Write and sync, one after the other, with no pause."""
-    data = os.urandom(WRITE_BYTES)
+    data = memoryview(os.urandom(LARGE_BYTES))
     with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
-        at = 0
+        count = at = 0
         while until:
-            os.pwrite(file.fileno(), data, at)
+            count += 1
+            at += os.pwrite(file.fileno(), data if count % LARGE_EVERY == 0 else data[:SMALL_BYTES], at)
             os.fsync(file.fileno())
-            at = (at + WRITE_BYTES) % FILE_BYTES
+            if at >= FILE_BYTES:
+                os.ftruncate(file.fileno(), 0)
+                at = 0
 
 
 def hold_memory(until: _Until, mib: int) -> None:
