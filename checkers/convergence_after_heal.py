@@ -8,9 +8,9 @@ promise binds them), and one tells a commit ≥ the highest that any node had to
 
 Noise of the hosts is charged (``checkers.noise``): voters that had not converged when the promise and the charge were
 over fail; those that converged between the two, and stretches that end before, are unknown. Unknown, never fail: a node
-that was not polled closely. Left out: the cold start, commits that are not observable, stretches that end while votes
-are split by chance (``splits_max``), and whatever comes after a node that does not vote, but may be needed, has ended
-by itself.
+that was not polled closely; one that leads in term 0, which is no term. Out of scope: the cold start, commits that are
+not observable, stretches that end while votes are split by chance (``splits_max``), and whatever comes after a node
+that does not vote, but may be needed, has ended by itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from checkers.base import Base, breaks_nothing, excuses, in_force, seconds
 from checkers.facts import groups, in_group
 from checkers.noise import certain, disturbance, unknown_by_noise
-from checkers.recognition import Key, Recognition, recognition, step_between
+from checkers.recognition import Key, Recognition, no_term, recognition, step_between
 from checkers.rounds import split_wait_ns, worn_out
 from checkers.windows import Window, outsider_ended, owed_windows
 from harness.core.clock import Ns
@@ -146,6 +146,9 @@ def converged(seen: Recognition, plan: Plan, window: Window, bound: Ns) -> Outco
     if behind and due is not None:
         why = f"{', '.join(behind)} had not committed up to {due.commit}, which {due.node} had told before the heal"
         return Outcome(None, why, behind)
+    untermed = seen.untermed(window.lo, until)
+    if untermed is not None:
+        return Outcome(None, no_term(untermed), (untermed,), unseen=True)
     best = max(named, key=lambda key: len(named[key]), default=None)
     followers: dict[str, Ns] = {} if best is None else named[best]
     strays = tuple(voter for voter in plan.voters if voter not in followers)

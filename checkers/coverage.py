@@ -27,6 +27,7 @@ from checkers.base import WRITES, Base, in_force, incomplete, votes_needed, writ
 from checkers.facts import elections, leading, named
 from checkers.graph import Adjacency, Timeline, cliques, end_of_run, timeline
 from checkers.noise import Disturbance, disturbance
+from checkers.recognition import no_term
 from harness.core.clock import SECOND
 from harness.core.events import TRACE_MALFORMED, FaultEvent, Invoke, NodeProcess, Noise, Observed, Return
 from harness.core.history import History
@@ -63,8 +64,11 @@ class Coverage(Base):
         elif history.end is not None and history.end.reason not in {"complete", "first-failure"}:
             missing.append(f"the run was cut short: {history.end.reason}")
         missing += _observations(history, plan) + _exits(history) + _outcomes(history) + _malformed(history)
-        elected = _elections(history)
-        if not elected:
+        elected = _elections(history, promise, plan)
+        untermed = None if elected else next((row.node for row in leading(history) if row.term <= 0), None)
+        if untermed is not None:
+            missing.append(no_term(untermed))
+        elif not elected:
             missing.append("no election was seen; look whether the nodes can reach each other at all")
         acknowledged = _acknowledged_writes(history)
         if writes_expected(plan) and not acknowledged:
@@ -266,10 +270,11 @@ def _malformed(history: History) -> list[str]:
     return [f"malformed trace lines ({len(found)} are shown); the first, of {first.host}: {why}: {line}"]
 
 
-def _elections(history: History) -> int:
-    """Different (group, term, leader) that were elected or seen leading."""
+def _elections(history: History, promise: Promise, plan: Plan) -> int:
+    """Different (group, term, leader) that were elected or seen leading; in term 0 only where a leader needs no term."""
+    untermed = not promise.leader_bound_to_term or len(plan.voters) == 1
     seen = {(fact.group, fact.term, fact.node) for fact in elections(history)}
-    seen |= {(row.group, row.term, row.node) for row in leading(history)}
+    seen |= {(row.group, row.term, row.node) for row in leading(history) if row.term > 0 or untermed}
     return len(seen)
 
 

@@ -10,7 +10,8 @@ that a quorum recognises. A window fails if
   or did not come back within it.
 
 Noise of a host of the window is charged (``checkers.noise``): what it leaves of a gap fails if it is longer than the
-bound, and is unknown otherwise. Unknown, never fail: too few polls to be sure.
+bound, and is unknown otherwise. Unknown, never fail: too few polls to be sure; a node that says it leads in term 0,
+which is no term.
 Nothing is owed in a gap that begins after more rounds in vain than the system's waits stay random for, if it says so
 (``Promise.rounds_random``), or for as long as votes that were split by chance took (``splits_max``). Windows shorter
 than B are reported and pass nothing; recovery times are censored where the window ends first. Left out: tiers that are
@@ -27,7 +28,7 @@ from checkers.base import WRITES, Base, excuses, seconds
 from checkers.facts import groups
 from checkers.graph import explain
 from checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
-from checkers.recognition import Point, Recognition, recognition, step_between
+from checkers.recognition import Point, Recognition, no_term, recognition, step_between
 from checkers.rounds import split_wait_ns, worn_out
 from checkers.windows import Window, owed_windows
 from harness.core.clock import Ns
@@ -176,6 +177,11 @@ class _Judge:
             self._tally.noisy += 1
             gap = f"{', '.join(window.members)} {what} for {seconds(hi - lo)}, limit {seconds(bound)}"
             self._tally.by_noise.append(unknown_by_noise(gap, lo, hi, self._noise, window.members))
+            return
+        untermed = self._seen.untermed(lo, hi)
+        if untermed is not None:
+            self._tally.unseen += 1
+            self._tally.doubts.append(no_term(untermed))
             return
         if not self._leaderless(window, lo, hi, bound):
             self._tally.unseen += 1

@@ -65,6 +65,20 @@ class Recognition:
         who = row.node if row.leads else row.leader
         return None if not who else self.key(who, row.term)
 
+    def untermed(self, lo: Ns, hi: Ns) -> str | None:
+        """Whom a quorum may have followed within [lo, hi], though it says that it leads in term 0, if there is one.
+
+        Term 0 is no term: that proves no leader, and it does not prove that there was none.
+        """
+        if not self._bound or self._alone:
+            return None
+        rows = self.asked_within(lo, hi)
+        for leader in dict.fromkeys(row.node for row in rows if row.leads and row.term <= 0):
+            named = {row.node for row in rows if (row.node if row.leads else row.leader) == leader}
+            if len(named) >= self._quorum:
+                return leader
+        return None
+
     def asked_within(self, lo: Ns, hi: Ns) -> list[Observed]:
         """Polls asked and answered within [lo, hi], by the time of the answer."""
         begin, end = bisect.bisect_left(self._ends, lo), bisect.bisect_right(self._ends, hi)
@@ -128,6 +142,14 @@ def recognition(history: History, promise: Promise, plan: Plan, group: str) -> R
     if group not in cache:
         cache[group] = Recognition(history, promise, plan, group)
     return cache[group]
+
+
+def no_term(leader: str) -> str:
+    """How a doubt tells of a leader that names no term."""
+    return (
+        f"{leader} says that it leads, in term 0, and term 0 is no term; let its status tell the term"
+        " (`dethrone doctor FILE` examines a description)"
+    )
 
 
 def step_between(plan: Plan, bound: Ns) -> Ns:

@@ -17,6 +17,7 @@ from checkers.base import Base, breaks_nothing, excuses, seconds, votes_needed
 from checkers.facts import groups, in_group
 from checkers.graph import Timeline, timeline
 from checkers.noise import certain, disturbance, unknown_by_noise
+from checkers.recognition import no_term
 from harness.core.clock import Ns
 from harness.core.events import Converged, Observed
 from harness.core.history import History
@@ -83,6 +84,9 @@ class StepDownWithoutQuorum(Base):
                 if still and not sure:
                     said = f"{deaf.node} claimed to lead term {claim.term} after it was cut off, limit {seconds(bound)}"
                     by_noise.append(unknown_by_noise(said, since, still[-1].span.lo, noise, (deaf.node,)))
+                    continue
+                if still and claim.term <= 0 and promise.leader_bound_to_term:
+                    doubts.append(no_term(deaf.node))
                     continue
                 judged += 1
                 if sure:

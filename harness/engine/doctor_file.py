@@ -46,6 +46,8 @@ from harness.engine.runner import lenders, node_specs, prepare_host, shared_user
 
 START_LIMIT_NS = 15 * SECOND
 ANSWER_LIMIT_NS = 1 * SECOND
+TERM_LIMIT_NS = 2 * SECOND
+"""A node that leads tells in which term within this."""
 SETTLE_NS = 1 * SECOND
 LOG_BYTES = 1500
 LINES_MAX = 3
@@ -234,7 +236,7 @@ class _Examination:
             return None
         bound = max(START_LIMIT_NS, 2 * self._plan.promise.leader_bound_ns)
         deadline = time.monotonic_ns() + bound
-        body, wrong, leader = b"", "", None
+        body, wrong, leader, untermed = b"", "", None, ""
         while leader is None and time.monotonic_ns() < deadline:
             readings: dict[str, Reading] = {}
             for name, node in nodes.items():
@@ -248,15 +250,27 @@ class _Examination:
                 found = self._system.reading(node, said)
                 if found is not None:
                     readings[name] = found
-            leader = next((name for name, reading in readings.items() if reading.leads), None)
+            leads = {name: reading.term for name, reading in readings.items() if reading.leads}
+            leader = next((name for name, term in leads.items() if term > 0), None)
             if leader is None:
+                if leads and not untermed:  # it may tell its term a moment later than its office
+                    untermed = next(iter(leads))
+                    deadline = min(deadline, time.monotonic_ns() + TERM_LIMIT_NS)
                 time.sleep(0.1)
         if not body:
             self._no("probe", f"{first} answers", wrong or "no answer", "look at [probe]: path, port, command")
             return None
         for what, answer in self._described.explain(nodes[first], body):
             self._row("probe", what, answer)
-        if leader is None:
+        if leader is None and untermed:
+            self._no(
+                "probe",
+                f"{untermed} leads in a term",
+                "it says that it leads in term 0, and term 0 is no term: leaders could not be told apart",
+                "let term in [probe] name where the status tells the term of its leader, from 1; if a node alone leads"
+                " without an election, give --nodes 3",
+            )
+        elif leader is None:
             self._no(
                 "probe",
                 "one node leads",
@@ -265,7 +279,7 @@ class _Examination:
             )
         else:
             self._yes("probe", f"{leader} leads")
-        return leader
+        return leader or untermed or None
 
     def _row(self, step: str, what: str, answer: Available) -> None:
         if isinstance(answer, No):

@@ -378,6 +378,16 @@ def nobody_leads_although_all_can_talk(t):
     t.up().polls(3000, 1, None)
 
 
+@story("leader-when-owed", "unknown", "term 0 is no term")
+def a_leader_that_all_follow_in_term_0(t):
+    t.up().polls(3000, 0, "n1")
+
+
+@story("leader-when-owed", "fail", "had no leader for")
+def one_that_nobody_follows_says_that_it_leads_in_term_0(t):
+    t.up().polls(3000, 1, None, except_="n1=0:n1")
+
+
 @story("leader-when-owed", "pass")
 def a_leader_in_time(t):
     t.up().polls(1500, 1, None).polls(2000, 2, "n2")
@@ -571,6 +581,13 @@ def a_leader_that_clings(t):
     t.polls(1500, 1, "n1")
 
 
+@story("step-down-without-quorum", "unknown", "term 0 is no term")
+def a_leader_that_clings_to_term_0(t):
+    t.up().polls(500, 0, "n1")
+    t.isolate("n1", "n1")
+    t.polls(1500, 0, "n1")
+
+
 @story("step-down-without-quorum", "pass")
 def a_leader_that_steps_down_in_time(t):
     t.up().polls(500, 1, "n1")
@@ -608,6 +625,14 @@ def a_node_that_never_comes_back(t):
     cut = t.isolate("n3")
     t.polls(500, 1, "n1", except_="n3=1")
     t.heal(cut).polls(2500, 1, "n1", except_="n3=1")
+
+
+@story("convergence-after-heal", "unknown", "term 0 is no term")
+def all_follow_one_after_the_heal_in_term_0(t):
+    t.up().polls(500, 0, "n1")
+    cut = t.isolate("n3")
+    t.polls(500, 0, "n1")
+    t.heal(cut).polls(2500, 0, "n1")
 
 
 @story("convergence-after-heal", "pass")

@@ -76,6 +76,14 @@ def test_a_met_obligation_passes():
     assert CHECKER.check(tale.end(), promise(), asked).outcome == "pass"
 
 
+def test_a_leader_in_term_0_is_no_election_that_was_seen():
+    verdict = CHECKER.check(Tale(3).up().polls(3000, 0, "n1").append(1).end(), promise(), plan())
+    assert (verdict.outcome, verdict.evidence["elections"]) == ("unknown", 0)
+    assert "n1 says that it leads, in term 0" in verdict.reason
+    unbound = promise(leader_bound_to_term=False)
+    assert CHECKER.check(Tale(3).up().polls(3000, 0, "n1").append(1).end(), unbound, plan()).outcome == "pass"
+
+
 def test_a_run_cut_short_and_unclear_faults_are_told():
     tale = led(3).polls(3000, 1, "n1").append(1)
     assert "cut short: interrupted" in CHECKER.check(tale.end("interrupted"), promise(), plan()).reason

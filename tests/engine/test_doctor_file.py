@@ -196,6 +196,15 @@ def test_a_probe_that_answers_something_else_than_expected_is_told_by_its_field(
     assert any(name.startswith(what) for name in bad(world))
 
 
+def test_a_leader_in_term_0_is_refused_with_the_remedy(world, monkeypatch):
+    monkeypatch.setattr("harness.engine.doctor_file.TERM_LIMIT_NS", 100_000_000)
+    world.terms = [0, 0]
+    (row,) = bad(world).values()
+    assert (row.step, row.what) == ("probe", "n1 leads in a term")
+    assert "term 0 is no term" in row.why
+    assert "term in [probe]" in row.what_to_do
+
+
 def test_nonsense_is_no_leader_and_is_shown(world):
     world.text = world.text.replace('term = "term"', 'term = "epoch"')
     assert any("epoch holds nothing" in name for name in bad(world))
