@@ -14,7 +14,7 @@ from harness.core.clock import Ns
 from harness.core.events import FaultEvent
 from harness.core.plan import Plan
 from harness.core.promise import Promise, borne_as
-from harness.core.verdict import Finding, Verdict
+from harness.core.verdict import Finding, Kind, Verdict
 
 if TYPE_CHECKING:
     from harness.core.history import History
@@ -26,8 +26,6 @@ WRITELESS = frozenset({"election"})
 """Workloads that write nothing: what needs written data cannot be observed under them."""
 WRITES = frozenset({"append", "put", "cas", "write", "add", "enqueue", "publish", "propose", "txn"})
 """Op names that change something."""
-
-Kind = Literal["safety", "liveness", "coverage", "metric"]
 
 
 class Base:

@@ -1,10 +1,9 @@
 """coverage: whether the run showed what it was meant to show. A run that never hit anything passes nothing.
 
-Asked of every run: the history is complete; an election was seen; each node told its status often enough; no node ended
-on its own (a ``halt`` that its trace explains is allowed); not too many faults of unknown outcome; no trace line that
-was malformed; an acknowledged write, if the workload writes; and no more than a fifth of the time that noise may excuse
-(``checkers.noise``). Asked by the schedule (``plan.schedule.obligations``), each met by one fault that was certainly in
-force:
+Asked of every run: the history is complete; an election was seen; each node told its status often enough; not too many
+faults of unknown outcome; no trace line that was malformed; an acknowledged write, if the workload writes; and no more
+than a fifth of the time that noise may excuse (``checkers.noise``). Asked by the schedule
+(``plan.schedule.obligations``), each met by one fault that was certainly in force:
 
 * ``leader-cut-off``: a partition left the leader without two-way links to a majority; ``leader-isolated``: without any;
 * ``leader-in-majority``: a partition cut somebody off while the leader kept two-way links to a majority;
@@ -24,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkers.base import WRITES, Base, in_force, incomplete, votes_needed, writes_expected
-from checkers.facts import elections, leading, named
+from checkers.facts import elections, leading
 from checkers.graph import Adjacency, Timeline, cliques, end_of_run, timeline
 from checkers.noise import Disturbance, disturbance
 from checkers.recognition import no_term
@@ -63,7 +62,7 @@ class Coverage(Base):
             missing.append(incomplete(history))
         elif history.end is not None and history.end.reason not in {"complete", "first-failure"}:
             missing.append(f"the run was cut short: {history.end.reason}")
-        missing += _observations(history, plan) + _exits(history) + _outcomes(history) + _malformed(history)
+        missing += _observations(history, plan) + _outcomes(history) + _malformed(history)
         elected = _elections(history, promise, plan)
         untermed = None if elected else next((row.node for row in leading(history) if row.term <= 0), None)
         if untermed is not None:
@@ -238,16 +237,6 @@ def _observations(history: History, plan: Plan) -> list[str]:
     return [f"fewer than {OBSERVATIONS_MIN} answers of {', '.join(few)}; give the run more time, or look at its log"]
 
 
-def _exits(history: History) -> list[str]:
-    """Nodes that ended unasked, unless their last words were that they halt."""
-    halted = {(event.node, event.incarnation) for event in named(history).get("halt", ())}
-    return [
-        f"{event.node} ended on its own with code {event.code}; look at its log"
-        for event in history.of(NodeProcess)
-        if event.phase == "exited" and not event.asked and (event.node, event.incarnation) not in halted
-    ]
-
-
 def _outcomes(history: History) -> list[str]:
     begun = [event for event in history.of(FaultEvent) if event.phase == "begin" and event.outcome != "skipped"]
     unclear = sum(event.outcome == "indeterminate" for event in begun)
@@ -271,7 +260,7 @@ def _malformed(history: History) -> list[str]:
 
 
 def _elections(history: History, promise: Promise, plan: Plan) -> int:
-    """Different (group, term, leader) that were elected or seen leading; in term 0 only where a leader needs no term."""
+    """Different (group, term, leader) that were elected or seen leading; term 0 counts only where leaders need none."""
     untermed = not promise.leader_bound_to_term or len(plan.voters) == 1
     seen = {(fact.group, fact.term, fact.node) for fact in elections(history)}
     seen |= {(row.group, row.term, row.node) for row in leading(history) if row.term > 0 or untermed}

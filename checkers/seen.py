@@ -18,7 +18,7 @@ from harness.core.events import Mark
 from harness.core.operations import NEVER, ModelOptions, Operation, Operations, of_history
 from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise
-from harness.core.verdict import Finding, Verdict
+from harness.core.verdict import Finding, Kind, Verdict
 
 if TYPE_CHECKING:
     from harness.core.history import History
@@ -67,7 +67,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 class SeenChecker(Base):
     """A checker of operations: a ``Model`` for histories of others, a ``Checker`` for runs."""
 
-    kind: Literal["safety", "liveness", "coverage", "metric"] = "safety"
+    kind: Kind = "safety"
     needs: frozenset[Channel] = frozenset({"ops"})
     about = ""
     rests_on: tuple[str, ...] = ()

@@ -104,6 +104,15 @@ TRACE_GAP_S = 0.002
 """Least time between two readings of a busy trace log: the lines in between travel together."""
 TRACE_LINE_MAX = 1 << 20
 TRACE_BATCH = 256 << 10
+TAIL_BYTES, TAIL_LINES = 16 << 10, 30
+"""Bytes and lines from the end of a process' output that are reported when it ended unasked."""
+FATAL_EVERY_S = 0.25
+FATAL_LAG_MAX = 4 << 20
+"""A log that grows by more between two looks is searched in part; the rest is reported as skipped."""
+FATAL_REST_MAX = 64 << 10
+FATAL_MAX = 20
+"""Fatal lines that are reported; with the last one the search ends."""
+FATAL_LINE_MAX = 1000
 
 
 class Refused(Exception):  # noqa: N818 - what a request is, when it cannot be served
@@ -1473,6 +1482,102 @@ class Tails:
             self._fd = -1
 
 
+class FatalSearch:
+    """Looks for fatal texts in what the node prints, a bounded amount at a time. Thread-safe."""
+
+    def __init__(self, news: News) -> None:
+        self._news = news
+        self._lock = threading.Lock()
+        self._path = ""
+        self._texts: list[bytes] = []
+        self._place = 0
+        self._rest = b""
+        self._hits = 0
+        self._looked_ns = now_ns()
+        self._started = False
+        self.incarnation: Callable[[], int] = lambda: 0
+
+    def follow(self, path: str, texts: Sequence[str]) -> None:
+        """Search this file from its present end on; it need not exist yet. No texts: search nothing."""
+        with self._lock:
+            self._texts = [text.encode() for text in texts]
+            if path != self._path:
+                self._path, self._rest = path, b""
+                self._place = file_size(path)
+            if self._texts and not self._started:
+                self._started = True
+                threading.Thread(target=self._watch, name="fatal-lines", daemon=True).start()
+
+    def _watch(self) -> None:
+        while self._hits < FATAL_MAX:
+            time.sleep(FATAL_EVERY_S)
+            self.pump()
+
+    def pump(self) -> None:
+        """Search what is new."""
+        with self._lock, contextlib.suppress(OSError):
+            if self._texts and self._hits < FATAL_MAX:
+                self._search()
+
+    def _search(self) -> None:
+        lo, self._looked_ns = self._looked_ns, now_ns()
+        size = file_size(self._path)
+        if size < self._place:
+            self._place, self._rest = 0, b""
+        if size == self._place:
+            return
+        if size - self._place > FATAL_LAG_MAX:
+            skipped, self._place = size - FATAL_LAG_MAX - self._place, size - FATAL_LAG_MAX
+            self._rest = b""
+            self._news.noise("log-skipped", lo, now_ns(), 0, bytes=skipped)
+        with open(self._path, "rb") as file:  # noqa: PTH123
+            file.seek(self._place)
+            data = file.read(size - self._place)
+        self._place += len(data)
+        whole, newline, rest = (self._rest + data).rpartition(b"\n")
+        if len(rest) > FATAL_REST_MAX:
+            whole, rest = whole + newline + rest, b""
+        self._rest = rest
+        for text in self._texts:
+            at = whole.find(text)
+            while at >= 0 and self._hits < FATAL_MAX:
+                end = whole.find(b"\n", at)
+                line = whole[max(whole.rfind(b"\n", 0, at) + 1, at - FATAL_LINE_MAX // 2) : end if end >= 0 else None]
+                shown = line[:FATAL_LINE_MAX].decode("utf-8", "replace")
+                found = {"pattern": text.decode(), "line": shown, "incarnation": self.incarnation()}
+                self._news.add("fatal", lo, now_ns(), found)
+                self._hits += 1
+                at = whole.find(text, end) if end >= 0 else -1
+
+
+def file_size(path: str) -> int:
+    """0 for a file that is not there."""
+    try:
+        return os.stat(path).st_size  # noqa: PTH116
+    except OSError:
+        return 0
+
+
+def last_lines(path: str, since: int) -> list[str]:
+    """The last lines of a file behind ``since``, bounded."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            file.seek(max(since, file_size(path) - TAIL_BYTES))
+            text = file.read(TAIL_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return []
+    return [line[:FATAL_LINE_MAX] for line in text.splitlines() if line.strip()][-TAIL_LINES:]
+
+
+def oom_kills() -> int:
+    """How many processes this machine has killed for lack of memory; 0 where that cannot be read."""
+    try:
+        with open("/proc/vmstat", encoding="ascii") as file:  # noqa: PTH123
+            return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 class Canary:
     """Watches the host's noise: missed wake-ups, jumps of the wall clock, slow small fsyncs near the node's data."""
 
@@ -1726,6 +1831,10 @@ class Node:
         """Whether the end of the running process was asked for."""
         self.host_clock: HostClock | None = None
         """The machine's clock, where it may be set."""
+        self.fatal: FatalSearch | None = None
+        self._logged_from = 0
+        """Where the output of the running process begins in the log."""
+        self._oom_kills = 0
         tails.incarnation = lambda: self.incarnation
 
     @property
@@ -1765,6 +1874,7 @@ class Node:
         log = open_log(self.spec["log_path"], self.confined)
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self.incarnation, self.asked = number, False
+        self._logged_from, self._oom_kills = os.fstat(log).st_size, oom_kills()
         started = threading.Event()
 
         def exited(child: Child) -> None:
@@ -1791,7 +1901,12 @@ class Node:
         # What it wrote before its end is told before its end.
         with contextlib.suppress(OSError):
             self._tails.pump()
-        data = {"pid": child.pid, "incarnation": incarnation, "code": child.code, "asked": self.asked}
+        if self.fatal is not None:
+            self.fatal.pump()
+        data: dict[str, Any] = {"pid": child.pid, "incarnation": incarnation, "code": child.code, "asked": self.asked}
+        if not self.asked and self.spec is not None:
+            data["lines"] = last_lines(self.spec["log_path"], self._logged_from)
+            data["detail"] = {"oom_kills": oom_kills() - self._oom_kills}
         self._news.add("exited", child.exited_ns, now_ns(), data)
 
     def signal(self, number: int) -> bool:
@@ -2036,6 +2151,8 @@ class AdoptedNode(Node):
 
             def exited(child: Stranger) -> None:
                 told.wait(SIGNAL_LIMIT_S)
+                if self.fatal is not None:
+                    self.fatal.pump()
                 data = {"pid": child.pid, "incarnation": number, "code": None, "asked": self.asked}
                 self._told.add("exited", child.alive_ns, now_ns(), data)
 
@@ -2477,6 +2594,7 @@ class Server:
         self.clock = FakeClock(f"{path}.faketime")
         self.tails = Tails(self.news)
         self.canary = Canary(self.news)
+        self.fatal = FatalSearch(self.news)
         self.node = Node(self.processes, self.clock, self.news, self.tails, self._state_path)
         if sets_clock:
             clock = self.node.host_clock = HostClock(self.node.remember)
@@ -2845,6 +2963,9 @@ class Server:
         if not adopted:  # what it writes, it writes elsewhere
             self.tails.follow(spec["trace_path"])
         self.canary.watch_disk(spec["data_dir"])
+        self.node.fatal = self.fatal
+        self.fatal.incarnation = lambda: self.node.incarnation
+        self.fatal.follow(spec["fatal_path"] or spec["log_path"], spec["fatal"])
         self.dead_man.arm(dead_man_ns)
         self.node.remember()
         return {"client": peers.get("client"), "runs_as": node.said()}
@@ -2996,10 +3117,11 @@ def clean_start(raw: Any) -> dict[str, Any]:
         raise Refused("argv is empty")
     env = dict(_mapping(command.get("env") or {}, "env"))
     _texts(list(env.values()), "env")
-    for key in ("trace_path", "clock_socket"):
+    for key in ("trace_path", "clock_socket", "fatal_path"):
         if raw.get(key) is not None:
             _text(raw, key)
     user = command.get("user")
+    fatal = _texts(raw.get("fatal") or [], "fatal")
     return {
         "command": {
             "argv": argv,
@@ -3014,6 +3136,8 @@ def clean_start(raw: Any) -> dict[str, Any]:
         "data_dir": _text(raw, "data_dir"),
         "clock_socket": raw.get("clock_socket"),
         "faketime": raw.get("faketime") is True,
+        "fatal": [text for text in fatal if text],
+        "fatal_path": raw.get("fatal_path"),
     }
 
 

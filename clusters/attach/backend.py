@@ -200,7 +200,8 @@ class _Watcher:
         self._closed = False
         self._streaming = connect(limit_s=24 * 3600)  # events come when they come
         self._events: Any = self._streaming.api.events(
-            decode=True, filters={"type": "container", "event": ["die", "start"], "container": list(hosts)}
+            decode=True,
+            filters={"type": "container", "event": ["die", "start", "kill", "oom"], "container": list(hosts)},
         )
         self._client = client
         threading.Thread(target=self._watch, name="attached-events", daemon=True).start()
@@ -219,11 +220,17 @@ class _Watcher:
                 host = self._hosts.get(str(event.get("id")))
                 if host is None or self._closed:
                     continue
-                if event.get("Action", event.get("status")) == "die":
-                    code = str((event.get("Actor") or {}).get("Attributes", {}).get("exitCode", "-1"))
-                    host.died(int(code), at_wall_ns=int(event.get("timeNano", 0)))
-                else:
-                    host.came_back()
+                said = (event.get("Actor") or {}).get("Attributes", {})
+                match event.get("Action", event.get("status")):
+                    case "die":
+                        code = int(str(said.get("exitCode", "-1")))
+                        host.died(code, at_wall_ns=int(event.get("timeNano", 0)))
+                    case "kill":
+                        host.signalled(str(said.get("signal", "")))
+                    case "oom":
+                        host.ran_out_of_memory()
+                    case _:
+                        host.came_back()
 
 
 def _is_down(host: Host) -> bool:

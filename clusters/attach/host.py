@@ -24,10 +24,13 @@ import msgspec
 
 from clusters.agent.link import AgentHost
 from clusters.attach import sidecar
+from clusters.attach.fatal import FATAL_EVERY_NS, FatalSearch
 from clusters.attach.targets import Target
 from clusters.docker.client import ENGINE_ERRORS, explained
 from harness.core.clock import Ns, Span
+from harness.core.deaths import LINES_MAX, last_lines
 from harness.core.errors import ClusterError, HarnessError
+from harness.core.events import LOG_SKIPPED
 from harness.core.hoststate import HEALTHY, HostState
 from harness.core.protocols import Evidence, HostNews, NodeStart
 
@@ -71,6 +74,10 @@ class AttachedHost:
         self._started_wall_ns = time.time_ns()
         self._began = int(time.time())
         self._closed = False
+        self._signalled = ""
+        """The last signal that somebody else had the engine send to the running container; "" : none."""
+        self._oom_kills = 0
+        self._searched: FatalSearch | None = None
         self._lock = threading.RLock()
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"attached-{target.node}")
         self._agent: AgentHost | None = self._met()
@@ -85,6 +92,8 @@ class AttachedHost:
             dead_man_ns,
         )
         self._prepare(self._living())
+        if start.fatal and self._searched is None:
+            self._searched = FatalSearch(self._client, self.target, start.fatal, self._say_fatal)
 
     def start_node(self) -> None:
         """See ``Host``: the node runs already; it is told of as if it had been started."""
@@ -159,6 +168,8 @@ class AttachedHost:
     def close(self) -> None:
         """See ``Host``. Rules of ours are taken out."""
         self._closed = True
+        if self._searched is not None:
+            self._searched.close()
         self._worker.shutdown(wait=True)
         with self._lock:
             agent, self._agent = self._agent, None
@@ -174,9 +185,23 @@ class AttachedHost:
                 return  # told already, or news of an earlier life
             agent, self._agent = self._agent, None
             asked, lo = self._asked, self._alive_ns
+            detail = {"oom_kills": self._oom_kills, "signalled": self._signalled}
         threading.Thread(target=agent.close, name=f"forget-{self.name}", daemon=True).start()
-        data = {"pid": self._pid, "incarnation": self._incarnation, "code": code, "asked": asked}
+        data: dict[str, Any] = {"pid": self._pid, "incarnation": self._incarnation, "code": code, "asked": asked}
+        if not asked:
+            data["lines"], data["detail"] = self._last_lines(), {key: value for key, value in detail.items() if value}
         self._tell("exited", lo, data)
+
+    def signalled(self, number: str) -> None:
+        """The engine sent this signal to the container. One that we did not ask for is another user's."""
+        with self._lock:
+            if not self._asked:
+                self._signalled = f"signal {number}"
+
+    def ran_out_of_memory(self) -> None:
+        """The kernel killed a process of the container for lack of memory."""
+        with self._lock:
+            self._oom_kills += 1
 
     def came_back(self) -> None:
         """The container was started, and not by us (its restart policy, somebody): know it again."""
@@ -213,6 +238,9 @@ class AttachedHost:
             whys += [f"{what}: not available on a container of somebody else's" for what in unable]
         except (HarnessError, *ENGINE_ERRORS) as error:
             whys.append(f"{error.what}: {error.cause}" if isinstance(error, HarnessError) else str(error))
+            with contextlib.suppress(HarnessError, *ENGINE_ERRORS):
+                if not self._inspect()["Running"]:  # rules and pauses went with its network and processes
+                    detail["process"] = {"running": False}
         hi = time.monotonic_ns()
         return Evidence(
             host=self.name,
@@ -258,6 +286,7 @@ class AttachedHost:
             self._client.api.start(self._sidecar)
         with self._lock:
             self._asked, self._alive_ns = False, begin
+            self._signalled, self._oom_kills = "", 0
         self._told_started(int(found["Pid"]), begin, asked=asked)
         agent = self._met()
         self._prepare(agent)
@@ -287,6 +316,20 @@ class AttachedHost:
         """How often the threads of the target's first process have been scheduled, seen from beside it."""
         words = ["/bin/sh", "-c", "sleep 0.03; cat /proc/1/task/*/status | grep ctxt_switches"]
         return self._living().run(words, timeout_ns=5_000_000_000)[1]
+
+    def _last_lines(self) -> tuple[str, ...]:
+        """The end of what the container printed; nothing where the engine does not say it."""
+        with contextlib.suppress(HarnessError, *ENGINE_ERRORS), explained("reading a log", where=self.target.name):
+            return last_lines(self._client.api.logs(self.target.id, since=self._began, tail=LINES_MAX))
+        return ()
+
+    def _say_fatal(self, pattern: str, line: str) -> None:
+        """A fatal line was found; pattern "" : a part of the log was not searched."""
+        begin = time.monotonic_ns() - FATAL_EVERY_NS
+        if pattern:
+            self._tell("fatal", begin, {"pattern": pattern, "line": line, "incarnation": self._incarnation})
+        else:
+            self._tell("noise", begin, {"kind": LOG_SKIPPED, "value_ns": 0})
 
     def _wait(self, ready: Callable[[Mapping[str, Any]], bool], limit_s: float) -> Mapping[str, Any]:
         deadline = time.monotonic() + limit_s

@@ -18,6 +18,7 @@ import msgspec
 from clusters.agent.agent import CAPABILITIES
 from clusters.own.spec import (
     Description,
+    LogTable,
     NodeTable,
     Op,
     ProbeTable,
@@ -36,7 +37,7 @@ from harness.core.registry import unknown_name
 
 T = TypeVar("T", bound=Table)
 
-TABLES = ("system", "node", "probe", "trace", "ops", "promise", "knobs")
+TABLES = ("system", "node", "probe", "log", "trace", "ops", "promise", "knobs")
 OPS = ("put", "get", "cas", "append", "read", "add")
 SHARED = ("port", "ok", "fail", "absent", "refused")
 """Keys of ``[ops]`` that hold for all operations which do not say otherwise."""
@@ -52,6 +53,7 @@ OP_WORDS: Mapping[str, tuple[str, ...]] = {
     "add": ("key", "value"),
 }
 BESIDE_PORT = 7999
+FATAL_MAX, FATAL_LONGEST = 50, 200
 EVERY_MIN_NS, EVERY_MAX_NS = 20 * MS, 300 * MS
 MEMORY_MIN, PIDS_MIN = 32 << 20, 32
 _SIZE = re.compile(r"([0-9]{1,6})([mg])")
@@ -111,6 +113,7 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
     trace = None
     if "trace" in tables:
         trace = _trace(_table(TraceTable, tables["trace"], where=f"{path}: [trace]"), where=f"{path}: [trace]")
+    log = _log(_table(LogTable, tables.get("log", {}), where=f"{path}: [log]"), where=f"{path}: [log]")
     ops, port = _ops(tables.get("ops", {}), node, where=f"{path}: [ops]")
     files = {place: read(name) for place, name in node.files.items()}
     return Description(
@@ -123,6 +126,7 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
         ops_port=port,
         promise=promise,
         knobs=knobs,
+        log=log,
         contents={place: file.content for place, file in files.items()},
         executables=tuple(place for place, file in files.items() if file.executable),
     )
@@ -315,6 +319,35 @@ def port_of(name: str | None, node: NodeTable, *, where: str) -> str:
     if name not in node.ports:
         raise _named(unknown_name("port", name, node.ports), where)
     return name
+
+
+def _log(log: LogTable, *, where: str) -> LogTable:
+    if len(log.fatal) > FATAL_MAX:
+        raise ConfigError(f"{len(log.fatal)} fatal texts are too many", where=where, next_step=f"at most {FATAL_MAX}")
+    for text in log.fatal:
+        if not 3 <= len(text) <= FATAL_LONGEST or "\n" in text or "\0" in text:
+            raise ConfigError(
+                f"{text[:80]!r} is no fatal text",
+                where=f"{where} fatal",
+                cause="it is looked for as it stands, in single lines",
+                next_step=f"write 3 to {FATAL_LONGEST} characters that stand in no line of a healthy node",
+            )
+    for code in log.exits_ok:
+        if not -64 <= code <= 255:
+            raise ConfigError(
+                f"{code} is no exit code",
+                where=f"{where} exits_ok",
+                next_step="write 0 to 255, or the negative number of a signal",
+            )
+    if log.file is not None:
+        check_words([log.file], PLACES, where=f"{where} file")
+        if not log.file.startswith(("/", *(f"{{{name}}}" for name in PLACES))):
+            raise ConfigError(
+                f"{log.file!r} is no absolute path on the host",
+                where=f"{where} file",
+                next_step="begin it with {log_dir}/ or with /",
+            )
+    return log
 
 
 def _trace(trace: TraceTable, *, where: str) -> TraceTable:

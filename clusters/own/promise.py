@@ -53,6 +53,7 @@ def promise_of(description: Description, *, profile: str) -> Promise:
         leader_bound_to_term=said.leader_bound_to_term,
         linearizable_reads=said.linearizable_reads,
         pre_vote=said.pre_vote,
+        exits_ok=description.log.exits_ok,
     )
 
 

@@ -78,6 +78,18 @@ class ProbeTable(Table, frozen=True, kw_only=True):
     every: str = "80ms"
 
 
+class LogTable(Table, frozen=True, kw_only=True):
+    """``[log]``: what the nodes' output says of their end.
+
+    ``fatal``: plain texts; a line that contains one fails the run. ``file``: where they are looked for instead of the
+    output. ``exits_ok``: exit codes with which a node may end by itself.
+    """
+
+    fatal: tuple[str, ...] = ()
+    file: str | None = None
+    exits_ok: tuple[int, ...] = ()
+
+
 class TraceTable(Table, frozen=True, kw_only=True):
     """``[trace]``: which lines the nodes print (all of them whenever they apply), and where.
 
@@ -140,5 +152,6 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     ops_port: str
     promise: PromiseTable
     knobs: Mapping[str, str]
+    log: LogTable
     contents: Mapping[str, bytes]
     executables: tuple[str, ...]

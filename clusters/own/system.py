@@ -215,6 +215,11 @@ class OwnSystem:
             return None
         return fill(trace.file, _places(node))
 
+    def fatal(self, node: NodeSpec) -> tuple[tuple[str, ...], str | None]:
+        """See ``harness.core.protocols.Logged``."""
+        log = self._description.log
+        return log.fatal, None if log.file is None else fill(log.file, _places(node))
+
     def trace(self, line: bytes) -> TraceLine | None:
         """The first trace line in it; see ``trace_lines``."""
         return next((one for one in read_lines(line) if isinstance(one, TraceLine)), None)

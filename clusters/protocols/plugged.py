@@ -12,11 +12,12 @@ import functools
 import importlib.util
 import inspect
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.core import registry
-from harness.core.errors import ConfigError
+from harness.core.errors import BrokenVariant, ConfigError, HarnessError
 
 R = TypeVar("R")
 GROUP = "dethrone.variants"
@@ -39,6 +40,20 @@ def plugged(name: str, base: type[R]) -> type[R] | None:
             next_step="override one method of that class",
         )
     return chosen
+
+
+def made(chosen: Callable[[Any], R], knobs: Any) -> R:
+    """An object of that class under these knobs. BrokenVariant: its constructor raised."""
+    try:
+        return chosen(knobs)
+    except HarnessError:
+        raise
+    except Exception as error:
+        raise BrokenVariant(
+            f"the variant cannot be made: {type(error).__name__}: {error}",
+            where=getattr(chosen, "__qualname__", str(chosen)),
+            next_step="call its constructor with the knobs of the protocol, and mend what raises",
+        ) from error
 
 
 def is_outside(name: str) -> bool:
@@ -78,7 +93,7 @@ def _from_file(path: str, name: str) -> Any:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise ConfigError(
+        raise BrokenVariant(
             f"the variant's file cannot be imported: {type(error).__name__}: {error}", where=path
         ) from error
     if not hasattr(module, name):

@@ -27,6 +27,7 @@ from clusters.sim.clock import FAR
 from clusters.sim.network import Link, Network, Timeline
 from clusters.sim.storing import SLOW_NS, Storing
 from harness.core.clock import MS, Clocks, Ns
+from harness.core.errors import HarnessError
 from harness.core.hoststate import Signal
 from harness.core.machine import (
     SHUTDOWN,
@@ -79,6 +80,7 @@ class SimNode(Storing):
         "_sent",
         "_start",
         "calls",
+        "last_words",
         "links",
         "log",
         "open",
@@ -97,6 +99,8 @@ class SimNode(Storing):
         self.reachable = True
         """Whether packets of clients and of the observer arrive at the host."""
         self.log = bytearray()
+        self.last_words = ""
+        """How the core crashed that ended the last process; "" if none did."""
         self.running = False
         """A process exists. ``alive``: it has booted. ``open``: clients and observers are served."""
         self.open = False
@@ -126,6 +130,7 @@ class SimNode(Storing):
         self.incarnation += 1
         self.life += 1
         self.running = True
+        self.last_words = ""
         self._ears.started(self)
         self._line.at(self._line.now + self._start(), self._boot, self.life, None)
 
@@ -138,9 +143,16 @@ class SimNode(Storing):
         build = self._build
         image = self.disk.image()
         core: Any
-        core = self._core = build.target.core(
-            node=self.name, members=build.members, knobs=build.knobs, variant=build.variant
-        )
+        try:
+            core = self._core = build.target.core(
+                node=self.name, members=build.members, knobs=build.knobs, variant=build.variant
+            )
+        except HarnessError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a core that cannot be made ends its process, as in the real shell
+            self.alive = True
+            self._crashed("the constructor", error)
+            return
         witness = self._witness = build.target.witness(node=self.name, members=build.members)
         self._step = core.handle
         if build.able(core, Glancing):
@@ -234,6 +246,7 @@ class SimNode(Storing):
     def _crashed(self, where: str, error: BaseException) -> None:
         self._shell("crashed", {"where": where, "error": repr(error)})
         self.log += "".join(traceback.format_exception(error)).encode()
+        self.last_words = traceback.format_exception_only(error)[-1].strip()
         self._die(EXIT_CORE_CRASHED)
 
     def freeze(self) -> None:

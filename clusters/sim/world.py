@@ -196,7 +196,9 @@ class SimWorld:
     def _ended(self, node: SimNode, code: int) -> None:
         self._clients.ended(node)
         asked = node.state.down is not None
-        self._news(node, "exited", {"pid": 0, "incarnation": node.incarnation, "code": code, "asked": asked})
+        lines = (node.last_words,) if node.last_words else ()
+        data = {"pid": 0, "incarnation": node.incarnation, "code": code, "asked": asked, "lines": lines}
+        self._news(node, "exited", data)
 
     def _news(self, node: SimNode, kind: str, data: Mapping[str, Any]) -> None:
         now = self._line.now

@@ -41,6 +41,10 @@ class MissingCapability(HarnessError):  # noqa: N818 - reads as the noun that re
     """This machine or these hosts cannot do what was asked (no engine, no permission, no kernel option)."""
 
 
+class BrokenVariant(HarnessError):  # noqa: N818 - names what is broken
+    """A planted bug of the user's own cannot run: its file or its constructor raises. Never "not found"."""
+
+
 class ClusterError(HarnessError):
     """Hosts or node processes could not be started, reached or torn down."""
 

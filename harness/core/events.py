@@ -18,6 +18,9 @@ from harness.core.hoststate import HostState
 SCHEMA = 1
 """Version of the event schema; a reader refuses a newer one."""
 
+LOG_SKIPPED = "log-skipped"
+"""A kind of ``Noise``: a node wrote its log faster than it is searched for fatal lines, so a part was not searched."""
+
 TRACE_MALFORMED = "trace-malformed"
 """A kind of ``Noise``: a line of a node's trace that cannot be understood, so that something it did is not known."""
 
@@ -127,6 +130,32 @@ class NodeProcess(Event, frozen=True, gc=False, kw_only=True, tag="process"):
     """Exit code; negative: the signal number."""
 
 
+class NodeDied(Event, frozen=True, gc=False, kw_only=True, tag="died"):
+    """What is known of an exit that the harness did not ask for. Follows the ``NodeProcess`` of that exit.
+
+    ``lines``: the last lines of the process' output, bounded. ``detail``: facts from outside the process, where they
+    are known: ``oom_kills`` (processes that the kernel killed for lack of memory in its lifetime), ``signalled`` (a
+    signal that another user of the host sent).
+    """
+
+    span: Span
+    node: str
+    incarnation: int
+    code: int | None = None
+    lines: tuple[str, ...] = ()
+    detail: Mapping[str, Any] = {}
+
+
+class FatalLine(Event, frozen=True, gc=False, kw_only=True, tag="fatal-line"):
+    """A line of a node's output that contains ``pattern``, which its description declares fatal."""
+
+    span: Span
+    node: str
+    incarnation: int
+    pattern: str
+    line: str
+
+
 class Converged(Event, frozen=True, gc=False, kw_only=True, tag="converged"):
     """A host was brought from ``before`` to ``after``. Between span.lo and span.hi neither is certain.
 
@@ -206,6 +235,8 @@ AnyEvent = (
     | Silent
     | Traced
     | NodeProcess
+    | NodeDied
+    | FatalLine
     | Converged
     | FaultEvent
     | Noise

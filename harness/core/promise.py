@@ -105,6 +105,8 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     noise_max_ns: Ns = 50_000_000
     """A stall of a host longer than this makes liveness there unknown."""
     quorum: int | None = None
+    exits_ok: tuple[int, ...] = ()
+    """Exit codes with which a node may end by itself."""
 
     @property
     def tolerated_for_safety(self) -> Mapping[str, int | None]:

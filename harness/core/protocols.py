@@ -21,7 +21,7 @@ from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise
 from harness.core.rng import Rng
 from harness.core.schedule import OnEvent, PlannedFault, Schedule
-from harness.core.verdict import Verdict
+from harness.core.verdict import Kind, Verdict
 
 # --- clusters: systems ------------------------------------------------------------------------------------------
 
@@ -242,6 +242,14 @@ class Telling(Protocol):
 
 
 @runtime_checkable
+class Logged(Protocol):
+    """A system that knows lines which its nodes never print in health."""
+
+    def fatal(self, node: NodeSpec) -> tuple[tuple[str, ...], str | None]:
+        """Plain texts, and the file in which they are looked for; None: the node's output."""
+
+
+@runtime_checkable
 class Paced(Protocol):
     """A system whose nodes are asked for their status at a pace of its own."""
 
@@ -374,6 +382,8 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     The agent replaces the text ``{incarnation}`` in argv and env. ``faketime``: preload libfaketime at offset 0.
     ``clock_socket``: a unix socket where the process tells its own clocks (``{"mono_ns", "wall_ns"}``), or None.
     The directories of ``data_dir``, ``log_path`` and ``run_dir`` become the node's own.
+    ``fatal``: plain texts; a line that contains one is reported. They are looked for in ``fatal_path``, or in the
+    node's output where that is None.
     """
 
     command: Command
@@ -383,13 +393,17 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     clock_socket: str | None
     faketime: bool
     run_dir: str | None = None
+    fatal: tuple[str, ...] = ()
+    fatal_path: str | None = None
 
 
 class HostNews(msgspec.Struct, frozen=True, kw_only=True):
-    """Something an agent says unasked. ``kind``: ``started``, ``exited``, ``trace`` (lines), ``noise``, ``lost``.
+    """Something an agent says unasked. ``kind``: ``started``, ``exited``, ``fatal``, ``trace``, ``noise``, ``lost``.
 
     ``span``: when, in harness ns. ``data``: by kind — started: pid, incarnation, asked; exited: pid, incarnation, code,
-    asked; trace: lines (list of bytes), incarnation; noise: kind, value_ns; lost: the connection broke (not the node).
+    asked, and where nobody asked for it ``lines`` (the last of its output) and ``detail`` as in ``NodeDied``; fatal:
+    pattern, line, incarnation; trace: lines (list of bytes), incarnation; noise: kind, value_ns; lost: the connection
+    broke (not the node).
     """
 
     host: str
@@ -754,7 +768,7 @@ class Checker(Protocol):
 
     name: str
     version: str
-    kind: Literal["safety", "liveness", "coverage", "metric"]
+    kind: Kind
     needs: frozenset[Channel]
 
     def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:

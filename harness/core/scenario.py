@@ -94,7 +94,10 @@ def as_expected(expected: Expected, verdicts: Sequence[Verdict]) -> list[str]:
         if verdict.outcome == "fail" and any(finding.excused is None for finding in verdict.findings)
     }
     out = [f"{name} was expected to fail and did not" for name in expected.fails if name not in failed]
-    surprising = {name for name in failed if found[name].kind == "safety"} - {*expected.fails, *expected.may_fail}
+    surprising = {name for name in failed if found[name].kind in {"safety", "process"}} - {
+        *expected.fails,
+        *expected.may_fail,
+    }
     out += [f"{name} failed: {found[name].reason}" for name in sorted(surprising)]
     for name in expected.holds:
         verdict = found.get(name)

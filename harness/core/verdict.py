@@ -12,6 +12,8 @@ FailOn = Literal["unknown", "violation", "excused"]
 """What makes an exit code other than 0: violations; with ``unknown`` (the default) too little evidence, too; with
 ``excused`` also findings under faults that the system does not promise to tolerate, as if it did."""
 FAIL_ON: tuple[FailOn, ...] = ("unknown", "violation", "excused")
+Kind = Literal["safety", "liveness", "process", "coverage", "metric"]
+"""``process``: whether node processes survive. It can fail a run; it is no evidence for safety or liveness."""
 _RANK = {"pass": 0, "unknown": 1, "fail": 2}
 
 
@@ -37,7 +39,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     checker: str
     version: str
-    kind: Literal["safety", "liveness", "coverage", "metric"]
+    kind: Kind
     outcome: Outcome
     reason: str = ""
     findings: tuple[Finding, ...] = ()

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from harness.core.clock import MS, SECOND, Ns, Span
+from harness.core.deaths import bounded, crashed_early, not_its_own, printable
 from harness.core.duration import show_duration
 from harness.core.events import (
     SCHEMA,
@@ -20,9 +21,11 @@ from harness.core.events import (
     AnyEvent,
     Begin,
     Converged,
+    FatalLine,
     FaultEvent,
     Invoke,
     Mark,
+    NodeDied,
     NodeProcess,
     Noise,
     Observed,
@@ -34,7 +37,7 @@ from harness.core.events import (
 from harness.core.hoststate import HEALTHY
 from harness.core.limits import trace_trouble
 from harness.core.plan import Plan
-from harness.core.protocols import HostNews, Malformed, Reading, System, Telling, TraceLine
+from harness.core.protocols import Evidence, HostNews, Malformed, Reading, System, Telling, TraceLine
 from harness.core.rng import Rng
 from harness.core.schedule import RealisedSchedule
 from harness.engine import world as w
@@ -55,6 +58,8 @@ CONVERGE_BOUND_NS = 60 * SECOND
 TICK_NS = 50 * MS
 STALL_NS = 50 * MS
 LINE_SHOWN = 200
+ENDS = frozenset({"crashed", "shell_failed"})
+"""Last words of our own node processes that say who failed."""
 MALFORMED_MAX = 20
 """So many malformed trace lines are shown; all are counted."""
 
@@ -98,6 +103,10 @@ class Director:
         self._trace_lines = draft.system.trace_lines if isinstance(draft.system, Telling) else None
         self._down: set[str] = set()
         """Nodes whose process ended, and of which no new one was told yet."""
+        self._dead: set[str] = set()
+        """Nodes whose last process ended although the harness had not asked for it."""
+        self._ends: dict[tuple[str, int], str] = {}
+        """(node, incarnation) → ``crashed`` (its core raised) or ``shell_failed`` (our shell around it did)."""
         self._lines: dict[tuple[str, int], int] = {}
         """(node, incarnation) → lines of its trace that do not number themselves."""
         self._fsync_max_ns: Ns = 0
@@ -272,7 +281,10 @@ class Director:
         elif news.kind == "exited":
             asked = bool(news.data.get("asked"))
             self._down.add(news.host)
+            self._dead.discard(news.host)
             self._process(now, news, "exited", asked=asked, code=news.data.get("code"))
+        elif news.kind == "fatal":
+            self._fatal(now, news)
         elif news.kind == "noise":
             kind = str(news.data.get("kind"))
             value = int(news.data.get("value_ns", 0))
@@ -295,6 +307,8 @@ class Director:
         for n, name, term, role, source, data, group in lines:
             if name == "elected":
                 self._elections.add((group, term, node))
+            elif name in ENDS and source == "shell":
+                self._ends[node, incarnation] = name
             event = Traced(
                 seq=seq,
                 t=now,
@@ -330,8 +344,47 @@ class Director:
             asked=asked,
             code=code,
         )
-        if phase == "exited" and self.phase in {"start", "warmup"} and not asked:
+        if phase == "exited" and not asked:
+            self._died(now, news, code)
+
+    def _died(self, now: Ns, news: HostNews, code: int | None) -> None:
+        """A node ended and no one asked for it. Before the first fault that ends the run."""
+        incarnation, lines = int(news.data["incarnation"]), bounded(news.data.get("lines", ()))
+        detail = dict(news.data.get("detail", {}))
+        self._dead.add(news.host)
+        self._add(
+            NodeDied,
+            now,
+            span=news.span,
+            node=news.host,
+            incarnation=incarnation,
+            code=code,
+            lines=lines,
+            detail=detail,
+        )
+        if self.phase not in {"start", "warmup"}:
+            return
+        said = self._ends.get((news.host, incarnation))
+        ready = self._ready.get(news.host) == incarnation
+        crashed = said == "crashed" or (said is None and crashed_early(code, lines, ready=ready))
+        if crashed and not not_its_own(code, lines, detail):
+            self.end_reason = "first-failure"
+            self._go_heal(now)
+        else:
             self._broken(now, w.Broken("node-did-not-start", f"{news.host} exited with code {code} before any fault"))
+
+    def _fatal(self, now: Ns, news: HostNews) -> None:
+        pattern, line = str(news.data.get("pattern", "")), printable(str(news.data.get("line", "")))
+        incarnation = int(news.data.get("incarnation", 0))
+        self._add(
+            FatalLine,
+            now,
+            span=news.span,
+            node=news.host,
+            incarnation=incarnation,
+            pattern=pattern,
+            line=line,
+        )
 
     def _trace(self, now: Ns, news: HostNews) -> None:
         for raw in news.data["lines"]:
@@ -375,6 +428,8 @@ class Director:
         self.counts["traced"] += 1
         if line.name == "elected":
             self._elections.add((line.group, line.term, news.host))
+        elif line.name in ENDS and line.source == "shell":
+            self._ends[news.host, incarnation] = line.name
         self._add(
             Traced,
             now,
@@ -418,7 +473,7 @@ class Director:
             elif self.phase == "heal":
                 self._heal_all(now)
             return
-        failed = {host: e.why for host, e in done.evidence.items() if not e.confirmed}
+        failed = {host: e.why for host, e in done.evidence.items() if not e.confirmed and not self._only_dead(host, e)}
         missing = [host for host in asked.wants if host not in done.evidence]
         if (failed or missing) and self._heal_tries < 4:
             self._heal_tries += 1
@@ -428,6 +483,11 @@ class Director:
             self._not_healed = True
             self._trouble(now, "not-healed", f"hosts not healed: {failed or missing}")
         self._enter_after_heal(now)
+
+    def _only_dead(self, host: str, found: Evidence) -> bool:
+        """Whether nothing is wrong with this host but that its node dies by itself: a verdict, not harness trouble."""
+        process = found.detail.get("process")
+        return host in self._dead and isinstance(process, Mapping) and process.get("running") is False
 
     def _stalled(self, now: Ns, stalled: w.Stalled) -> None:
         self._add(Noise, now, span=stalled.span, host="", kind="harness", value_ns=stalled.value_ns)

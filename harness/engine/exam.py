@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from harness.core.clock import SECOND, Ns
+from harness.core.events import Mark
 from harness.core.planted import ExamPlan, Planted
 from harness.core.protocols import Checker
 from harness.core.rng import Rng
@@ -23,6 +24,9 @@ from harness.engine.model import RunOptions
 from harness.engine.rehearsal import Rehearsed, rehearse
 
 SCHEMA = 1
+
+CRASH = "crash"
+"""The checker of nodes that die; it finds no planted bug unless it is named for one."""
 
 FEWEST_KINDS = 2
 """Of faults, in a run that has not all of them."""
@@ -149,7 +153,7 @@ def examine(
     carry_out = run if run is not None else _rehearse
     began = core_ns()
     bug = task.planted
-    named = {name: checkers[name] for name in bug.caught_by if name in checkers}
+    named = {name: checkers[name] for name in (*bug.caught_by, CRASH) if name in checkers}
     before: dict[str, int] = {}
     alarms: list[Alarm] = []
     runs = unknown = hits = misses = 0
@@ -163,6 +167,7 @@ def examine(
         events: int = 0,
         base: str = "",
         found_at_ns: Ns | None = None,
+        trouble: str = "",
     ) -> Found:
         return Found(
             system=task.system,
@@ -182,6 +187,7 @@ def examine(
             misses=misses,
             events=events,
             alarms=tuple(alarms),
+            trouble=trouble,
             backend=task.backend,
             confirm_ns=confirming,
             base=base,
@@ -198,6 +204,10 @@ def examine(
         unknown += done.judgement.outcome == "unknown"
         caught = [name for name in bug.caught_by if name in done.failing()]
         if not caught:
+            for name in done.failing():
+                before[name] = before.get(name, 0) + 1
+            if early := crashed_at_start(done):
+                return told(trouble=f"the variant crashes before the first fault, so no run can show it: {early}")
             continue
         asked = core_ns()
         base = carry_out(options_of(task, seed, variant=None), checkers)
@@ -255,6 +265,14 @@ def watch(
         alarms=tuple(alarms),
         backend=task.backend,
     )
+
+
+def crashed_at_start(done: Rehearsed) -> str:
+    """How a node crashed in a run that ended before its first fault; "" if none did."""
+    if any(mark.name == "faults" for mark in done.history.of(Mark)):
+        return ""
+    crash = next((verdict for verdict in done.judgement.verdicts if verdict.checker == CRASH), None)
+    return crash.reason if crash is not None and crash.outcome == "fail" else ""
 
 
 def _rehearse(options: RunOptions, checkers: Mapping[str, Checker]) -> Rehearsed:

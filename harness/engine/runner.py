@@ -32,6 +32,7 @@ from harness.core.protocols import (
     Confining,
     DeploySpec,
     Host,
+    Logged,
     No,
     NodeSpec,
     NodeStart,
@@ -344,6 +345,7 @@ def prepare_host(system: System, host: Host, node: NodeSpec) -> None:
     """Place the node's files and tell the agent how it is started."""
     for path, content in system.files(node).items():
         host.write_file(path, content)
+    fatal, fatal_path = system.fatal(node) if isinstance(system, Logged) else ((), None)
     start = NodeStart(
         command=system.command(node),
         trace_path=system.trace_path(node),
@@ -352,6 +354,8 @@ def prepare_host(system: System, host: Host, node: NodeSpec) -> None:
         clock_socket=f"{node.run_dir}/{CLOCK_SOCKET}" if not isinstance(system.fault_support("clock"), No) else None,
         faketime=not isinstance(system.fault_support("clock"), No),
         run_dir=node.run_dir,
+        fatal=fatal,
+        fatal_path=fatal_path,
     )
     host.prepare(start, node.members, dead_man_ns=DEAD_MAN_NS)
 

@@ -29,7 +29,7 @@ from harness.report.trigger_words import hold_words, when_words
 from harness.report.words import STYLES, excused_words, pairs, parameters, verdict_parts, verdict_word
 
 _ORDER = {"fail": 0, "unknown": 1, "pass": 2, "n/a": 3}
-_KINDS = ("safety", "liveness", "coverage", "metric")
+_KINDS = ("safety", "liveness", "process", "coverage", "metric")
 _FINDINGS_MAX = 3
 _NARROW = frozenset({"verdict", "kind", "time", "usable", "from", "variant", "role", "term", "commit"})
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.core import events as ev
 from harness.core.clock import Ns
+from harness.core.deaths import telling_line
 from harness.core.duration import show_duration
 from harness.core.hoststate import ClockSkew, HostState
 from harness.report.trigger_words import trigger_line
@@ -109,6 +110,12 @@ def sentence(event: Any, history: History | None = None) -> str:
             return traced(event)
         case ev.NodeProcess():
             return _process(event)
+        case ev.NodeDied():
+            return (
+                f"the last line of {event.node} (incarnation {event.incarnation}): {telling_line(event.lines) or '-'}"
+            )
+        case ev.FatalLine():
+            return f"{event.node} printed a fatal line ({event.pattern!r}): {event.line}"
         case ev.Converged():
             done = "" if event.confirmed else f", NOT confirmed ({short(event.why)})"
             return f"{event.host} was brought to: {state(event.after)}{done}"

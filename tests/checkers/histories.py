@@ -20,9 +20,11 @@ from harness.core.events import (
     Begin,
     Converged,
     End,
+    FatalLine,
     FaultEvent,
     Invoke,
     Mark,
+    NodeDied,
     NodeProcess,
     Noise,
     Observed,
@@ -90,6 +92,19 @@ class Tale:
             asked=asked,
             code=code,
         )
+        return self
+
+    def died(self, node: str, code: int | None, *lines: str, **detail: Any) -> Tale:
+        """An end that nobody asked for, as agents report it."""
+        self.process(node, "exited", asked=False, code=code)
+        self.alive[node] = False
+        incarnation = self.incarnation[node]
+        self.add(NodeDied, span=self.span(), node=node, incarnation=incarnation, code=code, lines=lines, detail=detail)
+        return self
+
+    def printed(self, node: str, pattern: str, line: str) -> Tale:
+        incarnation = self.incarnation[node]
+        self.add(FatalLine, span=self.span(), node=node, incarnation=incarnation, pattern=pattern, line=line)
         return self
 
     def restarted(self, node: str) -> Tale:

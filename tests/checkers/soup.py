@@ -13,9 +13,11 @@ from harness.core.events import (
     Begin,
     Converged,
     End,
+    FatalLine,
     FaultEvent,
     Invoke,
     Mark,
+    NodeDied,
     NodeProcess,
     Noise,
     Observed,
@@ -35,7 +37,7 @@ numbers = st.integers(-2, 2**70) | st.integers(0, 6)
 words = st.sampled_from(
     [
         *("elected", "vote", "commit", "acked", "log_append", "log_truncate", "persisted", "relabel"),
-        *("found", "answered", "config", "read_served", "leader_seen"),
+        *("found", "answered", "config", "read_served", "leader_seen", "halt", "crashed"),
     ]
 )
 spans = st.tuples(st.integers(0, 9000), st.integers(0, 900)).map(lambda p: Span(p[0] * MS, (p[0] + p[1]) * MS))
@@ -147,6 +149,27 @@ _ANY: list[tuple[type, dict[str, Any]]] = [
             "incarnation": st.integers(0, 2),
             "phase": st.sampled_from(["started", "ready", "exited"]),
             "asked": st.booleans(),
+        },
+    ),
+    (
+        NodeDied,
+        {
+            "span": spans,
+            "node": hosts,
+            "incarnation": st.integers(0, 2),
+            "code": st.none() | st.integers(-64, 255),
+            "lines": st.lists(st.text(max_size=9) | st.just("panic: no")).map(tuple),
+            "detail": st.dictionaries(st.sampled_from(["oom_kills", "signalled", "x"]), values, max_size=2),
+        },
+    ),
+    (
+        FatalLine,
+        {
+            "span": spans,
+            "node": hosts,
+            "incarnation": st.integers(0, 2),
+            "pattern": st.text(max_size=3),
+            "line": st.text(max_size=9),
         },
     ),
     (Converged, {"span": spans, "host": hosts, "before": states, "after": states, "confirmed": st.booleans()}),

@@ -1245,15 +1245,86 @@ def a_run_that_was_not_meant_to_write(t):
     t.up().polls(3000, 1, "n1")
 
 
-@story("coverage", "unknown", "ended on its own")
-def a_node_that_crashed_by_itself(t):
-    t.up().polls(3000, 1, "n1").append(1).process("n3", "exited", asked=False, code=71)
+# --- crash ------------------------------------------------------------------------------------------------------
+
+PANIC = ("starting", "panic: runtime error: index out of range [3]", "goroutine 1 [running]:", "exit status 2")
 
 
-@story("coverage", "pass")
+@story("crash", "fail", "n3 exited on its own with code 2, and no one asked for it: panic: runtime error")
+def a_node_panics_while_nothing_is_broken(t):
+    t.up().mark("faults").wait(500).died("n3", 2, *PANIC)
+
+
+@story("crash", "fail", "n3 exited on its own with code 2 before the first fault")
+def a_node_panics_before_the_first_fault(t):
+    t.process("n3", "started").wait(200).died("n3", 2, *PANIC)
+
+
+@story("crash", "fail", "n2 exited on its own by signal 11, and no one asked for it (its log is empty)")
+def a_node_that_was_started_again_after_a_kill_dies_of_its_own_signal(t):
+    t.up().mark("faults")
+    fault = t.wait(500).kill("n2")
+    t.wait(500).revive(fault, "n2").wait(200).died("n2", -11)
+
+
+@story("crash", "fail", "KeyError: 7")
+def the_core_of_a_node_raises(t):
+    t.up().mark("faults").wait(500)
+    t.traced("n3", "crashed", 1, where="handle(Message)", error="KeyError(7)").died("n3", 71, "KeyError: 7")
+
+
+@story("crash", "fail", "n1 printed a line that its description calls fatal ('DATA RACE')")
+def a_node_prints_a_fatal_line_and_continues(t):
+    t.up().mark("faults").wait(500).printed("n1", "DATA RACE", "WARNING: DATA RACE").polls(500, 1, "n1")
+
+
+@story("crash", "pass")
 def a_node_that_halted_and_said_why(t):
-    t.up().polls(3000, 1, "n1").append(1).traced("n3", "halt", 1, reason="the disk failed")
-    t.process("n3", "exited", asked=False, code=70)
+    t.up().mark("faults").traced("n3", "halt", 1, reason="the disk failed").died("n3", 70)
+
+
+@story("crash", "pass")
+def a_killed_node_was_asked_to_end(t):
+    t.up().mark("faults")
+    fault = t.wait(500).kill("n2")
+    t.wait(500).revive(fault, "n2")
+
+
+@story("crash", "pass", promised={"exits_ok": (3,)})
+def a_node_ends_with_a_code_that_its_description_calls_harmless(t):
+    t.up().mark("faults").wait(500).died("n3", 3, "no longer a member, leaving")
+
+
+@story("crash", "pass", "panic: runtime error", promised={"tolerates": {"kill": None}})
+def a_node_panics_under_a_fault_that_it_need_not_survive(t):
+    t.up().mark("faults")
+    t.wait(500).pause("n2")
+    t.wait(500).died("n3", 2, *PANIC)
+
+
+@story("crash", "unknown", "SIGKILL")
+def a_node_is_killed_from_outside(t):
+    t.up().mark("faults").wait(500).died("n3", -9, "serving")
+
+
+@story("crash", "unknown", "lack of memory")
+def the_machine_runs_out_of_memory(t):
+    t.up().mark("faults").wait(500).died("n3", 137, "serving", oom_kills=1)
+
+
+@story("crash", "unknown", "SIGTERM")
+def another_user_stops_a_node(t):
+    t.up().mark("faults").wait(500).died("n3", 143, "shutting down")
+
+
+@story("crash", "unknown", "a wrong command or configuration does too")
+def a_node_never_answers_and_exits_as_after_a_wrong_flag(t):
+    t.process("n3", "started").wait(200).died("n3", 2, "unknown flag --election", "usage: node [flags]")
+
+
+@story("crash", "unknown", "does not record its last lines")
+def a_node_that_crashed_by_itself(t):
+    t.up().mark("faults").polls(3000, 1, "n1").append(1).process("n3", "exited", asked=False, code=71)
 
 
 # --- linearizable -----------------------------------------------------------------------------------------------

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from checkers.crash import CHECKER as CRASH
 from clusters.protocols.plugged import plugged, shipped_file
 from clusters.protocols.raft.rules import Rules
 from clusters.systems.kraft import SYSTEM as KRAFT
 from clusters.systems.raft import SYSTEM as RAFT
 from harness.cli.exam import own_bug
 from harness.core.clock import SECOND
-from harness.core.errors import ConfigError
+from harness.core.errors import BrokenVariant, ConfigError
 from harness.engine.exam_jobs import run_exam, tasks_for
+from harness.engine.model import RunOptions
+from harness.engine.rehearsal import rehearse
 
 SOURCE = '''
 from clusters.protocols.raft.rules import Rules
@@ -22,6 +26,21 @@ class ClingsToPower(Rules):
 
     def steps_down(self, age):
         return False
+
+
+class CannotBeMade(Rules):
+    def __init__(self, knobs):
+        raise ValueError("no")
+
+
+class CrashesAtStart(Rules):
+    def grants_vote(self, **_):
+        return [][0]
+
+
+class CrashesLater(Rules):
+    def truncates(self, own_term, new_term):
+        raise KeyError("boom")
 
 
 class NoRules:
@@ -56,8 +75,9 @@ def test_what_is_no_class_of_rules_of_that_protocol_is_refused(file):
 def test_a_file_that_cannot_be_imported_says_why(tmp_path):
     broken = tmp_path / "broken.py"
     broken.write_text("import there_is_no_such_module\n")
-    with pytest.raises(ConfigError, match="there_is_no_such_module"):
+    with pytest.raises(BrokenVariant, match="there_is_no_such_module") as error:
         plugged(f"{broken}:X", Rules)
+    assert error.value.exit_code == 3
 
 
 def test_a_host_gets_the_file(file):
@@ -79,3 +99,38 @@ def test_a_variant_without_an_expected_checker_is_refused(file):
         own_bug(f"{file}:ClingsToPower", (), nodes_min=3)
     with pytest.raises(ConfigError, match="unknown checker"):
         own_bug(f"{file}:ClingsToPower", ("one-vote",), nodes_min=3)
+
+
+def test_a_variant_whose_constructor_raises_is_trouble_before_anything_starts(file):
+    with pytest.raises(BrokenVariant, match="ValueError: no"):
+        RAFT.knobs({}, profile=None, variant=f"{file}:CannotBeMade")
+
+
+def test_a_variant_that_crashes_at_start_is_trouble_of_the_exam_and_not_a_bug_that_was_missed(file, tmp_path):
+    own = own_bug(f"{file}:CrashesAtStart", ("one-vote-per-term",), nodes_min=3)
+    tasks = tasks_for(["raft"], own=own, strategy="triggered", budget_ns=60 * SECOND)
+    (row,), _ = run_exam(tasks, tmp_path / "exam", jobs=1, on_row=lambda *_: None)
+    assert row.found.runs == 1
+    assert "crashes before the first fault" in row.found.trouble
+    assert "IndexError: list index out of range" in row.found.trouble
+
+
+@pytest.mark.parametrize(("variant", "reason"), [("CrashesAtStart", "first-failure"), ("CrashesLater", "complete")])
+def test_a_core_that_raises_in_a_rule_fails_the_crash_checker_and_nothing_else_is_needed(file, variant, reason):
+    options = RunOptions(system="raft", backend="sim", variant=f"{file}:{variant}", faults=("partition",), seed=3)
+    done = rehearse(options, {"crash": CRASH}, seed=3)
+    assert done.history.end.reason == reason
+    (verdict,) = done.judgement.verdicts
+    assert (verdict.outcome, done.judgement.outcome) == ("fail", "fail")
+    assert "exited on its own with code 71" in verdict.findings[0].sentence
+    assert verdict.findings[0].data["log"]
+    honest = rehearse(msgspec.structs.replace(options, variant=None), {"crash": CRASH}, seed=3)
+    assert honest.judgement.verdicts[0].outcome == "pass"
+    assert honest.judgement.outcome == "unknown", "crash alone is evidence neither for safety nor for liveness"
+
+
+def test_the_exam_finds_a_crash_by_the_checker_that_is_named_for_it(file, tmp_path):
+    own = own_bug(f"{file}:CrashesLater", ("crash",), nodes_min=3)
+    tasks = tasks_for(["raft"], own=own, strategy="triggered", budget_ns=60 * SECOND)
+    (row,), _ = run_exam(tasks, tmp_path / "exam", jobs=1, on_row=lambda *_: None)
+    assert (row.found.by, row.found.base) == ("crash", "pass")

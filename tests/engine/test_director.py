@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.clock import SECOND, Span
-from harness.core.events import Converged, FaultEvent, Invoke, Mark, Return, Trouble
+from harness.core.events import Converged, FatalLine, FaultEvent, Invoke, Mark, NodeDied, Return, Trouble
 from harness.core.hoststate import HEALTHY
 from harness.core.protocols import HostNews
 from harness.engine import world as w
@@ -138,3 +138,56 @@ def test_the_last_convergence_of_every_run_is_to_healthy_on_all_hosts():
 
 def test_the_same_seed_gives_the_same_history():
     assert play(Director(draft()), FakeWorld()) == play(Director(draft()), FakeWorld())
+
+
+def died(at, code, *lines, host="n2", **detail):
+    data = {"pid": 1, "incarnation": 1, "code": code, "asked": False, "lines": lines, "detail": detail}
+    return (at, w.HostSaid(HostNews(host=host, kind="exited", span=Span(at, at), data=data)))
+
+
+def test_a_node_that_crashes_before_the_first_fault_ends_the_run_with_evidence_and_without_trouble():
+    director = Director(draft())
+    history = play(director, FakeWorld([died(2 * SECOND, 2, "panic: \x1b[31mno")]))
+    assert (director.end_reason, director.trouble) == ("first-failure", [])
+    assert "faults" not in marks(history)
+    (death,) = [event for event in history if isinstance(event, NodeDied)]
+    assert (death.node, death.code, death.lines) == ("n2", 2, ("panic: \N{REPLACEMENT CHARACTER}[31mno",))
+
+
+@pytest.mark.parametrize(
+    ("at", "code", "lines", "detail"),
+    [
+        (40_000_000, 1, ("unknown flag --x",), {}),
+        (2 * SECOND, 127, ("sh: node: not found",), {}),
+        (2 * SECOND, 0, ("the daemon runs now",), {}),
+        (2 * SECOND, -9, (), {"oom_kills": 1}),
+        (2 * SECOND, 143, (), {}),
+    ],
+)
+def test_an_early_end_that_need_not_be_a_crash_is_trouble(at, code, lines, detail):
+    director = Director(draft())
+    play(director, FakeWorld([died(at, code, *lines, **detail)]))
+    assert director.end_reason == "trouble"
+    assert "node-did-not-start" in director.trouble[0]
+
+
+def test_a_failure_of_our_own_shell_before_the_first_fault_is_trouble():
+    traced = w.Traces("n2", 1, Span(SECOND, SECOND), [(1, "shell_failed", 0, "", "shell", {}, "")])
+    director = Director(draft())
+    play(director, FakeWorld([(2 * SECOND, traced), died(2 * SECOND + 1, 72, "OSError")]))
+    assert director.end_reason == "trouble"
+
+
+def test_a_node_that_dies_later_is_recorded_and_the_run_continues():
+    director = Director(draft())
+    history = play(director, FakeWorld([died(8 * SECOND, 2, "panic: no")]))
+    assert director.end_reason == "complete"
+    assert len([event for event in history if isinstance(event, NodeDied)]) == 1
+
+
+def test_fatal_lines_of_a_node_stand_in_the_history():
+    data = {"pattern": "DATA RACE", "line": "WARNING: DATA RACE", "incarnation": 1}
+    news = HostNews(host="n1", kind="fatal", span=Span(SECOND, SECOND), data=data)
+    history = play(Director(draft()), FakeWorld([(8 * SECOND, w.HostSaid(news))]))
+    (line,) = [event for event in history if isinstance(event, FatalLine)]
+    assert (line.node, line.pattern, line.line) == ("n1", "DATA RACE", "WARNING: DATA RACE")

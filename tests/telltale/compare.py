@@ -152,7 +152,9 @@ def cut_after_healing(states: Sequence[State], events: Sequence[Event], felt: Se
         for (src, node, channel), times in sorted(heard.items()):
             known = sum(1 for at in times if at < first) > 1
             if known and not any(began < at <= hi for at in times):
-                out.append(f"{node} did not hear {src} over {channel} again by {hi / SECOND:.2f} s, healed at {lo / SECOND:.2f} s")
+                out.append(
+                    f"{node} did not hear {src} over {channel} again by {hi / SECOND:.2f} s, healed at {lo / SECOND:.2f} s"
+                )
     return out
 
 
@@ -207,8 +209,10 @@ def time_not_as_claimed(states: Sequence[State], felt: Sequence[Felt]) -> list[s
         bad = [one for one in seen if min(abs(one - want) for want in expected) > CLOCK_NS + drift]
         if bad:
             out.append(f"{state.host}: its wall clock moved by {bad[0] / MS:.0f} ms, the fault says {sorted(expected)}")
-        if skew.strobe is not None and len(seen) > 8 and not all(
-            any(abs(one - want) <= CLOCK_NS + drift for one in seen) for want in expected
+        if (
+            skew.strobe is not None
+            and len(seen) > 8
+            and not all(any(abs(one - want) <= CLOCK_NS + drift for one in seen) for want in expected)
         ):
             out.append(f"{state.host}: its wall clock did not swing between {sorted(expected)}")
     out += [
@@ -225,7 +229,10 @@ def deaths_unasked(events: Sequence[Event], felt: Sequence[Felt]) -> list[str]:
     for one in felt:
         if one.what == "ending" and one.data["by"] == "panic":
             known = any(
-                isinstance(event, NodeProcess) and event.phase == "exited" and not event.asked and event.node == one.node
+                isinstance(event, NodeProcess)
+                and event.phase == "exited"
+                and not event.asked
+                and event.node == one.node
                 for event in events
             )
             if not known:
@@ -249,4 +256,8 @@ def channels(felt: Sequence[Felt]) -> set[str]:
 
 def _channel(one: Felt) -> str:
     place = str(one.data.get("to", ""))
-    return f"{one.data['channel']} {place}" if place not in {"", "answer", "group", one.data["channel"]} else one.data["channel"]
+    return (
+        f"{one.data['channel']} {place}"
+        if place not in {"", "answer", "group", one.data["channel"]}
+        else one.data["channel"]
+    )

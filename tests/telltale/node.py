@@ -149,16 +149,18 @@ class Node:
                 for address in sorted(addresses):
                     if (":" in address) == (family == socket.AF_INET6):
                         for place in self.places(address, UDP):
-                            self.try_to(lambda place=place, address=address: receiver.sendto(
-                                self.letter(to=address, own=self.own), place))
+                            self.try_to(
+                                lambda place=place, address=address: receiver.sendto(
+                                    self.letter(to=address, own=self.own), place
+                                )
+                            )
             for index in interfaces().values():
                 if family == socket.AF_INET:
                     chosen = struct.pack("=4s4si", b"\0" * 4, b"\0" * 4, index)
                     self.try_to(lambda: receiver.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, chosen))
                     self.try_to(lambda: receiver.sendto(self.letter(to="group"), (GROUP_4, UDP)))
                 else:
-                    self.try_to(lambda index=index: receiver.sendto(
-                        self.letter(to="group"), (GROUP_6, UDP, 0, index)))
+                    self.try_to(lambda index=index: receiver.sendto(self.letter(to="group"), (GROUP_6, UDP, 0, index)))
 
         forever(receive)
         forever(send)
@@ -302,8 +304,9 @@ class Node:
         for before, channel in (("\0", "abstract"), ("/tmp/", "socket:/tmp"), ("/dev/shm/", "socket:/dev/shm")):
             listen(f"{before}telltale-{self.name}.sock", channel)
             for other in self.others:
-                forever(lambda other=other, before=before, channel=channel: call(
-                    f"{before}telltale-{other}.sock", channel))
+                forever(
+                    lambda other=other, before=before, channel=channel: call(f"{before}telltale-{other}.sock", channel)
+                )
 
     def clocks(self):
         def look():
@@ -337,10 +340,14 @@ class Node:
 
     def privileges(self):
         tries = {
-            "iptables": lambda: self.tool("iptables", "-w", "2", "-N", "TELLTALE")
-            and self.tool("iptables", "-w", "2", "-X", "TELLTALE"),
-            "ip6tables": lambda: self.tool("ip6tables", "-w", "2", "-N", "TELLTALE")
-            and self.tool("ip6tables", "-w", "2", "-X", "TELLTALE"),
+            "iptables": lambda: (
+                self.tool("iptables", "-w", "2", "-N", "TELLTALE")
+                and self.tool("iptables", "-w", "2", "-X", "TELLTALE")
+            ),
+            "ip6tables": lambda: (
+                self.tool("ip6tables", "-w", "2", "-N", "TELLTALE")
+                and self.tool("ip6tables", "-w", "2", "-X", "TELLTALE")
+            ),
             "shadow": lambda: bool(self.read("/etc/shadow")),
             "mount": self.mounts,
             "sysctl": lambda: self.rewrite("/proc/sys/net/ipv4/ip_default_ttl"),

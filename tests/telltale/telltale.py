@@ -42,12 +42,13 @@ class Telltale(OwnSystem):
     """As described, and its nodes tell their own clocks."""
 
     def __init__(self) -> None:
-        super().__init__(parse(TEXT, path="telltale.toml", read=lambda _: FileRead(NODE.read_bytes(), executable=False)))
+        super().__init__(
+            parse(TEXT, path="telltale.toml", read=lambda _: FileRead(NODE.read_bytes(), executable=False))
+        )
 
     def fault_support(self, kind: str) -> Available:
         """Every live fault."""
         return Yes() if kind == "clock" else super().fault_support(kind)
-
 
 
 SYSTEM = Telltale()

@@ -18,7 +18,7 @@ from clusters.protocols.dledger.messages import DledgerMessage
 from clusters.protocols.dledger.rules import Rules
 from clusters.protocols.dledger.variants import VARIANTS
 from clusters.protocols.dledger.witness import DledgerWitness
-from clusters.protocols.plugged import plugged
+from clusters.protocols.plugged import made, plugged
 from harness.core.errors import ConfigError
 from harness.core.machine import Core, Target, Witness
 
@@ -65,7 +65,7 @@ def _rules(name: str | None, knobs: DledgerKnobs) -> Rules:
     if variant is None:
         own = plugged(name, Rules)
         if own is not None:
-            return own(knobs)
+            return made(own, knobs)
         close = difflib.get_close_matches(name, VARIANTS, n=1, cutoff=0.3)
         raise ConfigError(
             f"no variant {name!r} of dledger",

@@ -19,7 +19,7 @@ from clusters.protocols.joyqueue.messages import JoyQueueMessage
 from clusters.protocols.joyqueue.rules import Rules, members_of
 from clusters.protocols.joyqueue.variants import VARIANTS
 from clusters.protocols.joyqueue.witness import JoyQueueWitness
-from clusters.protocols.plugged import plugged
+from clusters.protocols.plugged import made, plugged
 from harness.core.errors import ConfigError
 from harness.core.machine import Core, Target, Witness
 
@@ -72,7 +72,7 @@ def _rules(name: str | None, knobs: Knobs) -> Rules:
     if variant is None:
         own = plugged(name, Rules)
         if own is not None:
-            return own(knobs)
+            return made(own, knobs)
         close = difflib.get_close_matches(name, _ALL, n=1, cutoff=0.3)
         raise ConfigError(
             f"no variant {name!r} of joyqueue",

@@ -19,7 +19,7 @@ from clusters.protocols.kraft.messages import KraftMessage
 from clusters.protocols.kraft.rules import Rules
 from clusters.protocols.kraft.variants import VARIANTS, Variant
 from clusters.protocols.kraft.witness import KraftWitness
-from clusters.protocols.plugged import plugged
+from clusters.protocols.plugged import made, plugged
 from harness.core.errors import ConfigError
 from harness.core.machine import Core, Target, Witness
 
@@ -95,7 +95,7 @@ def rules_of(name: str | None, knobs: KraftKnobs) -> Rules:
     if name is None:
         return Rules(knobs)
     own = plugged(name, Rules) if name not in {**VARIANTS, **FLIPS} else None
-    return check_variant(name, knobs).rules(knobs) if own is None else own(knobs)
+    return check_variant(name, knobs).rules(knobs) if own is None else made(own, knobs)
 
 
 TARGET: Target = KraftTarget()

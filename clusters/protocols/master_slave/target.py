@@ -19,7 +19,7 @@ from clusters.protocols.master_slave.nameserver import NameServerCore
 from clusters.protocols.master_slave.rules import Rules
 from clusters.protocols.master_slave.variants import VARIANTS
 from clusters.protocols.master_slave.witness import MsWitness
-from clusters.protocols.plugged import plugged
+from clusters.protocols.plugged import made, plugged
 from harness.core.errors import ConfigError
 from harness.core.machine import Core, Target, Witness
 
@@ -65,7 +65,7 @@ def _rules(name: str | None, knobs: MsKnobs) -> Rules:
     if variant is None:
         own = plugged(name, Rules)
         if own is not None:
-            return own(knobs)
+            return made(own, knobs)
         close = difflib.get_close_matches(name, VARIANTS, n=1, cutoff=0.3)
         raise ConfigError(
             f"no variant {name!r} of master-slave",

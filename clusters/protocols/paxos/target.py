@@ -17,7 +17,7 @@ from clusters.protocols.paxos.messages import PaxosMessage
 from clusters.protocols.paxos.rules import Rules
 from clusters.protocols.paxos.variants import VARIANTS
 from clusters.protocols.paxos.witness import PaxosWitness
-from clusters.protocols.plugged import plugged
+from clusters.protocols.plugged import made, plugged
 from harness.core.errors import ConfigError
 from harness.core.machine import Core, Target, Witness
 
@@ -68,7 +68,7 @@ def _rules(name: str | None, knobs: PaxosKnobs) -> Rules:
     if variant is None:
         own = plugged(name, Rules)
         if own is not None:
-            return own(knobs)
+            return made(own, knobs)
         close = difflib.get_close_matches(name, VARIANTS, n=1, cutoff=0.3)
         raise ConfigError(
             f"no variant {name!r} of paxos",

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from clusters.protocols.client_api import ClientReply, ClientRequest, StateRequest
-from clusters.protocols.plugged import plugged
+from clusters.protocols.plugged import made, plugged
 from clusters.protocols.raft.core import RaftCore
 from clusters.protocols.raft.flips import FLIPS
 from clusters.protocols.raft.knobs import RaftKnobs, read_knobs
@@ -66,7 +66,7 @@ def _rules(name: str | None, knobs: RaftKnobs) -> Rules:
     if variant is None:
         own = plugged(name, Rules)
         if own is not None:
-            return own(knobs)
+            return made(own, knobs)
         close = difflib.get_close_matches(name, (*VARIANTS, *FLIPS), n=1, cutoff=0.3)
         raise ConfigError(
             f"no variant {name!r} of raft",

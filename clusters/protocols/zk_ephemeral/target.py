@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from clusters.protocols.client_api import ClientReply, ClientRequest
-from clusters.protocols.plugged import plugged
+from clusters.protocols.plugged import made, plugged
 from clusters.protocols.zk_ephemeral.broker import BrokerCore
 from clusters.protocols.zk_ephemeral.knobs import ZkKnobs, read_knobs
 from clusters.protocols.zk_ephemeral.messages import ZkMessage
@@ -75,7 +75,7 @@ def _rules(name: str | None, knobs: ZkKnobs) -> Rules:
     if variant is None:
         own = plugged(name, Rules)
         if own is not None:
-            return own(knobs)
+            return made(own, knobs)
         close = difflib.get_close_matches(name, VARIANTS, n=1, cutoff=0.3)
         raise ConfigError(
             f"no variant {name!r} of zk-ephemeral",

@@ -13,6 +13,7 @@ import threading
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from clusters.agent import agent
@@ -103,6 +104,60 @@ def test_an_exit_that_nobody_asked_for_is_told_and_not_mended_by_itself(box, run
     evidence = running.converge(HEALTHY)
     assert evidence.confirmed
     assert evidence.detail["start"]["incarnation"] == 2
+
+
+def shell(box, script: str, **more: object):
+    """A start of a shell script in place of the node."""
+    return msgspec.structs.replace(box.start(), command=Command(argv=("/bin/sh", "-c", script)), **more)
+
+
+def test_an_exit_that_nobody_asked_for_carries_the_last_lines_of_this_process_alone(box):
+    box.meet()
+    box.host.prepare(shell(box, "echo first life; exit 3"), {}, dead_man_ns=0)
+    box.host.start_node()
+    box.wait_until(lambda: box.kinds("exited"))
+    box.host.prepare(shell(box, "echo begins; echo 'panic: {incarnation}' >&2; exit 2"), {}, dead_man_ns=0)
+    box.host.start_node()
+    box.wait_until(lambda: len(box.kinds("exited")) == 2)
+    data = box.kinds("exited")[1].data
+    assert (data["code"], data["asked"], data["lines"]) == (2, False, ["begins", "panic: 2"])
+    assert data["detail"] == {"oom_kills": 0}
+
+
+def test_an_exit_that_was_asked_for_carries_no_lines(box, running):
+    assert running.converge(HostState(down="SIGKILL")).confirmed
+    box.wait_until(lambda: box.kinds("exited"))
+    assert "lines" not in box.kinds("exited")[0].data
+
+
+def test_fatal_lines_are_told_while_the_node_runs_and_before_its_end(box):
+    box.meet()
+    script = "echo ok; echo 'WARNING: DATA RACE'; sleep 1; printf 'a panic: no\\n'; exit 2"
+    box.host.prepare(shell(box, script, fatal=("panic:", "DATA RACE")), {}, dead_man_ns=0)
+    box.host.start_node()
+    box.wait_until(lambda: box.kinds("fatal"))
+    assert not box.kinds("exited")
+    box.wait_until(lambda: box.kinds("exited"))
+    told = [(news.data["pattern"], news.data["line"]) for news in box.kinds("fatal")]
+    assert told == [("DATA RACE", "WARNING: DATA RACE"), ("panic:", "a panic: no")]
+    assert box.news.index(box.kinds("fatal")[-1]) < box.news.index(box.kinds("exited")[0])
+
+
+def test_the_search_for_fatal_lines_is_bounded_and_says_what_it_skips(tmp_path):
+    said = agent.News(lambda: None)
+    search = agent.FatalSearch(said)
+    log = tmp_path / "node.log"
+    log.write_bytes(b"panic: of an earlier run\n")
+    search.follow(str(log), ["panic:"])
+    with log.open("ab") as file:
+        file.write(b"panic: too far back\n" + b"x" * (agent.FATAL_LAG_MAX + 10) + b"\n" + b"panic: seen\n" * 50)
+    search.pump()
+    log.write_bytes(b"panic: after it was cut\n")
+    search.pump()
+    lines = [json.loads(line) for line in said.after(0, 1 << 20)[1].splitlines()]
+    kinds = [line["data"].get("kind", line["kind"]) for line in lines]
+    assert kinds == ["log-skipped", *["fatal"] * agent.FATAL_MAX]
+    assert {line["data"]["line"] for line in lines[1:]} == {"panic: seen"}
 
 
 @pytest.mark.parametrize("word", ["SIGKILL", "SIGTERM"])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusters.own.parse import FileRead, parse
-from clusters.own.spec import NodeTable, Op, ProbeTable, PromiseTable, SystemTable, TraceTable
+from clusters.own.spec import LogTable, NodeTable, Op, ProbeTable, PromiseTable, SystemTable, TraceTable
 from clusters.own.system import OwnSystem
 from harness.core.errors import ConfigError
 
@@ -152,3 +152,30 @@ def test_limits_on_a_host_reach_its_deployment():
     text = TEXT.replace("[node]", '[node]\nmemory = "512m"\npids = 300')
     defaults = OwnSystem(parse(text, path="a.toml", read=lambda _: FileRead(b"", False))).defaults()
     assert (defaults.memory_bytes, defaults.pids) == (512 << 20, 300)
+
+
+LOG = '[log]\nfatal = ["panic:", "DATA RACE"]\nfile = "{log_dir}/app.log"\nexits_ok = [3, -15]\n\n[promise]'
+
+
+def test_fatal_texts_and_harmless_exit_codes_are_read():
+    log = described(("[promise]", LOG)).log
+    assert (log.fatal, log.file, log.exits_ok) == (("panic:", "DATA RACE"), "{log_dir}/app.log", (3, -15))
+    assert described().log == LogTable()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"panic:"', '"p"', "no fatal text"),
+        ('"panic:"', '"a\\nb"', "no fatal text"),
+        ('"panic:"', '"' + "x" * 201 + '"', "no fatal text"),
+        ("[3, -15]", "[300]", "no exit code"),
+        ("[3, -15]", '["3"]', "wrong form"),
+        ("{log_dir}/app.log", "app.log", "no absolute path"),
+        ("fatal =", "fatall =", "unknown key"),
+    ],
+)
+def test_a_log_table_that_cannot_be_meant_is_refused(old, new, said):
+    error = refused(("[promise]", LOG.replace(old, new)))
+    assert said in error.what
+    assert "[log]" in error.where

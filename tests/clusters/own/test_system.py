@@ -11,7 +11,7 @@ from clusters.own.system import load
 from harness.core import registry
 from harness.core.errors import ConfigError
 from harness.core.promise import SAFETY
-from harness.core.protocols import Described, Malformed, No, Paced, Telling
+from harness.core.protocols import Described, Logged, Malformed, No, Paced, Telling
 from harness.engine.model import RunOptions
 from harness.engine.planning import draft
 
@@ -203,3 +203,13 @@ def test_files_that_are_not_there_or_of_an_unknown_kind_are_said_so(tmp_path):
 def test_the_tutorials_description_has_at_most_twenty_lines():
     lines = (Path(__file__).parents[3] / "docs" / "tutorial" / "keep.toml").read_text().strip().split("\n")
     assert len(lines) <= 20
+
+
+def test_fatal_lines_reach_the_agent_and_harmless_exit_codes_the_promise():
+    table = '[log]\nfatal = ["panic:"]\nfile = "{log_dir}/app.log"\nexits_ok = [3]\n\n[promise]'
+    of = system(("[promise]", table))
+    node = specs(of)["n1"]
+    assert isinstance(of, Logged)
+    assert of.fatal(node) == (("panic:",), f"{node.log_dir}/app.log")
+    assert of.promise({}, profile="own", voters=3).exits_ok == (3,)
+    assert system().fatal(node) == ((), None)
