@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import importlib.util
 import inspect
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,12 +20,11 @@ from harness.core.errors import BrokenVariant, ConfigError, HarnessError
 
 R = TypeVar("R")
 GROUP = "dethrone.variants"
-_FORM = re.compile(r"(?P<path>.+\.py):(?P<name>[A-Za-z_]\w*)")
 
 
 def plugged(name: str, base: type[R]) -> type[R] | None:
     """The class of that name, if it is outside the project's lists; None: there is none. Raises ConfigError."""
-    found = _FORM.fullmatch(name)
+    found = registry.CODE.fullmatch(name)
     if found is not None:
         chosen = _from_file(found["path"], found["name"])
     elif name in registry.names(GROUP):
@@ -58,7 +56,7 @@ def made(chosen: Callable[[Any], R], knobs: Any) -> R:
 
 def is_outside(name: str) -> bool:
     """Whether a variant is in a file or behind an entry point, not in a protocol's own list."""
-    return _FORM.fullmatch(name) is not None or name in registry.names(GROUP)
+    return registry.CODE.fullmatch(name) is not None or name in registry.names(GROUP)
 
 
 def shipped_file(name: str | None) -> tuple[bytes, str] | None:
@@ -68,7 +66,7 @@ def shipped_file(name: str | None) -> tuple[bytes, str] | None:
     """
     if name is None:
         return None
-    found = _FORM.fullmatch(name)
+    found = registry.CODE.fullmatch(name)
     if found is not None:
         return Path(found["path"]).read_bytes(), found["name"]
     if name in registry.names(GROUP):

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from clusters.node.config import NodeConfig, load_target
-from clusters.node.journal import contrast, replay
+from clusters.node.journal import AS_IT_RAN, contrast, replay
 from clusters.protocols.plugged import is_outside, shipped_file
 from clusters.systems.examined import VariantRecord, planted_from
 from clusters.systems.operations import OPERATIONS
@@ -242,11 +242,13 @@ class TargetSystem:
         self, journal: Path, *, incarnation: int | None, variant: str | None
     ) -> Iterator[tuple[str, tuple[str, ...]]]:
         """See ``harness.core.protocols.Rerunnable``."""
+        _known(variant)
         for event, effects in replay(journal, self.target(), incarnation=incarnation, variant=variant):
             yield type(event).__name__, tuple(type(effect).__name__ for effect in effects)
 
     def contrast(self, journal: Path, *, incarnation: int | None, variant: str | None) -> Contrast | None:
         """See ``harness.core.protocols.Rerunnable``."""
+        _known(variant)
         found = contrast(journal, self.target(), incarnation=incarnation, variant=variant)
         if found is None:
             return None
@@ -295,3 +297,9 @@ def check_voters(system: str, voters: int) -> None:
     """Raise ConfigError where nobody votes."""
     if voters < 1:
         raise ConfigError(f"{system} needs at least one voter, {voters} given", next_step="give more --nodes")
+
+
+def _known(variant: str | None) -> None:
+    """The journal's own choice of a build is not for a stored plan to ask for: it may name any file."""
+    if variant == AS_IT_RAN:
+        raise ConfigError(f"there is no variant {variant!r}", next_step="replay the whole run, without --node")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from harness.report.terminal import Screen
 
 F = TypeVar("F", bound=Callable[..., Any])
-_TWO_WORDS = {"keep-cluster", "first-failure"}
+_TWO_WORDS = {"keep-cluster", "first-failure", "trust"}
 _REPEATED = {"set", "host", "label"}
 
 
@@ -88,6 +88,10 @@ def hosts_flags(verb: F) -> F:
         lambda decorated, key: _option(key, settings.SETTINGS[key])(decorated), ("host", "hosts"), wrapped
     )  # type: ignore[return-value]
 
+
+trust_flag = click.option(
+    "--trust", is_flag=True, help="execute what the run directory names: files, images, other people's hosts"
+)
 
 json_flag = click.option("--json", "as_json", is_flag=True, help="one JSON object on stdout, everything else on stderr")
 

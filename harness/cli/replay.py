@@ -28,6 +28,7 @@ from harness.report import again, machine, rerun_node
 @click.option("--node", help="re-execute this node's core from its journal instead, and check every step")
 @click.option("--incarnation", type=click.IntRange(min=1), help="with --node: which [default: the last]")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="the new run's directory")
+@flags.trust_flag
 @flags.hosts_flags
 @flags.json_flag
 @flags.level_flags
@@ -42,6 +43,7 @@ def replay(
     node: str | None,
     incarnation: int | None,
     out: Path | None,
+    trust: bool,
     as_json: bool,
     quiet: bool,
     verbose: int,
@@ -49,10 +51,10 @@ def replay(
     """Run RUN again, under its own schedule."""
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     if node is not None:
-        value = rerun_node.show(screen, run, node=node, incarnation=incarnation)
+        value = rerun_node.show(screen, run, node=node, incarnation=incarnation, trust=trust)
         screen.result(value)
         return
-    place = again.Place(backend=backend, hosts=hosts, host=host)
+    place = again.Place(backend=backend, hosts=hosts, host=host, trust=trust)
     replayed = again.replay(screen, run, place=place, how=how, out=out, repeat=repeat)
     done = replayed.done
     value = machine.run_object(done.result, done.files, report=done.report)

@@ -187,6 +187,7 @@ SETTINGS: dict[str, Setting] = {
             "raft-b1",
             "a known sequence with its settings (`list scenarios`), or a file that holds one",
         ),
+        _setting("trust", _flag, "true", "execute files that a scenario's file names"),
         _setting("fail-on", _fail_on, "violation", "what makes the exit code: unknown [default], violation or excused"),
         _setting("keep-cluster", _flag, "true", "leave the hosts up at the end (`heal` removes them)"),
         _setting("first-failure", _flag, "true", "end at the first certain safety finding [default: the system's]"),
@@ -223,7 +224,21 @@ def merge(flags: Mapping[str, Any], env: Mapping[str, str], path: Path | None) -
             if key == "set" and key in out:
                 value = {**out[key].value, **value}
             out[key] = Given(value=value, origin="flag" if layer == "flag" else origin(key))
+    _refuse_foreign(out)
     return out
+
+
+def _refuse_foreign(given: Mapping[str, Given]) -> None:
+    """ConfigError where a scenario's file, which may come from anybody, names code that is to be executed."""
+    variant = given.get("variant")
+    trusted = "trust" in given and given["trust"].value
+    if variant is None or trusted or variant.origin != "scenario" or not registry.is_code(variant.value):
+        return
+    raise ConfigError(
+        f"the scenario names a file that would be executed with your rights: {variant.value}",
+        where=str(given["scenario"].value),
+        next_step=f"look at it, then name it yourself with --variant {variant.value}, or add --trust",
+    )
 
 
 def _scenario(flags: Mapping[str, Any], env: Mapping[str, str], file: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,6 +270,12 @@ def system_of(named: str | None, given: Mapping[str, Given]) -> str:
         # the path of a description stands in run.json, and a replay may start anywhere
         return str(Path(named).resolve()) if registry.is_file(named) else named
     scenario = scenarios.find(given["scenario"].value)
+    if named is None and registry.is_file(scenario.system) and not ("trust" in given and given["trust"].value):
+        raise ConfigError(
+            f"the scenario names a file that would be executed with your rights: {scenario.system}",
+            where=str(given["scenario"].value),
+            next_step=f"look at it, then name it yourself: dethrone run {scenario.system} …, or add --trust",
+        )
     if named not in (None, scenario.system):
         raise ConfigError(
             f"the scenario {scenario.name!r} is one of {scenario.system}, not of {named}",
@@ -297,6 +318,8 @@ def read_file(path: Path | None) -> dict[str, Any]:
     out = {}
     for key, value in table.items():
         name = key.replace("_", "-")
+        if name == "trust":
+            raise ConfigError("a file cannot trust a file", where=str(place), next_step="leave trust out; it is a flag")
         if name not in SETTINGS:
             raise unknown_key(key, SETTINGS, where=f"{place}: [{SECTION}]")
         out[name] = value

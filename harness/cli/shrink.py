@@ -9,7 +9,6 @@ import click
 from rich.text import Text
 
 from harness.cli import flags
-from harness.engine.replaying import read_stored
 from harness.report import again, machine
 
 SCENARIO = "scenario.toml"
@@ -25,6 +24,7 @@ TRIES, TRIES_REAL = 500, 40
 )
 @click.option("--need", type=click.IntRange(1), help="of which so many must fail for it to count [2; with --of 1: 1]")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="directory of the shrunk run")
+@flags.trust_flag
 @flags.hosts_flags
 @flags.json_flag
 @flags.level_flags
@@ -38,15 +38,16 @@ def shrink(
     of: int,
     need: int | None,
     out: Path | None,
+    trust: bool,
     as_json: bool,
     quiet: bool,
     verbose: int,
 ) -> None:
     """Shrink the schedule of the failing run RUN; exit 1 when the small one fails, too."""
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
+    place = again.Place(backend=backend, hosts=hosts, host=host, trust=trust)
     if tries is None:
-        tries = TRIES if (backend or read_stored(run).options.backend) == again.SIM else TRIES_REAL
-    place = again.Place(backend=backend, hosts=hosts, host=host)
+        tries = TRIES if again.backend_of(run, place) == again.SIM else TRIES_REAL
     outcome = again.shrink_run(screen, run, place=place, tries=tries, need=need or min(2, of), of=of, out=out)
     schedule = outcome.shrunk.schedule
     screen.say("")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import re
 import sys
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -28,6 +29,7 @@ STRATEGIES = "dethrone.strategies"
 TRIGGERS = "dethrone.triggers"
 SCENARIOS = "dethrone.scenarios"
 CLAIMS = "dethrone.claims"
+CODE = re.compile(r"(?P<path>.+\.py):(?P<name>[A-Za-z_]\w*)", re.DOTALL)
 _KINDS = {
     SYSTEMS: "system",
     SYSTEM_FILES: "kind of file that describes a system",
@@ -91,6 +93,11 @@ def load(group: str, name: str) -> Any:
 def is_file(name: str) -> bool:
     """Whether a system's name is the path of a file that describes it."""
     return "/" in name or name.endswith(".toml")
+
+
+def is_code(name: str) -> bool:
+    """Whether a variant's name is a class in a Python file: ``path/to/file.py:Class``."""
+    return CODE.fullmatch(name) is not None
 
 
 def load_all(group: str) -> dict[str, Any]:

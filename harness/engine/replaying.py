@@ -15,12 +15,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.core import store
+from harness.core import registry, store
 from harness.core.clock import Span
 from harness.core.errors import ConfigError, HistoryError
 from harness.core.plan import Plan
 from harness.core.schedule import PlannedFault, RealisedFault, RealisedSchedule, Schedule, Step
 from harness.engine.model import RunOptions
+from harness.engine.trust import refuse_foreign
 
 How = Literal["times", "triggers"]
 
@@ -36,8 +37,12 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     realised: RealisedSchedule
 
 
-def read_stored(run_dir: Path) -> Stored:
-    """The run in this directory. HistoryError tells which file is missing or damaged."""
+def read_stored(run_dir: Path, *, trust: bool, backend: str | None = None, hosts_given: bool = False) -> Stored:
+    """The run in this directory. HistoryError tells which file is missing or damaged.
+
+    ConfigError if it names anything that would be executed, unless its maker is trusted; see ``trust``. ``backend``,
+    ``hosts_given``: what the user names in place of the run's own.
+    """
     if not run_dir.is_dir():
         raise HistoryError("there is no run here", where=str(run_dir), next_step="name a run directory")
     plan = store.read_json(run_dir / store.PLAN, Plan)
@@ -46,6 +51,11 @@ def read_stored(run_dir: Path) -> Stored:
         options = msgspec.convert(record.get("options"), RunOptions, dec_hook=_path)
     except msgspec.ValidationError as error:
         raise HistoryError(f"{store.RUN} does not tell the run's options: {error}", where=str(run_dir)) from error
+    if not trust:
+        elsewhere = hosts_given or backend not in {None, options.backend}
+        refuse_foreign(options, where=str(run_dir), hosts_given=elsewhere)
+        if plan.variant != options.variant and plan.variant is not None and registry.is_code(plan.variant):
+            raise HistoryError(f"{store.PLAN} and {store.RUN} are of two different runs", where=str(run_dir))
     return Stored(
         options=msgspec.structs.replace(options, seed=plan.seed, out=None, schedule=None, time_scale=plan.time_scale),
         plan=plan,

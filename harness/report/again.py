@@ -40,6 +40,21 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     backend: str | None = None
     hosts: Path | None = None
     host: tuple[str, ...] = ()
+    trust: bool = False
+    """Whether what the run directory names may be executed."""
+
+    def given(self) -> bool:
+        """Whether the user names hosts."""
+        return self.hosts is not None or bool(self.host)
+
+
+def _stored(run_dir: Path, place: Place) -> Stored:
+    return read_stored(run_dir, trust=place.trust, backend=place.backend, hosts_given=place.given())
+
+
+def backend_of(run_dir: Path, place: Place) -> str:
+    """Where the run is run again."""
+    return place.backend or _stored(run_dir, place).options.backend
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +81,7 @@ def replay(
     screen: Screen, run_dir: Path, *, place: Place, how: How | None, out: Path | None, repeat: int = 1
 ) -> Replayed:
     """The stored run once more, at that place; ``repeat`` times, to see how often it fails."""
-    stored = read_stored(run_dir)
+    stored = _stored(run_dir, place)
     wanted = _failed(run_dir)
     target = place.backend or stored.options.backend
     enter(target)
@@ -143,7 +158,7 @@ def shrink_run(
     """
     if not 1 <= need <= of:
         raise ConfigError(f"{need} of {of} runs must fail", next_step="choose --need between 1 and --of")
-    stored = read_stored(run_dir)
+    stored = _stored(run_dir, place)
     wanted = _failed(run_dir)
     if not wanted:
         raise ConfigError("this run did not fail, so there is nothing to shrink", where=str(run_dir))

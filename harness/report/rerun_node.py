@@ -20,11 +20,11 @@ from harness.report.terminal import Screen
 JOURNAL = "journal.jsonl"
 
 
-def show(screen: Screen, run_dir: Path, *, node: str, incarnation: int | None) -> dict[str, Any]:
+def show(screen: Screen, run_dir: Path, *, node: str, incarnation: int | None, trust: bool) -> dict[str, Any]:
     """Re-execute and say what was seen. HistoryError for a missing journal, or a step that differs."""
     from harness.core.protocols import Rerunnable
 
-    stored = read_stored(run_dir)
+    stored = read_stored(run_dir, trust=trust, hosts_given=True)
     system = registry.load(registry.SYSTEMS, stored.plan.system)
     if not isinstance(system, Rerunnable) or not isinstance(system, Simulable):
         raise MissingCapability(

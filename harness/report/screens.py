@@ -5,6 +5,7 @@ Promises: pure; text from outside (node logs, values) is never read as markup. L
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 
 from rich import box
@@ -243,30 +244,32 @@ def commands(files: RunFiles) -> list[Text]:
 
 
 def run_command(plan: Plan, files: RunFiles, *, directory: str) -> str:
-    """The command that runs the same system with the same knobs under the same planned schedule."""
+    """The command that runs the same system with the same knobs under the same planned schedule.
+
+    Quoted for a shell: what a run directory says may come from anybody, and this line is there to be copied.
+    """
     asked = files.run.get("options")
     named = str(asked.get("system", "")) if isinstance(asked, Mapping) else ""
     system = named if registry.is_file(named) else plan.system  # of a described one only its file says what it is
-    parts = ["dethrone run", system, f"--seed {plan.seed}", f"--nodes {len(plan.nodes)}", f"--on {plan.backend}"]
-    parts.append(f"--profile {plan.profile}")
+    parts = ["dethrone", "run", system, "--seed", str(plan.seed), "--nodes", str(len(plan.nodes)), "--on", plan.backend]
+    parts += ["--profile", plan.profile]
     if plan.variant:
-        parts.append(f"--variant {plan.variant}")
+        parts += ["--variant", plan.variant]
     options = files.run.get("options")
     settings = options.get("settings") if isinstance(options, Mapping) else None
-    if isinstance(settings, Mapping):
-        parts += [f"--set {name}={secrets.shown(str(name), str(value))}" for name, value in settings.items()]
+    for name, value in settings.items() if isinstance(settings, Mapping) else ():
+        parts += ["--set", f"{name}={secrets.shown(str(name), str(value))}"]
     if isinstance(options, Mapping) and options.get("hosts"):
-        parts.append(f"--hosts {options['hosts']}")
+        parts += ["--hosts", str(options["hosts"])]
     for word in (options.get("host") or ()) if isinstance(options, Mapping) else ():
-        parts.append(f"--host {word}")
+        parts += ["--host", str(word)]
     if plan.stop_at_first_failure:
         parts.append("--first-failure")
     if plan.time_scale != 1 or plan.calibration:
-        parts.append(f"--time-scale {show_scale(plan.time_scale)}")
-    parts.append(
-        f"--time-limit {plan.usual_limit_ns // 10**9}s --workload {plan.workload.name} --schedule {directory}/{PLANNED}"
-    )
-    return " ".join(parts)
+        parts += ["--time-scale", show_scale(plan.time_scale)]
+    parts += ["--time-limit", f"{plan.usual_limit_ns // 10**9}s", "--workload", plan.workload.name]
+    parts += ["--schedule", f"{directory}/{PLANNED}"]
+    return shlex.join(parts)
 
 
 def _planned(fault: PlannedFault) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ def test_a_rehearsal_has_the_events_of_the_run(tmp_path):
 
 def test_a_stored_run_is_replayed_from_its_directory_to_the_same_events(tmp_path):
     result = run(options(out=tmp_path / "run"), Silence())
-    stored = read_stored(result.run_dir)
+    stored = read_stored(result.run_dir, trust=False)
     drafted = draft(stored.options, seed=stored.plan.seed)
     again = rehearse_draft(with_schedule(drafted, schedule_of(stored, "triggers")), {})
     assert lines(again.history) == lines(read_history(result.run_dir / "history.jsonl"))
@@ -42,7 +42,7 @@ def test_a_stored_run_is_replayed_from_its_directory_to_the_same_events(tmp_path
 
 def test_realised_times_hit_the_same_nodes_at_the_same_distances(tmp_path):
     result = run(options(out=tmp_path / "run"), Silence())
-    stored = read_stored(result.run_dir)
+    stored = read_stored(result.run_dir, trust=False)
     times = schedule_of(stored, "times")
     again = rehearse_draft(with_schedule(draft(stored.options, seed=4), times), {}).realised
     was = [fault for fault in stored.realised.faults if fault.outcome == "installed"]

@@ -1,0 +1,168 @@
+"""A stranger's run directory or scenario runs nothing that it names, unless the user says that he trusts it."""
+
+import json
+import shutil
+
+import msgspec
+import pytest
+
+from harness.core.scenario import Expected, Scenario
+from harness.core.scenario_text import scenario_toml
+from harness.core.schedule import Schedule
+from harness.engine.model import RunOptions, Silence
+from harness.engine.runner import run
+from harness.engine.trust import named_by
+
+SPY = """
+from pathlib import Path
+
+from clusters.protocols.raft.rules import Rules
+
+Path(__file__).with_name("executed").touch()
+
+
+class Bug(Rules):
+    pass
+"""
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    """A short simulated run."""
+    out = tmp_path_factory.mktemp("runs") / "honest"
+    options = RunOptions(system="raft", backend="sim", nodes=3, seed=1, time_limit_ns=5_000_000_000, faults=(), out=out)
+    return run(options, Silence()).run_dir
+
+
+@pytest.fixture
+def strangers(honest, tmp_path):
+    """The run in a directory of somebody else, changed by ``forge``; and the file that must not be executed."""
+
+    place = tmp_path / "strangers"
+    shutil.copytree(honest, place)
+    spy = place / "v.py"
+    spy.write_text(SPY)
+
+    def forge(**options):
+        record = json.loads((place / "run.json").read_text())
+        record["options"] |= options
+        (place / "run.json").write_text(json.dumps(record))
+        plan = json.loads((place / "plan.json").read_text())
+        plan |= {name: options[name] for name in ("variant",) if name in options}
+        (place / "plan.json").write_text(json.dumps(plan))
+        return place
+
+    return forge, f"{spy}:Bug", place / "executed"
+
+
+@pytest.mark.parametrize("words", [["replay"], ["shrink"], ["replay", "--node", "n1"]])
+def test_a_variant_in_a_file_that_a_run_directory_names_is_not_executed(call, strangers, words):
+    forge, variant, executed = strangers
+    place = forge(variant=variant)
+    verb, *more = words
+    done = call(verb, str(place), *more)
+    assert done.exit_code == 64
+    assert "would be executed with your rights" in done.stderr
+    assert "--trust" in done.stderr
+    assert not executed.exists()
+
+
+def test_a_run_directory_that_is_trusted_is_replayed(call, strangers, tmp_path):
+    forge, variant, executed = strangers
+    place = forge(variant=variant)
+    done = call("replay", str(place), "--trust", "--out", str(tmp_path / "again"), "-q")
+    assert done.exit_code in {0, 1, 2}
+    assert executed.exists()
+
+
+@pytest.mark.parametrize("words", [["check"], ["report"]])
+def test_judging_and_drawing_a_run_directory_execute_nothing(call, strangers, words):
+    forge, variant, executed = strangers
+    place = forge(variant=variant, system=str(executed.with_name("evil.toml")))
+    done = call(*words, str(place))
+    assert done.exit_code in {0, 1, 2}
+    assert not executed.exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"system": "/x/evil.toml"},
+        {"base": "evil/image:latest"},
+        {"hosts": "/x/hosts.toml", "backend": "ssh"},
+        {"host": ["n1=root@192.0.2.1"], "backend": "ssh"},
+        {"host": ["shop"], "backend": "attach"},
+    ],
+)
+def test_descriptions_images_and_hosts_that_a_run_directory_names_are_refused_too(call, strangers, options):
+    forge, _, _ = strangers
+    done = call("replay", str(forge(**options)))
+    assert done.exit_code == 64
+    assert "would be executed with your rights" in done.stderr
+
+
+def test_a_run_on_hosts_that_the_user_names_does_not_ask_for_the_stored_ones():
+    options = RunOptions(system="raft", backend="ssh", host=("n1=root@192.0.2.1",))
+    assert named_by(options)
+    assert named_by(options, hosts_given=True) == []
+
+
+def test_a_plan_that_names_another_variant_than_the_options_is_refused(call, strangers):
+    forge, variant, executed = strangers
+    place = forge(variant=variant)
+    record = json.loads((place / "run.json").read_text())
+    record["options"]["variant"] = None
+    (place / "run.json").write_text(json.dumps(record))
+    assert call("replay", str(place), "--node", "n1").exit_code != 0
+    assert not executed.exists()
+
+
+def test_the_journals_own_choice_of_a_build_is_not_a_plans_to_make(call, strangers):
+    forge, variant, executed = strangers
+    place = forge(variant="as it ran")
+    (place / "nodes" / "n1").mkdir(parents=True)
+    head = {"head": 1, "node": "n1", "variant": variant}
+    (place / "nodes" / "n1" / "journal.jsonl").write_text(json.dumps(head) + "\n")
+    done = call("replay", str(place), "--node", "n1")
+    assert done.exit_code == 64
+    assert not executed.exists()
+
+
+def test_a_scenarios_file_that_names_code_is_refused_unless_the_user_names_it_too(call, strangers, tmp_path):
+    _, variant, executed = strangers
+    shrunk = tmp_path / "scenario.toml"
+
+    def write(**more):
+        made = Scenario(
+            name="s", source="x", title="t", text="t", system="raft", nodes=3, time_limit_ns=5_000_000_000,
+            schedule=Schedule(seed=1, strategy="none", steps=()), expected=Expected(verdict="pass"),
+        )  # fmt: skip
+
+        shrunk.write_text(scenario_toml(msgspec.structs.replace(made, **more), comment="c"))
+
+    write(variant=variant)
+    words = ["run", "--scenario", str(shrunk), "--on", "sim", "--dry-run"]
+    refused = call(*words)
+    assert refused.exit_code == 64
+    assert "would be executed with your rights" in refused.stderr
+    assert not executed.exists()
+    assert call(*words, "--variant", variant).exit_code == 0
+    assert call(*words, "--trust").exit_code == 0
+    write(system="/x/evil.toml")
+    refused = call(*words)
+    assert refused.exit_code == 64
+    assert "would be executed with your rights" in refused.stderr
+
+
+def test_a_configuration_file_cannot_trust_a_file(call, tmp_path):
+    (tmp_path / "dethrone.toml").write_text("[run]\ntrust = true\n")
+    done = call("run", "raft", "--on", "sim", "--dry-run")
+    assert done.exit_code == 64
+    assert "cannot trust" in done.stderr
+
+
+def test_the_command_that_runs_a_run_again_is_quoted_for_a_shell(call, strangers):
+    forge, _, _ = strangers
+    place = forge(variant="x; touch /tmp/owned; $(id)")
+    done = call("check", str(place))
+    assert "'x; touch /tmp/owned; $(id)'" in " ".join((done.stdout + done.stderr).split())
