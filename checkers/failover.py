@@ -7,7 +7,7 @@ run, is censored there: lists of (ns, censored) are what a Kaplan–Meier estima
 systems that write no trace of campaigns: also the first answer by which another node seeks to lead or knows of a later
 term. ``not_owed``: which of these faults, by their place in the lists, left nobody from whom a leader was owed.
 ``noisy``: at which of them noise of a voter is charged before a new leader served (``checkers.noise``); these times are
-the machine's as well, so medians leave them out.
+the machine's as well, so medians leave them out; ``noisy_faults``: the numbers of these faults.
 Besides: how long two leaders of different terms certainly claimed to lead at once, elections, split votes, and term
 inflation.
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from checkers.base import WRITES, Base, excuses, votes_needed
@@ -73,7 +74,8 @@ def figures(history: History, plan: Plan) -> dict[str, Any]:
     noticed: list[tuple[Ns, bool]] = []
     rounds: list[int] = []
     not_owed: list[int] = []
-    noisy: list[int] = []
+    noisy: dict[int, int] = {}
+    """Place in the lists → number of the fault."""
     noise = disturbance(history, plan.promise, plan)
     hit = 0
     for event in history.of(FaultEvent):
@@ -89,7 +91,7 @@ def figures(history: History, plan: Plan) -> dict[str, Any]:
             not_owed.append(hit - 1)
         last = "elect" if found["write"][1] else "write"
         if noise.within(plan.voters, event.span.hi, event.span.hi + found[last][0]):
-            noisy.append(hit - 1)
+            noisy[hit - 1] = event.fault
     elected = sorted({(fact.group, fact.term, fact.node) for fact in elections(history)})
     leads = {(row.group, row.term, row.node) for row in leading(history) if row.term > 0}
     terms = {term for _, term, _ in elected} | {term for _, term, _ in leads}
@@ -100,7 +102,8 @@ def figures(history: History, plan: Plan) -> dict[str, Any]:
         **{f"{stage}_median_ns": _median(_without(values, noisy)) for stage, values in times.items()},
         "noticed_ns": [[ns, censored] for ns, censored in noticed],
         "not_owed": not_owed,
-        "noisy": noisy,
+        "noisy": list(noisy),
+        "noisy_faults": list(noisy.values()),
         "rounds": rounds,
         "elections": len(set(elected) | leads),
         "terms_led": len(terms),
@@ -253,7 +256,7 @@ def _write_times(history: History) -> list[Ns]:
     return found
 
 
-def _without(values: list[tuple[Ns, bool]], apart: list[int]) -> list[tuple[Ns, bool]]:
+def _without(values: list[tuple[Ns, bool]], apart: Mapping[int, int]) -> list[tuple[Ns, bool]]:
     """The times of all faults but these."""
     return [value for number, value in enumerate(values) if number not in apart]
 

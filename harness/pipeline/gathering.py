@@ -2,7 +2,8 @@
 
 Promises: a violation is counted for the kind of fault that had begun last before its proof was complete; verdicts on
 other bytes than the run has now are not counted; a time is counted for faults that hit the leader, and for partitions,
-which may have. Runs of a planted variant are left out unless asked for: they are meant to fail. Leaves out comparing
+which may have; a time at which the checker ``failover`` charged noise of the hosts (``noisy_faults``) is the machine's,
+and not counted. Runs of a planted variant are left out unless asked for: they are meant to fail. Leaves out comparing
 (``trends``). Of runs whose events were pruned, verdicts count and times do not.
 """
 
@@ -32,6 +33,10 @@ PHASES: Mapping[str, str] = {
 """Core note → what the election was at from then on. Before all of them: ``start``."""
 OPTIONS = ("faults", "strategy", "nemesis_interval_ns", "rate_per_s", "processes")
 """Of what the user asked for (run.json): what may explain a change and is not in the plan's own words."""
+
+
+FAILOVER = "failover"
+"""The checker whose metrics say which failovers noise touched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,7 @@ def gather(
     contents = {row["run"]: row["content"] for row in rows}
     said = [
         row
-        for row in corpus.verdicts("run", "checker", "outcome", "kind", "content").to_pylist()
+        for row in corpus.verdicts("run", "checker", "outcome", "kind", "content", "metrics").to_pylist()
         if contents.get(row["run"]) == row["content"]
     ]
     failed = {row["run"] for row in said if row["outcome"] == "fail"}
@@ -77,7 +82,7 @@ def gather(
     for fault in begun:
         kinds[fault["run"]].append((fault["seq"], fault["kind"]))
     runs = {row["run"]: run_of(row, frozenset(kind for _, kind in kinds[row["run"]])) for row in rows}
-    facts = Facts(runs=runs, samples=_samples(events), judged=_judged(corpus, said, kinds))
+    facts = Facts(runs=runs, samples=_samples(events, noisy_faults(said)), judged=_judged(corpus, said, kinds))
     return Gathered(facts=facts, covered=tuple(_covered(begun)))
 
 
@@ -108,7 +113,17 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _samples(events: DataFrame) -> list[Sample]:
+def noisy_faults(said: Sequence[Mapping[str, Any]]) -> frozenset[tuple[str, int]]:
+    """(run, fault) of the failovers that noise touched, as far as the stored verdicts say so."""
+    found = set()
+    for row in said:
+        if row["checker"] == FAILOVER:
+            figures = msgspec.json.decode(row["metrics"] or "{}")
+            found |= {(row["run"], int(fault)) for fault in figures.get("noisy_faults", ())}
+    return frozenset(found)
+
+
+def _samples(events: DataFrame, noisy: frozenset[tuple[str, int]]) -> list[Sample]:
     rows = native.failovers(events).filter("leader_hit is null or leader_hit").toArrow().to_pylist()
     return [
         Sample(
@@ -120,6 +135,7 @@ def _samples(events: DataFrame) -> list[Sample]:
             number=row["fault"],
         )
         for row in sorted(rows, key=lambda row: (row["run"], row["fault"]))
+        if (row["run"], row["fault"]) not in noisy
         for stage in STAGES
     ]
 

@@ -91,6 +91,10 @@ def node_of(event: Any) -> str | None:
     return node or None
 
 
+_REPORTED = {"sources": "sources of noise", "load": "load", "summary": "figures of noise"}
+"""Kind of noise → what it reports; none of these is a disturbance."""
+
+
 def sentence(event: Any, history: History | None = None) -> str:
     """What happened, in one line. ``history`` lets a client's return name its invocation."""
     match event:
@@ -124,6 +128,12 @@ def sentence(event: Any, history: History | None = None) -> str:
         case ev.Noise(kind=ev.TRACE_MALFORMED):
             why, line = event.detail.get("why", ""), event.detail.get("line", "")
             return f"{event.host} printed a malformed trace line ({short(why)}): {short(line)}"
+        case ev.Noise(kind="sources" | "load" | "summary"):
+            return f"{event.host or 'the run'} reported its {_REPORTED[event.kind]}"
+        case ev.Noise(kind="agent-lost"):
+            return f"nothing is known of {event.host} for {show_duration(event.span.hi - event.span.lo)}: agent lost"
+        case ev.Noise(kind="rules-lost" | "dead-man" | "news-dropped"):
+            return f"{event.host} reported {event.kind}: its faults or records are not certain"
         case ev.Noise():
             where = f"on {event.host}" if event.host else "in the harness itself"
             return f"host noise {where}: {event.kind} of {show_duration(event.value_ns)}"

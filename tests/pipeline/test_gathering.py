@@ -34,6 +34,16 @@ def test_runs_of_one_plan_and_version_are_the_same_and_tell_their_knobs(corpus):
     assert a.attributes["versions.dethrone"] == "0.1.0"
 
 
+def test_failovers_that_noise_touched_are_known_by_run_and_fault():
+    said = [
+        {"run": "a", "checker": "failover", "metrics": '{"noisy_faults": [2, 5]}'},
+        {"run": "b", "checker": "failover", "metrics": '{"older": []}'},
+        {"run": "c", "checker": "failover", "metrics": None},
+        {"run": "d", "checker": "coverage", "metrics": '{"noisy_faults": [1]}'},
+    ]
+    assert gathering.noisy_faults(said) == {("a", 2), ("a", 5)}
+
+
 @pytest.mark.spark
 def test_facts_are_those_of_the_histories(spark, corpus, sims):
     from harness.pipeline import checking

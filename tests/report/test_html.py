@@ -4,9 +4,11 @@ import json
 import re
 from html.parser import HTMLParser
 
+import msgspec
 import pytest
 
 from harness.core.clock import SECOND
+from harness.core.verdict import Verdict
 from harness.report import html
 from harness.report.html.dots import _round_up
 from harness.report.rundir import read_run
@@ -60,6 +62,17 @@ def test_the_page_carries_its_data_and_every_property(failing):
     assert "excused: its disk was wiped" in page
     assert "<summary>1 more findings</summary>" in page
     assert "not observable: this system keeps no log" in page
+
+
+def test_the_page_says_what_share_of_the_run_noise_may_excuse(failing):
+    told = {"stretches": 3, "longest_ns": 310_000_000, "excused_percent": 4.2, "unwatched": ["n3"]}
+    verdict = Verdict(checker="coverage", version="1", kind="coverage", outcome="pass", evidence={"noise": told})
+    judgement = msgspec.structs.replace(failing.judgement, verdicts=(verdict,))
+    page = html.render(msgspec.structs.replace(failing, judgement=judgement))
+    assert "Noise may excuse 4.2 % of the run" in page
+    assert "3 stretches above the limit, the longest of 310 ms" in page
+    assert "No source of noise could be read on n3." in page
+    assert "Noise may excuse" not in html.render(failing)
 
 
 def test_hostile_texts_stay_texts(tmp_path, synthetic):

@@ -133,3 +133,19 @@ def test_a_malformed_trace_line_is_told_with_what_is_wrong_with_it():
     )
     said = "n2 printed a malformed trace line (elected: the field 'term' is missing): {"
     assert words.sentence(event).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("kind", "host", "said"),
+    [
+        ("sources", "n1", "n1 reported its sources of noise"),
+        ("sources", "", "the run reported its sources of noise"),
+        ("load", "n2", "n2 reported its load"),
+        ("agent-lost", "n3", "nothing is known of n3 for 2 s: agent lost"),
+        ("rules-lost", "n3", "n3 reported rules-lost: its faults or records are not certain"),
+        ("stall", "n3", "host noise on n3: stall of 70 ms"),
+    ],
+)
+def test_every_kind_of_noise_is_a_sentence(kind, host, said):
+    event = ev.Noise(seq=0, t=0, span=Span(0, 2 * 10**9), host=host, kind=kind, value_ns=70_000_000)
+    assert words.sentence(event) == said

@@ -273,7 +273,7 @@ def noise(files: RunFiles) -> str:
         own = [event for event in files.history.of(Noise) if event.host == host]
         for kind in sorted({event.kind for event in own}):
             same = [event for event in own if event.kind == kind]
-            if kind == "summary":
+            if kind in {"summary", "load", "sources"}:
                 rows.append([host or "the harness", kind, str(len(same)), "–", pairs(same[-1].detail)])
             elif kind == TRACE_MALFORMED:
                 rows.append([host, "malformed trace lines", str(len(same)), "–", pairs(same[0].detail)])
@@ -286,7 +286,22 @@ def noise(files: RunFiles) -> str:
         if rows
         else '<p class="hint">None was seen.</p>'
     )
-    return f'<section id="noise"><h2>Noise of the machine</h2>{body}</section>'
+    return f'<section id="noise"><h2>Noise of the machine</h2>{excused(files)}{body}</section>'
+
+
+def excused(files: RunFiles) -> str:
+    """What share of the run noise may excuse, and what could not be watched, as ``coverage`` found it."""
+    verdicts = files.judgement.verdicts if files.judgement else ()
+    figures = next((v.evidence["noise"] for v in verdicts if v.checker == "coverage" and "noise" in v.evidence), None)
+    if not isinstance(figures, Mapping) or not {"excused_percent", "stretches", "longest_ns"} <= set(figures):
+        return ""
+    text = (
+        f"Noise may excuse {figures['excused_percent']} % of the run's time: {figures['stretches']} stretches above the"
+        f" limit, the longest of {show_duration(figures['longest_ns'])}, each with one election round after it."
+    )
+    if unwatched := figures.get("unwatched"):
+        text += f" No source of noise could be read on {', '.join(map(str, unwatched))}."
+    return f"<p>{escape(text)}</p>"
 
 
 def run(files: RunFiles) -> str:
