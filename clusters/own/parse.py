@@ -193,6 +193,9 @@ def _node(node: NodeTable, knobs: Mapping[str, str], *, where: str) -> NodeTable
             raise ConfigError(f"{name!r} is no name of a port, or is one of something else", where=f"{where} ports")
         if not 1 <= port <= 65535 or port == BESIDE_PORT:
             raise ConfigError(f"{port} is no port for {name}", where=f"{where} ports", next_step="1 to 65535, not 7999")
+    for name in node.secrets:
+        if name not in knobs:
+            raise _named(unknown_name("knob", name, knobs), f"{where} secrets")
     if node.memory is not None:
         memory_bytes(node.memory, where=f"{where} memory")
     if node.pids is not None and not PIDS_MIN <= node.pids <= 1 << 22:

@@ -30,15 +30,16 @@ class NodeTable(Table, frozen=True, kw_only=True):
     """``[node]``: how a node is started. ``files``: path on the host → file here; ``texts``: → content with words.
 
     ``member`` is said of each node, joined by ``join``: that is ``{members}``; ``{others}`` is without the node itself.
-    ``ports``: name → number; each name is a word. ``memory`` (``"512m"``, ``"4g"``) and ``pids``: what a host may use,
-    where hosts have limits. ``user``, ``capabilities``: as whom, and with which; by default a node has a user of its
-    own on its host and none.
+    ``ports``: name → number; each name is a word. ``secrets``: knobs that are never shown. ``memory`` (``"512m"``,
+    ``"4g"``) and ``pids``: what a host may use, where hosts have limits. ``user``, ``capabilities``: as whom, and with
+    which; by default a node has a user of its own on its host and none.
     """
 
     command: Words
     member: str = "{name}={address}"
     join: str = ","
     ports: Mapping[str, int] = {}
+    secrets: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
     files: Mapping[str, str] = {}
     texts: Mapping[str, str] = {}

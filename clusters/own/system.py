@@ -84,6 +84,10 @@ class OwnSystem:
                 raise registry.unknown_name(f"knob of {self.name}:", name, known)
         return {**known, **settings}
 
+    def secret_knobs(self) -> tuple[str, ...]:
+        """Those that the description marks."""
+        return self._description.node.secrets
+
     def profiles(self) -> Mapping[str, str]:
         """One."""
         return {PROFILE: "as its description says"}

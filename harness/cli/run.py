@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from harness.cli import flags, settings
+from harness.core.secrets import without_secrets
 from harness.engine.entering import enter
 from harness.engine.model import JSON_SCHEMA
 from harness.report import machine, scenario, session
@@ -38,7 +39,7 @@ def run(
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     if show_config:
         merged = {key: {"value": one.value, "origin": one.origin} for key, one in given.items()}
-        screen.result({"schema": JSON_SCHEMA, "command": "show-config", "config": merged})
+        screen.result({"schema": JSON_SCHEMA, "command": "show-config", "config": without_secrets(merged)})
         if not as_json:
             output(settings.show(given))
         return

@@ -22,6 +22,7 @@ from harness.core import registry
 from harness.core.duration import parse_duration
 from harness.core.errors import ConfigError
 from harness.core.protocols import Lending
+from harness.core.secrets import shown
 from harness.core.timescale import SCALE_MAX, show_scale
 from harness.core.verdict import FAIL_ON, FailOn
 from harness.engine import scenarios
@@ -445,7 +446,7 @@ def show(given: Mapping[str, Given]) -> str:
             lines.append(f"# {key} = {_toml(setting.example)}  (not set: {setting.about})")
     if "set" in given:
         lines += ["", f"[{SECTION}.set]  # {given['set'].origin}"]
-        lines += [f"{_toml(key)} = {_toml(value)}" for key, value in sorted(given["set"].value.items())]
+        lines += [f"{_toml(key)} = {_toml(shown(key, value))}" for key, value in sorted(given["set"].value.items())]
     return "\n".join(lines)
 
 

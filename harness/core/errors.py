@@ -28,7 +28,7 @@ class HarnessError(Exception):
             parts.append(f"  likely cause: {self.cause}")
         if self.next_step:
             parts.append(f"  next: {self.next_step}")
-        return "\n".join(parts)
+        return "\n".join(part.replace("\n", "\n  | ") for part in parts)  # a part cannot pass for another
 
 
 class ConfigError(HarnessError):

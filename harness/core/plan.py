@@ -13,6 +13,7 @@ import msgspec
 from harness.core.clock import Ns
 from harness.core.promise import Promise
 from harness.core.schedule import Schedule
+from harness.core.secrets import hidden
 
 SCHEMA = 1
 
@@ -62,9 +63,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Timers, bounds, faults and the time limit are this many times as long as usual, and are stored so."""
     calibration: Mapping[str, Any] = {}
     """What the agents measured of the machine before the first node started (``harness.core.calibration``)."""
+    secrets: tuple[str, ...] = ()
+    """Knobs that the system marks as secret, besides those whose names say so; their values are in no stored plan."""
     schema: int = SCHEMA
 
     @property
     def usual_limit_ns(self) -> Ns:
         """The time limit at the scale of 1, as an option gives it."""
         return round(self.time_limit_ns / self.time_scale)
+
+
+def presentable(plan: Plan) -> Plan:
+    """The plan as it may be stored and shown: without the values of secret knobs."""
+    knobs = hidden(plan.knobs, plan.secrets)
+    return plan if knobs == dict(plan.knobs) else msgspec.structs.replace(plan, knobs=knobs)

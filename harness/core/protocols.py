@@ -250,6 +250,14 @@ class Logged(Protocol):
 
 
 @runtime_checkable
+class Secretive(Protocol):
+    """A system that marks knobs as secret, besides those whose names say so."""
+
+    def secret_knobs(self) -> tuple[str, ...]:
+        """Their names: no file that others can read, no report and no screen shows their values."""
+
+
+@runtime_checkable
 class Paced(Protocol):
     """A system whose nodes are asked for their status at a pace of its own."""
 

@@ -1,13 +1,14 @@
 """Knobs and environment variables whose values no report, page or corpus may show.
 
-Promises: decided by the name alone, so that it holds for systems that nobody here knows; a hidden value is ``***``,
-however long it was. Leaves out the run directory itself: ``plan.json`` and ``run.json`` are what a replay needs, and
-hold the values.
+Promises: decided by the name alone, so that it holds for systems that nobody here knows, or by the system that marks it
+(``marked``); a hidden value is ``***``, however long it was. A run directory holds the values in one file only,
+``secrets.json``, which nobody but its owner can read and which a replay needs. Leaves out logs of nodes.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from typing import Any
 
 HIDDEN = "***"
@@ -23,9 +24,19 @@ def is_secret(name: str) -> bool:
     return _SECRET.search(words) is not None
 
 
-def shown(name: str, value: str) -> str:
+def shown(name: str, value: str, marked: Collection[str] = ()) -> str:
     """The value, or ``***``."""
-    return HIDDEN if is_secret(name) else value
+    return HIDDEN if name in marked or is_secret(name) else value
+
+
+def hidden(words: Mapping[str, str], marked: Collection[str] = ()) -> dict[str, str]:
+    """The same words with every secret one hidden."""
+    return {name: shown(name, value, marked) for name, value in words.items()}
+
+
+def only_secret(words: Mapping[str, str], marked: Collection[str] = ()) -> dict[str, str]:
+    """Those words that are hidden, with their values."""
+    return {name: value for name, value in words.items() if name in marked or is_secret(name)}
 
 
 def without_secrets(value: Any) -> Any:

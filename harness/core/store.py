@@ -1,6 +1,6 @@
 """The run directory: one name a file, claimed once, written atomically.
 
-    history.jsonl  history.parquet  plan.json  run.json  schedule.planned.json  schedule.realised.json
+    history.jsonl  history.parquet  plan.json  run.json  secrets.json  schedule.planned.json  schedule.realised.json
     verdict.json  report.html  junit.xml  nodes/<node>/…  (logs, traces, journals)
 
 Promises: a directory that is not ours, or is in use, is never written to. Leaves out what the files mean.
@@ -22,6 +22,8 @@ HISTORY = "history.jsonl"
 PARQUET = "history.parquet"
 PLAN = "plan.json"
 RUN = "run.json"
+SECRETS = "secrets.json"
+"""Settings whose values no other file holds; only its owner can read it."""
 PLANNED = "schedule.planned.json"
 REALISED = "schedule.realised.json"
 VERDICT = "verdict.json"
@@ -50,11 +52,15 @@ def claim_run_dir(path: Path) -> Path:
     return path
 
 
-def write_atomic(path: Path, content: bytes) -> None:
-    """Replace ``path`` by ``content``, durably; readers see the old or the new file. HistoryError if it cannot be."""
+def write_atomic(path: Path, content: bytes, *, private: bool = False) -> None:
+    """Replace ``path`` by ``content``, durably; readers see the old or the new file. HistoryError if it cannot be.
+
+    ``private``: only its owner can read it.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600 if private else 0o666)
+        with os.fdopen(fd, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -69,9 +75,9 @@ def write_atomic(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def write_json(path: Path, value: Any) -> None:
-    """``value`` (structs allowed) as indented JSON, atomically."""
-    write_atomic(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+def write_json(path: Path, value: Any, *, private: bool = False) -> None:
+    """``value`` (structs allowed) as indented JSON, atomically; ``private`` as of ``write_atomic``."""
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n", private=private)
 
 
 def read_json(path: Path, kind: type[T]) -> T:

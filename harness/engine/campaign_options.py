@@ -17,6 +17,7 @@ import msgspec
 
 from harness.core.duration import show_duration
 from harness.core.errors import ConfigError
+from harness.core.secrets import shown
 from harness.engine.model import RunOptions
 
 OPTIONS = "campaign.json"
@@ -72,7 +73,7 @@ def told(options: RunOptions, *, version: str) -> dict[str, str]:
         if field in _FILES:
             found[field] = _content(Path(value))
         elif field == "settings":
-            found |= {f"settings.{key}": str(one) for key, one in value.items()}
+            found |= {f"settings.{key}": shown(key, str(one)) for key, one in value.items()}
         elif field.endswith("_ns"):
             found[_flag(field.removesuffix("_ns"))] = show_duration(value)
         else:

@@ -25,8 +25,9 @@ from harness.core.clock import SECOND
 from harness.core.errors import HistoryError
 from harness.core.events import AnyEvent, FaultEvent, Mark
 from harness.core.history import History, read_history
-from harness.core.plan import Plan
+from harness.core.plan import Plan, presentable
 from harness.core.protocols import Checker, Incremental
+from harness.core.secrets import hidden
 from harness.engine.director import Director
 from harness.engine.judge import judge, load_checkers, write_verdict
 from harness.engine.model import Judgement, Listener, RunOptions, RunResult, exit_code
@@ -109,7 +110,7 @@ class Course:
         result = RunResult(
             run_dir=self.run_dir,
             seed=self.plan.seed,
-            plan=self.plan,
+            plan=presentable(self.plan),
             judgement=self.judgement,
             trouble=tuple(dict.fromkeys(self.trouble)),
             interrupted=self.interrupted.is_set(),
@@ -140,7 +141,10 @@ class Course:
     def _warmed(self, plan: Plan) -> None:
         """The bounds are fixed now, before the first fault."""
         self.plan = plan
-        self.store(store.PLAN, plan)
+        self.store(store.PLAN, presentable(plan))
+
+    def _presentable_options(self) -> RunOptions:
+        return msgspec.structs.replace(self.options, settings=hidden(self.options.settings, self.plan.secrets))
 
     def _store_run(self, result: RunResult) -> None:
         record = {
@@ -149,7 +153,7 @@ class Course:
             "seed": result.seed,
             "versions": versions(),
             "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - self.figures["elapsed_s"])),
-            "options": msgspec.to_builtins(self.options, enc_hook=str),
+            "options": msgspec.to_builtins(self._presentable_options(), enc_hook=str),
             "exit_code": result.exit_code,
             "interrupted": result.interrupted,
             "trouble": list(result.trouble),

@@ -15,7 +15,7 @@ import msgspec
 from harness.core import registry
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.errors import ConfigError, MissingCapability
-from harness.core.plan import Plan, WorkloadPlan
+from harness.core.plan import Plan, WorkloadPlan, presentable
 from harness.core.promise import Promise
 from harness.core.protocols import (
     Backend,
@@ -30,6 +30,7 @@ from harness.core.protocols import (
     Paced,
     RunDefaults,
     Scalable,
+    Secretive,
     Showing,
     Strategy,
     System,
@@ -123,6 +124,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         stop_at_first_failure=defaults.stop_at_first_failure if stop_early is None else stop_early,
         stop_at=defaults.stop_at,
         backend_settings=backend_settings,
+        secrets=system.secret_knobs() if isinstance(system, Secretive) else (),
     )
     if isinstance(backend, Cautious):
         backend.refuse(plan)
@@ -329,4 +331,4 @@ def _workload(
 
 def show_plan(plan: Plan) -> dict[str, Any]:
     """The plan as plain JSON values, for ``--dry-run``."""
-    return msgspec.to_builtins(plan)  # type: ignore[no-any-return]
+    return msgspec.to_builtins(presentable(plan))  # type: ignore[no-any-return]

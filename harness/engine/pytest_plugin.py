@@ -32,6 +32,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.core.clean import for_output
+
 if TYPE_CHECKING:
     from harness.core.verdict import Outcome, Verdict
     from harness.engine.model import RunOptions, RunResult
@@ -139,7 +141,7 @@ class ChaosResult:
             lines.append(f"replay       dethrone replay {self.run_dir}")
             lines.append(f"report       {self.report or f'dethrone report {self.run_dir}'}")
         lines += [f"trouble      {line}" for line in self.result.trouble]
-        return "\n".join(lines)
+        return for_output("\n".join(lines))
 
     def rerun_command(self) -> str:
         """The command that runs the same schedule again."""

@@ -8,7 +8,7 @@ Promises: pure but for reading the run directory; what did not happen is not rep
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from harness.core.clock import Span
 from harness.core.errors import ConfigError, HistoryError
 from harness.core.plan import Plan
 from harness.core.schedule import PlannedFault, RealisedFault, RealisedSchedule, Schedule, Step
+from harness.core.secrets import HIDDEN
 from harness.engine.model import RunOptions
 from harness.engine.trust import refuse_foreign
 
@@ -56,12 +57,35 @@ def read_stored(run_dir: Path, *, trust: bool, backend: str | None = None, hosts
         refuse_foreign(options, where=str(run_dir), hosts_given=elsewhere)
         if plan.variant != options.variant and plan.variant is not None and registry.is_code(plan.variant):
             raise HistoryError(f"{store.PLAN} and {store.RUN} are of two different runs", where=str(run_dir))
+    settings = _with_secrets(options.settings, run_dir)
     return Stored(
-        options=msgspec.structs.replace(options, seed=plan.seed, out=None, schedule=None, time_scale=plan.time_scale),
+        options=msgspec.structs.replace(
+            options, seed=plan.seed, out=None, schedule=None, time_scale=plan.time_scale, settings=settings
+        ),
         plan=plan,
         planned=plan.schedule,
         realised=store.read_json(run_dir / store.REALISED, RealisedSchedule),
     )
+
+
+def _with_secrets(settings: Mapping[str, str], run_dir: Path) -> dict[str, str]:
+    """The settings with the values that only the owner of the directory can read. ConfigError: they are not here."""
+    absent = [name for name, value in settings.items() if value == HIDDEN]
+    if not absent:
+        return dict(settings)
+    try:
+        kept = store.read_json(run_dir / store.SECRETS, dict[str, dict[str, str]]).get("settings", {})
+    except HistoryError:
+        kept = {}
+    missing = [name for name in absent if name not in kept]
+    if missing:
+        raise ConfigError(
+            f"the values of {', '.join(missing)} are secret, and {store.SECRETS} does not tell them",
+            where=str(run_dir),
+            cause="the directory was copied without that file, or is another user's",
+            next_step=f"dethrone run … --set {missing[0]}=… --schedule {run_dir / store.PLANNED}",
+        )
+    return {**settings, **{name: kept[name] for name in absent}}
 
 
 def schedule_of(stored: Stored, how: How) -> Schedule:

@@ -24,7 +24,7 @@ from harness.core.errors import ConfigError, HarnessError, HistoryError, Interru
 from harness.core.events import SCHEMA, Begin, Noise
 from harness.core.history import HistoryWriter
 from harness.core.ledger import Ledger, state_dir
-from harness.core.plan import Plan
+from harness.core.plan import Plan, presentable
 from harness.core.protocols import (
     CLOCK_SOCKET,
     IN_A_CONTAINER,
@@ -40,6 +40,7 @@ from harness.core.protocols import (
     System,
 )
 from harness.core.schedule import RealisedSchedule
+from harness.core.secrets import only_secret
 from harness.core.world import VirtualBackend
 from harness.engine import world as w
 from harness.engine.artifacts import CUT, FREE_MIN, collect, free_bytes, log_tail, too_full
@@ -59,7 +60,7 @@ SPACE_EVERY_NS = 1 * SECOND
 
 def dry_run(options: RunOptions) -> Plan:
     """The plan of a run that is not carried out."""
-    return draft(options, seed=_seed(options)).plan
+    return presentable(draft(options, seed=_seed(options)).plan)
 
 
 def run(options: RunOptions, listener: Listener, *, checkers: Mapping[str, Checker] | None = None) -> RunResult:
@@ -79,13 +80,21 @@ def run(options: RunOptions, listener: Listener, *, checkers: Mapping[str, Check
     if too_full(disk):
         raise ConfigError(_space_told(disk), where=str(out), next_step="free some space, or choose another --out")
     run_dir = store.claim_run_dir(out)
-    store.write_json(run_dir / store.PLAN, drafted.plan)
-    store.write_json(run_dir / store.PLANNED, drafted.plan.schedule)
-    listener.drawn(Drawn(plan=drafted.plan, run_dir=run_dir, versions=versions()))
+    store_plan(run_dir, drafted.plan, options)
+    listener.drawn(Drawn(plan=presentable(drafted.plan), run_dir=run_dir, versions=versions()))
     run_id = f"{drafted.plan.system}-{secrets.token_hex(4)}"
     if isinstance(drafted.backend, VirtualBackend):
         return VirtualRun(options, drafted, run_dir, listener, run_id=run_id, checkers=checkers).carry_out()
     return _Run(options, drafted, run_dir, listener, run_id=run_id, checkers=checkers).carry_out()
+
+
+def store_plan(run_dir: Path, plan: Plan, options: RunOptions) -> None:
+    """The plan without secrets, and the secrets of the settings in a file that only its owner can read."""
+    store.write_json(run_dir / store.PLAN, presentable(plan))
+    store.write_json(run_dir / store.PLANNED, plan.schedule)
+    kept = only_secret(options.settings, plan.secrets)
+    if kept:
+        store.write_json(run_dir / store.SECRETS, {"settings": kept}, private=True)
 
 
 class _Run(Course):
@@ -205,7 +214,7 @@ class _Run(Course):
         self.listener.progress("measuring how slow this machine is")
         found = calibrate(self.draft, hosts, self.listener.progress)
         self.draft, self.plan = found.draft, found.draft.plan
-        self.store(store.PLAN, self.plan)
+        self.store(store.PLAN, presentable(self.plan))
         self.store(store.PLANNED, self.plan.schedule)
         if found.too_slow:
             self._end_unknown(found.too_slow)

@@ -13,7 +13,7 @@ from harness.core.errors import HarnessError, HistoryError
 from harness.core.events import Invoke
 from harness.core.foreign.writing import WRITERS
 from harness.core.history import History, read_history
-from harness.report.plain import complain, output
+from harness.report.plain import complain, data
 
 
 def export(path: Path, form: str, out: Path | None) -> int:
@@ -26,7 +26,7 @@ def export(path: Path, form: str, out: Path | None) -> int:
         complain(f"note: the history is damaged, and exported as far as it goes: {history.damage}")
     if out is None:
         for line in WRITERS[form](history):
-            output(line)
+            data(line)
     else:
         _write(history, form, out)
     return len(history.of(Invoke))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.core.clean import clean, for_output, one_line
 from harness.engine.model import Judgement
 from harness.report import bars
 from harness.report.rundir import RunFiles
@@ -42,7 +43,7 @@ def annotation_lines(judgement: Judgement | None, trouble: Sequence[str], *, nam
 
 def command(level: str, title: str, message: str) -> str:
     """One workflow command."""
-    return f"::{level} title={_property(title)}::{_data(message)}"
+    return f"::{level} title={_property(for_output(one_line(title)))}::{_data(for_output(message))}"
 
 
 def summary(
@@ -66,7 +67,7 @@ def summary(
     if plan:
         lines += ["", f"seed `{plan.seed}`"]
     if report:
-        lines.append(f"report `{report}`")
+        lines.append(f"report `{one_line(str(report)).replace(chr(96), chr(39))}`")
     if judgement:
         lines += _proof(judgement, files)
         lines += ["", "| property | verdict | why |", "| --- | --- | --- |"]
@@ -88,13 +89,13 @@ def _proof(judgement: Judgement, files: RunFiles | None) -> list[str]:
                 drawing = picture(files.history, files.nodes, finding.certificate)
                 shown = [*events, "", *drawing, *([""] if shown else []), *shown]
             if shown:
-                out += ["", "~~~~text", *(line.replace("~~~~", "~ ~ ~ ~") for line in shown), "~~~~"]
+                out += ["", "~~~~text", *(clean(line).replace("~~~~", "~ ~ ~ ~") for line in shown), "~~~~"]
     return out
 
 
 def cell(text: str) -> str:
     """``text`` as one cell of a Markdown table: no markup, no HTML, no new column."""
-    out = text.replace("\\", "\\\\").replace("\r", " ").replace("\n", " ")
+    out = for_output(one_line(text)).replace("\\", "\\\\")
     for character in "|*_`[]#~":
         out = out.replace(character, "\\" + character)
     return out.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

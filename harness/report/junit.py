@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 
+from harness.core.clean import for_output, one_line
 from harness.core.verdict import Verdict, excused_findings
 from harness.engine.model import Judgement
 from harness.report import bars
@@ -63,7 +64,9 @@ def _suite(suite: Suite) -> ET.Element:
         trouble.append(f"the history is damaged: {suite.judgement.damage}")
     if trouble:
         case = ET.Element("testcase", classname=clean(suite.name), name="harness")
-        ET.SubElement(case, "error", message=clean(trouble[0]), type="trouble").text = clean("\n".join(trouble))
+        ET.SubElement(case, "error", message=clean(trouble[0]), type="trouble").text = clean(
+            "\n".join(map(one_line, trouble))
+        )
         cases.append(case)
     element.set("tests", str(len(cases)))
     for key, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
@@ -77,7 +80,7 @@ def _case(suite: Suite, verdict: Verdict) -> ET.Element:
     if verdict.outcome == "fail":
         lines = []
         for finding in verdict.findings:
-            lines.append(finding.sentence + (f" (excused: {finding.excused})" if finding.excused else ""))
+            lines.append(one_line(finding.sentence) + (f" (excused: {finding.excused})" if finding.excused else ""))
             if suite.files is not None:
                 lines += [f"  {at}  {text}" for _, at, text in proving(suite.files.history, finding.certificate)]
             lines += [f"  {suite.proving[place]}" for place in finding.certificate if place in suite.proving]
@@ -97,5 +100,5 @@ def _case(suite: Suite, verdict: Verdict) -> ET.Element:
 
 
 def clean(text: str) -> str:
-    """``text`` without the characters that XML 1.0 cannot carry."""
-    return _FORBIDDEN.sub("\ufffd", text)
+    """``text`` without the characters that XML 1.0 cannot carry, and without those that act on a terminal."""
+    return _FORBIDDEN.sub("\ufffd", for_output(text))

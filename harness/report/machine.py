@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from harness.core.clean import in_json
 from harness.core.errors import HarnessError
 from harness.core.plan import Plan
 from harness.core.verdict import Finding, Outcome, Verdict
@@ -27,7 +28,7 @@ _RANK = {3: 4, 1: 3, 130: 2, 2: 1, 0: 0}
 
 def encode(value: Any) -> str:
     """One line of JSON."""
-    return msgspec.json.encode(value, enc_hook=str).decode()
+    return in_json(msgspec.json.encode(value, enc_hook=str).decode())
 
 
 def judged(judgement: Judgement | None, files: RunFiles | None) -> dict[str, Any]:

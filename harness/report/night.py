@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from harness.core import store
+from harness.core.clean import in_html as escape
 from harness.core.duration import show_duration
 from harness.engine.model import (
     EXIT_INTERRUPTED,
@@ -204,7 +204,7 @@ def _table(name: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> st
 
 def _link(row: NightRow, words: str) -> str:
     target = row.report or row.run_dir
-    return f'<a href="{escape(target, quote=True)}">{escape(words)}</a>'
+    return f'<a href="{escape(target)}">{escape(words)}</a>'
 
 
 def _code(words: str) -> str:

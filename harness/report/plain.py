@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from harness.core.clean import for_output
 from harness.core.errors import HarnessError
 from harness.report import machine
 
@@ -37,7 +38,7 @@ class Plain:
     def say(self, line: str, *, level: int = 0) -> None:
         """A line, unless they asked for less."""
         if self.level >= level:
-            print(line, file=sys.stderr)
+            print(for_output(line), file=sys.stderr)
 
     def parts(self, *parts: str | tuple[str, str], level: int = 0) -> None:
         """A line in pieces, whose styles are left out."""
@@ -56,12 +57,17 @@ def colours_wanted() -> bool:
 
 def complain(error: HarnessError | str, *, hint: str = "") -> None:
     """An error on stderr: what, where, likely cause, next command."""
-    print(f"dethrone: {error}", file=sys.stderr)
+    print(for_output(f"dethrone: {error}"), file=sys.stderr)
     if hint:
-        print(f"  next: {hint}", file=sys.stderr)
+        print(for_output(f"  next: {hint}"), file=sys.stderr)
     sys.stderr.flush()
 
 
 def output(text: str) -> None:
     """Plain text on stdout: what was asked for, nothing else."""
-    print(text, flush=True)
+    print(for_output(text), flush=True)
+
+
+def data(text: str) -> None:
+    """A line of data on stdout, as it is where a program reads it."""
+    print(for_output(text) if sys.stdout.isatty() else text, flush=True)

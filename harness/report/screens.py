@@ -15,6 +15,7 @@ from rich.text import Text
 
 from harness.core import registry, secrets
 from harness.core.calibration import words
+from harness.core.clean import one_line
 from harness.core.duration import show_duration
 from harness.core.plan import Plan
 from harness.core.schedule import PlannedFault
@@ -50,7 +51,8 @@ def first_lines(drawn: Drawn) -> list[Text]:
     if plan.time_scale != 1:
         out.append(_row("time scale", scale_words(plan)))
     if plan.knobs:
-        out.append(_row("knobs", ", ".join(f"{name}={value}" for name, value in sorted(plan.knobs.items()))))
+        knobs = secrets.hidden(plan.knobs, plan.secrets)
+        out.append(_row("knobs", ", ".join(f"{name}={value}" for name, value in sorted(knobs.items()))))
     out.append(_row("run dir", str(drawn.run_dir)))
     return out
 
@@ -108,7 +110,7 @@ def live(view: LiveView) -> RenderableType:
         role = node.role if node.answers else f"silent (was {node.role})" if node.role else "silent"
         table.add_row(
             Text(node.name, style=style),
-            Text(("★ " if node.leads and node.answers else "  ") + role, style=style),
+            Text(("★ " if node.leads and node.answers else "  ") + one_line(role), style=style),
             Text(str(node.term or "–"), style=style),
             Text("–" if node.commit is None else str(node.commit), style=style),
             Text(", ".join(node.faults), style="magenta"),
@@ -120,7 +122,7 @@ def live_line(view: LiveView) -> str:
     """The same in one line, for logs."""
     leaders = [f"{node.name}@{node.term}" for node in view.nodes if node.leads and node.answers]
     faults = ", ".join(view.active_faults)
-    return (
+    return one_line(
         f"{view.elapsed_ns // 10**9:>4} s  {view.phase:<7} ops/s {view.ops_per_s:>5.0f} "
         f"(ok {view.ops_ok}, fail {view.ops_fail}, unknown {view.ops_info})  "
         f"leader {', '.join(leaders) or 'none'}  elections {view.elections}  faults {faults or 'none'}"
@@ -146,7 +148,11 @@ def verdict_table(verdicts: Sequence[Verdict]) -> RenderableType:
 
 
 def why(verdict: Verdict) -> str:
-    """The reason of a verdict; of a failure its first sentence; of a pass what it rests on."""
+    """The reason of a verdict; of a failure its first sentence; of a pass what it rests on. One line."""
+    return one_line(_why(verdict))
+
+
+def _why(verdict: Verdict) -> str:
     excused = [finding for finding in verdict.findings if finding.excused]
     if verdict.outcome == "fail":
         real = [finding for finding in verdict.findings if not finding.excused]
@@ -168,7 +174,7 @@ def findings(files: RunFiles, judgement: Judgement) -> list[RenderableType]:
     for verdict, finding in found:
         firsts.setdefault(verdict.checker, finding)
     for checker, finding in list(firsts.items())[:_FINDINGS_MAX]:
-        out.append(Text.assemble((f"\n{checker}: ", "bold red"), finding.sentence))
+        out.append(Text.assemble((f"\n{checker}: ", "bold red"), one_line(finding.sentence)))
         events = proving(files.history, finding.certificate)
         out += [Text(f"  {seq:>8}  {moment:>11}  {line}") for seq, moment, line in events]
         hidden = len(finding.certificate) - len(events)
@@ -222,7 +228,7 @@ def campaign_table(rows: Sequence[CampaignRow]) -> RenderableType:
             str(row.elections),
             str(row.faults),
             str(row.ops_ok),
-            Text(text + again),
+            Text(one_line(text) + again),
         )
     return table
 
@@ -231,7 +237,7 @@ def rows_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Rendera
     """Any table of words."""
     table = _table(*headers)
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(one_line(cell)) for cell in row))
     return table
 
 
@@ -258,7 +264,7 @@ def run_command(plan: Plan, files: RunFiles, *, directory: str) -> str:
     options = files.run.get("options")
     settings = options.get("settings") if isinstance(options, Mapping) else None
     for name, value in settings.items() if isinstance(settings, Mapping) else ():
-        parts += ["--set", f"{name}={secrets.shown(str(name), str(value))}"]
+        parts += ["--set", f"{name}={secrets.shown(str(name), str(value), plan.secrets)}"]
     if isinstance(options, Mapping) and options.get("hosts"):
         parts += ["--hosts", str(options["hosts"])]
     for word in (options.get("host") or ()) if isinstance(options, Mapping) else ():
@@ -283,7 +289,7 @@ def _planned(fault: PlannedFault) -> tuple[str, ...]:
 
 
 def _row(name: str, value: str) -> Text:
-    return Text.assemble((f"{name:<11} ", "bold"), value)
+    return Text.assemble((f"{name:<11} ", "bold"), one_line(value))
 
 
 def _table(*headers: str) -> Table:

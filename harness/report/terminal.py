@@ -9,15 +9,17 @@ printed without colours (``plain``).
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self, cast
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.live import Live
+from rich.segment import Segment
 from rich.text import Text
 
+from harness.core.clean import Guarded, clean, one_line
 from harness.core.clock import SECOND, US, Ns
 from harness.core.duration import show_duration
 from harness.core.events import AnyEvent, FaultEvent, Mark
@@ -33,6 +35,18 @@ PLAIN_LINE_EVERY_NS: Ns = 5 * SECOND
 _WIDTH_PLAIN = 160
 
 
+class _Console(Console):
+    """A console on which no text does more than to be seen, whoever wrote it; styles are ours."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The segments of a renderable, their texts cleaned."""
+        for segment in super().render(renderable, options):
+            if segment.control is None:
+                yield Segment(clean(segment.text), segment.style)
+            else:
+                yield segment
+
+
 class Screen:
     """Where people read. ``level``: -1 quiet (verdict and trouble only), 0 normal, 1 and up: more."""
 
@@ -41,7 +55,8 @@ class Screen:
         self.level = level
         stream = sys.stderr if json else sys.stdout
         width = None if stream.isatty() else _WIDTH_PLAIN
-        self.console = Console(file=stream, highlight=False, markup=False, emoji=False, width=width)
+        file = stream if stream.isatty() else cast("IO[str]", Guarded(stream))
+        self.console = _Console(file=file, highlight=False, markup=False, emoji=False, width=width)
 
     def say(self, line: str | Text | RenderableType, *, level: int = 0) -> None:
         """A line (or any renderable) for people, unless they asked for less."""
@@ -72,7 +87,7 @@ class Screen:
             f"promise     {plan.promise.source}",
         )
         for row in rows:
-            self.say(row)
+            self.say(one_line(row))
         self.say("")
         self.say(screens.plan_table(plan))
 
@@ -83,9 +98,9 @@ class Screen:
         self.say("")
         self.say(screens.headline(judgement), level=-1)
         for line in [*(result.trouble if result else ()), *(judgement.trouble if judgement and not result else ())]:
-            self.say(Text.assemble(("trouble: ", "bold yellow"), line), level=-1)
+            self.say(Text.assemble(("trouble: ", "bold yellow"), hung(line)), level=-1)
         if judgement is not None and judgement.damage:
-            self.say(Text.assemble(("damage: ", "bold yellow"), judgement.damage), level=-1)
+            self.say(Text.assemble(("damage: ", "bold yellow"), one_line(judgement.damage)), level=-1)
         if files is not None and judgement is not None and judgement.outcome == "fail":
             for block in screens.findings(files, judgement):
                 self.say(block, level=-1)
@@ -189,6 +204,11 @@ class Watcher:
         else:
             level = 0 if isinstance(event, FaultEvent) else 1
         self.screen.say(f"{at(moment(event)):>11}  {sentence(event)}", level=level)
+
+
+def hung(text: str) -> str:
+    """A text of several lines, of which only the first begins a line of ours."""
+    return text.replace("\n", "\n  | ")
 
 
 def triggers_line(figures: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Events in readable words: one line an event, the same line on every surface (terminal, page, annotations).
 
-Promises: pure, deterministic, never raises on an event of an unknown protocol vocabulary; nothing is escaped here.
+Promises: pure, deterministic, never raises on an event of an unknown protocol vocabulary; a sentence is one line, and
+nothing in it is escaped for any markup.
 Leaves out which events are worth telling (``marks``) and where they are shown.
 """
 
@@ -10,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.core import events as ev
+from harness.core.clean import one_line
 from harness.core.clock import Ns
 from harness.core.deaths import telling_line
 from harness.core.duration import show_duration
@@ -46,7 +48,7 @@ def verdict_parts(judgement: Judgement | None) -> tuple[tuple[str, str], ...]:
     parts = [(verdict_word(judgement.outcome), STYLES[judgement.outcome])]
     if announcement := announced(judgement):
         parts.append((announcement, STYLES["unknown"]))
-    return (*parts, (f"  {judgement.reason}", "")) if judgement.reason else tuple(parts)
+    return (*parts, (f"  {one_line(judgement.reason)}", "")) if judgement.reason else tuple(parts)
 
 
 def announced(judgement: Judgement | None) -> str:
@@ -97,6 +99,10 @@ _REPORTED = {"sources": "sources of noise", "load": "load", "summary": "figures 
 
 def sentence(event: Any, history: History | None = None) -> str:
     """What happened, in one line. ``history`` lets a client's return name its invocation."""
+    return one_line(_sentence(event, history))
+
+
+def _sentence(event: Any, history: History | None) -> str:
     match event:
         case ev.Begin():
             return f"the run of {event.system} began: {len(event.nodes)} nodes, seed {event.seed}"

@@ -4,6 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.core.clean import for_output
 from harness.core.verdict import Finding
 from harness.report import github, write
 
@@ -16,7 +17,7 @@ def test_a_text_can_neither_end_its_command_nor_start_another(title, message):
     head, _, data = line.removeprefix("::error title=").partition("::")
     assert ":" not in head
     assert "," not in head
-    assert data.replace("%0A", "\n").replace("%0D", "\r").replace("%25", "%") == message
+    assert data.replace("%0A", "\n").replace("%0D", "\r").replace("%25", "%") == for_output(message)
 
 
 def test_findings_are_errors_and_doubt_is_a_warning(failing):

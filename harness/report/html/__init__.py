@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from html import escape
 from importlib.resources import files as resources
 from typing import Any
 
 import msgspec
 
+from harness.core.clean import in_html as escape
+from harness.core.clean import in_json
 from harness.report import views
 from harness.report.html import sections
 from harness.report.rundir import RunFiles
@@ -44,7 +45,8 @@ def render(files: RunFiles, *, trouble: Sequence[str] = ()) -> str:
 def embed(value: Any) -> str:
     """JSON that can stand inside a script element, whatever its strings hold."""
     text = msgspec.json.encode(value, enc_hook=str).decode()
-    for character in "<>&\u2028\u2029":
+    text = in_json(text)
+    for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
 

@@ -12,8 +12,9 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from html import escape
 from typing import Any
+
+from harness.core.clean import in_html as escape
 
 NODE_W, NODE_H = 44, 26
 BEND = 26

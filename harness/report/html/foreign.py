@@ -6,9 +6,9 @@ Promises: as the page of a run: no script, no address of any network, texts esca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
+from harness.core.clean import in_html as escape
 from harness.report.html import asset
 from harness.report.html.drawings import drawing
 from harness.report.words import pairs, verdict_word

@@ -7,12 +7,13 @@ drawings.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
+from harness.core.clean import in_html as escape
 from harness.core.duration import show_duration
 from harness.core.events import TRACE_MALFORMED, Noise
 from harness.core.schedule import PlannedFault
+from harness.core.secrets import shown
 from harness.core.verdict import Finding, Verdict
 from harness.report import screens, views
 from harness.report.failover import failovers, summary
@@ -328,7 +329,7 @@ def run(files: RunFiles) -> str:
             rows.insert(1, ["time scale", screens.scale_words(plan)])
         out.append("<h3>What was promised</h3>" + _table(["", ""], rows, numbers=()))
         work = [["workload", screens.workload_words(plan)], ["schedule", screens.schedule_words(plan)]]
-        knobs = [[name, value] for name, value in sorted(plan.knobs.items())]
+        knobs = [[name, shown(name, value, plan.secrets)] for name, value in sorted(plan.knobs.items())]
         shared = [["not apart", line] for line in shared_users(files)]
         if shared:
             out.append("<h3>Users</h3>" + _table(["", ""], shared, numbers=()))

@@ -10,9 +10,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from html import escape
 from typing import TYPE_CHECKING, Any
 
+from harness.core.clean import in_html as escape
 from harness.core.clock import MS
 from harness.report.html import asset
 
