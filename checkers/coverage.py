@@ -18,7 +18,7 @@ Unmet: ``unknown`` with what is missing and what to do. Left out: judging the sy
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ from harness.core.events import TRACE_MALFORMED, FaultEvent, Invoke, NodeProcess
 from harness.core.history import History
 from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise
+from harness.core.protocols import Unmet
 from harness.core.verdict import Verdict
 
 OBSERVATIONS_MIN = 10
@@ -105,6 +106,16 @@ class Coverage(Base):
             doubts=missing,
             noise=by_noise,
         )
+
+    def unmet(self, history: History, promise: Promise, plan: Plan) -> Sequence[Unmet]:
+        """See ``harness.core.protocols.Demanding``: obligations, and kinds that never were in force."""
+        if self.not_owed(promise) is not None:
+            return ()
+        shown = shown_by_faults(history, timeline(history, promise, plan), votes_needed(promise, len(plan.voters)))
+        happened = {event.kind for event in history.of(FaultEvent) if event.outcome == "installed"}
+        owed = [name for name in plan.schedule.obligations if name in OBLIGATIONS and not shown[name]]
+        out = [Unmet(what=name, kinds=_KINDS.get(name, ("partition",))) for name in owed]
+        return [*out, *(Unmet(what=kind, kinds=(kind,)) for kind in plan.schedule.kinds if kind not in happened)]
 
 
 _LONGER = "give the run more time, or another seed"
@@ -222,6 +233,17 @@ _TESTS: Mapping[str, Callable[[_Shown], bool]] = {
     "clock-stepped": lambda fault: fault.event.kind == "clock",
     "restarted": lambda fault: fault.event.kind == "restart",
 }
+
+
+_KINDS: Mapping[str, tuple[str, ...]] = {
+    "leader-killed": _KILLS,
+    "follower-killed": _KILLS,
+    "leader-paused": ("pause",),
+    "follower-paused": ("pause",),
+    "clock-stepped": ("clock",),
+    "restarted": ("restart",),
+}
+"""Which faults show an obligation; all others: partitions."""
 
 
 # --- asked of every run -----------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ not promised (counted), and windows shorter than one election timeout.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +38,7 @@ from harness.core.events import Invoke
 from harness.core.history import History
 from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise
+from harness.core.protocols import Unmet
 from harness.core.verdict import Finding, Verdict
 
 ATTEMPTS_MIN = 3
@@ -118,6 +120,29 @@ class LeaderWhenOwed(Base):
             doubts=[*tally.doubts, *blind],
             noise=tally.by_noise,
         )
+
+    def unmet(self, history: History, promise: Promise, plan: Plan) -> Sequence[Unmet]:
+        """See ``harness.core.protocols.Demanding``: a window in which some are gone and a leader is owed all the same.
+
+        A schedule in haste has no such windows, and is not asked for one.
+        """
+        kinds = tuple(kind for kind in plan.schedule.kinds if kind in _LEAVE_SOME)
+        hasty = plan.schedule.health_bound_ns == 0
+        if hasty or not kinds or self.not_owed(promise) is not None or _LESSENED not in promise.tiers:
+            return ()
+        if promise.owed_in_calm:
+            return ()
+        for window in owed_windows(history, promise, plan):
+            if window.tier == _LESSENED and window.length >= promise.leader_bound_ns:
+                return ()
+        what = f"a window of {_LESSENED} of {seconds(promise.leader_bound_ns)}"
+        return (Unmet(what=what, kinds=kinds),)
+
+
+_LESSENED = "T2"
+"""The tier of a majority that hears each other while somebody is gone."""
+_LEAVE_SOME = frozenset({"partition", "kill", "stop", "pause"})
+"""Faults that last, and leave a majority in touch."""
 
 
 class _Judge:

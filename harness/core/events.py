@@ -44,7 +44,8 @@ class Begin(Event, frozen=True, gc=False, kw_only=True, tag="begin"):
 
 class Mark(Event, frozen=True, gc=False, kw_only=True, tag="mark"):
     """A phase of the run begins: ``warmup``, ``faults``, ``heal``, ``quiet``, ``final``, ``stop``; or a step of the
-    schedule: ``step`` with ``data={"step": k, "phase": "begin" | "held" | "healed" | "healthy" | "not-healthy"}``."""
+    schedule: ``step`` with ``data={"step": k, "phase": "begin" | "held" | "healed" | "healthy" | "not-healthy"}``; or
+    ``more``: the schedule is over and a step is added, with ``data={"unmet": […]}``."""
 
     name: str
     data: Mapping[str, Any] = {}

@@ -783,6 +783,29 @@ class Checker(Protocol):
         """The verdict."""
 
 
+class Unmet(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run has yet to show, in words, and the fault kinds of which one more may show it."""
+
+    what: str
+    kinds: tuple[str, ...]
+
+
+@runtime_checkable
+class Demanding(Protocol):
+    """A checker that says, while a run lasts, what it would miss if the run ended now."""
+
+    def unmet(self, history: History, promise: Promise, plan: Plan) -> Sequence[Unmet]:
+        """Of a history that holds faults, convergences, marks, processes, noise and who led, and nothing else."""
+
+
+@runtime_checkable
+class Thorough(Protocol):
+    """A strategy that can put having each fault kind at least once before everything else."""
+
+    def thorough(self) -> Strategy:
+        """The strategy that does."""
+
+
 @runtime_checkable
 class Incremental(Protocol):
     """A safety checker that can also watch a running history, to stop a run at its first finding."""

@@ -55,6 +55,10 @@ class ArmedTriggers:
         self.hears: frozenset[type] = frozenset()
         """The types of events that have to be fed now; empty: nothing is armed."""
 
+    def know(self, conditions: Mapping[str, Condition]) -> None:
+        """Of further triggers that may be armed."""
+        self._conditions = {**self._conditions, **conditions}
+
     def __len__(self) -> int:
         """How many are armed."""
         return len(self._armed)

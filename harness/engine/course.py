@@ -28,6 +28,7 @@ from harness.core.history import History, read_history
 from harness.core.plan import Plan, presentable
 from harness.core.protocols import Checker, Incremental
 from harness.core.secrets import hidden
+from harness.engine.continuing import unmet_by
 from harness.engine.director import Director
 from harness.engine.judge import judge, load_checkers, write_verdict
 from harness.engine.model import Judgement, Listener, RunOptions, RunResult, exit_code
@@ -76,6 +77,7 @@ class Course:
         ]
         director = Director(self.draft, watchers=watchers)
         director.on_warm = self._warmed
+        director.assess = unmet_by(self.checkers)
         return director
 
     def directed(self, director: Director) -> None:
@@ -139,7 +141,9 @@ class Course:
             self.listener.event(event)
 
     def _warmed(self, plan: Plan) -> None:
-        """The bounds are fixed now, before the first fault."""
+        """The bounds are fixed now, before the first fault; or a step was added."""
+        if plan.schedule is not self.plan.schedule:
+            self.store(store.PLANNED, plan.schedule)
         self.plan = plan
         self.store(store.PLAN, presentable(plan))
 

@@ -37,10 +37,11 @@ from harness.core.events import (
 from harness.core.hoststate import HEALTHY
 from harness.core.limits import trace_trouble
 from harness.core.plan import Plan
-from harness.core.protocols import Evidence, HostNews, Malformed, Reading, System, Telling, TraceLine
+from harness.core.protocols import Evidence, HostNews, Malformed, Reading, System, Telling, TraceLine, Unmet
 from harness.core.rng import Rng
-from harness.core.schedule import RealisedSchedule
+from harness.core.schedule import RealisedSchedule, Step
 from harness.engine import world as w
+from harness.engine.continuing import Assess, Continuation, next_step, worth_keeping
 from harness.engine.model import LiveView, NodeView
 from harness.engine.nemesis_driver import NemesisDriver, Settled, StepMark
 from harness.engine.ops import OpPump
@@ -70,6 +71,13 @@ class Director:
     def __init__(self, draft: Draft, *, watchers: Sequence[Callable[[AnyEvent], bool]] = ()) -> None:
         self.plan: Plan = draft.plan
         self._system: System = draft.system
+        self._more = draft.more
+        self.assess: Assess = _nothing_unmet
+        """What the run would lack if it ended now."""
+        self._kept: list[AnyEvent] = []
+        """What that is judged on; empty in a run that ends with its schedule."""
+        self._continuation: Continuation | None = None
+        self._left: list[Step] = []
         self._workload = draft.workload
         self._watchers = list(watchers)
         rng = Rng(draft.plan.seed)
@@ -252,6 +260,8 @@ class Director:
         if self._watchers or Observed in self._triggers.hears:
             self._append(event)
         else:  # nobody looks at it before it is told
+            if self._more is not None and one.leads:
+                self._kept.append(event)
             self._seq += 1
             self._events.append(event)
 
@@ -592,8 +602,31 @@ class Director:
             self._nemesis.cancel()
         if not self._nemesis.idle(now):
             self._step_nemesis(now)
-        if self._nemesis.finished and spent >= self.plan.time_limit_ns:
+        if self._nemesis.finished and not self._continued(now, spent) and spent >= self.plan.time_limit_ns:
             self._go_heal(now)
+
+    def _continued(self, now: Ns, spent: Ns) -> bool:
+        """Whether the schedule is over, something is still unmet, and a step that may show it was added."""
+        if self._more is None or spent >= OVERRUN * self.plan.time_limit_ns:
+            return False
+        unmet = self.assess(self._kept, self.plan, now)
+        if unmet and self._continuation is None:
+            self._continuation = self._more()
+            self._left = list(self._continuation.steps)
+        at = next_step(self._left, unmet) if unmet else None
+        if at is None or self._continuation is None:
+            self._more = None  # everything was shown, or nothing is left that could show it
+            self._kept.clear()
+            return False
+        step = self._left.pop(at)
+        schedule = self.plan.schedule
+        self.plan = msgspec.structs.replace(
+            self.plan, schedule=msgspec.structs.replace(schedule, steps=(*schedule.steps, step))
+        )
+        self._add(Mark, now, name="more", data={"unmet": [one.what for one in unmet]})
+        self._nemesis.extend(step, self._continuation.conditions, now)
+        self.on_warm(self.plan)
+        return True
 
     def _step_nemesis(self, now: Ns) -> None:
         view = self.keeper.view(now)
@@ -729,6 +762,8 @@ class Director:
         """The next event, numbered ``_seq``; also for the two kinds that there are most of."""
         self._seq += 1
         self._events.append(event)
+        if self._more is not None and worth_keeping(event):
+            self._kept.append(event)
         if self._watchers and self.phase in {"start", "warmup", "faults", "quiet"} and self.end_reason == "complete":
             self._watch(event)  # from the first event on: what happens before the warm-up is half of some proofs
         hears = self._triggers.hears
@@ -768,6 +803,11 @@ def _health_bound(plan: Plan) -> Ns:
 
 def _beginning(raw: bytes) -> str:
     return raw[:LINE_SHOWN].decode("utf-8", "replace")
+
+
+def _nothing_unmet(_events: Sequence[AnyEvent], _plan: Plan, _now: Ns) -> Sequence[Unmet]:
+    """Whoever judges nothing misses nothing."""
+    return ()
 
 
 def _ignore(_plan: Plan) -> None:

@@ -127,6 +127,7 @@ def options_of(task: Task, seed: int, *, variant: str | None) -> RunOptions:
         settings={**plan.settings, **plan.in_turn[number % len(plan.in_turn)], **task.planted.settings},
         stop_at_first_failure=False,
         time_scale=1,
+        conclusive=False,
     )
 
 

@@ -326,6 +326,7 @@ def _sequence(bench: Bench, scenario: Scenario, number: int) -> RunOptions:
         rate_per_s=scenario.rate_per_s,
         processes=scenario.processes,
         stop_at_first_failure=False,
+        conclusive=False,
         scenario=scenario.name,
     )
 
@@ -356,6 +357,7 @@ def _drawn(bench: Bench, number: int) -> RunOptions:
         nemesis_interval_ns=interval_ns,
         settings={**backend, **column.settings, **proof.settings},
         stop_at_first_failure=False,
+        conclusive=False,
     )
 
 

@@ -52,6 +52,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     hosts: Path | None = None
     host: tuple[str, ...] = ()
     fail_on: FailOn = "unknown"
+    conclusive: bool = True
+    """Each fault kind that is asked for happens, and a run goes on until it has shown what it owes, or for twice its
+    time limit. False: the schedule is what the seed draws, and the run ends with it."""
     time_scale: float | None = None
     """By how much the whole run is slower; None: on real hosts measured before the first node starts, else 1."""
 

@@ -26,6 +26,7 @@ from harness.core.schedule import (
     RealisedSchedule,
     RealisedTrigger,
     Schedule,
+    Step,
     StepBegin,
 )
 from harness.engine.armed import ArmedTriggers, Hit, Key
@@ -170,6 +171,14 @@ class NemesisDriver:
     def start(self, now: Ns) -> None:
         """The fault phase begins."""
         self._touch()
+        self._phase = "gap"
+        self._gap_until = now
+
+    def extend(self, step: Step, conditions: Mapping[str, Condition], now: Ns) -> None:
+        """One more step, after all others are over. Call it only when ``finished``, and not after ``cancel``."""
+        self._touch()
+        self._schedule = msgspec.structs.replace(self._schedule, steps=(*self._schedule.steps, step))
+        self._triggers.know(conditions)
         self._phase = "gap"
         self._gap_until = now
 

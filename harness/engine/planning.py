@@ -41,6 +41,8 @@ from harness.core.schedule import Schedule
 from harness.core.schedule_text import read_schedule
 from harness.core.timescale import SCALE_MAX, longer, longer_promise, schedule_at, show_scale
 from harness.core.world import VirtualBackend
+from harness.engine.continuing import Continuation, Continue
+from harness.engine.drawing import Hat, draw_each_kind
 from harness.engine.model import RunOptions
 from harness.engine.scenarios import find
 
@@ -51,6 +53,9 @@ OP_TIMEOUT_NS = 5 * SECOND
 MAX_NODES = 31
 USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime"})
 """What faults may need on the hosts of a backend that does not say what they can do."""
+
+LASTING = frozenset({"damage", "wipe"})
+"""Kinds whose victims do not recover: nothing comes after them."""
 
 PACKAGES = {"faketime": "libfaketime", "iptables": "iptables"}
 """What brings a capability to a host that lacks it."""
@@ -66,6 +71,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     faults: Mapping[str, Fault]
     conditions: Mapping[str, Condition] = {}
     """Of the schedule's triggers, by name."""
+    more: Continue | None = None
+    """Draws what a run that has not shown everything goes on with; None: it ends with its schedule."""
 
 
 def node_names(count: int) -> tuple[str, ...]:
@@ -91,7 +98,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     usual = () if written else defaults.faults  # who wrote what happens needs nothing else to be possible
     wanted = options.faults if options.faults is not None else usual
     faults = {kind: _fault(system, backend, kind) for kind in wanted}
-    schedule = _schedule(
+    schedule, more = _schedule(
         options,
         defaults,
         system=system,
@@ -134,7 +141,8 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         backend=backend,
         workload=workload,
         faults=kinds,
-        conditions={name: registry.load(registry.TRIGGERS, name) for name in {t.event for t in schedule.triggers}},
+        conditions=_conditions(schedule),
+        more=more,
     )
     return drafted if options.time_scale is None else at_scale(drafted, options.time_scale)
 
@@ -156,7 +164,7 @@ def at_scale(drafted: Draft, scale: float) -> Draft:
     if not isinstance(drafted.system, Scalable):
         raise ConfigError(f"the timers of {plan.system} are no knobs", next_step="leave out --time-scale, or give 1")
     return _with(
-        drafted,
+        msgspec.structs.replace(drafted, more=_more_at(drafted.more, scale)),
         schedule=schedule,
         knobs=drafted.system.at_scale(plan.knobs, scale),
         promise=longer_promise(plan.promise, scale),
@@ -165,6 +173,10 @@ def at_scale(drafted: Draft, scale: float) -> Draft:
         final_read_ns=longer(plan.final_read_ns, scale),
         time_scale=scale,
     )
+
+
+def _more_at(more: Continue | None, scale: float) -> Continue | None:
+    return None if more is None else lambda: more().at_scale(scale)
 
 
 def _with(drafted: Draft, **changes: Any) -> Draft:
@@ -261,34 +273,53 @@ def _schedule(
     outsiders: int,
     limit_ns: Ns,
     seed: int,
-) -> Schedule:
+) -> tuple[Schedule, Continue | None]:
+    """The schedule, and what draws more of it; None for one that somebody wrote."""
     if options.schedule is not None:
-        return load_schedule(options.schedule, nodes=options.nodes)
+        return load_schedule(options.schedule, nodes=options.nodes), None
     if options.scenario is not None:
         written = find(options.scenario).schedule
         _check_schedule(written, nodes=options.nodes)
-        return msgspec.structs.replace(written, seed=seed)
+        return msgspec.structs.replace(written, seed=seed), None
     interval_ns = options.nemesis_interval_ns
     if interval_ns is None:
         interval_ns = defaults.nemesis_interval_ns
     if not faults:
-        return Schedule(seed=seed, strategy="none", steps=())
+        return Schedule(seed=seed, strategy="none", steps=()), None
     strategy: Strategy = registry.load(registry.STRATEGIES, options.strategy)
     if isinstance(strategy, Informed):
         workload: Workload = registry.load(registry.WORKLOADS, options.workload or defaults.workload)
         strategy = strategy.informed(
             observable=frozenset(_observable(system, backend)), operations=workload.needs(), outsiders=outsiders
         )
-    schedule = strategy.draw(
-        Rng(seed).stream("nemesis"),
+    hat = Hat(
+        strategy=strategy,
+        rng=Rng(seed).stream("nemesis"),
         faults=faults,
         nodes=options.nodes,
         time_limit_ns=limit_ns,
         interval_ns=interval_ns,
         promise=promise,
     )
+    schedule = draw_each_kind(hat, demanded=bool(options.faults)) if options.conclusive else hat.draw()
     _check_schedule(schedule, nodes=options.nodes)
-    return msgspec.structs.replace(schedule, seed=seed)
+    if not options.conclusive or not all(promise.bears(kind, {}) and kind not in LASTING for kind in faults):
+        return msgspec.structs.replace(schedule, seed=seed), None
+
+    def more() -> Continuation:
+        steps = hat.draw("more").steps
+        triggers = {trigger.event for step in steps for trigger in step.triggers}
+        return Continuation(steps=steps, conditions=_load_conditions(triggers))
+
+    return msgspec.structs.replace(schedule, seed=seed), more
+
+
+def _conditions(schedule: Schedule) -> dict[str, Condition]:
+    return _load_conditions({trigger.event for trigger in schedule.triggers})
+
+
+def _load_conditions(events: Collection[str]) -> dict[str, Condition]:
+    return {name: registry.load(registry.TRIGGERS, name) for name in events}
 
 
 def load_schedule(path: Path, *, nodes: int) -> Schedule:

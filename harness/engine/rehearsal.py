@@ -18,6 +18,7 @@ from harness.core.history import History
 from harness.core.plan import Plan
 from harness.core.protocols import Checker
 from harness.core.schedule import RealisedSchedule, Schedule
+from harness.engine.continuing import unmet_by
 from harness.engine.director import Director
 from harness.engine.garbage import no_garbage
 from harness.engine.judge import judge
@@ -50,7 +51,7 @@ def with_schedule(drafted: Draft, schedule: Schedule) -> Draft:
     missing = set(schedule.kinds) - set(drafted.faults)
     if missing:
         raise ConfigError(f"the draft knows no fault {', '.join(sorted(missing))}")
-    return msgspec.structs.replace(drafted, plan=msgspec.structs.replace(drafted.plan, schedule=schedule))
+    return msgspec.structs.replace(drafted, plan=msgspec.structs.replace(drafted.plan, schedule=schedule), more=None)
 
 
 def rehearse_draft(
@@ -60,6 +61,7 @@ def rehearse_draft(
     plans: list[Plan] = [drafted.plan]
     director = Director(drafted, watchers=watchers)
     director.on_warm = plans.append
+    director.assess = unmet_by(checkers)
     world = world_of(drafted)
     events: list[AnyEvent] = []
     with no_garbage():

@@ -25,6 +25,7 @@ from harness.core.verdict import Finding, Verdict
 from harness.engine.model import CampaignRow, Drawn, Judgement, LiveView
 from harness.report import bars
 from harness.report.failover import failovers, summary
+from harness.report.resolving import resolving
 from harness.report.rundir import RunFiles
 from harness.report.snippet import LEGEND, picture, proving
 from harness.report.trigger_words import hold_words, when_words
@@ -241,11 +242,13 @@ def rows_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Rendera
     return table
 
 
-def commands(files: RunFiles) -> list[Text]:
+def commands(files: RunFiles, judgement: Judgement | None = None) -> list[Text]:
     """How to judge this again, and how to run it again."""
     out = [_row("check again", f"dethrone check {files.directory}")]
     if files.plan is not None:
         out.append(_row("run again", run_command(files.plan, files, directory=str(files.directory))))
+        if judgement is not None and judgement.outcome == "unknown":
+            out.append(_row("to resolve", resolving(judgement, files.plan, _drawn_again(files.plan, files))))
     return out
 
 
@@ -254,6 +257,31 @@ def run_command(plan: Plan, files: RunFiles, *, directory: str) -> str:
 
     Quoted for a shell: what a run directory says may come from anybody, and this line is there to be copied.
     """
+    parts = _same_system(plan, files)
+    if plan.time_scale != 1 or plan.calibration:
+        parts += ["--time-scale", show_scale(plan.time_scale)]
+    parts += ["--time-limit", f"{plan.usual_limit_ns // 10**9}s", "--workload", plan.workload.name]
+    parts += ["--schedule", f"{directory}/{PLANNED}"]
+    return shlex.join(parts)
+
+
+def _drawn_again(plan: Plan, files: RunFiles) -> str:
+    """The same, but for schedule, time limit and scale: the seed draws anew. Quoted for a shell."""
+    asked = files.run.get("options")
+    options = asked if isinstance(asked, Mapping) else {}
+    parts = [*_same_system(plan, files), "--workload", plan.workload.name]
+    if options.get("scenario"):
+        parts += ["--scenario", str(options["scenario"])]
+    elif options.get("schedule"):
+        parts += ["--schedule", str(options["schedule"])]
+    elif options.get("faults") is not None:
+        parts += ["--faults", ",".join(options["faults"]) or "none"]
+    if options.get("strategy") not in (None, "random"):
+        parts += ["--strategy", str(options["strategy"])]
+    return shlex.join(parts)
+
+
+def _same_system(plan: Plan, files: RunFiles) -> list[str]:
     asked = files.run.get("options")
     named = str(asked.get("system", "")) if isinstance(asked, Mapping) else ""
     system = named if registry.is_file(named) else plan.system  # of a described one only its file says what it is
@@ -271,11 +299,7 @@ def run_command(plan: Plan, files: RunFiles, *, directory: str) -> str:
         parts += ["--host", str(word)]
     if plan.stop_at_first_failure:
         parts.append("--first-failure")
-    if plan.time_scale != 1 or plan.calibration:
-        parts += ["--time-scale", show_scale(plan.time_scale)]
-    parts += ["--time-limit", f"{plan.usual_limit_ns // 10**9}s", "--workload", plan.workload.name]
-    parts += ["--schedule", f"{directory}/{PLANNED}"]
-    return shlex.join(parts)
+    return parts
 
 
 def _planned(fault: PlannedFault) -> tuple[str, ...]:

@@ -112,7 +112,7 @@ class Screen:
             for text in screens.failover_lines(files):
                 self.say(text)
             if files.directory is not None:
-                for text in screens.commands(files):
+                for text in screens.commands(files, judgement):
                     self.say(text, level=0 if judgement and judgement.outcome == "pass" else -1)
         if result is not None and result.figures.get("triggers"):
             self.say(Text.assemble(("triggers    ", "bold"), triggers_line(result.figures["triggers"])))

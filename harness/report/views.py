@@ -155,7 +155,7 @@ def faults(history: History) -> list[dict[str, Any]]:
 
 def phases(history: History) -> list[list[Any]]:
     """``[t, name]`` of the run's phases, steps of the schedule left out."""
-    return [[us(event.t), event.name] for event in history.of(Mark) if event.name != "step"]
+    return [[us(event.t), event.name] for event in history.of(Mark) if event.name not in {"step", "more"}]
 
 
 def operations(history: History, caps: list[dict[str, Any]]) -> list[list[Any]]:

@@ -298,6 +298,8 @@ def _time(value: Any) -> str:
 def _mark(event: ev.Mark) -> str:
     if event.name == "step":
         return f"step {event.data.get('step')} of the schedule: {event.data.get('phase')}"
+    if event.name == "more":
+        return f"the schedule is over; a step more, for: {', '.join(map(str, event.data.get('unmet', ())))}"
     return f"phase: {event.name}"
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import product
 
 from harness.core.clock import Ns
 from harness.core.promise import Promise
@@ -23,7 +24,14 @@ from nemesis.strategies.packing import pack, pack_most
 
 
 class RandomStrategy:
-    """See ``harness.core.protocols.Strategy``."""
+    """See ``harness.core.protocols.Strategy`` and ``Thorough``. ``each_kind``: each kind before anything else."""
+
+    def __init__(self, *, each_kind: bool = False) -> None:
+        self._each_kind = each_kind
+
+    def thorough(self) -> RandomStrategy:
+        """See ``Thorough``."""
+        return RandomStrategy(each_kind=True)
 
     def draw(
         self, rng: Rng, *, faults: Mapping[str, Fault], nodes: int, time_limit_ns: Ns, interval_ns: Ns, promise: Promise
@@ -33,7 +41,7 @@ class RandomStrategy:
             return Schedule(seed=rng.seed, strategy="random", steps=())
         pace = pace_of(time_limit_ns=time_limit_ns, interval_ns=interval_ns, promise=promise)
         slots, budget_ns = pace.slots, pace.budget_ns
-        owed, groups = owed_groups(rng, faults, slots=slots, nodes=nodes)
+        owed, groups = owed_groups(rng, faults, slots=slots, nodes=nodes, each_kind=self._each_kind)
         met = {demand.obligation for group in groups for demand in group}
         steps: list[Step] = []
         while budget_ns >= pace.least_ns and len(steps) < STEPS_MAX:
@@ -56,13 +64,28 @@ class RandomStrategy:
 
 
 def owed_groups(
-    rng: Rng, kinds: Mapping[str, Fault], *, slots: int, nodes: int
+    rng: Rng, kinds: Mapping[str, Fault], *, slots: int, nodes: int, each_kind: bool = False
 ) -> tuple[list[Demand], list[list[Demand]]]:
-    """All that these kinds owe, in order of importance, and as much of it as fits in groups, one a step."""
+    """All that these kinds owe, in order of importance, and as much of it as fits in groups, one a step.
+
+    ``each_kind``: one of each kind comes first, where there is any way to fit that in.
+    """
     owed = _ranked(rng.stream("order"), demands(kinds, nodes=nodes))
     if len(pack_most(owed, slots, partial(fit, nodes=nodes))[1]) < len(owed):  # what shows most, then: elections follow
         owed = _ranked(rng.stream("order"), demands(kinds, nodes=nodes), leader_first=True)
+    if each_kind:
+        owed = _one_of_each(owed, demands(kinds, nodes=nodes), slots=slots, nodes=nodes)
     return owed, _groups(rng.stream("groups"), owed, slots=slots, nodes=nodes)
+
+
+def _one_of_each(
+    owed: Sequence[Demand], per_kind: Sequence[Sequence[Demand]], *, slots: int, nodes: int
+) -> list[Demand]:
+    """The same demands, but first one of each kind such that they fit; unchanged if none do."""
+    fits = partial(fit, nodes=nodes)
+    choices = [sorted(kind, key=owed.index) for kind in per_kind if kind]
+    first = next((chosen for chosen in product(*choices) if pack(chosen, slots, fits) is not None), ())
+    return [*first, *(demand for demand in owed if demand not in first)]
 
 
 def fewest_groups(
