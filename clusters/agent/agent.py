@@ -3130,7 +3130,7 @@ def clean_start(raw: Any) -> dict[str, Any]:
             "user": None if user is None else _text(command, "user"),
             "capabilities": _texts(command.get("capabilities") or [], "capabilities"),
         },
-        "run_dir": None if raw.get("run_dir") is None else _text(raw, "run_dir"),
+        "run_dir": _text(raw, "run_dir") if raw.get("run_dir") else os.path.dirname(raw.get("clock_socket") or ""),  # noqa: PTH120
         "trace_path": raw.get("trace_path"),
         "log_path": _text(raw, "log_path"),
         "data_dir": _text(raw, "data_dir"),

@@ -2,9 +2,11 @@
 
 Promises: hosts that are deployed have fixed addresses, an agent that answered, and no node running; a deployment that
 fails or is interrupted takes away what it made; two runs at once get different networks; ``destroy`` and ``leftovers``
-look at our marks only, for runs of killed harnesses, too. Root makes them as they are; anybody else inside a user
-namespace (``clusters.local.rootless``), where the kernel allows it. Leaves out everything that happens on a host,
-which is the agent's, and images: a system's program is the one installed on this machine.
+look at our marks only, for runs of killed harnesses, too. Root makes them in user namespaces whose root is a user of
+this machine that nothing else has (``clusters.local.users``), and not at all where the kernel refuses that, unless
+asked to (``unsafe``); other users make them inside a user namespace of their own (``clusters.local.rootless``). Leaves
+out everything that happens on a host, which is the agent's, and images: a system's program is the one installed on
+this machine.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ from clusters.agent import confirm
 from clusters.agent.agent import find_faketime
 from clusters.agent.link import AgentHost, SocketStream
 from clusters.docker.labels import LIB
-from clusters.local import labels, network, owned, rootless
+from clusters.local import labels, network, owned, rootless, users
 from clusters.local.probing import probe
-from clusters.local.room import RUN_DIR, Machine, programs_of, steps, this_machine
+from clusters.local.room import AGENT_DIR, Machine, accounts, programs_of, steps, this_machine
 from clusters.local.spawning import Becoming
 from harness.core.clock import Ns
 from harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
@@ -44,9 +46,19 @@ _THREADS = 32
 
 
 class LocalBackend:
-    """See ``harness.core.protocols.Backend``. Thread-safe; keeps nothing: what is there is found by its marks."""
+    """See ``harness.core.protocols.Backend``. Thread-safe; keeps nothing: what is there is found by its marks.
+
+    ``apart``: False, root of hosts that root makes is root of this machine, as far as its capabilities go.
+    """
 
     name = "local"
+
+    def __init__(self, *, apart: bool = True) -> None:
+        self._apart = apart
+
+    def unsafe(self) -> LocalBackend:
+        """See ``harness.core.protocols.Daring``."""
+        return LocalBackend(apart=False)
 
     def available(self) -> Available:
         """Whether this user can make namespaces here, found out by making them once. See ``enter``."""
@@ -55,7 +67,9 @@ class LocalBackend:
         for tool in ("ip", "iptables"):
             if shutil.which(tool, path=_path()) is None:
                 return No(why=f"{tool} is not installed", what_to_do="install iproute2 and iptables")
-        return _tried() if os.geteuid() == 0 else _enterable()
+        if os.geteuid() != 0:
+            return _enterable()
+        return _tried(apart=self._apart and not is_inside())
 
     def enter(self) -> None:
         """See ``harness.core.protocols.Entering``: as anybody but root, go on in a user namespace of our own."""
@@ -88,6 +102,8 @@ class LocalBackend:
                 cause="only root can make them from here; a test runner or a script does not enter a user namespace",
                 next_step=f"put before the command: {sys.executable} -I -S {rootless.__file__}",
             )
+        apart = users.of_run(spec.run_id) if not is_inside() else None
+        ids = apart.maps if apart is not None and self._apart else {}
         programs = programs_of(spec.image)
         alias = labels.alias(run_id=spec.run_id, state_dir=spec.state_dir)
         progress(f"making {len(spec.nodes)} hosts out of namespaces")
@@ -96,30 +112,35 @@ class LocalBackend:
         begun: list[Becoming] = []
         hosts: dict[str, AgentHost] = {}
         try:
-            boxes = {node: _directories(place, node) for node in (labels.SWITCH, *spec.nodes)}
+            owner = ids.get("0", os.geteuid())
+            boxes = {node: _directories(place, node, owner=owner) for node in (labels.SWITCH, *spec.nodes)}
+            for name, line in (("passwd", users.ACCOUNT), ("group", users.GROUP)):
+                (place / name).write_text(accounts(_text(Path("/etc", name)), line), encoding="utf-8")
             machine = this_machine()
+            node_user = apart.node if apart is not None and not ids else users.NODE
             becoming = {}
             for node, box in boxes.items():
-                plan = _plan(spec, node, box, machine=machine, hosts=place / "hosts", programs=programs)
+                plan = _plan(spec, node, box, machine=machine, programs=programs, ids=ids, node_user=node_user)
                 becoming[node] = Becoming(node, plan, env=_environment(spec, node))
                 begun.append(becoming[node])
             switch = becoming.pop(labels.SWITCH)
             pids = {node: one.begun() for node, one in becoming.items()}
+            for one in becoming.values():
+                one.made()  # a network of its own, too
             net = network.claim(run_id=spec.run_id, alias=alias, switch_pid=switch.begun(), nodes=len(spec.nodes))
             names = {node: net.address(index) for index, node in enumerate(spec.nodes)}
             (place / "hosts").write_text(network.hosts_file(names), encoding="ascii")
-            switch.connect(network.of_the_switch(pids))
+            switch.connect(network.of_the_switch(pids, net), settings=network.SETTINGS, filter=network.ONE_WAY)
             switch.made()
 
             def bring_up(node: str) -> None:
                 one = becoming[node]
                 one.connect(network.of_a_host(names[node]))
-                one.made()
                 one.left()
                 hosts[node] = AgentHost(
                     node,
                     names[node],
-                    lambda: _connection(boxes[node] / "run", pid=one.pid),
+                    lambda: _connection(boxes[node] / "agent", pid=one.pid),
                     origin_ns=origin_ns,
                     news=news,
                     run=spec.run_id,
@@ -228,29 +249,53 @@ def _environment(spec: DeploySpec, node: str) -> dict[str, str]:
     return labels.environment(os.environ, run_id=spec.run_id, state_dir=spec.state_dir, node=node)
 
 
-def _directories(place: Path, node: str) -> Path:
+def is_inside() -> bool:
+    """Whether this process is root of a user namespace of ours only: then its user is as good as any."""
+    return bool(os.environ.get(rootless.INSIDE))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _directories(place: Path, node: str, *, owner: int) -> Path:
     box = place / node
-    for part in ("root", "run", "data", "log", "programs"):
+    for part in ("root", "agent", "run", "data", "log", "programs"):
         (box / part).mkdir(parents=True)
+        if part in {"agent", "run", "data", "log"}:
+            os.chown(box / part, owner, owner)
     return box
 
 
 def _plan(
-    spec: DeploySpec, node: str, box: Path, *, machine: Machine, hosts: Path, programs: Mapping[str, str]
+    spec: DeploySpec,
+    node: str,
+    box: Path,
+    *,
+    machine: Machine,
+    programs: Mapping[str, str],
+    ids: Mapping[str, int],
+    node_user: int,
 ) -> dict[str, object]:
     if node == labels.SWITCH:
         return {"kind": "switch"}
-    hosts.touch()
+    place = box.parent
+    (place / "hosts").touch()
+    files = {f"/etc/{name}": str(place / name) for name in ("hosts", "passwd", "group") if Path("/etc", name).exists()}
     for path in programs:
         (box / "programs" / Path(path).name).touch()
-    agent = [sys.executable, "-S", "-m", "clusters.agent.agent", "serve", "--socket", f"{RUN_DIR}/{_SOCKET}"]
+    agent = [sys.executable, "-S", "-m", "clusters.agent.agent", "serve", "--socket", f"{AGENT_DIR}/{_SOCKET}"]
     return {
         "kind": "host",
         "name": node,
         "root": str(box / "root"),
         "log": str(box / _LOG),
-        "steps": steps(machine, box=str(box), hosts=str(hosts), programs=programs, names=Path("/etc/hosts").exists()),
-        "argv": [*agent, "--run", spec.run_id],
+        "steps": steps(machine, box=str(box), programs=programs, files=files, shown=spec.shown),
+        "ids": ids,
+        "argv": [*agent, "--run", spec.run_id, "--node-user", str(node_user)],
         "env": {**_environment(spec, node), "PYTHONPATH": LIB},
     }
 
@@ -307,11 +352,17 @@ def _compile(packages: tuple[str, ...]) -> None:
 
 
 @functools.cache
-def _tried() -> Available:
+def _tried(*, apart: bool) -> Available:
     """Whether a host can be made from here; asked once a process."""
     try:
-        probe()
+        probe(users.of_run("probe").maps if apart else {})
     except HarnessError as error:
+        if apart and isinstance(_tried(apart=False), Yes):
+            return No(
+                why=f"user namespaces cannot be made here, so that root of a host would be root here: {error.cause}",
+                what_to_do="allow them (sysctl user.max_user_namespaces), use --on docker, or, on a machine that may "
+                "be lost and for a system that you trust, give --unsafe-root",
+            )
         return No(
             why=f"namespaces cannot be made here: {error.cause}",
             what_to_do="use a machine or a container that lets root make them (SYS_ADMIN), or --on docker",

@@ -1,5 +1,9 @@
 """The network of a local run: a switch in a namespace of its own, a link to each host, one up to this machine.
 
+Clients of this machine reach hosts; hosts do not reach this machine. The link up is no port of the switch: the switch
+passes packets on to it, and of those only what answers (``ONE_WAY``), so that no port of this machine is open to a
+node. It answers for both sides' addresses (proxy ARP), so that all of it looks like one network.
+
 The switch has its own namespace because bridged packets meet the firewall of the namespace that the bridge is in, and
 this machine's may drop what is forwarded (an engine for containers sets it so). The one device in this machine's
 namespace is the upper end of that link; its name is made of its range of addresses, so that making it also claims it.
@@ -34,6 +38,11 @@ class LocalNetwork(msgspec.Struct, frozen=True, kw_only=True):
     def gateway(self) -> str:
         """This machine's address on it: where clients' packets come from."""
         return str(ipaddress.IPv4Network(self.subnet)[1])
+
+    @property
+    def switch(self) -> str:
+        """The switch's own address."""
+        return str(ipaddress.IPv4Network(self.subnet)[2])
 
     def address(self, index: int) -> str:
         """The fixed address of the node with this index."""
@@ -79,10 +88,29 @@ def claim(*, run_id: str, alias: str, switch_pid: int, nodes: int) -> LocalNetwo
     )
 
 
-def of_the_switch(pids: Mapping[str, int]) -> list[str]:
+SETTINGS: Mapping[str, str] = {
+    "net/ipv4/ip_forward": "1",
+    **{f"net/ipv4/conf/{device}/proxy_arp": "1" for device in ("switch0", "uplink")},
+    **{f"net/ipv4/neigh/{device}/proxy_delay": "0" for device in ("switch0", "uplink")},
+}
+"""Of the switch's own namespace."""
+
+ONE_WAY = """*filter
+-A FORWARD -i switch0 -o uplink -p tcp -m tcp --tcp-flags SYN,ACK SYN -j DROP
+-A FORWARD -i switch0 -o uplink -p tcp -j ACCEPT
+-A FORWARD -i switch0 -o uplink -p icmp -m icmp --icmp-type 3 -j ACCEPT
+-A FORWARD -i switch0 -o uplink -j DROP
+COMMIT
+"""
+"""Up to this machine goes what belongs to a connection that a client opened, and that a port is closed."""
+
+
+def of_the_switch(pids: Mapping[str, int], network: LocalNetwork) -> list[str]:
     """For ``ip -batch`` in the switch: a bridge, and a link into the namespace of each host's first process."""
     lines = ["link add name switch0 type bridge stp_state 0 mcast_snooping 0", "link set dev switch0 up"]
-    lines += ["link set dev uplink master switch0", "link set dev uplink up"]
+    lines += [f"address add {network.switch}/32 dev {device}" for device in ("switch0", "uplink")]
+    lines += ["link set dev uplink up", f"route add {network.gateway}/32 dev uplink"]
+    lines += [f"route add {network.subnet} dev switch0"]
     for index, pid in enumerate(pids.values()):
         lines += [
             f"link add name host{index} type veth peer name eth0 netns {pid}",

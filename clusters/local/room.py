@@ -1,10 +1,13 @@
 """What a host sees of this machine: its programs and libraries to read, and directories of its own to write.
 
-A host's root directory is put together from the machine's: every top-level directory is shown read-only, save those
-that hold what is going on (``/run``, ``/tmp``, ``/var``, …), which are the host's own. What adapters name in containers
-is at the same place here: the project's code and a Python for nodes below ``labels.ROOT``, the system's program.
+A host's root directory is put together from the machine's: the directories of its software (``SOFTWARE``) are shown
+read-only, less what is secret in them; homes and data are not there, save what the run itself needs or the system's
+description names. What adapters name in containers is at the same place here: the project's code and a Python for
+nodes below ``labels.ROOT``, the system's program.
 
-Promises: pure, given what was seen of the machine; a node can write to its own directories only. Leaves out mounting.
+Promises: pure, given what was seen of the machine; a node can write to its own directories only; what the kernel lets
+root write below ``/proc`` and ``/sys`` is read-only, and of devices there are those that every program needs. Leaves
+out mounting.
 """
 
 from __future__ import annotations
@@ -23,17 +26,35 @@ import harness
 from clusters.docker.labels import LIB, PYTHON, ROOT
 from harness.core.errors import MissingCapability
 
-HIDDEN = frozenset({"proc", "dev", "run", "tmp", "var", "opt", "lost+found"})
-"""Top-level directories that are not simply shown."""
+SOFTWARE = frozenset({"bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "sys", "nix", "gnu"})
+"""Top-level directories that are shown; ``/opt`` is, too, entry by entry."""
 
-RUN_DIR, DATA_ROOT, LOG_ROOT = "/run/dethrone", "/var/lib/dethrone", "/var/log/dethrone"
-"""Where the agent listens, and where nodes write (``harness.engine.runner``): on disk, each host has its own."""
+SECRET = (
+    *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh"),
+    *("/etc/ssl/private", "/etc/security/opasswd", "/etc/krb5.keytab", "/etc/docker", "/etc/kubernetes"),
+    *("/etc/NetworkManager", "/etc/wireguard", "/etc/openvpn", "/etc/letsencrypt"),
+    *("/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/kmsg", "/proc/kallsyms", "/proc/latency_stats"),
+    *("/proc/timer_list", "/proc/sched_debug", "/proc/scsi", "/proc/acpi"),
+    *("/sys/firmware", "/sys/kernel/debug", "/sys/kernel/tracing", "/sys/kernel/security", "/sys/fs/bpf"),
+)
+"""What is empty for hosts although it lies where they may look."""
+
+READ_ONLY = ("/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/sysrq-trigger", "/proc/mtrr")
+"""Through what of ``/proc`` root could change the machine."""
+
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+
+AGENT_DIR, RUN_DIR = "/run/dethrone-agent", "/run/dethrone"
+"""Where the agent listens, which no node may write to; where nodes have configuration and sockets."""
+DATA_ROOT, LOG_ROOT = "/var/lib/dethrone", "/var/log/dethrone"
+"""Where nodes write (``harness.engine.runner``): on disk, each host has its own."""
 
 PROGRAMS: Mapping[str, Mapping[str, str]] = {"node": {}, "etcd": {"/usr/bin/etcd": "etcd"}}
 """Image recipe → programs that its systems start: where they look for it → its name on PATH."""
 
 Step = tuple[str, ...] | tuple[str, str, Sequence[str]]
-"""See ``clusters.local.box``: ``dir``, ``link``, ``file``, ``tmpfs``, ``proc``, ``overlay``, ``show``, ``lend``."""
+"""See ``clusters.local.box``: ``dir``, ``link``, ``file``, ``tmpfs``, ``proc``, ``overlay``, ``show``, ``lend``,
+``guard``, ``hide``."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,25 +127,41 @@ def programs_of(recipe: str) -> dict[str, str]:
 
 
 def steps(
-    machine: Machine, *, box: str, hosts: str, programs: Mapping[str, str], names: bool = True
+    machine: Machine,
+    *,
+    box: str,
+    programs: Mapping[str, str],
+    files: Mapping[str, str] = {},
+    shown: Sequence[str] = (),
 ) -> list[Sequence[object]]:
-    """How a host's root directory is put together. ``box``: its directory on disk; ``hosts``: its hosts file."""
+    """How a host's root directory is put together. ``box``: its directory on disk.
+
+    ``files``: files of its own in place of the machine's; ``shown``: what else of the machine the system needs.
+    """
     out: list[Sequence[object]] = []
     for name, target in sorted(machine.top.items()):
         if target is not None:
             out.append(("link", f"/{name}", target))
-        elif name not in HIDDEN:
+        elif name in SOFTWARE:
             out.append(("show", f"/{name}", f"/{name}"))
     out += [("show", f"/opt/{name}", f"/opt/{name}") for name in machine.opt if f"/opt/{name}" != ROOT]
-    out += [("show", "/dev", "/dev"), ("tmpfs", "/dev/shm"), ("proc", "/proc"), ("tmpfs", "/tmp"), ("dir", "/var/tmp")]  # noqa: S108
+    out += [("show", f"/dev/{name}", f"/dev/{name}") for name in DEVICES]
+    out += [("link", f"/dev/{name}", f"/proc/self/fd{rest}") for name, rest in _STREAMS]
+    out += [("tmpfs", "/dev/shm"), ("proc", "/proc"), ("tmpfs", "/tmp"), ("tmpfs", "/var/tmp")]  # noqa: S108
     out += [("link", "/var/run", "/run"), ("dir", "/run/lock")]
     # after the host's own /tmp, which would cover what lies in the machine's
-    out += [("show", path, path) for path in _needed(machine, programs) if _is_hidden(path)]
-    out += [("lend", RUN_DIR, f"{box}/run"), ("lend", DATA_ROOT, f"{box}/data"), ("lend", LOG_ROOT, f"{box}/log")]
+    out += [("show", path, path) for path in (*_needed(machine, programs), *shown) if not _is_shown(path)]
+    out += [("hide", path) for path in SECRET]
+    out += [("guard", path) for path in READ_ONLY]
+    out += [
+        ("lend", AGENT_DIR, f"{box}/agent"),
+        ("lend", RUN_DIR, f"{box}/run"),
+        ("lend", DATA_ROOT, f"{box}/data"),
+        ("lend", LOG_ROOT, f"{box}/log"),
+    ]
     out += _python(machine)
     out += [("show", f"{LIB}/{name}", path) for name, path in sorted(machine.packages.items())]
-    if names:
-        out.append(("show", "/etc/hosts", hosts))
+    out += [("show", place, file) for place, file in files.items()]
     for place, program in programs.items():
         if place == program:
             continue
@@ -151,6 +188,16 @@ def _needed(machine: Machine, programs: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys([machine.prefix, machine.environment, *machine.sites, *programs.values()]))
 
 
-def _is_hidden(path: str) -> bool:
+_STREAMS = (("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2"))
+
+
+def _is_shown(path: str) -> bool:
     parts = Path(path).parts
-    return len(parts) > 1 and parts[1] in HIDDEN - {"opt"}
+    return len(parts) < 2 or parts[1] in {*SOFTWARE, "opt"}
+
+
+def accounts(text: str, line: str) -> str:
+    """The machine's ``/etc/passwd`` or ``/etc/group`` with the nodes' own line, unless the number has one already."""
+    number = line.split(":")[2]
+    known = any(entry.split(":")[2:3] == [number] for entry in text.splitlines())
+    return text if known else f"{text.rstrip()}\n{line}\n"

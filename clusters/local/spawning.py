@@ -59,9 +59,9 @@ class Becoming:
         """Wait until its part that needs no network is done."""
         self._expect("made")
 
-    def connect(self, lines: Sequence[str]) -> None:
-        """Its network devices are there: let it set them up (lines of ``ip -batch``) and go on."""
-        self._tell({"ip": list(lines)})
+    def connect(self, lines: Sequence[str], **more: object) -> None:
+        """Its network devices are there: let it set them up (lines of ``ip -batch``) and go on. ``more``: see box."""
+        self._tell({"ip": list(lines), **more})
 
     def left(self) -> None:
         """Wait until the agent has taken over."""

@@ -352,7 +352,8 @@ class DeploySpec(msgspec.Struct, frozen=True, kw_only=True):
     """What a backend needs to make hosts. ``state_dir``: this run's ledger directory (for labels and heal).
 
     ``voters``: who counts for quorums; empty: all nodes. ``needs``: what the planned faults need of hosts, as in
-    ``Fault.needs``. ``memory_bytes``, ``pids``: as in ``RunDefaults``.
+    ``Fault.needs``. ``memory_bytes``, ``pids``: as in ``RunDefaults``. ``shown``: paths of this machine that nodes read,
+    where hosts are made of it (``OfThisMachine``).
     """
 
     run_id: str
@@ -364,6 +365,7 @@ class DeploySpec(msgspec.Struct, frozen=True, kw_only=True):
     needs: frozenset[str] = frozenset()
     memory_bytes: int | None = None
     pids: int | None = None
+    shown: tuple[str, ...] = ()
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -555,6 +557,22 @@ class Confining(Protocol):
     @property
     def shares_user(self) -> str:
         """Why the node runs as the agent's user, or one that is not ours to choose; "" where it has its own."""
+
+
+@runtime_checkable
+class OfThisMachine(Protocol):
+    """A system whose program may lie anywhere on this machine."""
+
+    def shown(self) -> tuple[str, ...]:
+        """Paths that its nodes need to read, where hosts are made of this machine's own files."""
+
+
+@runtime_checkable
+class Daring(Protocol):
+    """A backend that keeps this machine safe from its hosts, and can do without where the machine does not let it."""
+
+    def unsafe(self) -> Backend:
+        """The same without that safety; who asks for it has been told."""
 
 
 @runtime_checkable

@@ -88,6 +88,7 @@ class Deployed:
             data_dir="/var/lib/dethrone/data",
             clock_socket="/run/dethrone/clock.sock",
             faketime=faketime,
+            run_dir="/run/dethrone",
         )
         peers = {name: host.address for name, host in self.hosts.items()}
         for host in self.hosts.values():

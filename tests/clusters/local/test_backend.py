@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -12,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from clusters.local import backend as module
-from clusters.local import network, owned
+from clusters.local import network, owned, users
 from harness.core.errors import ClusterError, ConfigError, MissingCapability
 from harness.core.hoststate import HEALTHY, ClockSkew, HostState
-from harness.core.protocols import Yes
+from harness.core.protocols import No, Yes
 
 pytestmark = pytest.mark.namespaces
 
@@ -54,6 +55,86 @@ def test_a_host_may_write_to_its_own_directories_only(three):
 def test_a_host_of_root_has_not_roots_power(three):
     assert three.shell("n1", "mount -t tmpfs none /mnt")[0] != 0
     assert three.shell("n1", "umount /usr")[0] != 0
+
+
+def test_root_of_a_host_is_a_user_of_this_machine_that_nothing_else_has(three):
+    inside, outside, count = three.shell("n1", "head -n 1 /proc/self/uid_map")[1].split()
+    assert (inside, count) == ("0", "1")
+    assert users.is_of_hosts(int(outside))
+    pid = next(one.pid for one in owned.processes() if one.run_id == three.run_id and one.node == "n1")
+    seen = Path(f"/proc/{pid}/status").read_text()
+    assert f"Uid:\t{outside}\t{outside}\t{outside}\t{outside}\n" in seen
+    assert "NoNewPrivs:\t1\n" in seen
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "cat /proc/sys/kernel/core_pattern > /proc/sys/kernel/core_pattern",
+        "echo h > /proc/sysrq-trigger",
+        "echo 1 > /proc/sys/net/ipv4/ip_forward",
+        "test -s /etc/shadow",
+        "ls /etc/ssh/*",
+        "ls -d /home /root/.bashrc /root/.ssh /srv /mnt",
+        "test -e /dev/vda -o -e /dev/sda -o -e /dev/mem -o -e /dev/kmsg",
+        "test -s /proc/kcore",
+    ],
+)
+def test_not_even_root_of_a_host_gets_at_the_machine(three, script):
+    code, said = three.shell("n1", script)
+    assert code != 0, said
+
+
+def test_no_port_of_this_machine_is_open_to_a_host_while_clients_reach_nodes(three, told):
+    gateway = three.hosts["n1"].client_address
+    with socket.create_server(("", 0)) as listener, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+        datagrams.bind((gateway, 0))
+        port, other = listener.getsockname()[1], datagrams.getsockname()[1]
+        ask = f"import socket; socket.create_connection(('{gateway}', {port}), 1)"
+        code, said = three.shell("n1", f'python3 -c "{ask}"')
+        assert code != 0
+        assert "timed out" in said
+        send = f"import socket; socket.socket(2, 2).sendto(b'x', ('{gateway}', {other}))"
+        assert three.shell("n1", f'python3 -c "{send}"')[0] == 0
+        for waiting, receive in ((listener, listener.accept), (datagrams, lambda: datagrams.recv(9))):
+            waiting.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                receive()
+    assert told(three.hosts["n1"].address) == "n1"
+
+
+def test_a_node_of_a_host_has_a_user_and_no_power_of_its_own(three):
+    script = "for d in /proc/[0-9]*; do grep -q 7003 $d/status 2>/dev/null && cat $d/status; done"
+    said = three.shell("n1", script)[1]
+    assert "Uid:\t7003\t7003\t7003\t7003" in said
+    assert "CapBnd:\t0000000000000000" in said
+    assert three.hosts["n1"].shares_user == ""
+
+
+def test_where_user_namespaces_are_refused_root_is_refused_unless_it_is_asked_for(monkeypatch):
+    def probe(ids):
+        if ids:
+            raise ClusterError("a local host cannot be made", cause="new namespaces: No space left on device")
+
+    monkeypatch.setattr(module, "probe", probe)
+    module._tried.cache_clear()
+    try:
+        refused = module.LocalBackend().available()
+        assert isinstance(refused, No)
+        assert "--unsafe-root" in refused.what_to_do
+        assert isinstance(module.LocalBackend().unsafe().available(), Yes)
+    finally:
+        module._tried.cache_clear()
+
+
+def test_without_that_safety_a_node_still_has_a_user_of_its_own_and_proc_is_read_only(deployed):
+    deployed.backend = deployed.backend.unsafe()
+    deployed.deploy("n1")
+    deployed.prepare()
+    assert deployed.shell("n1", "cut -c1-60 /proc/self/uid_map")[1].split()[2] != "1"
+    assert deployed.hosts["n1"].shares_user == ""
+    assert deployed.shell("n1", "echo 1 > /proc/sys/net/ipv4/ip_forward")[0] != 0
+    assert deployed.shell("n1", "test -s /etc/shadow")[0] != 0
 
 
 def test_nodes_are_reached_by_clients_and_by_each_other_by_name(three, told):
@@ -132,7 +213,7 @@ def test_destroying_takes_everything_away_and_nothing_else(deployed, tmp_path):
 
 
 def test_a_deployment_that_fails_half_way_takes_away_what_it_made(deployed, monkeypatch):
-    def refuse(_pids):
+    def refuse(_pids, _network):
         raise ClusterError("no")
 
     monkeypatch.setattr(module.network, "of_the_switch", refuse)

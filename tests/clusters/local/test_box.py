@@ -15,6 +15,8 @@ from clusters.local import box
 
 pytestmark = pytest.mark.namespaces
 
+NO_NETWORK = {"ip": [], "settings": {}, "filter": "*filter\nCOMMIT\n"}
+
 LATE_PARENT = f"""
 import os, sys, time
 sys.path.insert(0, {str(Path(box.__file__).parent)!r})
@@ -39,7 +41,7 @@ def test_its_number_comes_first_however_late_the_one_who_tells_it_runs(root):
     )
     said = []
     try:
-        process.stdin.write(json.dumps({"kind": "switch"}) + "\n" + json.dumps({"ip": []}) + "\n")
+        process.stdin.write(json.dumps({"kind": "switch"}) + "\n" + json.dumps(NO_NETWORK) + "\n")
         process.stdin.flush()
         said += [json.loads(process.stdout.readline()) for _ in range(2)]
     finally:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from clusters.local import room
@@ -18,12 +19,12 @@ MACHINE = room.Machine(
 
 
 def made(machine=MACHINE, **programs):
-    return room.steps(machine, box="/box", hosts="/hosts", programs=programs)
+    return room.steps(machine, box="/box", files={"/etc/hosts": "/hosts"}, programs=programs)
 
 
 def test_nothing_of_the_machine_is_lent_but_the_hosts_own_directories():
     lent = [step for step in made() if step[0] == "lend"]
-    assert {step[1] for step in lent} == {room.RUN_DIR, room.DATA_ROOT, room.LOG_ROOT}
+    assert {step[1] for step in lent} == {room.AGENT_DIR, room.RUN_DIR, room.DATA_ROOT, room.LOG_ROOT}
     assert all(str(step[2]).startswith("/box/") for step in lent)
 
 
@@ -31,6 +32,32 @@ def test_what_goes_on_on_the_machine_is_not_shown():
     shown = {step[1] for step in made() if step[0] == "show"}
     assert not shown & {"/run", "/tmp", "/var", "/proc", "/opt/dethrone"}
     assert {"/usr", "/etc", "/opt/java"} <= shown
+
+
+def test_homes_and_data_of_this_machine_are_not_there():
+    machine = msgspec.structs.replace(MACHINE, top={**MACHINE.top, **dict.fromkeys(("root", "home", "srv", "data"))})
+    shown = {step[1] for step in made(machine) if step[0] in {"show", "lend"}}
+    assert not shown & {"/root", "/home", "/srv", "/data", "/dev", "/sys/kernel"}
+
+
+def test_what_a_description_names_is_shown_and_only_that():
+    steps = room.steps(MACHINE, box="/box", programs={}, shown=("/home/me/app", "/usr/bin/app"))
+    assert ("show", "/home/me/app", "/home/me/app") in steps
+    assert not [step for step in steps if step[1] == "/usr/bin/app"], "it is there already"
+
+
+def test_through_proc_nothing_of_the_machine_is_changed_and_its_secrets_are_hidden():
+    steps = [step[:2] for step in made()]
+    for path in ("/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/sysrq-trigger"):
+        assert steps.index(("guard", path)) > steps.index(("proc", "/proc"))
+    for path in ("/etc/shadow", "/etc/ssh", "/proc/kcore"):
+        assert ("hide", path) in steps
+
+
+def test_the_nodes_account_is_added_unless_the_machine_has_one_of_that_number():
+    line = "dethrone:x:7003:7003::/:/bin/sh"
+    assert room.accounts("root:x:0:0::/root:/bin/sh\n", line) == f"root:x:0:0::/root:/bin/sh\n{line}\n"
+    assert room.accounts("me:x:7003:7003::/:/bin/sh\n", line) == "me:x:7003:7003::/:/bin/sh\n"
 
 
 def test_links_stay_links():
