@@ -189,6 +189,8 @@ class AttachBackend:
                 why = f"{error.what} {error.where}"
                 return [*rows, ("attach: containers", No(why=why, what_to_do=error.next_step))]
             rows += [(f"attach: {target.node} is {target.name}", Yes()) for target in found]
+            step = "nothing, unless one has NET_ADMIN in its own network: give it none"
+            rows.append(("attach: users of their own", No(why="nodes keep the users that they have", what_to_do=step)))
         return rows
 
 

@@ -84,6 +84,11 @@ class AttachedHost:
 
     # --- Host ---------------------------------------------------------------------------------------------------
 
+    @property
+    def shares_user(self) -> str:
+        """See ``harness.core.protocols.Confining``."""
+        return "it was adopted, and keeps the user and capabilities that it had"
+
     def prepare(self, start: NodeStart, peers: Mapping[str, str], *, dead_man_ns: Ns) -> None:
         """See ``Host``. How a node would be started is not used: it runs already, and the engine knows how."""
         self._prepared = (

@@ -69,7 +69,7 @@ class LocalBackend:
                 return No(why=f"{tool} is not installed", what_to_do="install iproute2 and iptables")
         if os.geteuid() != 0:
             return _enterable()
-        return _tried(apart=self._apart and not is_inside())
+        return _tried(apart=self._apart and not rootless.is_inside())
 
     def enter(self) -> None:
         """See ``harness.core.protocols.Entering``: as anybody but root, go on in a user namespace of our own."""
@@ -102,7 +102,7 @@ class LocalBackend:
                 cause="only root can make them from here; a test runner or a script does not enter a user namespace",
                 next_step=f"put before the command: {sys.executable} -I -S {rootless.__file__}",
             )
-        apart = users.of_run(spec.run_id) if not is_inside() else None
+        apart = users.of_run(spec.run_id) if not rootless.is_inside() else None
         ids = apart.maps if apart is not None and self._apart else {}
         programs = programs_of(spec.image)
         alias = labels.alias(run_id=spec.run_id, state_dir=spec.state_dir)
@@ -247,11 +247,6 @@ def _path() -> str:
 
 def _environment(spec: DeploySpec, node: str) -> dict[str, str]:
     return labels.environment(os.environ, run_id=spec.run_id, state_dir=spec.state_dir, node=node)
-
-
-def is_inside() -> bool:
-    """Whether this process is root of a user namespace of ours only: then its user is as good as any."""
-    return bool(os.environ.get(rootless.INSIDE))
 
 
 def _text(path: Path) -> str:

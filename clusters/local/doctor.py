@@ -15,6 +15,7 @@ import msgspec
 
 from clusters.docker.doctor import PROBES, probed
 from clusters.local.room import PROGRAMS, programs_of
+from clusters.local.rootless import is_inside
 from harness.core.errors import HarnessError
 from harness.core.ledger import Ledger, state_dir
 from harness.core.protocols import Available, Backend, DeploySpec, No, Yes
@@ -29,12 +30,24 @@ def rows(backend: Backend) -> Sequence[Row]:
     able = backend.available()
     found: list[Row] = [("local: namespaces" if os.geteuid() == 0 else "local: namespaces without root", able)]
     found += [(f"local: programs of {recipe}", _programs(recipe)) for recipe in PROGRAMS if PROGRAMS[recipe]]
-    if isinstance(able, No) or os.geteuid() != 0:
+    if isinstance(able, No):
+        return found
+    found.append(("local: a user of their own for nodes", _users()))
+    if os.geteuid() != 0:
         return found
     try:
         return [*found, *_tried(backend)]
     except HarnessError as error:
         return [*found, ("local: a host", No(why=f"{error.what}: {error.cause}", what_to_do=error.next_step))]
+
+
+def _users() -> Available:
+    if os.geteuid() == 0 and not is_inside():
+        return Yes()
+    return No(
+        why="without root there is one user only: nodes share the agent's, though not its capabilities",
+        what_to_do="nothing, for a system that you trust; else run as root, or --on docker",
+    )
 
 
 def _programs(recipe: str) -> Available:

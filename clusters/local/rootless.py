@@ -28,11 +28,16 @@ REMEDY = (
 )
 
 
+def is_inside() -> bool:
+    """Whether this process has entered: then it is root of a user namespace of ours only."""
+    return bool(os.environ.get(INSIDE))
+
+
 def enter() -> None:
     """Go on in a user namespace. Raises MissingCapability where the kernel does not let this user have one."""
     from harness.core.errors import MissingCapability
 
-    if os.environ.get(INSIDE):
+    if is_inside():
         return
     why = why_not()
     if why:

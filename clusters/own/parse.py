@@ -185,6 +185,9 @@ def _knobs(raw: Mapping[str, Any], *, where: str) -> dict[str, str]:
 def _node(node: NodeTable, knobs: Mapping[str, str], *, where: str) -> NodeTable:
     if node.user is not None and not _USER.fullmatch(node.user):
         raise ConfigError(f"{node.user!r} is no user", where=where, next_step='write a name as "root", or a number')
+    for path in node.shows:
+        if not path.startswith("/") or ".." in path.split("/") or path.strip("/") == "":
+            raise ConfigError(f"{path!r} cannot be shown", where=f"{where} shows", next_step="write an absolute path")
     for word in node.capabilities:
         if word.upper().removeprefix("CAP_") not in CAPABILITIES:
             raise _named(unknown_name("capability", word, CAPABILITIES), where)

@@ -32,7 +32,8 @@ class NodeTable(Table, frozen=True, kw_only=True):
     ``member`` is said of each node, joined by ``join``: that is ``{members}``; ``{others}`` is without the node itself.
     ``ports``: name → number; each name is a word. ``secrets``: knobs that are never shown. ``memory`` (``"512m"``,
     ``"4g"``) and ``pids``: what a host may use, where hosts have limits. ``user``, ``capabilities``: as whom, and with
-    which; by default a node has a user of its own on its host and none.
+    which; by default a node has a user of its own on its host and none. ``shows``: paths of this machine that nodes
+    read with ``--on local``.
     """
 
     command: Words
@@ -46,6 +47,7 @@ class NodeTable(Table, frozen=True, kw_only=True):
     cwd: str = "/"
     memory: str | None = None
     pids: int | None = None
+    shows: tuple[str, ...] = ()
     user: str | None = None
     capabilities: tuple[str, ...] = ()
 

@@ -45,6 +45,8 @@ from harness.core.protocols import (
 
 PROFILE = "own"
 BESIDE, BESIDE_CONFIG = "beside.py", "beside.json"
+NEAR_ROOT = 2
+"""``/home`` in a command does not show every home to the nodes."""
 FILE_MAX = 60 * 1024 * 1024
 
 _RUNNABLE = 'n=$1; shift; while [ "$n" -gt 0 ]; do chmod 755 "$1"; shift; n=$((n-1)); done; exec "$@"'
@@ -116,6 +118,13 @@ class OwnSystem:
     def image(self) -> str:
         """The plain image of nodes, with the packages that are asked for."""
         return "+".join(("node", *self._description.system.packages))
+
+    def shown(self) -> tuple[str, ...]:
+        """See ``harness.core.protocols.OfThisMachine``: what its file names, and whole paths in its command."""
+        table = self._description.node
+        words = split(table.command, where=self._description.path)
+        named = [word for word in words if word.startswith("/") and len(Path(word).parts) > NEAR_ROOT]
+        return tuple(dict.fromkeys(path for path in (*table.shows, *named) if Path(path).exists()))
 
     # --- the node ---------------------------------------------------------------------------------------------
 

@@ -300,7 +300,10 @@ class SshBackend:
             except HarnessError as error:
                 return title, No(why=error.what, what_to_do=error.next_step)
             if facts["uid"] != 0:
-                return title, No(why="not root there: no iptables", what_to_do='user = "root", or sudo = true')
+                return title, No(
+                    why="not root there: no iptables, and nodes share the agent's user",
+                    what_to_do='user = "root", or sudo = true',
+                )
             if not facts["tools"]["iptables-save"]:
                 return title, No(why="no iptables", what_to_do=f"on {node}: `apt-get install iptables`")
             if python_of(facts) is None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from harness.report.terminal import Screen
 
 F = TypeVar("F", bound=Callable[..., Any])
-_TWO_WORDS = {"keep-cluster", "first-failure", "trust"}
+_TWO_WORDS = {"keep-cluster", "first-failure", "trust", "unsafe-root"}
 _REPEATED = {"set", "host", "label"}
 
 

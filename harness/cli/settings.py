@@ -191,11 +191,25 @@ SETTINGS: dict[str, Setting] = {
         _setting("trust", _flag, "true", "execute files that a scenario's file names"),
         _setting("fail-on", _fail_on, "violation", "what makes the exit code: unknown [default], violation or excused"),
         _setting("keep-cluster", _flag, "true", "leave the hosts up at the end (`heal` removes them)"),
+        _setting("unsafe-root", _flag, "true", "`--on local` as root even where hosts cannot be kept from the machine"),
         _setting("first-failure", _flag, "true", "end at the first certain safety finding [default: the system's]"),
     )
 }
 _BESIDE_SCENARIO = frozenset(
-    {"scenario", "on", "hosts", "host", "project", "label", "out", "base", "keep-cluster", "fail-on", "seed"}
+    {
+        "scenario",
+        "on",
+        "hosts",
+        "host",
+        "project",
+        "label",
+        "out",
+        "base",
+        "keep-cluster",
+        "unsafe-root",
+        "fail-on",
+        "seed",
+    }
 )
 """What a file may say beside a scenario: where it is run, not what."""
 DEFAULTS: dict[str, Any] = {
@@ -204,6 +218,7 @@ DEFAULTS: dict[str, Any] = {
     "strategy": "random",
     "fail-on": "unknown",
     "keep-cluster": False,
+    "unsafe-root": False,
 }
 
 
@@ -381,6 +396,7 @@ def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
         out=path("out"),
         base=value.get("base"),
         keep_cluster=value["keep-cluster"],
+        unsafe_root=_unsafe_root(given["unsafe-root"]),
         stop_at_first_failure=value.get("first-failure"),
         schedule=path("schedule"),
         scenario=value.get("scenario"),
@@ -389,6 +405,18 @@ def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
         fail_on=cast("FailOn", value["fail-on"]),
         time_scale=None if value.get("time-scale", "auto") == "auto" else float(value["time-scale"]),
     )
+
+
+def _unsafe_root(given: Given) -> bool:
+    """Only a user says so at the moment of the run: a file may be another's."""
+    if given.value and given.origin != "flag":
+        raise ConfigError(
+            "unsafe-root is given by a file or the environment",
+            where=given.origin,
+            cause="it lets nodes act as root of this machine, which a file that came with a project must not decide",
+            next_step="give --unsafe-root on the command line, if you trust the system and may lose the machine",
+        )
+    return bool(given.value)
 
 
 def _lent(given: Mapping[str, Given]) -> tuple[Path | None, tuple[str, ...], int]:

@@ -23,7 +23,7 @@ from harness.engine.model import RunOptions
 OPTIONS = "campaign.json"
 SCHEMA = 1
 
-_FREE = frozenset({"seed", "out", "base", "keep_cluster"})
+_FREE = frozenset({"seed", "out", "base", "keep_cluster", "unsafe_root"})
 """Options that leave the rows as they are."""
 _FILES = ("schedule", "hosts")
 _SHOWN_MAX = 12

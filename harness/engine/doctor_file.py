@@ -35,6 +35,7 @@ from harness.core.protocols import (
     Malformed,
     No,
     NodeSpec,
+    OfThisMachine,
     Reading,
     StatusCall,
     System,
@@ -146,6 +147,7 @@ class _Examination:
             needs=frozenset({"signals"}),
             memory_bytes=self._system.defaults().memory_bytes,
             pids=self._system.defaults().pids,
+            shown=self._system.shown() if isinstance(self._system, OfThisMachine) else (),
         )
         lent = lenders(self._options)
         ledger.record("deploying", backend=self._backend.name, nodes=list(self._plan.nodes), **lent)

@@ -14,7 +14,7 @@ import msgspec
 from harness.core import registry
 from harness.core.errors import HarnessError
 from harness.core.ledger import StaleRun, forget, is_live, stale_runs, state_dir
-from harness.core.protocols import Backend, Lending, No
+from harness.core.protocols import Backend, Daring, Lending, No
 
 
 class HealReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +99,8 @@ def _usable_backends(
                     why = f"the hosts of {file or ', '.join(words)} could not be asked: {error}"
                     (left if (file, words) in named else refused).append(why)
             continue
+        if isinstance(backend, Daring):  # what was made without safety is taken away all the same
+            backend = backend.unsafe()  # noqa: PLW2901 - the same backend
         available = backend.available()
         if not isinstance(available, No):
             out.append((backend, None))

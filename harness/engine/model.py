@@ -46,6 +46,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     out: Path | None = None
     base: str | None = None
     keep_cluster: bool = False
+    unsafe_root: bool = False
     stop_at_first_failure: bool | None = None
     schedule: Path | None = None
     scenario: str | None = None

@@ -22,6 +22,7 @@ from harness.core.protocols import (
     Capable,
     Cautious,
     Condition,
+    Daring,
     Electorate,
     Fault,
     Informed,
@@ -84,6 +85,8 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     """The whole plan. Raises ConfigError for anything unknown, contradictory or too short to be worth running."""
     system: System = registry.load(registry.SYSTEMS, options.system)
     backend = lent_backend(options.backend, options.hosts, options.host)
+    if options.unsafe_root and isinstance(backend, Daring):
+        backend = backend.unsafe()
     if not 1 <= options.nodes <= MAX_NODES:
         raise ConfigError(f"{options.nodes} nodes", next_step=f"choose 1 to {MAX_NODES} with --nodes")
     nodes = node_names(options.nodes)

@@ -60,7 +60,13 @@ def read_stored(run_dir: Path, *, trust: bool, backend: str | None = None, hosts
     settings = _with_secrets(options.settings, run_dir)
     return Stored(
         options=msgspec.structs.replace(
-            options, seed=plan.seed, out=None, schedule=None, time_scale=plan.time_scale, settings=settings
+            options,
+            seed=plan.seed,
+            out=None,
+            schedule=None,
+            time_scale=plan.time_scale,
+            settings=settings,
+            unsafe_root=False,
         ),
         plan=plan,
         planned=plan.schedule,

@@ -36,6 +36,7 @@ from harness.core.protocols import (
     No,
     NodeSpec,
     NodeStart,
+    OfThisMachine,
     Placed,
     System,
 )
@@ -145,6 +146,7 @@ class _Run(Course):
             needs=frozenset().union(*(fault.needs() for fault in self.draft.faults.values())),
             memory_bytes=defaults.memory_bytes,
             pids=defaults.pids,
+            shown=system.shown() if isinstance(system, OfThisMachine) else (),
         )
         ledger.record("deploying", backend=backend.name, nodes=list(plan.nodes), **lenders(self.options))
         began = time.monotonic_ns()

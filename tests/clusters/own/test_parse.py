@@ -84,6 +84,16 @@ def test_inline_tables_say_the_same_as_headed_ones():
     assert described(text=inline) == described()
 
 
+def test_a_node_asks_for_a_user_capabilities_and_what_it_reads_of_this_machine():
+    node = described(("[node]", '[node]\nuser = "root"\ncapabilities = ["cap_net_raw"]\nshows = ["/srv/app"]')).node
+    assert (node.user, node.capabilities, node.shows) == ("root", ("cap_net_raw",), ("/srv/app",))
+    assert described().node.user is None
+    assert "no user" in str(refused(("[node]", '[node]\nuser = "a b"')))
+    assert "NET_ADMIN" in str(refused(("[node]", '[node]\ncapabilities = ["NET_ADMN"]')))
+    for path in ("app", "/", "/srv/../root"):
+        assert "cannot be shown" in str(refused(("[node]", f'[node]\nshows = ["{path}"]')))
+
+
 def test_what_all_operations_share_stands_once_and_one_may_differ():
     ops = described(
         ("[ops]", "[ops]\nfail = [503]"), ('get = "GET /kv/{key}"', 'get = { request = "GET /k/{key}", fail = [409] }')
