@@ -352,8 +352,8 @@ class DeploySpec(msgspec.Struct, frozen=True, kw_only=True):
     """What a backend needs to make hosts. ``state_dir``: this run's ledger directory (for labels and heal).
 
     ``voters``: who counts for quorums; empty: all nodes. ``needs``: what the planned faults need of hosts, as in
-    ``Fault.needs``. ``memory_bytes``, ``pids``: as in ``RunDefaults``. ``shown``: paths of this machine that nodes read,
-    where hosts are made of it (``OfThisMachine``).
+    ``Fault.needs``. ``memory_bytes``, ``pids``: as in ``RunDefaults``. ``shown``: paths of this machine that nodes
+    read, where hosts are made of it (``OfThisMachine``).
     """
 
     run_id: str
