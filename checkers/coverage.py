@@ -28,7 +28,7 @@ from checkers.graph import Adjacency, Timeline, cliques, end_of_run, timeline
 from checkers.noise import Disturbance, disturbance
 from checkers.recognition import no_term
 from harness.core.clock import SECOND
-from harness.core.events import TRACE_MALFORMED, FaultEvent, Invoke, NodeProcess, Noise, Observed, Return
+from harness.core.events import TRACE_MALFORMED, FaultEvent, Invoke, Mark, NodeProcess, Noise, Observed, Return
 from harness.core.history import History
 from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise
@@ -302,7 +302,9 @@ def _elections_during(history: History, plan: Plan, noise: Disturbance) -> int:
 
 def noise_figures(history: History, plan: Plan, noise: Disturbance) -> dict[str, Any]:
     """Stretches, the longest, the share of the run that they may excuse, and the unwatched voters."""
-    begun = min((event.span.lo for event in history.of(NodeProcess)), default=0)
+    begun = min((mark.t for mark in history.of(Mark) if mark.name == "warmup"), default=None)
+    if begun is None:
+        begun = min((event.span.lo for event in history.of(NodeProcess)), default=0)
     return {
         "stretches": len(noise.stretches),
         "longest_ns": max((one.hi - one.lo for one in noise.stretches), default=0),

@@ -17,6 +17,7 @@ import msgspec
 from harness.core.clock import Ns
 from harness.core.events import FaultEvent, Invoke, Return
 from harness.core.history import History
+from harness.engine.model import Judgement
 from harness.report.marks import leading_roles, node_marks
 from harness.report.words import moment
 
@@ -126,6 +127,14 @@ def figures(rows: Sequence[Failover]) -> dict[str, list[Ns | None]]:
     if any(row.writes for row in rows):
         out["first_write"] = [row.first_write for row in rows]
     return out
+
+
+def noisy_faults(judgement: Judgement | None) -> frozenset[int]:
+    """The faults at which the checker ``failover`` charged noise: their times are not the system's alone."""
+    verdicts = judgement.verdicts if judgement is not None else ()
+    figures = next((verdict.metrics for verdict in verdicts if verdict.checker == "failover"), {})
+    found = figures.get("noisy_faults", ())
+    return frozenset(one for one in found if isinstance(one, int)) if isinstance(found, list | tuple) else frozenset()
 
 
 def summary(rows: Sequence[Failover]) -> dict[str, Quantiles]:

@@ -24,7 +24,7 @@ from harness.core.timescale import show_scale
 from harness.core.verdict import Finding, Verdict
 from harness.engine.model import CampaignRow, Drawn, Judgement, LiveView
 from harness.report import bars
-from harness.report.failover import failovers, summary
+from harness.report.failover import failovers, noisy_faults, summary
 from harness.report.resolving import resolving
 from harness.report.rundir import RunFiles
 from harness.report.snippet import LEGEND, picture, proving
@@ -197,7 +197,12 @@ def failover_lines(files: RunFiles) -> list[Text]:
     rows = failovers(files.history)
     if not rows:
         return []
-    out = [Text(f"failover, after {len(rows)} faults that hit a leader (median · 90 % · longest seen):", style="bold")]
+    noisy = noisy_faults(files.judgement)
+    quiet = [row for row in rows if row.fault not in noisy]
+    apart = f", {len(rows) - len(quiet)} of them left out for noise" if len(quiet) < len(rows) else ""
+    said = f"failover, after {len(rows)} faults that hit a leader{apart} (median · 90 % · longest seen):"
+    out = [Text(said, style="bold")]
+    rows = quiet
     for name, figure in summary(rows).items():
         shown = " · ".join(
             "open" if value is None else show_duration(value) for value in (figure.median, figure.p90, figure.longest)

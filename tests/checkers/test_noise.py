@@ -7,7 +7,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 from histories import ALL, Tale, plan, promise
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from soup import soups
 
@@ -290,7 +290,7 @@ def verdicts(history, of=None):
     return {checker.name: checker.check(history, of.promise, of) for checker in LIVENESS}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(tales(), soups()), _noise)
 def test_more_noise_never_turns_a_verdict_into_fail(history, more):
     before, after = verdicts(history), verdicts(with_events(history, more))
@@ -299,7 +299,7 @@ def test_more_noise_never_turns_a_verdict_into_fail(history, more):
             assert verdict.outcome != "fail", (name, before[name].reason, verdict.reason)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(tales(), soups()), _noise)
 def test_stretches_within_the_limit_change_no_verdict(history, more):
     short = [

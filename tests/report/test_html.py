@@ -10,8 +10,10 @@ import pytest
 from harness.core.clock import SECOND
 from harness.core.verdict import Verdict
 from harness.report import html
+from harness.report.failover import failovers
 from harness.report.html.dots import _round_up
 from harness.report.rundir import read_run
+from harness.report.screens import failover_lines
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028'\"&@@data@@"
 
@@ -73,6 +75,19 @@ def test_the_page_says_what_share_of_the_run_noise_may_excuse(failing):
     assert "3 stretches above the limit, the longest of 310 ms" in page
     assert "No source of noise could be read on n3." in page
     assert "Noise may excuse" not in html.render(failing)
+
+
+def test_failover_figures_leave_out_what_noise_touched(failing):
+    rows = failovers(failing.history)
+    assert rows
+    verdict = Verdict(
+        checker="failover", version="1", kind="metric", outcome="n/a", metrics={"noisy_faults": [rows[0].fault]}
+    )
+    judgement = msgspec.structs.replace(failing.judgement, verdicts=(verdict,))
+    noisy = msgspec.structs.replace(failing, judgement=judgement)
+    assert f"1 of {len(rows)} are left out: noise of the hosts touched them." in html.render(noisy)
+    assert "1 of them left out for noise" in failover_lines(noisy)[0].plain
+    assert "left out" not in failover_lines(failing)[0].plain
 
 
 def test_hostile_texts_stay_texts(tmp_path, synthetic):

@@ -16,7 +16,7 @@ from harness.core.schedule import PlannedFault
 from harness.core.secrets import shown
 from harness.core.verdict import Finding, Verdict
 from harness.report import screens, views
-from harness.report.failover import failovers, summary
+from harness.report.failover import failovers, noisy_faults, summary
 from harness.report.html.dots import dots
 from harness.report.html.drawings import drawing
 from harness.report.rundir import RunFiles, shared_users
@@ -157,7 +157,9 @@ def failover(files: RunFiles) -> str:
     rows = failovers(files.history)
     if not rows:
         return '<section id="failover"><h2>Failover</h2><p class="hint">No fault in force hit a leader.</p></section>'
-    figures = summary(rows)
+    noisy = noisy_faults(files.judgement)
+    quiet = [row for row in rows if row.fault not in noisy]
+    figures = summary(quiet)
     body = [
         [
             str(row.fault),
@@ -167,6 +169,7 @@ def failover(files: RunFiles) -> str:
             *(_time(t) for t in (row.detect, row.elected)),
             _time(row.first_write) if row.writes else "no writes",
             str(row.rounds),
+            "noise" if row.fault in noisy else "",
         ]
         for row in rows
     ]
@@ -179,11 +182,16 @@ def failover(files: RunFiles) -> str:
         '<p class="hint">From a fault in force on the leader to the first candidate, the next election and the first '
         "write acknowledged after it. “open”: the next fault or heal came first; such times are censored, not dropped "
         "(Kaplan–Meier quantiles).</p>"
-        + dots(rows)
+        + (
+            f"<p>{len(rows) - len(quiet)} of {len(rows)} are left out: noise of the hosts touched them.</p>"
+            if noisy
+            else ""
+        )
+        + dots(quiet)
         + _table(["figure", "faults", "open", "median", "90 %", "longest seen"], dist, numbers=(1, 2, 3, 4, 5))
         + "<h3>One by one</h3>"
         + _table(
-            ["fault", "kind", "leader", "in force", "detect", "elected", "first write", "rounds"],
+            ["fault", "kind", "leader", "in force", "detect", "elected", "first write", "rounds", ""],
             body,
             numbers=(3, 4, 5, 6, 7),
         )
