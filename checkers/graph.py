@@ -228,7 +228,8 @@ def _uncertain(history: History, voters: tuple[str, ...], end: Ns) -> list[tuple
         if noise.host not in voters:
             continue
         if noise.kind == AGENT_LOST:
-            out.append((noise.span.lo, noise.span.hi, noise.host, True))
+            back = noise.detail.get("back") is not False
+            out.append((noise.span.lo, noise.span.hi if back else end, noise.host, True))
         elif noise.kind in LAPSED:
             settled = min((span.hi for span in confirmed[noise.host] if span.lo >= noise.span.lo), default=end)
             out.append((noise.span.lo, settled, noise.host, noise.kind == "dead-man"))

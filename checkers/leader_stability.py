@@ -208,7 +208,7 @@ class _Judge:
             for row in self._seen.rows
             if row.node == after.leader and row.term < after.term and row.span.hi <= after.hi
         ]
-        return min(after.lo, max((deposed.quiet_since, deposed.seen.span.lo, *earlier)))
+        return min(after.lo, max((deposed.quiet_since, *earlier)))
 
     # --- the exemption --------------------------------------------------------------------------------------------
 

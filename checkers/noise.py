@@ -172,7 +172,7 @@ def _measure(history: History, promise: Promise, plan: Plan) -> Disturbance:
         if part == one or part.hi - part.lo > most
     ]
     missing = [
-        Stretch(event.span.lo, event.span.hi, event.host, event.kind)
+        Stretch(event.span.lo, known_again(history, event), event.host, event.kind)
         for event in history.of(Noise)
         if event.kind in MISSING
     ]
@@ -181,6 +181,18 @@ def _measure(history: History, promise: Promise, plan: Plan) -> Disturbance:
     if declared and not virtual and not shell:
         blind = tuple(voter for voter in plan.voters if not _watched(declared.get(voter, {})))
     return Disturbance([*alone, *missing, *_of_machines(alone, machines)], round_ns=round_ns, blind=blind)
+
+
+def end_of_events(history: History) -> Ns:
+    """When the last event was written down."""
+    return max((event.t for event in history.events), default=0)
+
+
+def known_again(history: History, event: Noise) -> Ns:
+    """Until when knowledge of the host is missing: to the end of its span; of the run, if it never came back."""
+    if event.detail.get("back") is False:
+        return max(event.span.hi, end_of_events(history))
+    return event.span.hi
 
 
 def _declared(history: History) -> dict[str, dict[str, Any]]:
@@ -215,11 +227,12 @@ def _shells(history: History, most: Ns) -> Iterator[Stretch]:
     for event in history.of(Traced):
         if event.source != "shell" or event.name not in ("fsync_slow", "stall"):
             continue
-        took = _ns(event.data.get("ns")) or _ns(event.data.get("ms")) * MS
+        took = _ns(event.data["ns"]) if "ns" in event.data else _ns(event.data.get("ms")) * MS
         if event.name == "stall":
             took = min(took, sum(_ns(event.data.get(name)) for name in EXPLAINED))
-        if took > most:
-            yield Stretch(event.span.lo - took, event.span.hi, event.node, f"shell {event.name}")
+        if took > most:  # of several syncs in a batch it is the longest, and others may have come after it
+            ago = max(took, _ns(event.data.get("ago_ns")))
+            yield Stretch(event.span.lo - ago, event.span.hi - ago + took, event.node, f"shell {event.name}")
 
 
 def _ns(value: Any) -> Ns:
@@ -230,7 +243,7 @@ def _fault_spans(history: History, round_ns: Ns) -> dict[str, list[Interval]]:
     """Host → when a pause, disk, clock or cpu fault of it was, or may have been, in force, and a round after each."""
     since: dict[str, Ns] = {}
     spans: dict[str, list[Interval]] = defaultdict(list)
-    last = max((event.t for event in history.events), default=0)
+    last = end_of_events(history)
     for event in history.of(Converged):
         if _stalls(event.before) or _stalls(event.after):
             since.setdefault(event.host, event.span.lo)

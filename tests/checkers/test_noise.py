@@ -102,9 +102,13 @@ def test_the_reports_of_one_hanging_sync_are_one_stretch_the_longest():
 
 def test_a_slow_sync_of_our_own_shell_is_a_stretch_that_ends_at_its_record():
     tale = Tale(3).wait(5000).traced("n2", "fsync_slow", 1, ms=300).traced("n3", "fsync_slow", 1, ms=40)
-    ((host, kind, lo, hi),) = found(noise_of(tale, SHELL))
-    assert (host, kind, hi) == ("n2", "shell fsync_slow", 5001)
-    assert lo == 5000 - 300
+    assert found(noise_of(tale, SHELL)) == [("n2", "shell fsync_slow", 4700, 5001)]
+
+
+def test_of_the_syncs_of_one_batch_the_longest_counts_where_it_was_and_their_sum_never():
+    tale = Tale(3).wait(5000).traced("n2", "fsync_slow", 1, ms=300, ns=200 * MS, ago_ns=280 * MS)
+    tale.traced("n3", "fsync_slow", 1, ms=300, ns=40 * MS, ago_ns=300 * MS)
+    assert found(noise_of(tale, SHELL)) == [("n2", "shell fsync_slow", 4720, 4921)]
 
 
 @pytest.mark.parametrize(
@@ -406,6 +410,15 @@ def test_nothing_is_certain_of_a_host_from_the_last_sign_of_life_of_its_agent_un
     line = timeline(tale.end(), promise(), plan())
     assert [line.at(t * MS).adjacency.healthy for t in (500, 1500, 3500)] == [0b111, 0b011, 0b111]
     assert line.at(1500 * MS).adjacency.dead == 0
+
+
+def test_an_agent_that_never_comes_back_leaves_its_host_uncertain_to_the_end():
+    tale = Tale(3).up().wait(5000)
+    reported(tale, "agent-lost", lo=1000, hi=1500, host="n3", back=False)
+    history = tale.wait(1000).end()
+    line = timeline(history, promise(), plan())
+    assert line.intervals[-1].adjacency.healthy == 0b011
+    assert disturbance(history, promise(), plan()).charges(("n3",))[0][1] >= 6000 * MS
 
 
 def test_nobody_is_owed_a_leader_while_the_agent_of_a_needed_host_is_lost():
