@@ -45,6 +45,7 @@ class ConvergenceAfterHeal(Base):
     """See the module."""
 
     name = "convergence-after-heal"
+    version = "2"
     kind = "liveness"
     needs: frozenset[Channel] = frozenset({"observed"})
 

@@ -49,6 +49,7 @@ class Coverage(Base):
     """See the module."""
 
     name = "coverage"
+    version = "2"
     kind = "coverage"
     needs: frozenset[Channel] = frozenset()
 

@@ -50,6 +50,7 @@ class Failover(Base):
     """See the module."""
 
     name = "failover"
+    version = "2"
     kind = "metric"
     needs: frozenset[Channel] = frozenset()
 

@@ -61,6 +61,7 @@ class LeaderStability(Base):
     """See the module."""
 
     name = "leader-stability"
+    version = "2"
     kind = "liveness"
     needs: frozenset[Channel] = frozenset({"observed"})
 

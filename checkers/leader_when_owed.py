@@ -78,6 +78,7 @@ class LeaderWhenOwed(Base):
     """See the module."""
 
     name = "leader-when-owed"
+    version = "2"
     kind = "liveness"
     needs: frozenset[Channel] = frozenset({"observed"})
 

@@ -62,6 +62,7 @@ class NoLivelock(Base):
     """See the module."""
 
     name = "no-livelock"
+    version = "2"
     kind = "liveness"
     needs: frozenset[Channel] = frozenset({"traced", "witness"})
 

@@ -39,6 +39,7 @@ class StepDownWithoutQuorum(Base):
     """See the module."""
 
     name = "step-down-without-quorum"
+    version = "2"
     kind = "liveness"
     needs: frozenset[Channel] = frozenset({"observed"})
 
