@@ -190,6 +190,7 @@ SETTINGS: dict[str, Setting] = {
         ),
         _setting("trust", _flag, "true", "execute files that a scenario's file names"),
         _setting("fail-on", _fail_on, "violation", "what makes the exit code: unknown [default], violation or excused"),
+        _setting("known", _text, "known.toml", "known findings: they are shown and do not fail (docs/nightly.md)"),
         _setting("keep-cluster", _flag, "true", "leave the hosts up at the end (`heal` removes them)"),
         _setting("unsafe-root", _flag, "true", "`--on local` as root even where hosts cannot be kept from the machine"),
         _setting("first-failure", _flag, "true", "end at the first certain safety finding [default: the system's]"),
@@ -208,6 +209,7 @@ _BESIDE_SCENARIO = frozenset(
         "keep-cluster",
         "unsafe-root",
         "fail-on",
+        "known",
         "seed",
     }
 )
@@ -403,6 +405,7 @@ def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
         hosts=hosts,
         host=host,
         fail_on=cast("FailOn", value["fail-on"]),
+        known=path("known"),
         time_scale=None if value.get("time-scale", "auto") == "auto" else float(value["time-scale"]),
     )
 

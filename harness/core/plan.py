@@ -57,6 +57,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """See ``harness.core.protocols.RunDefaults``."""
     backend_settings: Mapping[str, str] = {}
     """Settings of the backend itself, as words (a simulated network's latency)."""
+    settings: Mapping[str, str] = {}
+    """Those of ``knobs`` that differ from the defaults of the profile."""
     warmup: Mapping[str, Any] = {}
     """Maxima measured in the fault-free warm-up, already added to the promise's bounds (``rtt_ns``, ``fsync_ns``)."""
     time_scale: float = 1.0
@@ -75,5 +77,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def presentable(plan: Plan) -> Plan:
     """The plan as it may be stored and shown: without the values of secret knobs."""
-    knobs = hidden(plan.knobs, plan.secrets)
-    return plan if knobs == dict(plan.knobs) else msgspec.structs.replace(plan, knobs=knobs)
+    knobs, settings = hidden(plan.knobs, plan.secrets), hidden(plan.settings, plan.secrets)
+    if (knobs, settings) == (dict(plan.knobs), dict(plan.settings)):
+        return plan
+    return msgspec.structs.replace(plan, knobs=knobs, settings=settings)

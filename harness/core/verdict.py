@@ -29,6 +29,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     term: int | None = None
     excused: str | None = None
     data: Mapping[str, Any] = {}
+    signature: str = ""
+    """What makes two findings one (``harness.core.signature``); "" : of an older version."""
+    known: str = ""
+    """Why it is known, by the user's file of known findings: shown, not failing; "" : it is not."""
+
+    @property
+    def fails(self) -> bool:
+        """Whether it makes its verdict fail."""
+        return self.excused is None and not self.known
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

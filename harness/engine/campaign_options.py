@@ -25,7 +25,7 @@ SCHEMA = 1
 
 _FREE = frozenset({"seed", "out", "base", "keep_cluster", "unsafe_root"})
 """Options that leave the rows as they are."""
-_FILES = ("schedule", "hosts")
+_FILES = ("schedule", "hosts", "known")
 _SHOWN_MAX = 12
 
 

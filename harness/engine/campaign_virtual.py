@@ -21,10 +21,13 @@ from harness.core.clock import SECOND, Ns
 from harness.core.errors import HarnessError
 from harness.core.events import Observed, Return, Traced
 from harness.core.history import History
+from harness.core.known import Known
+from harness.core.known import read as read_known
 from harness.core.protocols import Checker, Incremental
 from harness.engine.campaign_rows import Tally
+from harness.engine.course import today
 from harness.engine.garbage import swept
-from harness.engine.judge import load_checkers
+from harness.engine.judge import acknowledged, load_checkers
 from harness.engine.model import EXIT_TROUBLE, CampaignRow, Judgement, Progress, RunOptions, exit_code
 from harness.engine.planning import draft
 from harness.engine.rehearsal import rehearse_draft
@@ -71,10 +74,11 @@ def rows_of(options: RunOptions, seeds: Iterable[int], *, jobs: int) -> Iterator
 def rehearse_seeds(options: RunOptions, seeds: Sequence[int]) -> list[CampaignRow]:
     """The rows of these seeds, in this process."""
     checkers = load_checkers()
-    return [_row(options, seed, checkers) for seed in swept(seeds)]
+    known = () if options.known is None else read_known(options.known)
+    return [_row(options, seed, checkers, known) for seed in swept(seeds)]
 
 
-def _row(options: RunOptions, seed: int, checkers: dict[str, Checker]) -> CampaignRow:
+def _row(options: RunOptions, seed: int, checkers: dict[str, Checker], known: Sequence[Known]) -> CampaignRow:
     began = time.monotonic_ns()
     try:
         drafted = draft(options, seed=seed)
@@ -99,7 +103,7 @@ def _row(options: RunOptions, seed: int, checkers: dict[str, Checker]) -> Campai
             ops_ok=0,
             reason=error.what[:500],
         )
-    judgement = run.judgement
+    judgement = acknowledged(run.judgement, known, system=plan.system, day=today())
     return CampaignRow(
         seed=seed,
         outcome=judgement.outcome,
@@ -134,7 +138,7 @@ def findings(judgement: Judgement | None) -> tuple[str, ...]:
         for verdict in (judgement.verdicts if judgement else ())
         if verdict.outcome == "fail"
         for finding in verdict.findings
-        if finding.excused is None
+        if finding.fails
     )
 
 

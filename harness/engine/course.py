@@ -25,12 +25,13 @@ from harness.core.clock import SECOND
 from harness.core.errors import HistoryError
 from harness.core.events import AnyEvent, FaultEvent, Mark
 from harness.core.history import History, read_history
+from harness.core.known import read as read_known
 from harness.core.plan import Plan, presentable
 from harness.core.protocols import Checker, Incremental
 from harness.core.secrets import hidden
 from harness.engine.continuing import unmet_by
 from harness.engine.director import Director
-from harness.engine.judge import judge, load_checkers, write_verdict
+from harness.engine.judge import acknowledged, judge, load_checkers, write_verdict
 from harness.engine.model import Judgement, Listener, RunOptions, RunResult, exit_code
 from harness.engine.planning import Draft
 from harness.engine.trigger_figures import trigger_figures
@@ -61,6 +62,7 @@ class Course:
         self.trouble: list[str] = []
         # Now: a plug-in that cannot be imported ends the run before it began.
         self.checkers = load_checkers() if checkers is None else checkers
+        self.known = () if options.known is None else read_known(options.known)
         self.judgement: Judgement | None = None
         self.plan: Plan = drafted.plan
         self.figures: dict[str, Any] = {}
@@ -93,7 +95,8 @@ class Course:
         """Judge the history file; the history as read."""
         history = read_history(self.run_dir / store.HISTORY)
         self.figures["events"] = len(history)
-        self.judgement = judge(history, self.plan, self.checkers)
+        judgement = judge(history, self.plan, self.checkers)
+        self.judgement = acknowledged(judgement, self.known, system=self.plan.system, day=today())
         write_verdict(self.run_dir, self.judgement, system=self.plan.system, seed=self.plan.seed)
         return history
 
@@ -183,6 +186,11 @@ def signals(on_signal: Callable[[str], None]) -> Iterator[None]:
     finally:
         for number, previous in old.items():
             signal.signal(number, previous)
+
+
+def today() -> str:
+    """The date that ``until`` of a known finding is compared with."""
+    return time.strftime("%Y-%m-%d", time.gmtime())
 
 
 def default_dir(plan: Plan) -> Path:

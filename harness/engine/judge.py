@@ -7,9 +7,9 @@ The same code judges at the end of a run and in ``dethrone check``. Promises: an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -17,9 +17,11 @@ from harness.core import registry, store
 from harness.core.errors import HistoryError
 from harness.core.events import Trouble
 from harness.core.history import History, read_history
+from harness.core.known import Known, why_known
 from harness.core.plan import Plan
 from harness.core.protocols import Checker
-from harness.core.verdict import Verdict, merge
+from harness.core.signature import signature_of
+from harness.core.verdict import Finding, Verdict, merge
 from harness.engine.model import JSON_SCHEMA, Judgement
 
 KINDS: tuple[Literal["safety", "liveness"], ...] = ("safety", "liveness")
@@ -34,7 +36,9 @@ def load_checkers() -> dict[str, Checker]:
 def judge(history: History, plan: Plan, checkers: Mapping[str, Checker] | None = None) -> Judgement:
     """The verdicts of all checkers and what they come to."""
     checkers = load_checkers() if checkers is None else checkers
-    verdicts = tuple(_judge_one(name, checkers[name], history, plan) for name in sorted(checkers))
+    verdicts = tuple(
+        signed(_judge_one(name, checkers[name], history, plan), history, plan) for name in sorted(checkers)
+    )
     outcome = merge(verdicts)
     damage = history.damage
     if outcome == "pass" and not history.complete:
@@ -50,6 +54,65 @@ def judge(history: History, plan: Plan, checkers: Mapping[str, Checker] | None =
         host_noise=_only_noise(outcome, verdicts),
         damage=damage,
     )
+
+
+def signed(verdict: Verdict, history: History, plan: Plan) -> Verdict:
+    """The same with the signature of each finding."""
+    if not verdict.findings:
+        return verdict
+    findings = tuple(
+        msgspec.structs.replace(
+            finding, signature=signature_of(finding, verdict.checker, _proof(history, finding), plan).key
+        )
+        for finding in verdict.findings
+    )
+    return msgspec.structs.replace(verdict, findings=findings)
+
+
+def _proof(history: History, finding: Finding) -> list[Any]:
+    return [history.at(seq) for seq in finding.certificate if 0 <= seq < len(history)]
+
+
+def acknowledged(judgement: Judgement, known: Sequence[Known], *, system: str, day: str) -> Judgement:
+    """The same where findings that the user knows do not fail. A verdict with more findings than it lists stays."""
+    if not known or judgement.outcome != "fail":
+        return judgement
+    verdicts = tuple(_acknowledged(verdict, known, system=system, day=day) for verdict in judgement.verdicts)
+    count = sum(bool(finding.known) for verdict in verdicts for finding in verdict.findings)
+    if not count:
+        return judgement
+    outcome = merge(verdicts)
+    if outcome == "pass" and (judgement.damage or judgement.trouble):
+        outcome = "unknown"
+    others = [verdict for verdict in verdicts if not any(finding.known for finding in verdict.findings)]
+    told = verdicts if outcome == "fail" else others
+    reason = _reason(outcome, told, damage=judgement.damage, trouble=judgement.trouble)
+    reason += f"; {count} known finding{'s' if count > 1 else ''} (see --known)"
+    return msgspec.structs.replace(judgement, outcome=outcome, reason=reason, verdicts=verdicts)
+
+
+def _acknowledged(verdict: Verdict, known: Sequence[Known], *, system: str, day: str) -> Verdict:
+    if verdict.outcome != "fail":
+        return verdict
+    findings = tuple(
+        finding
+        if finding.excused is not None
+        else msgspec.structs.replace(
+            finding,
+            known=why_known(known, signature=finding.signature, system=system, checker=verdict.checker, day=day),
+        )
+        for finding in verdict.findings
+    )
+    verdict = msgspec.structs.replace(verdict, findings=findings)
+    listed = [finding for finding in findings if finding.excused is None]
+    all_listed = int(verdict.evidence.get("findings", len(listed))) <= len(listed)
+    fresh = next((finding.sentence for finding in listed if not finding.known), "")
+    if fresh:
+        return msgspec.structs.replace(verdict, reason=fresh)
+    if not all_listed:
+        return msgspec.structs.replace(verdict, reason=f"{verdict.reason} (known; others are not listed)")
+    whys = ", ".join(dict.fromkeys(finding.known for finding in listed))
+    return msgspec.structs.replace(verdict, outcome="pass", reason=f"{len(listed)} known finding(s): {whys}")
 
 
 def _judge_one(name: str, checker: Checker, history: History, plan: Plan) -> Verdict:
@@ -81,7 +144,7 @@ def _judge_one(name: str, checker: Checker, history: History, plan: Plan) -> Ver
 def _reason(outcome: str, verdicts: Iterable[Verdict], *, damage: str | None, trouble: tuple[str, ...]) -> str:
     if outcome == "fail":
         failing = [verdict for verdict in verdicts if verdict.outcome == "fail"]
-        first = next((f.sentence for verdict in failing for f in verdict.findings if f.excused is None), "")
+        first = next((f.sentence for f in failing[0].findings if f.excused is None and not f.known), "")
         return f"{failing[0].checker}: {first or failing[0].reason}"
     if outcome == "unknown":
         if damage:

@@ -53,6 +53,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     hosts: Path | None = None
     host: tuple[str, ...] = ()
     fail_on: FailOn = "unknown"
+    known: Path | None = None
+    """A file of known findings (``harness.core.known``): they are shown and do not fail."""
     conclusive: bool = True
     """Each fault kind that is asked for happens, and a run goes on until it has shown what it owes, or for twice its
     time limit. False: the schedule is what the seed draws, and the run ends with it."""

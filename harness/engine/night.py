@@ -25,6 +25,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -36,7 +37,7 @@ from harness.core.errors import ConfigError
 from harness.engine.kept import read_kept
 from harness.engine.model import EXIT_INTERRUPTED, EXIT_TROUBLE
 from harness.engine.night_file import Night
-from harness.engine.night_found import raised, tell
+from harness.engine.night_found import Shown, absent, finding_key, raised, tell
 from harness.engine.night_order import Past, cells_of, order
 from harness.engine.night_process import TEARDOWN_S, carry_out
 from harness.engine.night_rows import Drawn, Ended, NightRow, append
@@ -71,14 +72,12 @@ def run_night(
     night.out.mkdir(parents=True, exist_ok=True)
     with _alone(night.out, say) as lock, _terminated():
         directory, drawn = _opened(night, version, wall_ns())
+        gone = absent(seen_before(night.out, drawn.name))
+        told = partial(tell, night.on_finding, out=night.out, directory=directory, drawn=drawn, base=base, gone=gone)
         rows = read_kept(directory / ROWS, NightRow, what="the night's")
         trouble = [
             *_healed(command, say),
-            *(
-                tell(night.on_finding, out=night.out, directory=directory, drawn=drawn, rows=rows, base=base)
-                if rows
-                else ()
-            ),
+            *(told(rows=rows) if rows else ()),
         ]
         done = {row.job.number for row in rows}
         todo = [job for job in drawn.jobs if job.number not in done]
@@ -90,7 +89,16 @@ def run_night(
                 say("the budget is over")
                 break
             try:
-                row = carry_out(job, cells[job.cell], directory, base=base, lock=lock, wall_ns=wall_ns, command=command)
+                row = carry_out(
+                    job,
+                    cells[job.cell],
+                    directory,
+                    base=base,
+                    lock=lock,
+                    wall_ns=wall_ns,
+                    command=command,
+                    known=night.known,
+                )
             except KeyboardInterrupt:
                 interrupted = True
                 say("interrupted; call it again to go on")
@@ -102,7 +110,7 @@ def run_night(
             rows.append(row)
             if row.exit_code == EXIT_TROUBLE:
                 trouble += _healed(command, say)
-            trouble += tell(night.on_finding, out=night.out, directory=directory, drawn=drawn, rows=rows, base=base)
+            trouble += told(rows=rows)
             trouble += on_row(directory, drawn, rows)
         left = len(drawn.jobs) - len(rows)
         if not interrupted:
@@ -146,6 +154,20 @@ def past_of(out: Path) -> dict[str, Past]:
                 failed_seeds=failed,
             )
     return past
+
+
+def seen_before(out: Path, name: str) -> list[Shown]:
+    """What each judged run of the nights before this one showed, in their order."""
+    shown = []
+    for directory in nights(out):
+        if directory.name == name:
+            break
+        cells = cells_of(store.read_json(directory / NIGHT, Drawn).entries)
+        for row in read_kept(directory / ROWS, NightRow, what="the night's"):
+            if row.outcome in {"pass", "fail"} and row.job.cell in cells:
+                keys = frozenset(finding_key(cells[row.job.cell], one) for one in (*row.findings, *row.known))
+                shown.append(Shown(cell=row.job.cell, keys=keys))
+    return shown
 
 
 def _opened(night: Night, version: str, now_ns: Ns) -> tuple[Path, Drawn]:

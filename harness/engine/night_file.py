@@ -71,6 +71,8 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
     corpus: str | None = None
     on_finding: tuple[str, ...] = ()
     fail_on: FailOn = "violation"
+    known: Path | None = None
+    """A file of known findings (``harness.core.known``)."""
 
 
 def read_night(path: Path) -> Night:
@@ -122,6 +124,8 @@ def parse_night(content: Mapping[str, Any], *, where: str, base: Path) -> Night:
         if key in night
     }
     fields["out"] = base / fields.get("out", "nights")
+    if "known" in fields:
+        fields["known"] = base / fields["known"]
     if "corpus" in fields and "://" not in fields["corpus"]:
         fields["corpus"] = str(base / fields["corpus"])
     return Night(entries=tuple(entries), **fields)
@@ -218,4 +222,5 @@ _NIGHT: _Forms = {
     "corpus": ("corpus", _text),
     "on-finding": ("on_finding", _texts),
     "fail-on": ("fail_on", _fail_on),
+    "known": ("known", _text),
 }

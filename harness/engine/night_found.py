@@ -1,5 +1,9 @@
 """Which findings of a night are new, and telling somebody: each kind once for all nights.
 
+What makes findings one is their signature (``harness.core.signature``); rows of older versions, which have none, go by
+system, profile, version, workload and checker. A finding that the judged runs of its cells in earlier nights did not
+show any more was mended (``harness.core.known.mended``): when it returns it is new.
+
 Promises: a finding is told to the hook, and only when the hook took it (exit code 0) written down as told: a
 ``kill -9`` between the two tells it once more, and none is ever lost. Leaves out judging whether it is known upstream.
 """
@@ -13,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from harness.core.known import mended
 from harness.engine.kept import read_kept
 from harness.engine.night_order import Cell, cells_of
 from harness.engine.night_rows import Drawn, NightFinding, NightRow, Raised, append
@@ -22,18 +27,51 @@ _HOOK_S = 60
 
 
 def finding_key(cell: Cell, finding: NightFinding) -> str:
-    """What makes two findings the same in all nights: system, profile, version, workload and checker."""
+    """What makes two findings the same in all nights."""
+    if finding.signature:
+        return finding.signature
     entry = cell.entry
     system = entry.system + (f":{entry.variant}" if entry.variant else "")
     return "/".join(part for part in (system, cell.profile, cell.version, entry.workload, finding.checker) if part)
 
 
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """What one judged run of an earlier night showed."""
+
+    cell: str
+    keys: frozenset[str]
+
+
+def absent(shown: Sequence[Shown]) -> frozenset[str]:
+    """Findings that were certainly away, and are new when they return. ``shown``: runs, in their order."""
+    cells: dict[str, set[str]] = {}
+    for run in shown:
+        for key in run.keys:
+            cells.setdefault(key, set()).add(run.cell)
+    return frozenset(
+        key for key, where in cells.items() if _mended([key in run.keys for run in shown if run.cell in where])
+    )
+
+
+def _mended(hits: Sequence[bool]) -> bool:
+    """Of the runs that could show a finding, in order: whether the last ones say that it is gone."""
+    last = len(hits) - 1 - hits[::-1].index(True)
+    return mended(clean=len(hits) - 1 - last, hits=sum(hits), of=last + 1)
+
+
 def tell(
-    hook: Sequence[str], *, out: Path, directory: Path, drawn: Drawn, rows: Sequence[NightRow], base: Path
+    hook: Sequence[str],
+    *,
+    out: Path,
+    directory: Path,
+    drawn: Drawn,
+    rows: Sequence[NightRow],
+    base: Path,
+    gone: frozenset[str] = frozenset(),
 ) -> list[str]:
     """Tell of each finding whose key was never told of. Its row in ``raised`` is written when the hook took it: a
-    ``kill -9`` between the two tells it again, and none is lost."""
-    known = {one.key for one in raised(out)}
+    ``kill -9`` between the two tells it again, and none is lost. ``gone``: see ``absent``."""
+    known = {one.key for one in raised(out) if one.key not in gone or one.night == drawn.name}
     cells = cells_of(drawn.entries)
     trouble = []
     for row in rows:
@@ -47,6 +85,7 @@ def tell(
                 "cell": row.job.cell,
                 "seed": row.job.seed,
                 "checker": finding.checker,
+                "signature": finding.signature,
                 "sentence": finding.sentence,
                 "run_dir": str(directory / row.run_dir),
                 "report": str(directory / row.report) if row.report else None,

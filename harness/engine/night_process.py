@@ -46,6 +46,7 @@ def carry_out(
     lock: int,
     wall_ns: Callable[[], Ns],
     command: Sequence[str],
+    known: Path | None = None,
 ) -> NightRow:
     """Run ``job`` in ``directory`` and tell how it went. ``lock``: a descriptor that the run inherits.
 
@@ -55,7 +56,7 @@ def carry_out(
     _set_aside(out)
     began_ns = wall_ns()
     process = subprocess.Popen(
-        [*command, *words(job, cell, out, base=base)],
+        [*command, *words(job, cell, out, base=base, known=known)],
         cwd=directory,
         env=_environment(cell),
         stdin=subprocess.DEVNULL,
@@ -103,6 +104,7 @@ def carry_out(
         report=_relative(told.get("report"), directory),
         findings=_findings(told),
         excused=int(told.get("excused") or 0),
+        known=_findings(told, known=True),
         figures={name: value for name, value in told.get("figures", {}).items() if isinstance(value, int | float)},
     )
 
@@ -135,7 +137,7 @@ def refuse_impossible(cells: Mapping[str, Cell], *, base: Path) -> None:
             ) from error
 
 
-def words(job: Job, cell: Cell, out: Path, *, base: Path) -> list[str]:
+def words(job: Job, cell: Cell, out: Path, *, base: Path, known: Path | None = None) -> list[str]:
     """The command of one run; its knobs go by the environment, where other users do not see them."""
     entry = cell.entry
     parts = ["run", _system(entry.system, base), "--seed", str(job.seed), "--nodes", str(cell.nodes), "--on", entry.on]
@@ -146,6 +148,7 @@ def words(job: Job, cell: Cell, out: Path, *, base: Path) -> list[str]:
         ("--workload", entry.workload),
         ("--rate", entry.rate),
         ("--variant", entry.variant),
+        ("--known", known),
     ):
         parts += [] if value is None else [flag, str(value)]
     return parts
@@ -198,13 +201,14 @@ def _reason(told: Mapping[str, Any]) -> str:
     return "; ".join([str(told.get("reason") or ""), *map(str, told.get("trouble", ()))]).strip("; ")
 
 
-def _findings(told: Mapping[str, Any]) -> tuple[NightFinding, ...]:
+def _findings(told: Mapping[str, Any], *, known: bool = False) -> tuple[NightFinding, ...]:
+    """The findings of a run that fail it, or those that are known."""
     return tuple(
-        NightFinding(checker=name, sentence=finding["sentence"])
+        NightFinding(checker=name, sentence=finding["sentence"], signature=finding.get("signature") or "")
         for name, checker in told.get("checkers", {}).items()
-        if checker["verdict"] == "fail"
+        if known or checker["verdict"] == "fail"
         for finding in checker["findings"]
-        if finding.get("excused") is None
+        if finding.get("excused") is None and bool(finding.get("known")) is known
     )[:50]
 
 

@@ -23,6 +23,8 @@ class NightFinding(msgspec.Struct, frozen=True, kw_only=True):
 
     checker: str
     sentence: str
+    signature: str = ""
+    """What makes findings of different runs one; "": of an older version."""
 
 
 class NightRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +40,8 @@ class NightRow(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_ns: Ns
     reason: str
     findings: tuple[NightFinding, ...] = ()
+    known: tuple[NightFinding, ...] = ()
+    """Findings that the file of known findings covers."""
     figures: Mapping[str, Any] = {}
     excused: int = 0
 
@@ -53,7 +57,7 @@ class Drawn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Raised(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of finding that was told to somebody, once for all nights: ``key`` is system, version and checker."""
+    """A finding that was reported, once until it returns after an absence. ``key``: see ``night_found.finding_key``."""
 
     key: str
     night: str

@@ -135,6 +135,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         stop_at=defaults.stop_at,
         backend_settings=backend_settings,
         secrets=system.secret_knobs() if isinstance(system, Secretive) else (),
+        settings=_unusual(system, knobs, profile=profile, asked=asked),
     )
     if isinstance(backend, Cautious):
         backend.refuse(plan)
@@ -184,6 +185,15 @@ def _more_at(more: Continue | None, scale: float) -> Continue | None:
 
 def _with(drafted: Draft, **changes: Any) -> Draft:
     return msgspec.structs.replace(drafted, plan=msgspec.structs.replace(drafted.plan, **changes))
+
+
+def _unusual(system: System, knobs: Mapping[str, str], *, profile: str, asked: Mapping[str, str]) -> dict[str, str]:
+    """The knobs that differ from the profile's defaults; those that were asked for where a knob has no default."""
+    try:
+        usual = system.knobs({}, profile=profile, variant=None)
+    except ConfigError:
+        return dict(asked)
+    return {name: word for name, word in knobs.items() if usual.get(name) != word}
 
 
 def lent_backend(name: str, file: Path | None, words: Sequence[str]) -> Backend:

@@ -129,10 +129,12 @@ class ChaosResult:
         told = self._report.get("checkers", {})
         for verdict in judgement.verdicts if judgement else ():
             for number, finding in enumerate(verdict.findings):
-                if finding.excused is not None and self.outcome == "fail":
+                if not finding.fails and self.outcome == "fail":
                     continue
                 why = "" if finding.excused is None else f" (excused: {finding.excused})"
+                why += f" (known: {finding.known})" if finding.known else ""
                 lines += ["", f"{verdict.checker}: {finding.sentence}{why}"]
+                lines += [f"  signature: {finding.signature}"] if finding.signature and finding.fails else []
                 lines += _events(told, verdict.checker, number) or [f"  proof: events {list(finding.certificate)}"]
         lines += ["", f"seed         {self.result.seed}"]
         if self.run_dir is not None:
@@ -179,12 +181,14 @@ class Chaos:
         defaults: Mapping[str, Any],
         shared: dict[str, ChaosResult],
         shared_directory: Path,
+        known: Path | None = None,
     ) -> None:
         self._directory = directory
         self._seed = seed
         self._defaults = defaults
         self._shared = shared
         self._shared_directory = shared_directory
+        self._known = known
         self._calls = 0
 
     def __call__(
@@ -207,6 +211,7 @@ class Chaos:
         first_failure: bool | None = None,
         schedule: Path | None = None,
         hosts: Path | None = None,
+        known: Path | None = None,
         shared: bool | None = None,
     ) -> ChaosResult:
         """Run ``system``; arguments as the flags of ``dethrone run``. What is left out comes from the test's
@@ -220,7 +225,7 @@ class Chaos:
         unknown = set(self._defaults) - _KEYS
         if unknown:
             raise pytest.UsageError(f"@pytest.mark.chaos does not know {sorted(unknown)}; known: {sorted(_KEYS)}")
-        merged = {"nodes": 5, "time_limit": "30s", "on": "docker", **self._defaults, **given}
+        merged = {"nodes": 5, "time_limit": "30s", "on": "docker", "known": self._known, **self._defaults, **given}
         if self._seed is not None:
             merged["seed"] = self._seed
         if merged.pop("shared", False):
@@ -267,6 +272,7 @@ def _options(system: str, merged: Mapping[str, Any], out: Path) -> RunOptions:
         stop_at_first_failure=merged.get("first_failure"),
         schedule=merged.get("schedule"),
         hosts=merged.get("hosts"),
+        known=merged.get("known"),
     )
 
 
@@ -303,6 +309,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=_seed,
         metavar="SEED|commit",
         help="one seed for all chaos runs, instead of drawn ones; `commit`: out of the commit that is tested",
+    )
+    group.addoption(
+        "--chaos-known",
+        type=Path,
+        metavar="FILE",
+        help="known findings for all chaos runs: they are shown and fail no test (docs/nightly.md)",
     )
     group.addoption("--chaos-out", type=Path, metavar="DIR", help="keep all run directories here")
 
@@ -351,4 +363,5 @@ def chaos(request: pytest.FixtureRequest) -> Chaos:
         defaults=dict(marker.kwargs) if marker else {},
         shared=request.config.stash[_SHARED],
         shared_directory=common,
+        known=request.config.getoption("chaos_known"),
     )

@@ -140,9 +140,12 @@ def _said(options: RunOptions) -> str:
     if options.schedule is not None:
         schedule = hashlib.blake2b(options.schedule.read_bytes(), digest_size=16).hexdigest()
     plain = msgspec.structs.replace(
-        options, seed=None, out=None, base=None, keep_cluster=False, schedule=None, fail_on="unknown"
+        options, seed=None, out=None, base=None, keep_cluster=False, schedule=None, fail_on="unknown", known=None
     )
-    return as_json({"options": plain, "schedule": schedule})
+    said: dict[str, Any] = {"options": plain, "schedule": schedule}
+    if options.known is not None:
+        said["known"] = hashlib.blake2b(options.known.read_bytes(), digest_size=16).hexdigest()
+    return as_json(said)
 
 
 def _same(options: RunOptions, version: str) -> dict[str, Any]:

@@ -22,10 +22,11 @@ from harness.engine.planning import draft
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of a campaign as they travel. ``schedule``: the content of the file that they name."""
+    """The options of a campaign as they travel. ``schedule``, ``known``: the contents of the files that they name."""
 
     options: RunOptions
     schedule: bytes | None = None
+    known: bytes | None = None
     suffix: str = ""
 
 
@@ -38,15 +39,12 @@ class Able(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pack_work(options: RunOptions) -> bytes:
-    """The options, ready to travel. ConfigError: the schedule cannot be read."""
-    plain = msgspec.structs.replace(options, out=None, schedule=None)
-    if options.schedule is None:
-        return encode(Work(options=plain))
-    try:
-        content = options.schedule.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"cannot read the schedule: {error.strerror}", where=str(options.schedule)) from error
-    return encode(Work(options=plain, schedule=content, suffix=options.schedule.suffix))
+    """The options, ready to travel. ConfigError: a file that they name cannot be read."""
+    plain = msgspec.structs.replace(options, out=None, schedule=None, known=None)
+    suffix = "" if options.schedule is None else options.schedule.suffix
+    return encode(
+        Work(options=plain, schedule=_content(options.schedule), known=_content(options.known), suffix=suffix)
+    )
 
 
 def simulate(packed: bytes, seeds: Sequence[int]) -> bytes:
@@ -78,13 +76,29 @@ def look(packed: bytes, seed: int) -> bytes:
 def unpacked(packed: bytes) -> Iterator[RunOptions]:
     """The options, with their files beside them for as long."""
     work = msgspec.json.decode(packed, type=Work)
-    if work.schedule is None:
-        yield work.options
+    options = work.options
+    if work.schedule is None and work.known is None:
+        yield options
         return
     with tempfile.TemporaryDirectory(prefix="dethrone-campaign-") as directory:
-        path = Path(directory) / f"schedule{work.suffix}"
-        path.write_bytes(work.schedule)
-        yield msgspec.structs.replace(work.options, schedule=path)
+        if work.schedule is not None:
+            path = Path(directory) / f"schedule{work.suffix}"
+            path.write_bytes(work.schedule)
+            options = msgspec.structs.replace(options, schedule=path)
+        if work.known is not None:
+            path = Path(directory) / "known.toml"
+            path.write_bytes(work.known)
+            options = msgspec.structs.replace(options, known=path)
+        yield options
+
+
+def _content(path: Path | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"a file of the campaign cannot be read: {error.strerror}", where=str(path)) from error
 
 
 def encode(value: object) -> bytes:

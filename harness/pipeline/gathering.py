@@ -171,9 +171,12 @@ def _judged(
     corpus: Corpus, said: Sequence[Mapping[str, Any]], kinds: Mapping[str, Sequence[tuple[int, str]]]
 ) -> list[Judged]:
     proofs: dict[tuple[str, str], Mapping[str, Any]] = {}
+    signatures: dict[tuple[str, str], set[str]] = {}
     for finding in corpus.findings().to_pylist():
         if not finding["excused"]:
-            proofs.setdefault((finding["run"], finding["checker"]), finding)
+            key = (finding["run"], finding["checker"])
+            proofs.setdefault(key, finding)
+            signatures.setdefault(key, set()).update([finding["signature"]] if finding.get("signature") else [])
     found = []
     for row in said:
         if row["outcome"] == "n/a":
@@ -188,6 +191,7 @@ def _judged(
                 outcome=row["outcome"],
                 fault=before[-1] if before else ANY,
                 at_ns=_proved_at(proof) if proof else None,
+                signatures=tuple(sorted(signatures.get((row["run"], row["checker"]), ()))) if proof else (),
             )
         )
     return sorted(found, key=lambda one: (one.run, one.checker))

@@ -42,6 +42,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, tag="finding", tag_fiel
     fault: str
     known: str
     raised_ns: int
+    signature: str = ""
+    """What makes findings of different runs one; "": of an older version."""
 
 
 class Bad(msgspec.Struct, frozen=True, kw_only=True, tag="bad", tag_field="event"):

@@ -128,6 +128,7 @@ def _rows(job: Job, history: History, verdicts: Sequence[tuple[Verdict, int]]) -
                     "events": "\n".join(as_json(history.at(seq)) for seq in shown),
                     "data": as_json(finding.data),
                     "content": job.content,
+                    "signature": finding.signature,
                 }
             )
     return Told(verdicts=[_verdict_row(job, one, took, settled=True) for one, took in verdicts], findings=findings)

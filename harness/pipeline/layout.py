@@ -103,13 +103,15 @@ FINDINGS = Table(
         "data": "string",
         "content": "string",
         "written_ns": "int64",
+        "signature": "string",
     },
     key=("run", "checker"),
     newest="written_ns",
     several=True,
 )
 """``certificate``: the ``seq`` of the events that prove it; ``events``: these events themselves, as JSON lines, so that
-a finding outlives the events of its run. Where a newer verdict has no findings, older rows are dropped by it."""
+a finding outlives the events of its run. ``signature``: as of ``harness.core.signature``, null in files of older
+versions. Where a newer verdict has no findings, older rows are dropped by it."""
 
 SEEDS = Table(
     name="seeds",

@@ -51,6 +51,8 @@ class Judged:
     outcome: str
     fault: str = ANY
     at_ns: int | None = None
+    signatures: tuple[str, ...] = ()
+    """Of a violation: those of its findings (``harness.core.signature``); none in rows of older versions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from harness.pipeline.journal import Finding
-from harness.pipeline.known import Known
+from harness.pipeline.known import Known, covers
 from harness.pipeline.nights import ANY, Cell
 from harness.pipeline.trends import Kind, Regression
 
@@ -53,6 +53,7 @@ def finding_of(name: str, row: Mapping[str, Any], *, fault: str, known: Sequence
         fault=fault,
         known=why_known(row, fault=fault, known=known),
         raised_ns=now_ns,
+        signature=row.get("signature") or "",
     )
 
 
@@ -62,6 +63,15 @@ def why_known(row: Mapping[str, Any], *, fault: str, known: Sequence[Known]) -> 
     kinds: tuple[Kind, ...] = ("new", "standing")
     for entry in known:
         for kind in kinds:
-            if entry.covers(Regression(kind, cell, row["date"], size="", changed=(), runs=(row["run"],))):
+            regression = Regression(
+                kind,
+                cell,
+                row["date"],
+                size="",
+                changed=(),
+                runs=(row["run"],),
+                signature=row.get("signature") or "",
+            )
+            if covers(entry, regression):
                 return entry.why
     return ""

@@ -6,7 +6,8 @@ with another (the nights before it):
 
 * **slower**: the times of a stage, by log-rank within equal setups (backend, nodes, profile, variant, workload);
 * **more-often**: an outcome, by Fisher's exact test;
-* **new**: a violation that no earlier run showed. It needs no statistics: every violation has its proof;
+* **new**: a violation whose cause (``harness.core.signature``) no earlier run showed, or that was
+  certainly away for a while (``harness.core.known.mended``). It needs no statistics: every violation has its proof;
 * **standing**: a violation that earlier runs showed too. It stays red until it is mended or known.
 
 Promises: of a hundred clean comparisons at most one raises a difference wrongly, however many cells there are (the
@@ -25,6 +26,7 @@ from typing import Literal
 import numpy as np
 
 from harness.core.clock import MS
+from harness.core.known import mended
 from harness.core.rng import Rng
 from harness.pipeline import survival
 from harness.pipeline.nights import STAGES, Cell, Facts, Judged, Run, Sample, exposed, fault_of, version_of
@@ -95,6 +97,8 @@ class Regression:
     p: float | None = None
     first: str = ""
     """Of a violation: the first night that showed it."""
+    signature: str = ""
+    """Of a violation, where all runs that show it have the same one (``harness.core.signature``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,28 +435,59 @@ def _bad(question: _Question, rates: Sequence[Rate]) -> Iterator[Regression]:
         if not mine:
             continue
         violation = rate.cell.metric.startswith("fail/")
-        earliest = min(facts.runs[name].night for name in mine)
         # Of other nights and setups as well: a violation is one wherever it was seen.
         others = _hits(facts, rate.cell, lambda name: not question.is_mine(name))
-        before = [name for name in others if side.get(name) is False or facts.runs[name].night < earliest]
-        kind: Kind
-        if violation and not before:
-            kind = "new"
-        elif rate.p is not None and rate.p <= question.policy.alpha:
-            kind = "more-often"
-        elif violation:
-            kind = "standing"
-        else:
+        causes = _by_signature(facts, rate.cell, mine) if violation else {"": mine}
+        for signature, runs in causes.items():
+            earliest = min(facts.runs[name].night for name in runs)
+            before = [name for name in others if side.get(name) is False or facts.runs[name].night < earliest]
+            if signature:
+                before = _by_signature(facts, rate.cell, before).get(signature, [])
+            kind: Kind
+            if violation and (not before or _returned(facts, rate.cell, before, earliest)):
+                kind = "new"
+            elif rate.p is not None and rate.p <= question.policy.alpha:
+                kind = "more-often"
+            elif violation:
+                kind = "standing"
+            else:
+                continue
+            was = f"{rate.hits_before} of {rate.of_before} runs → " if rate.of_before else ""
+            beside = f", and {len(mine) - rate.hits} of setups without others" if len(mine) > rate.hits else ""
+            cause = f", {len(runs)} of them by this cause" if len(causes) > 1 else ""
+            yield Regression(
+                kind=kind,
+                cell=rate.cell,
+                night=question.asked,
+                size=f"{was}{rate.hits} of {rate.of} runs{beside}{cause}",
+                changed=question.changed[rate.cell.system],
+                runs=tuple(runs),
+                p=rate.p,
+                first=min((facts.runs[name].night for name in [*runs, *before]), default=""),
+                signature=signature,
+            )
+
+
+def _by_signature(facts: Facts, cell: Cell, runs: Sequence[str]) -> dict[str, list[str]]:
+    """Cause → the runs of these that show it. Runs of older versions, which know no cause, are under ""."""
+    wanted, checker = set(runs), cell.metric.partition("/")[2]
+    out: dict[str, list[str]] = defaultdict(list)
+    for one in sorted(facts.judged, key=lambda one: one.run):
+        if one.run in wanted and one.checker == checker and one.outcome == "fail":
+            for signature in one.signatures or ("",):
+                out[signature].append(one.run)
+    return dict(sorted(out.items()))
+
+
+def _returned(facts: Facts, cell: Cell, before: Sequence[str], earliest: str) -> bool:
+    """Whether the runs in between were so many that it was certainly away: what was mended and returns is new."""
+    last, checker = max(facts.runs[name].night for name in before), cell.metric.partition("/")[2]
+    clean = of = 0
+    for one in facts.judged:
+        run = facts.runs[one.run]
+        if one.checker != checker or one.outcome not in {"pass", "fail"} or run.system != cell.system:
             continue
-        was = f"{rate.hits_before} of {rate.of_before} runs → " if rate.of_before else ""
-        beside = f", and {len(mine) - rate.hits} of setups without others" if len(mine) > rate.hits else ""
-        yield Regression(
-            kind=kind,
-            cell=rate.cell,
-            night=question.asked,
-            size=f"{was}{rate.hits} of {rate.of} runs{beside}",
-            changed=question.changed[rate.cell.system],
-            runs=tuple(mine),
-            p=rate.p,
-            first=min((facts.runs[name].night for name in [*mine, *before]), default=""),
-        )
+        if exposed(run, cell.fault):
+            clean += last < run.night < earliest
+            of += run.night <= last
+    return mended(clean=clean, hits=len(before), of=of)

@@ -26,7 +26,7 @@ def annotation_lines(judgement: Judgement | None, trouble: Sequence[str], *, nam
     out = [command("error", f"{name}: harness trouble", line) for line in trouble]
     for verdict in judgement.verdicts if judgement else ():
         if verdict.outcome == "fail":
-            found = [finding.sentence for finding in verdict.findings if not finding.excused] or [verdict.reason]
+            found = [finding.sentence for finding in verdict.findings if finding.fails] or [verdict.reason]
             out += [command("error", f"{name}: {verdict.checker}", sentence) for sentence in found]
         elif verdict.outcome == "unknown":
             out.append(command("warning", f"{name}: {verdict.checker} is unknown", verdict.reason))

@@ -81,11 +81,13 @@ def _case(suite: Suite, verdict: Verdict) -> ET.Element:
         lines = []
         for finding in verdict.findings:
             lines.append(one_line(finding.sentence) + (f" (excused: {finding.excused})" if finding.excused else ""))
+            lines += [f"  known: {one_line(finding.known)}"] if finding.known else []
+            lines += [f"  signature: {one_line(finding.signature)}"] if finding.signature and finding.fails else []
             if suite.files is not None:
                 lines += [f"  {at}  {text}" for _, at, text in proving(suite.files.history, finding.certificate)]
             lines += [f"  {suite.proving[place]}" for place in finding.certificate if place in suite.proving]
             lines += [f"    {line}" for line in bars.lines(finding.data)]
-        message = next((finding.sentence for finding in verdict.findings if not finding.excused), verdict.reason)
+        message = next((finding.sentence for finding in verdict.findings if finding.fails), verdict.reason)
         ET.SubElement(case, "failure", message=clean(message), type=verdict.kind).text = clean("\n".join(lines))
     elif verdict.outcome == "unknown":
         ET.SubElement(case, "error", message=clean(verdict.reason or "unknown"), type="unknown")

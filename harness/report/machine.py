@@ -73,6 +73,8 @@ def finding(one: Finding, files: RunFiles | None) -> dict[str, Any]:
         "term": one.term,
         "nodes": list(one.nodes),
         "excused": one.excused,
+        "signature": one.signature,
+        "known": one.known,
         "certificate": list(one.certificate),
         "events": events,
     }

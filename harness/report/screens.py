@@ -156,7 +156,7 @@ def why(verdict: Verdict) -> str:
 def _why(verdict: Verdict) -> str:
     excused = [finding for finding in verdict.findings if finding.excused]
     if verdict.outcome == "fail":
-        real = [finding for finding in verdict.findings if not finding.excused]
+        real = [finding for finding in verdict.findings if finding.fails]
         more = f" (and {len(real) - 1} more)" if len(real) > 1 else ""
         return (real[0].sentence + more) if real else verdict.reason
     if verdict.reason:
@@ -168,9 +168,7 @@ def _why(verdict: Verdict) -> str:
 def findings(files: RunFiles, judgement: Judgement) -> list[RenderableType]:
     """The failure screen's proof: sentence, events, picture, for the first findings that count."""
     out: list[RenderableType] = []
-    found = [
-        (v, finding) for v in judgement.verdicts if v.outcome == "fail" for finding in v.findings if not finding.excused
-    ]
+    found = [(v, finding) for v in judgement.verdicts if v.outcome == "fail" for finding in v.findings if finding.fails]
     firsts: dict[str, Finding] = {}
     for verdict, finding in found:
         firsts.setdefault(verdict.checker, finding)
@@ -181,6 +179,8 @@ def findings(files: RunFiles, judgement: Judgement) -> list[RenderableType]:
         hidden = len(finding.certificate) - len(events)
         if hidden > 0:
             out.append(Text(f"  ({hidden} more proving events are in the report)", style="dim"))
+        if finding.signature:
+            out.append(Text(f'  known.toml  signature = "{finding.signature}"', style="dim"))
         drawn = bars.lines(finding.data)
         out += [Text(""), *(Text("  " + line) for line in drawn)] if drawn else []
     if found:

@@ -91,7 +91,7 @@ def findings(files: RunFiles, proofs: Sequence[Mapping[str, Any]]) -> str:
         return ""
     first: dict[str, str] = {}
     for key, finding in found:
-        if finding.excused is None:
+        if finding.fails:
             first.setdefault(key.rsplit("-", 1)[0], key)
     shown = list(first.values())[:_SHOWN_MAX] or [key for key, _ in found[:1]]
     blocks = {key: _finding(key, finding, proofs) for key, finding in found[:_FINDINGS_MAX]}
@@ -114,8 +114,9 @@ def _finding(key: str, finding: Finding, proofs: Sequence[Mapping[str, Any]]) ->
     )
     more = f"<li>… and {len(rows) - _EVENTS_MAX} more proving events</li>" if len(rows) > _EVENTS_MAX else ""
     excused = f" · excused: {escape(finding.excused)}" if finding.excused else ""
+    excused += f" · known: {escape(finding.known)}" if finding.known else ""
     return (
-        f'<div class="finding{" excused" if finding.excused else ""}" id="{escape(key)}">'
+        f'<div class="finding{"" if finding.fails else " excused"}" id="{escape(key)}">'
         f"<h3>{escape(key.rsplit('-', 1)[0])}{_class(finding)}{excused}</h3><p>{escape(finding.sentence)}</p>"
         f'{drawing(finding.data)}<ul class="events">{events}{more}</ul></div>'
     )
