@@ -14,7 +14,8 @@ def main(words: list[str]) -> int:
         print(json.dumps({"healed": [], "left": ["run-7"] if os.environ.get("FAKE_LEFT") else []}))
         return 0
     system = words[1]
-    given = dict(zip(words[2::2], words[3::2], strict=False))
+    pairs = [word for word in words[2:] if word != "--json"]
+    given = dict(zip(pairs[::2], pairs[1::2], strict=False))
     out = Path(given["--out"])
     out.mkdir()
     (out / "history.jsonl").write_text("history")
@@ -34,6 +35,15 @@ def main(words: list[str]) -> int:
         excused = {"sentence": "no leader", "excused": "no quorum"}
         told |= {"verdict": "fail", "exit_code": 1, "report": str(out / "report.html")}
         told["checkers"] = {"one-leader-per-term": {"verdict": "fail", "findings": [finding, excused]}}
+    if system == "causes":
+        known = Path(given["--known"]).read_text() if "--known" in given else ""
+        found = [
+            {"sentence": cause, "excused": None, "signature": cause, "known": "ours" if cause in known else ""}
+            for cause in os.environ.get("FAKE_CAUSES", "").split()
+        ]
+        failed = any(not one["known"] for one in found)
+        told |= {"verdict": "fail", "exit_code": 1} if failed else {}
+        told["checkers"] = {"log": {"verdict": "fail" if failed else "pass", "findings": found}}
     if system == "nonsense":
         print("Traceback")
         return 1

@@ -18,6 +18,7 @@ from harness.engine.night import ROWS, nights, past_of, run_night
 from harness.engine.night_file import Entry, Night
 from harness.engine.night_found import RAISED, raised
 from harness.engine.night_rows import NightRow
+from harness.report.night import code
 
 FAKE = Path(__file__).with_name("night_fake.py")
 COMMAND = (sys.executable, str(FAKE))
@@ -99,6 +100,58 @@ def test_a_finding_is_told_once_for_all_nights_and_never_lost(tmp_path):
     told = [json.loads(line) for line in lines if line]
     assert [(one["checker"], one["sentence"]) for one in told] == [("one-leader-per-term", "two lead in term 2")]
     assert told[0]["replay"].startswith("dethrone replay /")
+
+
+def test_a_known_finding_does_not_hide_another_cause_of_the_same_checker(tmp_path, monkeypatch):
+    night = a_night(tmp_path, "causes", fail_on="new")
+    monkeypatch.setenv("FAKE_CAUSES", "persisted-nothing")
+    assert started(night).new == ("persisted-nothing",)
+    monkeypatch.setenv("FAKE_CAUSES", "persisted-nothing regressed diverged")
+    again = started(night)
+    assert again.new == ("regressed", "diverged")
+    assert code(again, "new") == 1
+    third = started(night)
+    assert (third.new, code(third, "new")) == ((), 0)
+
+
+def test_what_was_mended_and_comes_back_is_new_again(tmp_path, monkeypatch):
+    night = a_night(tmp_path, "causes", seeds=5)
+    monkeypatch.setenv("FAKE_CAUSES", "regressed")
+    assert started(night).new == ("regressed",)
+    monkeypatch.setenv("FAKE_CAUSES", "")
+    assert started(night).new == ()
+    monkeypatch.setenv("FAKE_CAUSES", "regressed")
+    assert started(night).new == (), "five clean runs are not enough"
+    monkeypatch.setenv("FAKE_CAUSES", "")
+    for _ in range(2):
+        assert started(night).new == ()
+    monkeypatch.setenv("FAKE_CAUSES", "regressed")
+    assert started(night).new == ("regressed",), "ten clean runs after ten of fifteen that failed"
+    assert started(night).new == ()
+
+
+def test_a_night_hands_its_known_findings_to_each_run_and_shows_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKE_CAUSES", "regressed")
+    known = tmp_path / "known.toml"
+    known.write_text('[[known]]\nsignature = "regressed"\nwhy = "ours"\n')
+    done = started(a_night(tmp_path, "causes", known=known))
+    (row,) = done.rows
+    assert (row.outcome, row.findings, done.new, code(done, "violation")) == ("pass", (), (), 0)
+    assert [one.signature for one in row.known] == ["regressed"]
+
+
+def test_rows_and_raised_findings_of_older_versions_still_count(tmp_path):
+    night = a_night(tmp_path, "fails")
+    done = started(night)
+    assert done.new == ("fails/one-leader-per-term",), "a finding without a signature goes by its checker"
+    rows = done.directory / ROWS
+    old = [json.loads(line) for line in rows.read_text().splitlines()]
+    for row in old:
+        del row["known"]
+        for one in row["findings"]:
+            del one["signature"]
+    rows.write_text("".join(json.dumps(row) + "\n" for row in old))
+    assert started(night).new == ()
 
 
 def test_no_run_begins_after_the_budget_and_what_had_no_turn_is_counted(tmp_path):

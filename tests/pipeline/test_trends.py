@@ -80,6 +80,36 @@ def test_a_violation_of_earlier_nights_stays_red_until_it_is_known(before):
     assert known.sort(found.regressions, [ran_out]).red == tuple(standing)
 
 
+def with_cause(night, cause, *, place=0):
+    """The night with a violation of this cause in one of its runs."""
+    victim = [name for name, run in night.runs.items() if run.system == "kraft" and "partition" in run.faults][place]
+    at = next(i for i, one in enumerate(night.judged) if one.run == victim)
+    night.judged[at] = Judged(victim, "one-leader-per-term", "fail", "partition", signatures=(cause,))
+    return night
+
+
+def test_another_cause_of_a_violation_that_stands_is_new():
+    before = made.joined(*(with_cause(made.night(f"2026-11-0{day}", day, runs=60), "old") for day in (1, 2)))
+    tonight = with_cause(with_cause(made.night("2026-11-03", 3, runs=60), "old"), "fresh", place=1)
+    _, worse = red(before, tonight)
+    assert {(one.kind, one.signature) for one in worse} == {("standing", "old"), ("new", "fresh")}
+    assert all("by this cause" in one.size for one in worse)
+    mine = known.Known(signature="fresh", why="ours")
+    _, worse = red(before, tonight)
+    assert {one.signature for one in known.sort(worse, [mine]).red} == {"old"}
+
+
+def test_a_violation_that_was_away_for_long_is_new_again():
+    nights = [with_cause(made.night("2026-11-01", 1, runs=60), "old")]
+    nights += [made.night(f"2026-11-0{day}", day, runs=60) for day in (2, 3, 4, 5, 6, 7)]
+    tonight = with_cause(made.night("2026-11-08", 8, runs=60), "old")
+    exposed = sum(run.system == "kraft" and "partition" in run.faults for run in nights[0].runs.values())
+    _, (soon,) = red(made.joined(*nights[:3]), tonight)
+    _, (late,) = red(made.joined(*nights), tonight)
+    assert exposed > 1, "one of several runs showed it"
+    assert (soon.kind, late.kind) == ("standing", "new")
+
+
 def test_what_fails_more_often_than_before_is_red_although_it_is_known_to_fail(before):
     tonight = made.night("2026-11-05", 53, runs=60)
     etcd = [
