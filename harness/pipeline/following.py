@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 OURS = "_follow"
+SEEN = (*ingest.KNOWN, "system", "date")
+"""Of the manifest: what a follower keeps of each run."""
+
 FILES_MAX = 64
 """Files of one kind in a batch, so that the first findings of a long backlog do not wait for the last."""
 
@@ -88,7 +91,7 @@ class Follower:
 
     def _begin(self) -> None:
         """What is there: the manifest, whose runs are judged by now, and, the first time, the findings."""
-        for row in self._rows(layout.RUNS, ingest.KNOWN, self._paths(layout.RUNS)):
+        for row in self._rows(layout.RUNS, SEEN, self._paths(layout.RUNS)):
             self._manifest[row["run"]] = row
         columns = ("run", "checker", "version", "content", "settled", "written_ns")
         verdicts, bad = tables.read_what_can(self._corpus.place, layout.VERDICTS, columns, self._paths(layout.VERDICTS))
@@ -100,8 +103,10 @@ class Follower:
                 self._corpus.place, layout.FINDINGS, tuple(layout.FINDINGS.columns), self._paths(layout.FINDINGS)
             )
             self._say_bad(bad)
-            there = raising.identified(said_by(verdicts.select(["run", "checker", "written_ns"]), findings).to_pylist())
-            self._journal.record(Before(tuple(name for name, _ in there)))
+            said = said_by(verdicts.select(["run", "checker", "written_ns"]), findings).to_pylist()
+            there = list(raising.identified(said))
+            causes = tuple((row["signature"], row["run"], row["date"]) for _, row in there if row["signature"])
+            self._journal.record(Before(tuple(name for name, _ in there), causes))
 
     def landed(self, ended: Sequence[Path], manifest: Sequence[str], findings: Sequence[str]) -> None:
         """Run directories that ended, files of the manifest and of findings. May be called twice with the same."""
@@ -140,11 +145,11 @@ class Follower:
                 self._bad(str(row.directory), f"{row.answer}: {row.why}")
         self._judge([row for row in added if "plan" in row])
         for one in added:  # a plan a run would add up
-            self._manifest[one["run"]] = {name: one[name] for name in ingest.KNOWN}
+            self._manifest[one["run"]] = {name: one[name] for name in SEEN}
 
     def _judge(self, rows: Sequence[Mapping[str, Any]]) -> None:
         for row in rows:
-            self._manifest[row["run"]] = {name: row[name] for name in ingest.KNOWN}
+            self._manifest[row["run"]] = {name: row[name] for name in SEEN}
         todo = [row for row in rows if row["state"] == "stored" and (row["run"], row["content"]) not in self._judged]
         if not todo:
             return
@@ -171,7 +176,11 @@ class Follower:
             if name not in self._journal.ids:
                 fault = self._fault_before(row)
                 news = raising.finding_of(name, row, fault=fault, known=self._known, now_ns=self._now_ns())
-                self._news(news)
+                self._news(raising.seen_before(news, self._journal.causes, self._days()))
+
+    def _days(self) -> list[tuple[str, str]]:
+        """System and date of every run of the corpus."""
+        return [(row["system"], row["date"]) for row in self._manifest.values()]
 
     def _news(self, news: News) -> None:
         self._journal.record(Raised(news))

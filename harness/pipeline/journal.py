@@ -59,9 +59,10 @@ News = Finding | Bad
 
 
 class Before(msgspec.Struct, frozen=True, tag="before"):
-    """Findings that were there before anybody followed: no news."""
+    """Findings that were there before anybody followed: no news. ``causes``: signature, run and date of each."""
 
     ids: tuple[str, ...]
+    causes: tuple[tuple[str, str, str], ...] = ()
 
 
 class Raised(msgspec.Struct, frozen=True, tag="raised"):
@@ -107,6 +108,8 @@ class Journal:
         self._file = file
         self.new = not lines
         self.ids: set[str] = set()
+        self.causes: dict[str, dict[str, str]] = {}
+        """Signature → the runs that showed it, with their dates, in the order in which they were raised."""
         self.waiting: dict[str, None] = {}
         self._unprinted: dict[str, News] = {}
         self._uncalled: dict[str, Finding] = {}
@@ -141,10 +144,14 @@ class Journal:
 
     def _fold(self, line: Line) -> None:
         match line:
-            case Before(ids):
+            case Before(ids, causes):
                 self.ids.update(ids)
+                for signature, run, date in causes:
+                    self.causes.setdefault(signature, {})[run] = date
             case Raised(news):
                 self.ids.add(news.id)
+                if isinstance(news, Finding) and news.signature:
+                    self.causes.setdefault(news.signature, {})[news.run] = news.date
                 self._unprinted[news.id] = news
                 if isinstance(news, Finding) and not news.known:
                     self._uncalled[news.id] = news

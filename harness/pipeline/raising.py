@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from harness.core.known import mended
 from harness.pipeline.journal import Finding
 from harness.pipeline.known import Known, covers
 from harness.pipeline.nights import ANY, Cell
@@ -55,6 +56,20 @@ def finding_of(name: str, row: Mapping[str, Any], *, fault: str, known: Sequence
         raised_ns=now_ns,
         signature=row.get("signature") or "",
     )
+
+
+def seen_before(news: Finding, causes: Mapping[str, Mapping[str, str]], days: Sequence[tuple[str, str]]) -> Finding:
+    """The same, known if an earlier run showed its cause and it was not mended since. ``causes``: signature → runs that
+    showed it, with their dates; ``days``: system and date of each run that was judged."""
+    earlier = causes.get(news.signature, {}) if news.signature and not news.known else {}
+    if not earlier:
+        return news
+    last = max(earlier.values())
+    clean = sum(system == news.system and last < date < news.date for system, date in days)
+    of = sum(system == news.system and date <= last for system, date in days)
+    if mended(clean=clean, hits=len(earlier), of=of):
+        return news
+    return msgspec.structs.replace(news, known=f"the same cause as in {next(iter(earlier))}")
 
 
 def why_known(row: Mapping[str, Any], *, fault: str, known: Sequence[Known]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.pipeline.known import Known
-from harness.pipeline.raising import identified, why_known
+from harness.pipeline.raising import finding_of, identified, seen_before, why_known
 
 
 def row(**fields):
@@ -78,3 +78,33 @@ def test_what_is_excused_is_no_news():
 def test_a_finding_is_known_as_comparisons_know_it(entry, known):
     words = {"system": "raft", "metric": "fail/one-leader-per-term", "why": "ours", **entry}
     assert why_known(row(), fault="kill", known=(Known(**words),)) == ("ours" if known else "")
+
+
+def news(run="raft-b", date="2026-11-22", signature="raft/log/1", **fields):
+    return finding_of(
+        "id", row(run=run, date=date, signature=signature, events="", **fields), fault="", known=(), now_ns=1
+    )
+
+
+def test_a_cause_that_an_earlier_run_showed_is_no_news_and_names_that_run():
+    causes = {"raft/log/1": {"raft-a": "2026-11-21"}}
+    assert seen_before(news(), causes, []).known == "the same cause as in raft-a"
+    assert seen_before(news(signature="raft/log/2"), causes, []).known == ""
+    assert seen_before(news(signature=None), {"": {"raft-a": "2026-11-21"}}, []).known == "", "rows of older versions"
+
+
+def test_a_cause_that_many_runs_in_between_did_not_show_is_news_again():
+    causes = {"raft/log/1": {"raft-a": "2026-11-01"}}
+    between = [("raft", "2026-11-10")]
+    one = news(date="2026-11-20")
+    assert seen_before(one, causes, [("raft", "2026-11-01"), *between * 10]).known == ""
+    assert seen_before(one, causes, [("raft", "2026-11-01"), *between * 9]).known
+    assert seen_before(one, causes, [("raft", "2026-11-01")] * 20 + between * 10).known, "one of twenty may be away"
+    assert seen_before(one, causes, [("raft", "2026-11-01"), *[("etcd", "2026-11-10")] * 99]).known
+
+
+def test_an_entry_with_a_signature_covers_that_cause_alone():
+    mine = (Known(signature="raft/log/1", why="ours"),)
+    assert why_known(row(signature="raft/log/1"), fault="kill", known=mine) == "ours"
+    assert why_known(row(signature="raft/log/2"), fault="kill", known=mine) == ""
+    assert why_known(row(), fault="kill", known=mine) == ""
