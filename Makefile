@@ -13,7 +13,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.dethrone-setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engine images java tools demo test check system bench bench-checkers accept clean
+.PHONY: help setup engine images java tools demo test check system bench bench-checkers accept soak clean
 
 help:
 	@echo 'make setup    a virtual environment with dethrone and the development tools'
@@ -24,6 +24,7 @@ help:
 	@echo 'make bench    the benchmarks, with their figures (needs Docker)'
 	@echo 'make bench-checkers   linearizability beside Porcupine, cell by cell (beside it only where there is Go)'
 	@echo 'make accept   planted bugs must be found, honest builds must pass (needs Docker)'
+	@echo 'make soak     random runs beside a load, with harm done to the harness itself (needs Docker)'
 	@echo 'make clean    remove the virtual environment and caches'
 
 setup: $(STAMP)
@@ -70,6 +71,9 @@ bench-checkers: $(STAMP)
 	@command -v go >/dev/null && (cd tests/benchmarks/porcupine && go build -o '$(abspath $(BIN))/porcupine-bench' .) || echo 'no Go: ours alone'
 	@if command -v go >/dev/null; then $(BIN)/python tests/benchmarks/porcupine_logs.py; fi
 	$(BIN)/python tests/benchmarks/bench_linear.py $$(test -x $(BIN)/porcupine-bench && echo --porcupine $(BIN)/porcupine-bench) $(ARGS)
+
+soak: images
+	$(BIN)/python tests/soak/run.py $(ARGS)
 
 accept: images
 	$(BIN)/python tests/accept.py $(ARGS)

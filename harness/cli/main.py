@@ -7,6 +7,7 @@ object. Leaves out what the verbs do.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -83,7 +84,12 @@ class Dethrone(click.Group):
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         words = list(sys.argv[1:] if args is None else args)
-        sys.exit(self._carry_out(words, prog_name or "dethrone", complete_var, extra))
+        try:
+            code = self._carry_out(words, prog_name or "dethrone", complete_var, extra)
+        except Exception:  # noqa: BLE001 - not even the complaint could be written: a full disk, no memory
+            code = EXIT_TROUBLE  # an exception that got away would end with 1, which says that the system failed
+        _close_output()
+        sys.exit(code)
 
     def _carry_out(self, words: list[str], prog_name: str, complete_var: str | None, extra: dict[str, Any]) -> int:
         as_json = "--json" in words
@@ -136,6 +142,16 @@ def _usage(error: click.ClickException, *, as_json: bool) -> int:
     else:
         complain(message)
     return _object(None, message, EXIT_USAGE, as_json=as_json)
+
+
+def _close_output() -> None:
+    """What cannot be flushed is given up: at its end the interpreter would change the exit code for it."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _told(message: str, code: int, *, as_json: bool) -> int:
