@@ -2,10 +2,10 @@
 
 A campaign directory holds ``campaign.json`` (``campaign_options``), ``rows.jsonl`` and ``seed-<n>/`` per run that is
 kept. Promises: a seed whose row stands there is not run again; a campaign with other options is refused there; a
-half-finished run (killed) is set aside and run anew; a run that host noise alone made ``unknown`` is repeated once with
-the same seed. On real hosts one run follows another and all are kept; in virtual time a ``Source`` makes the rows,
-processes of this machine (``campaign_virtual``) or somebody above this layer, only the first failing runs are kept, and
-memory does not grow with the seeds.
+half-finished run (killed) is set aside and run anew; a run that host noise alone made ``unknown`` is repeated with the
+same seed, twice at most. On real hosts one run follows another and all are kept; in virtual time a ``Source`` makes the
+rows, processes of this machine (``campaign_virtual``) or somebody above this layer, only the first failing runs are
+kept, and memory does not grow with the seeds.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ from harness.engine.model import EXIT_INTERRUPTED, EXIT_TROUBLE, CampaignRow, Li
 from harness.engine.runner import run
 
 KEEP_FAILING = 5
+NOISE_REPEATS = 2
+"""So often a seed is run again whose run noise alone kept from a verdict."""
+_AGAIN = ("", "-again", "-again-2")
 
 
 class Source(Protocol):
@@ -79,10 +82,10 @@ def run_campaign(
     for seed in seeds:
         if seed in done:
             continue
-        result, repeated = _run_seed(options, seed, out, listener)
+        result, repeats = _run_seed(options, seed, out, listener)
         if result.exit_code == EXIT_INTERRUPTED or result.interrupted:
             break
-        row = _row(result, repeated=repeated)
+        row = _row(result, repeats=repeats)
         rows.append(row)
         with (out / ROWS).open("ab") as file:
             file.write(msgspec.json.encode(row) + b"\n")
@@ -193,17 +196,22 @@ def read_rows(out: Path) -> list[CampaignRow]:
     return read_kept(out / ROWS, CampaignRow, what="the campaign's")
 
 
-def _run_seed(options: RunOptions, seed: int, out: Path, listener: Listener) -> tuple[RunResult, bool]:
-    directory = out / f"seed-{seed}"
-    _set_aside(directory)
-    result = run(msgspec.structs.replace(options, seed=seed, out=directory), listener)
-    noisy = result.judgement is not None and result.judgement.host_noise and not result.interrupted
-    if not noisy:
-        return result, False
-    listener.progress(f"seed {seed}: unknown because of a noisy host; once more with the same seed")
-    again = out / f"seed-{seed}-again"
-    _set_aside(again)
-    return run(msgspec.structs.replace(options, seed=seed, out=again), listener), True
+def _run_seed(options: RunOptions, seed: int, out: Path, listener: Listener) -> tuple[RunResult, int]:
+    """The run of this seed that counts, and how many before it were spoiled by noise."""
+    for repeats in range(NOISE_REPEATS + 1):
+        directory = out / f"seed-{seed}{_AGAIN[repeats]}"
+        _set_aside(directory)
+        result = run(msgspec.structs.replace(options, seed=seed, out=directory), listener)
+        if not _spoiled(result) or repeats == NOISE_REPEATS:
+            break
+        listener.progress(f"seed {seed}: unknown because of a noisy host; again with the same seed")
+    return result, repeats
+
+
+def _spoiled(result: RunResult) -> bool:
+    """Whether noise alone keeps this run from a verdict: it says nothing, and another one may."""
+    judgement = result.judgement
+    return judgement is not None and judgement.host_noise and not result.interrupted and not result.trouble
 
 
 def _set_aside(directory: Path) -> None:
@@ -214,7 +222,7 @@ def _set_aside(directory: Path) -> None:
         directory.rename(old)
 
 
-def _row(result: RunResult, *, repeated: bool) -> CampaignRow:
+def _row(result: RunResult, *, repeats: int) -> CampaignRow:
     judgement = result.judgement
     return CampaignRow(
         seed=result.seed,
@@ -227,6 +235,8 @@ def _row(result: RunResult, *, repeated: bool) -> CampaignRow:
         ops_ok=int(result.figures.get("ok", 0)),
         findings=findings(judgement)[:20],
         reason=judgement.reason if judgement else "; ".join(result.trouble)[:500],
-        repeated=repeated,
+        repeated=repeats > 0,
+        repeats=repeats,
+        by_noise=_spoiled(result),
         excused=judgement.excused if judgement else 0,
     )

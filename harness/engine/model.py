@@ -179,6 +179,10 @@ class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
     findings: Sequence[str] = ()
     reason: str = ""
     repeated: bool = False
+    repeats: int = 0
+    """How many runs of this seed noise had spoiled before this one."""
+    by_noise: bool = False
+    """``unknown`` because of noise of the hosts alone: not for want of evidence."""
     excused: int = 0
 
 

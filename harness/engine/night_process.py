@@ -22,6 +22,7 @@ import msgspec
 
 from harness.core.clock import SECOND, Ns
 from harness.core.errors import ConfigError
+from harness.core.timescale import SCALE_MAX
 from harness.core.verdict import Outcome
 from harness.engine.model import EXIT_INTERRUPTED, EXIT_TROUBLE, RunOptions
 from harness.engine.night_order import Cell, Job
@@ -32,6 +33,8 @@ TEARDOWN_S = 150
 """How long a run that was told to end may take to roll back."""
 
 _SLACK_NS: Ns = 600 * SECOND
+_LONGEST = 2 * int(SCALE_MAX) + 1
+"""Time limits that a run may take: at the largest time scale, and continued for twice its limit."""
 """How long a run may take beyond three times its time limit: images are built, clusters torn down."""
 
 _PR_SET_PDEATHSIG = 1
@@ -66,7 +69,7 @@ def carry_out(
         start_new_session=True,
         preexec_fn=_end_with_parent,  # noqa: PLW1509 - a night has no threads, and nothing else tells the kernel
     )
-    limit_s = (3 * cell.entry.time_limit_ns + _SLACK_NS) / SECOND
+    limit_s = (_LONGEST * cell.entry.time_limit_ns + _SLACK_NS) / SECOND
     late = ""
     try:
         stdout, _ = process.communicate(timeout=limit_s)
@@ -105,6 +108,7 @@ def carry_out(
         findings=_findings(told),
         excused=int(told.get("excused") or 0),
         known=_findings(told, known=True),
+        by_noise=bool(told.get("host_noise")),
         figures={name: value for name, value in told.get("figures", {}).items() if isinstance(value, int | float)},
     )
 

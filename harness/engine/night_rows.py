@@ -44,6 +44,8 @@ class NightRow(msgspec.Struct, frozen=True, kw_only=True):
     """Findings that the file of known findings covers."""
     figures: Mapping[str, Any] = {}
     excused: int = 0
+    by_noise: bool = False
+    """``unknown`` because of noise of the hosts alone: not for want of evidence."""
 
 
 class Drawn(msgspec.Struct, frozen=True, kw_only=True):

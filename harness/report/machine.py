@@ -144,6 +144,7 @@ def campaign_object(
         "command": "campaign",
         "verdict": worst_outcome([outcome for outcome, count in of_all.items() if count]),
         "counts": dict(of_all),
+        "noise": {"unknown": sum(row.by_noise for row in rows), "repeated": sum(row.repeats for row in rows)},
         "listed": len(rows),
         "excused": sum(row.excused for row in rows),
         "corpus": corpus,

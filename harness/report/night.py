@@ -35,6 +35,9 @@ from harness.report.terminal import Screen
 from harness.report.words import excused_words, verdict_word
 
 PAGE = "index.html"
+UNKNOWN = ("unknown by noise", "unknown by evidence", "unknown")
+"""As which a night counts what did not come to a verdict; the last one: for trouble of the harness."""
+
 _ORDER = {"fail": 0, "unknown": 1, "pass": 2}
 
 
@@ -100,14 +103,21 @@ def show(ended: Ended, screen: Screen) -> None:
 
 def sums(rows: Sequence[NightRow], total: int) -> str:
     """How many runs came to what, and how many had no turn."""
-    counts = Counter(row.outcome for row in rows)
-    words = [f"{counts[word]} {word}" for word in ("pass", "fail", "unknown") if counts[word]]
+    counts = Counter(_counted(row) for row in rows)
+    words = [f"{counts[word]} {word}" for word in ("pass", "fail", *UNKNOWN) if counts[word]]
     trouble = sum(row.exit_code == EXIT_TROUBLE for row in rows)
     words += [f"{trouble} with trouble of the harness"] if trouble else []
     excused = sum(row.excused for row in rows)
     words += [excused_words(excused)] if excused else []
     words += [f"{total - len(rows)} had no turn"] if total > len(rows) else []
     return f"{len(rows)} of {total} runs: {', '.join(words) or 'none'}"
+
+
+def _counted(row: NightRow) -> str:
+    """The outcome; of two kinds of ``unknown``, which: noise asks for a calmer machine, evidence for another run."""
+    if row.outcome != "unknown" or row.exit_code == EXIT_TROUBLE:
+        return row.outcome
+    return UNKNOWN[0] if row.by_noise else UNKNOWN[1]
 
 
 def campaign_rows(ended: Ended) -> list[CampaignRow]:
@@ -125,6 +135,7 @@ def campaign_rows(ended: Ended) -> list[CampaignRow]:
             findings=[f"{one.checker}: {one.sentence}" for one in row.findings],
             reason=row.reason,
             excused=row.excused,
+            by_noise=row.by_noise,
         )
         for row in ended.rows
     ]
@@ -156,9 +167,9 @@ def page(drawn: Drawn, rows: Sequence[NightRow], new: Sequence[str]) -> str:
     ]
     by_cell: dict[str, Counter[str]] = {key: Counter() for key in cells}
     for row in rows:
-        by_cell[row.job.cell][row.outcome] += 1
+        by_cell[row.job.cell][_counted(row)] += 1
     table = [
-        (escape(key), *(str(counts[word] or "") for word in ("pass", "fail", "unknown")))
+        (escape(key), *(str(counts[word] or "") for word in ("pass", "fail", *UNKNOWN)))
         for key, counts in by_cell.items()
     ]
     runs = [
@@ -176,7 +187,7 @@ def page(drawn: Drawn, rows: Sequence[NightRow], new: Sequence[str]) -> str:
     parts = [
         f"<h1>{escape(title)}</h1><p>{escape(sums(rows, len(drawn.jobs)))}. Dethrone {escape(drawn.version)}.</p>",
         _table("Findings", ("", "what", "proof in a sentence", "first run", "again"), found),
-        _table("Cells", ("cell", "pass", "fail", "unknown"), table),
+        _table("Cells", ("cell", "pass", "fail", *UNKNOWN), table),
         _table("Runs", ("run", "verdict", "cell", "seed", "took", "here because", "what"), runs),
     ]
     return (

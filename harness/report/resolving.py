@@ -19,20 +19,13 @@ def resolving(judgement: Judgement, plan: Plan, command: str) -> str:
     limit_s = max(1, plan.usual_limit_ns // SECOND)
     if judgement.trouble or judgement.damage is not None:
         return f"{command} --time-limit {limit_s}s"
-    if _by_noise(judgement):
+    if judgement.host_noise:
         return f"{command} --time-limit {limit_s}s --time-scale {show_scale(_slower(plan.time_scale))}"
     if plan.schedule.strategy != "none" and plan.schedule.health_bound_ns == 0:
         # in haste no window is long enough for a promise of liveness
         bound_s = -(-plan.promise.leader_bound_ns * 5 // (4 * SECOND * plan.time_scale))
         return f"{command} --nemesis-interval {int(bound_s)}s --time-limit {min(LONGEST_S, 2 * limit_s)}s"
     return f"{command} --time-limit {min(LONGEST_S, 2 * limit_s)}s"
-
-
-def _by_noise(judgement: Judgement) -> bool:
-    if judgement.host_noise:
-        return True
-    unknown = [verdict for verdict in judgement.verdicts if verdict.outcome == "unknown"]
-    return bool(unknown) and all(verdict.evidence.get("unknown_by") == "noise" for verdict in unknown)
 
 
 def _slower(scale: float) -> float:

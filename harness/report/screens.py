@@ -225,7 +225,7 @@ def campaign_table(rows: Sequence[CampaignRow]) -> RenderableType:
     table = _table("seed", "verdict", "time", "elections", "faults", "ops ok", "why")
     for row in rows:
         text = "; ".join(row.findings[:2]) or row.reason
-        again = " (repeated: noisy host)" if row.repeated else ""
+        again = f" (repeated {max(1, row.repeats)} ×: noisy host)" if row.repeated else ""
         again += f" (with {excused_words(row.excused)})" if row.excused else ""
         table.add_row(
             str(row.seed),

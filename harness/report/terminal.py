@@ -139,7 +139,7 @@ class Screen:
         self.say("")
         self.say(screens.campaign_table(rows), level=-1)
         told: tuple[Outcome, ...] = ("pass", "fail", "unknown")
-        self.say(", ".join(f"{counts.get(word, 0)} {word}" for word in told), level=-1)
+        self.say(", ".join(f"{counts.get(word, 0)} {word}" for word in told) + noise_words(rows), level=-1)
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """A list for people."""
@@ -209,6 +209,14 @@ class Watcher:
 def hung(text: str) -> str:
     """A text of several lines, of which only the first begins a line of ours."""
     return text.replace("\n", "\n  | ")
+
+
+def noise_words(rows: Sequence[CampaignRow]) -> str:
+    """How many of the rows noise kept from a verdict, and how many runs were made again because of it; "" : none."""
+    by_noise, repeats = sum(row.by_noise for row in rows), sum(row.repeats for row in rows)
+    parts = [f"{by_noise} of the unknown by noise"] if by_noise else []
+    parts += [f"{repeats} repeated because of noise"] if repeats else []
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def triggers_line(figures: Mapping[str, Any]) -> str:

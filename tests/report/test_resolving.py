@@ -22,7 +22,7 @@ def doubt(checker: str, by: str) -> Verdict:
 
 
 def test_noise_is_answered_by_a_slower_run():
-    noisy = judged(verdicts=(doubt("failover", "noise"),))
+    noisy = judged(verdicts=(doubt("failover", "noise"),), host_noise=True)
     assert resolving(noisy, PLAN, "dethrone run raft") == "dethrone run raft --time-limit 60s --time-scale 1.5"
     slow = msgspec.structs.replace(PLAN, time_scale=4.0, time_limit_ns=240 * SECOND)
     assert resolving(judged(host_noise=True), slow, "x") == "x --time-limit 60s --time-scale 6"

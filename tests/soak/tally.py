@@ -65,15 +65,7 @@ def result_of(seen: Seen, *, chaos: str) -> Result:
         return "trouble"
     if verdict == "pass" or (verdict is None and seen.code == 0):
         return "PASS"
-    return "UNKNOWN by noise" if by_noise(seen.said) else "UNKNOWN by evidence"
-
-
-def by_noise(said: Mapping[str, Any]) -> bool:
-    """Whether noise alone keeps this run from a verdict."""
-    if said.get("host_noise"):
-        return True
-    doubts = [one for one in said.get("checkers", {}).values() if one.get("verdict") == "unknown"]
-    return bool(doubts) and all(one.get("evidence", {}).get("unknown_by") == "noise" for one in doubts)
+    return "UNKNOWN by noise" if seen.said.get("host_noise") else "UNKNOWN by evidence"
 
 
 def red(seen: Seen, *, chaos: str) -> tuple[str, ...]:
