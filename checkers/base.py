@@ -126,6 +126,11 @@ def in_force(event: FaultEvent) -> bool:
     return event.phase == "begin" and event.outcome in ("installed", "indeterminate")
 
 
+def healed(event: FaultEvent) -> bool:
+    """Whether this is the end of a fault after which it certainly is not in force, wherever it was until then."""
+    return event.phase == "end" and event.outcome in ("healed", "indeterminate")
+
+
 def breaks_nothing(history: History, plan: Plan) -> bool:
     """Whether no fault was planned, and none is recorded."""
     return not plan.schedule.steps and not history.of(FaultEvent)
@@ -156,7 +161,7 @@ class _Beyond:
                 self.foreign.append((event.span.lo, kind, why))
                 return
             self._active[kind][event.fault] = frozenset(event.victims)
-        elif event.phase == "end" and event.outcome == "healed":
+        elif healed(event):
             self._active[kind].pop(event.fault, None)
         most = self._tolerated.get(key or "")
         hit = frozenset[str]().union(*self._active[kind].values())

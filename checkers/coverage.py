@@ -262,7 +262,9 @@ def _observations(history: History, plan: Plan) -> list[str]:
 
 def _outcomes(history: History) -> list[str]:
     begun = [event for event in history.of(FaultEvent) if event.phase == "begin" and event.outcome != "skipped"]
-    unclear = sum(event.outcome == "indeterminate" for event in begun)
+    ends = [event for event in history.of(FaultEvent) if event.phase == "end"]
+    lapsed = {event.fault for event in ends if event.outcome == "indeterminate"}
+    unclear = sum(event.outcome == "indeterminate" or event.fault in lapsed for event in begun)
     out = []
     if begun and unclear * 100 > INDETERMINATE_MAX_PERCENT * len(begun):
         out.append(f"{unclear} of {len(begun)} faults may or may not have been in force; look at their evidence")

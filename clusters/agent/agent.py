@@ -17,8 +17,9 @@ unable to gain any; on its socket it serves root and its own user only. ``prepar
 run (``runs_as``), and why, where that is not a user of its own.
 
 Promises: wrong input never ends the agent; every wait and queue is bounded; what did not take is ``confirmed: false``
-with a reason; rules sit in a chain of our own and nothing that is not ours is flushed. Leaves out: delay and jitter of
-links, disk trouble and CPU limits (answered ``confirmed: false``), IPv6 links, and meaning of any kind.
+with a reason; rules sit in a chain of our own and nothing that is not ours is flushed; a peer is cut at all of its
+addresses, IPv4 and IPv6. Leaves out: delay and jitter of links, disk trouble and CPU limits (answered ``confirmed:
+false``), and meaning of any kind.
 Runs on Python 3.9 and later.
 """
 
@@ -55,8 +56,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-VERSION = 1
-"""Of the protocol; a link refuses an agent of another version."""
+VERSION = 2
+"""Of the protocol; a link refuses an agent of another version. 2: a peer has several addresses, of both families."""
 
 PROBE_PORT = 7003
 MS = 1_000_000
@@ -100,6 +101,8 @@ STALL_NS = 20 * MS
 FSYNC_NS = 20 * MS
 WALL_JUMP_NS = 5 * MS
 FSYNC_PERIOD_S = 1.0
+RULES_PERIOD_S = 1.0
+"""How often rules in force are looked at again. nftables says in 0.1 ms if nothing changed; legacy rules are read."""
 TRACE_GAP_S = 0.002
 """Least time between two readings of a busy trace log: the lines in between travel together."""
 TRACE_LINE_MAX = 1 << 20
@@ -144,11 +147,20 @@ class Seen(NamedTuple):
 
 
 class Look(NamedTuple):
-    """A chain as found: how often it is hooked, its (address, is it a cut) in order, packets matched by address."""
+    """A chain as found: how often it is hooked, its (address, is it a cut) in order, packets matched by address.
+
+    ``first``: nothing in INPUT comes before its hook, where it could let pass what our chain drops.
+    """
 
     hooks: int
     rules: tuple[tuple[str, bool], ...]
     packets: Mapping[str, int]
+    first: bool = True
+
+    @property
+    def hooked(self) -> bool:
+        """Whether every packet that arrives meets our chain first."""
+        return self.hooks > 0 and self.first
 
 
 def chain_name(run: str) -> str:
@@ -168,18 +180,34 @@ class Spared(NamedTuple):
     @property
     def rule(self) -> str:
         """As ``iptables-save`` prints it, behind the chain's name."""
-        return f"-s {self.address}/32 -p tcp -m tcp --dport {self.port} -j RETURN"
+        return f"-s {whole(self.address)} -p tcp -m tcp --dport {self.port} -j RETURN"
 
 
-def restore_text(chain: str, rules: Sequence[Rule], *, hook: bool, spared: Sequence[Spared] = ()) -> str:
+NEIGHBOURS = tuple(f"-p ipv6-icmp -m icmp6 --icmpv6-type {kind} -j RETURN" for kind in (135, 136))
+"""Neighbour discovery passes a cut, as ARP does: without it a one-way cut would also cut the other way."""
+
+
+def is_v6(address: str) -> bool:
+    """Whether an address is of IPv6."""
+    return ":" in address
+
+
+def whole(address: str) -> str:
+    """An address as a rule names it."""
+    return f"{address}/{128 if is_v6(address) else 32}"
+
+
+def restore_text(
+    chain: str, rules: Sequence[Rule], *, hook: bool, spared: Sequence[Spared] = (), passing: Sequence[str] = ()
+) -> str:
     """Input of ``iptables-restore --noflush``: the chain's whole content, replaced at once; nothing else is touched."""
     lines = ["*filter", f":{chain} - [0:0]"]
     if hook:
         lines.append(f"-I INPUT 1 -j {chain}")
-    lines += [f"-A {chain} {one.rule}" for one in spared] if rules else []
+    lines += [f"-A {chain} {one}" for one in (*passing, *(one.rule for one in spared))] if rules else []
     for rule in rules:
         chance = "" if rule.loss >= 100 else f" -m statistic --mode random --probability {rule.loss / 100:.4f}"
-        lines.append(f"-A {chain} -s {rule.address}/32{chance} -j DROP")
+        lines.append(f"-A {chain} -s {whole(rule.address)}{chance} -j DROP")
     return "\n".join([*lines, "COMMIT", ""])
 
 
@@ -190,7 +218,7 @@ def remove_text(chain: str, hooks: int) -> str:
 
 def parse_save(text: str, chain: str) -> Look | None:
     """What ``iptables-save -c -t filter`` says of our chain; None if it does not exist."""
-    exists, hooks, rules, packets = False, 0, [], {}
+    exists, hooks, rules, packets, before = False, 0, [], {}, 0
     for line in text.splitlines():
         if line.startswith(f":{chain} "):
             exists = True
@@ -201,14 +229,16 @@ def parse_save(text: str, chain: str) -> Look | None:
         rule = counted.group(2).strip()
         if rule == f"-A INPUT -j {chain}":
             hooks += 1
+        elif rule.startswith("-A INPUT ") and not hooks and not re.search(r" -[jg] (DROP|REJECT|DETHRONE-)", rule):
+            before += 1
         elif rule.startswith(f"-A {chain} "):
-            found = re.match(r"-s ([0-9.]+)(?:/32)? (.*)$", rule[len(chain) + 4 :])
+            found = re.match(r"-s ([0-9a-f.:]+)(?:/32|/128)? (.*)$", rule[len(chain) + 4 :])
             if found is None or not found.group(2).endswith("-j DROP"):
                 rules.append((rule[len(chain) + 4 :], False))
                 continue
             rules.append((found.group(1), found.group(2) == "-j DROP"))
             packets[found.group(1)] = int(counted.group(1))
-    return Look(hooks, tuple(rules), packets) if exists else None
+    return Look(hooks, tuple(rules), packets, not before) if exists else None
 
 
 def foreign_chains(text: str) -> list[str]:
@@ -216,9 +246,11 @@ def foreign_chains(text: str) -> list[str]:
     return re.findall(r"^:(DETHRONE-[A-Za-z0-9_.-]+) ", text, re.MULTILINE)
 
 
-def expected_rules(rules: Sequence[Rule], spared: Sequence[Spared] = ()) -> tuple[tuple[str, bool], ...]:
+def expected_rules(
+    rules: Sequence[Rule], spared: Sequence[Spared] = (), passing: Sequence[str] = ()
+) -> tuple[tuple[str, bool], ...]:
     """``rules`` as ``Look.rules`` shows them."""
-    before = [(one.rule, False) for one in spared] if rules else []
+    before = [(one, False) for one in (*passing, *(one.rule for one in spared))] if rules else []
     return (*before, *((rule.address, rule.loss >= 100) for rule in rules))
 
 
@@ -334,17 +366,46 @@ def faketime_text(offset_ns: int, rate_ppm: int | None) -> str:
     return f"{sign}{size // SECOND}.{size % SECOND:09d}{rate}\n"
 
 
-def probe_payload(run: str, nonce: int, sender: str) -> bytes:
+class Probe(NamedTuple):
+    """A probe: of which run and round, from whom (a host's name), to which address."""
+
+    run: str
+    nonce: int
+    sender: str
+    address: str
+
+
+def probe_payload(run: str, nonce: int, sender: str, address: str) -> bytes:
     """A probe on the wire."""
-    return f"dethrone-probe {run} {nonce} {sender}".encode()
+    return f"dethrone-probe {run} {nonce} {sender} {address}".encode()
 
 
-def parse_probe(payload: bytes) -> tuple[str, int, str] | None:
-    """Run, nonce and sender of a probe; None for anything else."""
+def parse_probe(payload: bytes) -> Probe | None:
+    """A probe that was read from the wire; None for anything else."""
     parts = payload.decode("utf-8", "replace").split(" ")
-    if len(parts) != 4 or parts[0] != "dethrone-probe" or re.fullmatch(r"\d{1,20}", parts[2]) is None:
+    if len(parts) != 5 or parts[0] != "dethrone-probe" or re.fullmatch(r"\d{1,20}", parts[2]) is None:
         return None
-    return parts[1], int(parts[2]), parts[3]
+    return Probe(parts[1], int(parts[2]), parts[3], parts[4])
+
+
+def clean_peers(raw: Any) -> dict[str, tuple[str, ...]]:
+    """Name → addresses of each peer, in one spelling. One address may stand alone. Refused for anything else."""
+    out = {}
+    for name, given in _mapping(raw, "peers").items():
+        addresses = [given] if isinstance(given, str) else _texts(given, f"the addresses of {name!r:.80}")
+        try:
+            spelled = [str(ipaddress.ip_address(address)) for address in addresses]
+        except ValueError as error:
+            raise Refused(f"peers: {error}") from None
+        out[str(name)] = tuple(dict.fromkeys(spelled))
+    return out
+
+
+def ways(peers: Mapping[str, Sequence[str]], own: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """The addresses by which each peer can be told from others: not ours, and of no second peer."""
+    taken = collections.Counter(address for addresses in peers.values() for address in set(addresses))
+    strange = {*own, *(address for address, count in taken.items() if count > 1)}
+    return {name: tuple(one for one in addresses if one not in strange) for name, addresses in peers.items()}
 
 
 def echo_payload(what: str, run: str, number: int) -> bytes:
@@ -384,6 +445,18 @@ def thread_states(pid: int) -> str:
     except (OSError, ValueError, IndexError):
         pass
     return "".join(letters)
+
+
+def switches(pid: int) -> int:
+    """How often the threads of a process have been taken off a processor; -1 if there is none."""
+    total = 0
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - as above
+            with open(f"/proc/{pid}/task/{task}/status", "rb") as file:  # noqa: PTH123
+                total += sum(int(count) for count in re.findall(rb"ctxt_switches:\s*(\d+)", file.read()))
+    except (OSError, ValueError):
+        return -1
+    return total
 
 
 def group_members(group: int) -> list[int]:
@@ -762,11 +835,22 @@ def complain(where: str, error: BaseException) -> None:
 
 
 class Rules:
-    """Our chain in the host's INPUT. ``tool``: ``auto``, ``nft`` or ``legacy``. Used by one thread at a time."""
+    """Our chain in the host's INPUT, of one family. ``tool``: ``auto``, ``nft`` or ``legacy``. Thread-safe."""
 
-    def __init__(self, run: str, processes: Processes, *, tool: str = "auto", spared: Sequence[Spared] = ()) -> None:
+    def __init__(
+        self,
+        run: str,
+        processes: Processes,
+        *,
+        tool: str = "auto",
+        spared: Sequence[Spared] = (),
+        v6: bool = False,
+    ) -> None:
         self.chain = chain_name(run)
-        self._spared = spared
+        self._spared = [one for one in spared if is_v6(one.address) == v6]
+        self._passing = NEIGHBOURS if v6 else ()
+        self._base = "ip6tables" if v6 else "iptables"
+        self._tables = f"/proc/net/{'ip6' if v6 else 'ip'}_tables_names"
         self._processes = processes
         self._choice = tool
         self._prefix: str | None = None
@@ -775,6 +859,14 @@ class Rules:
         self._hooked = False
         self._unsure = False
         self._baseline: dict[str, int] = {}
+        self._owed: list[Rule] = []
+        """What is to be in force until we are told otherwise."""
+        self._counted: dict[str, int] = {}
+        self._generation: int | None = None
+        """Of the kernel's nftables, when our chain was last seen as installed."""
+        self._nft: bool | None = None
+        self.good_ns = 0
+        """When the chain was last seen as installed."""
 
     def available(self) -> tuple[bool, str]:
         """Whether rules can be read here, and by which tool or why not."""
@@ -788,10 +880,12 @@ class Rules:
         if self._prefix is None:
             # Taking a rule out costs 1 ms with the legacy interface and 13 ms with nftables; it is used where the
             # kernel has it loaded already. Nothing is loaded for it.
-            legacy_first = os.path.exists("/proc/net/ip_tables_names")  # noqa: PTH110
-            order = ["iptables-legacy", "iptables", "iptables-nft"] if legacy_first else ["iptables", "iptables-nft"]
+            legacy_first = os.path.exists(self._tables)  # noqa: PTH110
+            order = [self._base, f"{self._base}-nft"]
+            if legacy_first:
+                order.insert(0, f"{self._base}-legacy")
             if self._choice != "auto":
-                order = [f"iptables-{self._choice}"]
+                order = [f"{self._base}-{self._choice}"]
             reasons = []
             for prefix in order:
                 code, _, err = self._processes.tool([f"{prefix}-save", "-c", "-t", "filter"])
@@ -800,7 +894,7 @@ class Rules:
                     break
                 reasons.append(err.decode("utf-8", "replace").strip()[:200])
             else:
-                raise Refused("iptables cannot be used: " + "; ".join(reasons))
+                raise Refused(f"{self._base} cannot be used: " + "; ".join(reasons))
         return self._prefix
 
     @property
@@ -812,13 +906,13 @@ class Rules:
         """The chain as it is now; None if there is none. Refused if that cannot be known."""
         code, out, err = self._processes.tool([f"{self._tool()}-save", "-c", "-t", "filter"])
         if code != 0:
-            raise Refused("iptables-save: " + err.decode("utf-8", "replace").strip()[:300])
+            raise Refused(f"{self._base}-save: " + err.decode("utf-8", "replace").strip()[:300])
         return parse_save(out.decode("utf-8", "replace"), self.chain)
 
     def _restore(self, text: str) -> str:
         argv = [f"{self._tool()}-restore", "--noflush", "-w", "3"]
         code, _, err = self._processes.tool(argv, given=text.encode())
-        return "" if code == 0 else ("iptables-restore: " + err.decode("utf-8", "replace").strip()[:300])
+        return "" if code == 0 else (f"{self._base}-restore: " + err.decode("utf-8", "replace").strip()[:300])
 
     def apply(self, rules: Sequence[Rule], *, verify: bool) -> tuple[bool, str, dict[str, Any]]:
         """Make ``rules`` the chain's content: (in force, why not, detail).
@@ -826,6 +920,8 @@ class Rules:
         ``verify`` False: the caller probes afterwards, so a replaced chain is not read back.
         """
         with self._lock:
+            self._owed, self._counted, self._generation = list(rules), {}, None
+            self.good_ns = now_ns()
             try:
                 return self._apply(list(rules), verify=verify)
             except Refused as refused:
@@ -836,11 +932,11 @@ class Rules:
     def _apply(self, rules: list[Rule], *, verify: bool) -> tuple[bool, str, dict[str, Any]]:
         if self._installed == [] and not rules:
             return True, "", {}
-        expected = expected_rules(rules, self._spared)
+        expected = self._expected(rules)
         detail: dict[str, Any] = {"tool": self._tool()}
         if self._installed is None or self._installed == rules:
             found = self.look()
-            self._hooked = found is not None and found.hooks > 0
+            self._hooked = found is not None and found.hooked
             if found is None and not rules:
                 self._installed = []
                 return True, "", detail
@@ -851,7 +947,8 @@ class Rules:
                 detail["repaired"] = "chain" if found is None or found.rules != expected else "hook"
         self._unsure = True
         for attempt in (1, 2):
-            why = self._restore(restore_text(self.chain, rules, hook=not self._hooked, spared=self._spared))
+            text = restore_text(self.chain, rules, hook=not self._hooked, spared=self._spared, passing=self._passing)
+            why = self._restore(text)
             self._baseline = {}
             if why and attempt == 2:
                 self._installed = None
@@ -859,7 +956,7 @@ class Rules:
             if not why and not verify:
                 break
             found = self.look()
-            self._hooked = found is not None and found.hooks > 0
+            self._hooked = found is not None and found.hooked
             if not why and found is not None and self._hooked and found.rules == expected:
                 break
             if attempt == 2:
@@ -869,29 +966,63 @@ class Rules:
         self._installed = rules
         return True, "", detail
 
-    def counters(self) -> dict[str, Any]:
-        """Packets dropped since the last converging by source name, and whether the chain is in force as installed."""
+    def check(self) -> tuple[str, int]:
+        """Whether what is owed is still in force: why not ("": it is), and when it was last seen so."""
+        with self._lock:
+            if not self._owed:
+                return "", 0
+            asked = now_ns()
+            generation = nft_generation() if self._by_nft() else None
+            if generation is not None and generation == self._generation:
+                self.good_ns = asked
+                return "", asked
+            why, dropped = ("our rules could not be put back", {}) if not self._installed else self.counters()
+            if not why and any(count < self._counted.get(address, 0) for address, count in dropped.items()):
+                why = "our chain was emptied and filled again"
+            if why:
+                return why, self.good_ns
+            self._counted, self._generation, self.good_ns = dropped, generation, asked
+            return "", asked
+
+    def put_back(self) -> str:
+        """Install again what is owed; "" or why it is not in force."""
+        with self._lock:
+            good_ns, self._installed = self.good_ns, None
+            took, why, _ = self.apply(self._owed, verify=True)
+            self.good_ns = self.good_ns if took else good_ns
+            return "" if took else why or "it did not take"
+
+    def _by_nft(self) -> bool:
+        if self._nft is None:
+            code, out, _ = self._processes.tool([self._tool(), "-V"])
+            self._nft = code == 0 and b"nf_tables" in out
+        return self._nft
+
+    def _expected(self, rules: Sequence[Rule]) -> tuple[tuple[str, bool], ...]:
+        return expected_rules(rules, self._spared, self._passing)
+
+    def counters(self) -> tuple[str, dict[str, int]]:
+        """Why the chain is not in force as installed ("": it is), and packets dropped since, by source address."""
         with self._lock:
             if not self._installed:
-                return {"in_force": True, "dropped": {}}
+                return "", {}
             try:
                 found = self.look()
             except Refused as refused:
-                return {"in_force": False, "why": str(refused), "dropped": {}}
-            self._hooked = found is not None and found.hooks > 0
-            if found is None or not self._hooked or found.rules != expected_rules(self._installed, self._spared):
+                return str(refused), {}
+            self._hooked = found is not None and found.hooked
+            if found is None or not self._hooked or found.rules != self._expected(self._installed):
                 what = "our chain" if found is None or self._hooked else "its hook in INPUT"
-                return {"in_force": False, "why": f"{what} is not what was installed", "dropped": {}}
-            dropped = {
-                rule.src: found.packets.get(rule.address, 0) - self._baseline.get(rule.address, 0)
+                return f"{what} is not what was installed", {}
+            return "", {
+                rule.address: found.packets.get(rule.address, 0) - self._baseline.get(rule.address, 0)
                 for rule in self._installed
             }
-            return {"in_force": True, "dropped": dropped}
 
     def remove(self) -> str:
         """Take our chain and its hook out; "" or why not."""
         with self._lock:
-            self._installed, self._hooked, self._unsure = None, False, False
+            self._installed, self._hooked, self._unsure, self._owed = None, False, False, []
             try:
                 return self._remove_with(self._tool(), every_run=False)
             except Refused as refused:
@@ -899,8 +1030,8 @@ class Rules:
 
     def remove_leftovers(self, *, every_run: bool) -> str:
         """Take our chain out, or those of all runs, whatever tool put them there; "" or why not."""
-        loaded = os.path.exists("/proc/net/ip_tables_names")  # noqa: PTH110
-        tools = [*(["iptables-legacy"] if loaded else []), "iptables-nft", "iptables"]
+        loaded = os.path.exists(self._tables)  # noqa: PTH110
+        tools = [*([f"{self._base}-legacy"] if loaded else []), f"{self._base}-nft", self._base]
         there = [tool for tool in tools if shutil.which(f"{tool}-save")]
         with self._lock:
             whys = [self._remove_with(tool, every_run=every_run) for tool in there]
@@ -909,7 +1040,8 @@ class Rules:
     def _remove_with(self, tool: str, *, every_run: bool) -> str:
         code, out, err = self._processes.tool([f"{tool}-save", "-c", "-t", "filter"])
         if code != 0:
-            return err.decode("utf-8", "replace").strip()[:300]
+            said = err.decode("utf-8", "replace").strip()[:300]
+            return "" if NO_TABLE in said else said  # a kernel without these tables has no rules of ours
         text = out.decode("utf-8", "replace")
         for chain in foreign_chains(text) if every_run else [self.chain]:
             found = parse_save(text, chain)
@@ -919,6 +1051,117 @@ class Rules:
                 if code != 0:
                     return err.decode("utf-8", "replace").strip()[:300]
         return ""
+
+
+NETLINK_NETFILTER, NFT_MSG_GETGEN, NFTA_GEN_ID, NLM_F_REQUEST = 12, 10 << 8 | 16, 1, 1
+
+
+def nft_generation() -> int | None:
+    """The number of the kernel's set of nftables rules, which rises with each change; None where it does not say."""
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER) as asking:
+            asking.settimeout(1)
+            asking.send(struct.pack("=LHHLLBBH", 20, NFT_MSG_GETGEN, NLM_F_REQUEST, 1, 0, 0, 0, 0))
+            data = asking.recv(4096)
+    except OSError:
+        return None
+    if len(data) < 28 or struct.unpack_from("=H", data, 4)[0] == NLMSG_ERROR:
+        return None
+    size, kind = struct.unpack_from("=HH", data, 20)
+    return int(struct.unpack_from(">L", data, 24)[0]) if kind == NFTA_GEN_ID and size == 8 else None
+
+
+class Firewall:
+    """Our chains of both families, as one. The one of IPv6 is touched only once it is needed. Thread-safe."""
+
+    def __init__(self, run: str, processes: Processes, *, tool: str = "auto", spared: Sequence[Spared] = ()) -> None:
+        self.four = Rules(run, processes, tool=tool, spared=spared)
+        self.six = Rules(run, processes, tool=tool, spared=spared, v6=True)
+        self.chain = self.four.chain
+        self.lost: list[str] = []
+        """Why rules were lost and put back since the host was last converged."""
+
+    @property
+    def used(self) -> bool:
+        """Whether a chain of ours may exist."""
+        return self.four.used or self.six.used
+
+    def apply(self, rules: Sequence[Rule], *, verify: bool) -> tuple[bool, str, dict[str, Any]]:
+        """Make ``rules`` what is dropped; see ``Rules.apply``."""
+        took, why, detail = self.four.apply([rule for rule in rules if not is_v6(rule.address)], verify=verify)
+        six = [rule for rule in rules if is_v6(rule.address)]
+        if not six and not self.six.used:
+            return took, why, detail
+        took_six, why_six, detail_six = self.six.apply(six, verify=verify)
+        detail = {**detail, **{f"{key}_v6": value for key, value in detail_six.items()}}
+        return took and took_six, "; ".join(filter(None, [why, why_six])), detail
+
+    def families(self) -> tuple[Rules, Rules]:
+        """The rules of IPv4 and of IPv6."""
+        return self.four, self.six
+
+    def counters(self) -> tuple[str, dict[str, int]]:
+        """See ``Rules.counters``, of both families."""
+        why, dropped = self.four.counters()
+        why_six, dropped_six = self.six.counters()
+        return "; ".join(filter(None, [why, why_six])), {**dropped, **dropped_six}
+
+    def remove(self) -> str:
+        """Take our chains and their hooks out; "" or why not."""
+        whys = [rules.remove() for rules in (self.four, self.six) if rules is self.four or rules.used]
+        return "; ".join(filter(None, whys))
+
+    def remove_leftovers(self, *, every_run: bool) -> str:
+        """Take our chains out, or those of all runs, whatever tool put them there; "" or why not."""
+        speaks = os.path.exists("/proc/net/if_inet6")  # noqa: PTH110 - of a kernel without IPv6 nothing is asked
+        families = (self.four, self.six) if speaks else (self.four,)
+        whys = [rules.remove_leftovers(every_run=every_run) for rules in families]
+        return "; ".join(filter(None, whys))
+
+
+NO_TABLE = "Table does not exist"
+
+
+def own_addresses() -> list[str]:
+    """Every address of this host that others may send to, of both families; by the kernel's own list (rtnetlink)."""
+    found = []
+    with contextlib.suppress(OSError), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as asking:
+        asking.settimeout(1)
+        asking.send(struct.pack("=LHHLLBxxxL", 24, RTM_GETADDR, NLM_F_REQUEST_DUMP, 1, 0, socket.AF_UNSPEC, 0))
+        more = True
+        while more:
+            data = asking.recv(1 << 17)
+            while len(data) >= 16:
+                size, kind = struct.unpack_from("=LH", data)
+                if kind in {NLMSG_ERROR, NLMSG_DONE} or size < 16:
+                    more = False
+                    break
+                if kind == RTM_NEWADDR:
+                    found += _address_of(data[16:size])
+                data = data[size + 3 & ~3 :]
+    return sorted(set(found))
+
+
+RTM_NEWADDR, RTM_GETADDR, NLM_F_REQUEST_DUMP, NLMSG_ERROR, NLMSG_DONE = 20, 22, 0x301, 2, 3
+IFA_ADDRESS, IFA_LOCAL, SCOPE_HOST, DAD_FAILED = 1, 2, 254, 0x08
+
+
+def _address_of(message: bytes) -> list[str]:
+    """The address that an RTM_NEWADDR message is about, unless it is of this host alone."""
+    family, _, flags, scope, _ = struct.unpack_from("=BBBBL", message)
+    if scope == SCOPE_HOST or flags & DAD_FAILED or family not in {socket.AF_INET, socket.AF_INET6}:
+        return []
+    parts, rest = {}, message[8:]
+    while len(rest) >= 4:
+        size, kind = struct.unpack_from("=HH", rest)
+        if size < 4:
+            break
+        parts[kind] = rest[4:size]
+        rest = rest[size + 3 & ~3 :]
+    raw = parts.get(IFA_LOCAL, parts.get(IFA_ADDRESS, b""))
+    if len(raw) != (4 if family == socket.AF_INET else 16) or (raw[0] == 127 and family == socket.AF_INET):
+        return []
+    return [socket.inet_ntop(family, raw)]
 
 
 def default_gateway() -> str | None:
@@ -935,7 +1178,10 @@ def default_gateway() -> str | None:
 
 
 class Probes:
-    """The UDP socket through which agents prove links. A probe counts if its payload AND its source address fit."""
+    """The UDP sockets through which agents prove links. A probe counts if its payload AND its source address fit.
+
+    A way is a pair (peer, address of ours) over which a probe came once: from then on it is expected, or must be cut.
+    """
 
     NONCES_MAX = 64
 
@@ -943,82 +1189,146 @@ class Probes:
         self._run = run
         self.port = port
         self.name = ""
-        self.peers: dict[str, str] = {}
+        self.peers: dict[str, tuple[str, ...]] = {}
+        """All addresses of each peer, as told."""
+        self.ways: dict[str, tuple[str, ...]] = {}
+        """Those by which it can be told from others."""
         self.why = ""
         self._changed = threading.Condition()
-        self._arrived: collections.OrderedDict[int, dict[str, int]] = collections.OrderedDict()
+        self._arrived: collections.OrderedDict[int, dict[str, dict[str, int]]] = collections.OrderedDict()
+        self._known: dict[tuple[str, str], str] = {}
+        """Way → the peer's address that it was used from."""
         self._strange = 0
-        self.socket: socket.socket | None = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.sockets: dict[int, socket.socket] = {}
+        for family in (socket.AF_INET, socket.AF_INET6):
+            self._open(family)
+
+    def _open(self, family: int) -> None:
         try:
-            self.socket.setblocking(False)
-            self.socket.bind(("", port))
+            opened = socket.socket(family, socket.SOCK_DGRAM)
+        except OSError:
+            return  # a kernel without IPv6
+        try:
+            opened.setblocking(False)
+            if family == socket.AF_INET6:
+                opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            opened.bind(("", self.port))
         except OSError as error:
-            self.socket.close()
-            self.socket = None
-            self.why = f"UDP port {port} cannot be bound: {error.strerror}"
+            opened.close()
+            if family == socket.AF_INET:
+                self.why = f"UDP port {self.port} cannot be bound: {error.strerror}"
+        else:
+            self.sockets[family] = opened
+
+    def meet(self, name: str, peers: Mapping[str, tuple[str, ...]]) -> None:
+        """Who we are, and who the others are at which addresses."""
+        self.name, self.peers = name, {peer: addresses for peer, addresses in peers.items() if peer != name}
+        self.ways = ways(self.peers, own_addresses())
 
     def send(self, nonce: int, order: Sequence[str]) -> dict[str, str]:
-        """Send one probe to each peer, those of ``order`` first and in that order: peer → why not, where not."""
-        if self.socket is None:
+        """Send a probe to each address of each peer, those of ``order`` first: peer → why not, where none left."""
+        if socket.AF_INET not in self.sockets:
             raise Refused(self.why)
-        payload, failed = probe_payload(self._run, nonce, self.name), {}
-        for peer in dict.fromkeys([*order, *self.peers]):
-            if peer in self.peers and peer not in {self.name, "client"}:
-                try:
-                    self.socket.sendto(payload, (self.peers[peer], self.port))
-                except OSError as error:
-                    failed[peer] = str(error.strerror)
+        failed = {}
+        scopes = [index for index, name in socket.if_nameindex() if name != "lo"]
+        for peer in dict.fromkeys([*order, *self.ways]):
+            if peer not in self.ways or peer in {self.name, "client"}:
+                continue
+            whys = [self._send(nonce, address, scopes) for address in self.ways[peer]]
+            if all(whys):
+                failed[peer] = next(iter(whys), "no address of it is its own")
         return failed
 
-    def receive(self) -> None:
-        """Take in what arrived (called when the socket is readable); at most 256 datagrams at once."""
-        if self.socket is None:
-            return
-        for _ in range(256):
+    def _send(self, nonce: int, address: str, scopes: Sequence[int]) -> str:
+        """Send a probe to one address: "" or why not."""
+        payload = probe_payload(self._run, nonce, self.name, address)
+        sender = self.sockets.get(socket.AF_INET6 if is_v6(address) else socket.AF_INET)
+        places: list[tuple[Any, ...]] = [(address, self.port)]
+        if is_v6(address) and ipaddress.IPv6Address(address).is_link_local:
+            places = [(address, self.port, 0, scope) for scope in scopes]
+        why = "this host has no IPv6"
+        if sender is None:
+            return why
+        sent = False
+        for place in places:  # a link-local address may be behind any interface
             try:
-                payload, (address, port) = self.socket.recvfrom(2048)
-            except (BlockingIOError, InterruptedError):
-                return
-            except OSError:
-                continue  # an ICMP error of an earlier probe
-            if self._echoed(payload, (address, port)):
-                continue
-            probe = parse_probe(payload)
-            if probe is None or probe[0] != self._run or self.peers.get(probe[2]) != address:
-                self._strange += 1
-                continue
-            with self._changed:
-                known = self._arrived.setdefault(probe[1], {})
-                known.setdefault(probe[2], now_ns())
-                while len(self._arrived) > self.NONCES_MAX:
-                    self._arrived.popitem(last=False)
-                self._changed.notify_all()
+                sender.sendto(payload, place)
+                sent = True
+            except OSError as error:
+                why = str(error.strerror)
+        return "" if sent else why
 
-    def _echoed(self, payload: bytes, asker: tuple[str, int]) -> bool:
+    def receive(self) -> None:
+        """Take in what arrived (called when a socket is readable); at most 256 datagrams of a family at once."""
+        for receiver in self.sockets.values():
+            for _ in range(256):
+                try:
+                    payload, source = receiver.recvfrom(2048)
+                except (BlockingIOError, InterruptedError):
+                    break
+                except OSError:
+                    continue  # an ICMP error of an earlier probe
+                if not self._echoed(payload, receiver, source):
+                    self._take(parse_probe(payload), str(source[0]).partition("%")[0])
+
+    def _take(self, probe: Probe | None, source: str) -> None:
+        if probe is None or probe.run != self._run or source not in self.ways.get(probe.sender, ()):
+            self._strange += 1
+            return
+        with self._changed:
+            known = self._arrived.setdefault(probe.nonce, {})
+            known.setdefault(probe.sender, {}).setdefault(probe.address, now_ns())
+            self._known[probe.sender, probe.address] = source
+            while len(self._arrived) > self.NONCES_MAX:
+                self._arrived.popitem(last=False)
+            self._changed.notify_all()
+
+    def known(self, peer: str) -> dict[str, str]:
+        """The ways of this peer that are still there: address of ours → address of its."""
+        own = set(own_addresses())
+        with self._changed:
+            return {
+                ours: theirs
+                for (name, ours), theirs in self._known.items()
+                if name == peer and ours in own and theirs in self.ways.get(peer, ())
+            }
+
+    def _echoed(self, payload: bytes, here: socket.socket, asker: tuple[Any, ...]) -> bool:
         """Whether it was the question of an agent of this run that measures round trips: answered at once."""
         question = echo_payload("ask", self._run, 0)[:-1]
         number = payload[len(question) :]
-        if self.socket is None or not payload.startswith(question) or not number.isdigit() or len(number) > 9:
+        if not payload.startswith(question) or not number.isdigit() or len(number) > 9:
             return False
         with contextlib.suppress(OSError):
-            self.socket.sendto(echo_payload("answer", self._run, int(number)), asker)
+            here.sendto(echo_payload("answer", self._run, int(number)), asker)
         return True
 
     def wait(self, nonce: int, expect: Iterable[str], timeout_ns: int) -> dict[str, Any]:
-        """Wait until the probes of all ``expect`` arrived, or the time is over; say which did."""
-        if self.socket is None:
+        """Wait until the probes of all ``expect`` arrived over every known way, or the time is over; say which did."""
+        if socket.AF_INET not in self.sockets:
             raise Refused(self.why)
-        expected = set(expect)
+        expected = {name: set(self.known(name)) for name in expect}
+
+        def missing() -> dict[str, list[str]]:
+            arrived = self._arrived.get(nonce, {})
+            left = {name: sorted(over - arrived.get(name, {}).keys()) for name, over in expected.items()}
+            return {name: over for name, over in left.items() if over or name not in arrived}
+
         with self._changed:
-            self._changed.wait_for(
-                lambda: expected <= self._arrived.get(nonce, {}).keys(), timeout=min(timeout_ns, 30 * SECOND) / SECOND
-            )
-            return {"arrived": sorted(self._arrived.get(nonce, {})), "strange": self._strange}
+            self._changed.wait_for(lambda: not missing(), timeout=min(timeout_ns, 30 * SECOND) / SECOND)
+            arrived = self._arrived.get(nonce, {})
+            return {
+                "arrived": sorted(arrived),
+                "over": {name: sorted(over) for name, over in arrived.items()},
+                "missing": missing(),
+                "strange": self._strange,
+            }
 
 
 def flows_to(addresses: Sequence[str]) -> list[str]:
     """The filter of ``ss`` for TCP flows to these addresses."""
-    return ["( " + " or ".join(f"dst {address}" for address in addresses) + " )"]
+    spelled = [f"[{address}]" if is_v6(address) else address for address in addresses]
+    return ["( " + " or ".join(f"dst {address}" for address in spelled) + " )"]
 
 
 def reset_flows(processes: Processes, addresses: Sequence[str]) -> dict[str, Any]:
@@ -2264,7 +2574,7 @@ class Part:
 class HostKeeper:
     """Brings the host into a desired state and says what it found. Used by one thread at a time."""
 
-    def __init__(self, rules: Rules, probes: Probes, clock: FakeClock, node: Node, *, term_limit_s: float) -> None:
+    def __init__(self, rules: Firewall, probes: Probes, clock: FakeClock, node: Node, *, term_limit_s: float) -> None:
         self._rules = rules
         self._probes = probes
         self._clock = clock
@@ -2274,11 +2584,16 @@ class HostKeeper:
         """When the process was last started or thawed."""
         self._told_clocks = 0
         """The last incarnation that told its clocks."""
+        self._last: Mapping[str, Any] = HEALTHY
+        """What was wanted last."""
+        self._still = -1
+        """How often the frozen process had been scheduled when it was frozen."""
 
     def converge(self, want: Mapping[str, Any], *, verify: bool = True) -> dict[str, Any]:
         """Evidence: span, confirmed, why, parts. ``want`` is clean (``clean_state``)."""
         lo = now_ns()
         fresh = False
+        lapsed, self._last = self._lapsed(want), want
         parts: list[Part] = []
         if self._node.host_clock is not None:
             parts.append(self._set_clock(self._node.host_clock, want))
@@ -2303,13 +2618,40 @@ class HostKeeper:
             parts.append(part)
         parts += self._vacuous(want, steps)
         wrong = [part.why for part in parts if not part.ok]
-        return {
-            "lo": lo,
-            "hi": now_ns(),
-            "confirmed": not wrong,
-            "why": "; ".join(wrong),
-            "detail": {part.name: part.told() for part in parts},
-        }
+        detail = {part.name: part.told() for part in parts}
+        if lapsed or self._rules.lost:
+            # What was lost and put back was told with its exact time; it needs no second telling.
+            whys = [*self._rules.lost, *lapsed]
+            detail["before"] = {"held": False, "told": not lapsed, "why": "; ".join(dict.fromkeys(whys))}
+            self._rules.lost = []
+        return {"lo": lo, "hi": now_ns(), "confirmed": not wrong, "why": "; ".join(wrong), "detail": detail}
+
+    def _lapsed(self, want: Mapping[str, Any]) -> list[str]:
+        """What was asked for last, is about to end, and is not in force any more."""
+        last, node, out = self._last, self._node, []
+        if set(last["cuts"]) - set(want["cuts"]):
+            out += [why for why, _ in (rules.check() for rules in self._rules.families()) if why]
+        if last["down"] and not want["down"] and node.running:
+            out.append("the process ran although it was to be down")
+        if last["frozen"] and not want["frozen"] and not last["down"] and node.running and self._still >= 0:
+            states, turns = node.await_states(bool, 0), self._turns()
+            if not states or not set(states) <= set("TtZX"):
+                out.append(f"threads were in state {states!r} although it was to be frozen")
+            elif turns != self._still:
+                out.append("the process ran although it was to be frozen")
+        if last["clock"] != want["clock"] and last["clock"] is not None and self._clock.preloaded:
+            path = None if node.spec is None else node.spec["clock_socket"]
+            if path is not None and node.running and not last["frozen"] and not last["down"]:
+                alive = lambda: node.running  # noqa: E731
+                found = measure_skew(path, self._clock.expected, limit_s=CLOCK_LIMIT_S, just_started=False, alive=alive)
+                if "skew_ns" in found and "why" in found:
+                    out.append(f"its clock was not as asked for: {found['why']}")
+        return out
+
+    def _turns(self) -> int:
+        """How often the threads of the node process have been scheduled; -1: that cannot be known."""
+        child = self._node.child
+        return -1 if child is None else switches(child.pid)
 
     def _set_clock(self, clock: HostClock, want: Mapping[str, Any]) -> Part:
         """The machine's clock into its wanted skew, and what the target itself sees of it, if it tells."""
@@ -2333,23 +2675,20 @@ class HostKeeper:
             if link["delay_ns"] or link["jitter_ns"]:
                 problems.append(f"delay of {link['src']}: not available (arrivals are not shaped here)")
         rules = []
+        speaks_v6 = any(is_v6(address) for address in own_addresses()) if loss else False
         for src in sorted(loss):
-            address = self._probes.peers.get(src)
-            try:
-                if address is None:
-                    raise ValueError("not a known peer")
-                if ipaddress.ip_address(address).version != 4:
-                    raise ValueError("IPv6 is not cut")
-            except ValueError as error:
-                problems.append(f"{src}: {error}")
-                continue
-            if loss[src]:
-                rules.append(Rule(src, address, loss[src]))
+            # A host without IPv6 hears nobody over it: there is nothing to cut.
+            addresses = [one for one in self._probes.ways.get(src, ()) if speaks_v6 or not is_v6(one)]
+            if not addresses:
+                known = src in self._probes.peers
+                problems.append(f"{src}: " + ("no address of it is its own" if known else "not a known peer"))
+            rules += [Rule(src, address, loss[src]) for address in addresses if loss[src]]
         took, why, detail = self._rules.apply(rules, verify=verify)
         if not took:
             problems.append(why)
         if rules:
-            detail["cuts"] = [rule.src for rule in rules if rule.loss >= 100]
+            detail["cuts"] = list(dict.fromkeys(rule.src for rule in rules if rule.loss >= 100))
+            detail["addresses"] = [rule.address for rule in rules]
         part.end(ok=not problems, why="; ".join(problems), **detail)
 
     def _signal(self, part: Part, step: str) -> None:
@@ -2364,6 +2703,7 @@ class HostKeeper:
             self._node.signal(signal.SIGSTOP)
             states = self._node.await_states(lambda found: bool(found) and set(found) <= set("TtZX"), SIGNAL_LIMIT_S)
             stopped = bool(states) and set(states) <= set("TtZX")
+            self._still = self._turns() if stopped else -1
             part.end(ok=stopped, why=f"threads are in state {states!r}, not stopped", states=states, **names)
         else:
             self._node.signal(signal.SIGCONT)
@@ -2588,7 +2928,7 @@ class Server:
         self._listener = self._listen(path)
         self.found = heal_alone(self.processes, run, self._state_path) if os.path.exists(self._state_path) else {}  # noqa: PTH110
         self.news = News(self.wake)
-        self.rules = Rules(run, self.processes, tool=tool, spared=spared)
+        self.rules = Firewall(run, self.processes, tool=tool, spared=spared)
         self.probes = Probes(run, probe_port)
         self.gauge = Gauge(run, probe_port)
         self.clock = FakeClock(f"{path}.faketime")
@@ -2622,6 +2962,7 @@ class Server:
             "measure": ("measure", self._measure),
             "adopt": ("state", self._adopt),
             "prepare": ("state", self._prepare),
+            "meet": ("state", self._meet),
             "start_node": ("state", self._start_node),
             "stop_node": ("state", self._stop_node),
             "converge": ("state", self._converge),
@@ -2632,6 +2973,22 @@ class Server:
             "read_file": ("files", self._read_file),
             "write_file": ("files", self._write_file),
         }
+
+    def _watch_rules(self) -> None:
+        """Look at our rules again and again; say when they were not what was asked for, and put them back."""
+        while True:
+            time.sleep(RULES_PERIOD_S)
+            for rules in self.rules.families():
+                try:
+                    why, good_ns = rules.check()
+                    if why:
+                        self.rules.lost = [*self.rules.lost[-7:], why]
+                        still = rules.put_back()
+                        detail = {"why": why, "put_back": not still, "why_not": still}
+                        moment = now_ns()
+                        self.news.noise("rules-lost", good_ns, moment, moment - good_ns, **detail)
+                except (Refused, OSError) as error:
+                    complain("rules", error)
 
     @staticmethod
     def _listen(path: str) -> socket.socket:
@@ -2664,11 +3021,12 @@ class Server:
         signal.set_wakeup_fd(self._wake_w, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._end)
+        threading.Thread(target=self._watch_rules, name="rules", daemon=True).start()
         signal.signal(signal.SIGHUP, lambda *_: None)  # a handler, not "ignore", which children would inherit
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(self._wake_r, selectors.EVENT_READ, self._woken)
-        if self.probes.socket is not None:
-            self._selector.register(self.probes.socket, selectors.EVENT_READ, self.probes.receive)
+        for probing in self.probes.sockets.values():
+            self._selector.register(probing, selectors.EVENT_READ, self.probes.receive)
         if self.tails.inotify >= 0:
             self._selector.register(self.tails.inotify, selectors.EVENT_READ, self._grown)
         while not self._ending:
@@ -2899,6 +3257,7 @@ class Server:
             "running": self.node.running,
             "incarnation": self.node.incarnation,
             "found": self.found,
+            "addresses": own_addresses(),
         }
 
     def _ack(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -2924,8 +3283,35 @@ class Server:
         expect = _texts(request.get("expect") or [], "expect")
         lo = now_ns()
         answer = self.probes.wait(nonce, expect, _integer(request, "timeout_ns", low=0, high=30 * SECOND))
-        answer.update(self.rules.counters())
-        return {**answer, "lo": lo, "hi": now_ns()}
+        answer.update(self._dropped())
+        return {**answer, "addresses": own_addresses(), "lo": lo, "hi": now_ns()}
+
+    def _dropped(self) -> dict[str, Any]:
+        """Packets dropped by name; ``passed``: addresses of a peer that no packet was dropped from, though one came."""
+        why, by_address = self.rules.counters()
+        dropped: dict[str, int] = {}
+        passed: dict[str, list[str]] = {}
+        for name, addresses in self.probes.ways.items():
+            counted = [by_address[address] for address in addresses if address in by_address]
+            if counted:
+                dropped[name] = sum(counted)
+                used = sorted(set(self.probes.known(name).values()))
+                passed[name] = [address for address in used if by_address.get(address, 0) < 1]
+        found = {"in_force": not why, "dropped": dropped, "passed": {k: v for k, v in passed.items() if v}}
+        return {**found, "why": why} if why else found
+
+    def _meet(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Who the peers are, at all their addresses; ``uncut``: why those of IPv6 could not be cut here."""
+        peers = clean_peers(request.get("peers"))
+        if "client" not in peers and "client" in self.probes.peers:
+            peers["client"] = self.probes.peers["client"]
+        self.probes.meet(self.probes.name, peers)
+        own = own_addresses()
+        uncut = ""
+        if any(is_v6(address) for address in own) and any(is_v6(one) for ways in peers.values() for one in ways):
+            able, why = self.rules.six.available()
+            uncut = "" if able else why
+        return {"addresses": own, "uncut": uncut}
 
     def _measure(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         peers = dict(_mapping(request.get("peers"), "peers"))
@@ -2936,14 +3322,12 @@ class Server:
 
     def _prepare(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         spec = clean_start(request.get("start"))
-        peers = dict(_mapping(request.get("peers"), "peers"))
-        _texts(list(peers.values()), "peers")
+        peers = clean_peers(request.get("peers"))
         name = _text(request, "name")
         dead_man_ns = _integer(request, "dead_man_ns", low=0, high=86400 * SECOND) or self._dead_man_ns
         gateway = default_gateway()
         if "client" not in peers and gateway is not None:
-            peers["client"] = gateway
-        peers.pop(name, None)
+            peers["client"] = (gateway,)
         adopted = isinstance(self.node, AdoptedNode)
         command = spec["command"]
         if adopted:
@@ -2958,7 +3342,7 @@ class Server:
             with contextlib.suppress(OSError):
                 os.chown(path, node.uid, node.gid, follow_symlinks=False)
         self.node.confined = node
-        self.probes.name, self.probes.peers = name, peers
+        self.probes.meet(name, peers)
         self.node.spec = spec
         if not adopted:  # what it writes, it writes elsewhere
             self.tails.follow(spec["trace_path"])
@@ -2968,7 +3352,7 @@ class Server:
         self.fatal.follow(spec["fatal_path"] or spec["log_path"], spec["fatal"])
         self.dead_man.arm(dead_man_ns)
         self.node.remember()
-        return {"client": peers.get("client"), "runs_as": node.said()}
+        return {"client": list(peers.get("client", ())), "runs_as": node.said()}
 
     def _is_ours(self, place: str) -> bool:
         """Whether the agent's own files lie below this directory: then it does not become the node's."""
@@ -3022,23 +3406,25 @@ class Server:
         self.news.noise("dead-man", lo, now_ns(), silence_ns, detail=detail)
 
     def _reset_flows(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        addresses = []
+        addresses: list[str] = []
         for peer in _texts(request.get("peers"), "peers"):
             if peer not in self.probes.peers:
                 raise Refused(f"not a known peer: {peer[:80]}")
-            addresses.append(self.probes.peers[peer])
+            addresses += self.probes.peers[peer]
         lo = now_ns()
         return {"lo": lo, **reset_flows(self.processes, addresses), "hi": now_ns()}
 
     def _capabilities(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
         """Capability → what it is by, or ``no: `` and why not."""
-        ok, tool = self.rules.available()
+        ok, tool = self.rules.four.available()
+        ok_six, tool_six = self.rules.six.available()
         faketime = self.clock.library
         return {
             "iptables": tool if ok else f"no: {tool}",
+            "ip6tables": tool_six if ok_six else f"no: {tool_six}",
             "signals": "own process groups",
             "faketime": "libfaketime" if faketime else "no: libfaketime is not installed on this host",
-            "probes": f"UDP port {self.probes.port}" if self.probes.socket else f"no: {self.probes.why}",
+            "probes": f"UDP port {self.probes.port}" if self.probes.sockets else f"no: {self.probes.why}",
             "ss": "ss" if shutil.which("ss") else "no: ss (iproute2) is not installed on this host",
             "netem": "no: arrivals are not shaped here; loss is by the statistic match of iptables",
         }
@@ -3158,7 +3544,7 @@ def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: 
 
     ``run`` None: the chains of all runs. ``stop``: the node process is killed. The node is not started.
     """
-    rules = Rules(run or "", processes)
+    rules = Firewall(run or "", processes)
     answer: dict[str, Any] = {"alone": True, "why": rules.remove_leftovers(every_run=run is None)}
     try:
         with open(state_path, "rb") as file:  # noqa: PTH123

@@ -1,12 +1,15 @@
 """Brings several hosts into their states as one transaction, and proves every link concerned from inside.
 
-A cut is confirmed when the probe over it did not arrive, probes that were sent after it over open links did, and the
-rule's drop counter rose; a heal is confirmed when the probe arrives. Cut links are probed first and open links last, so
-that the arrival of the latter is a fence: what was sent before has had its chance.
+A cut is confirmed when no probe over it arrived at any address of the host, probes that were sent after it over open
+links did, and the drop counter of every address in use rose; a heal is confirmed when the probes arrive over every way
+that ever worked. Cut links are probed first and open links last, so that the arrival of the latter is a fence: what was
+sent before has had its chance.
 
-Promises: bounded; never raises for a fault that did not take or a host that is lost; a probe that got lost without
-a cut is sent again before it counts; rules that somebody removed meanwhile are put back once. Leaves out links with
-partial loss (not judged) and resetting flows.
+Before cuts end they are probed once more: evidence whose ``detail["before"]`` says ``held`` false was no cut all along.
+
+Promises: every host knows every address of every other before links are judged; bounded; never raises for a fault that
+did not take or a host that is lost; a probe that got lost without a cut is sent again before it counts; rules that
+somebody removed meanwhile are put back once. Leaves out links with partial loss (not judged) and resetting flows.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import msgspec
 
 from harness.core.clock import SECOND, Ns, Span
 from harness.core.errors import ClusterError
-from harness.core.hoststate import HostState
+from harness.core.hoststate import HEALTHY, HostState
 from harness.core.protocols import Evidence, Host
 
 LIMIT_S = 20.0
@@ -31,6 +34,8 @@ LIMIT_S = 20.0
 ROUND_LIMITS_S = (0.2, 0.3, 0.5)
 """How long each round of probes waits for arrivals that are missing."""
 CLIENT = "client"
+LEARNING_ROUNDS = 2
+"""The first finds neighbours, which takes a moment on a fresh network; the second passes every open way."""
 
 T = TypeVar("T")
 
@@ -45,6 +50,16 @@ class ProbingHost(Protocol):
     """The state last asked for."""
     origin_ns: Ns
     """The monotonic ns of the history's 0."""
+
+    met: Mapping[str, Sequence[str]]
+    """The addresses of its peers that its agent was told last."""
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Every address of its own, as its agent said last."""
+
+    def meet_async(self, peers: Mapping[str, Sequence[str]]) -> Future[str]:
+        """Begin to tell its agent every address of its peers; the answer says why those of IPv6 cannot be cut."""
 
     def converge_async(self, want: HostState, *, verify: bool = True) -> Future[Evidence]:
         """Begin to converge; ``verify`` False: the caller probes."""
@@ -68,10 +83,28 @@ def converge_all(
     for hosts that no agent keeps.
     """
     transaction = _Transaction(hosts, wants, time.monotonic() + limit_s)
+    if transaction.network:
+        transaction.acquaint()
+        transaction.prove_before()
     transaction.converge(wants, verify=not transaction.network)
+    if transaction.network and transaction.introduce()[0]:  # hosts came up only now: others cut their new addresses
+        transaction.converge(wants, verify=False)
     if transaction.network:
         transaction.prove()
-    return transaction.evidence
+    return transaction.told()
+
+
+def introduce(hosts: Mapping[str, Host], *, limit_s: float = LIMIT_S) -> dict[str, str]:
+    """Tell every host all addresses of the others, and learn over which ways they meet while nothing is wrong.
+
+    Host → why links to it could not all be cut (its tools lack IPv6, which its peers have), where that is so.
+    """
+    deadline = time.monotonic() + limit_s
+    transaction = _Transaction(hosts, {}, deadline)
+    _, uncut = transaction.introduce()
+    for _ in range(LEARNING_ROUNDS):
+        transaction.learn(min(ROUND_LIMITS_S[-1], max(0.0, deadline - time.monotonic())))
+    return uncut
 
 
 class _Transaction:
@@ -90,6 +123,41 @@ class _Transaction:
             state.cuts or state.links for name, want in wants.items() for state in (want, self._before[name])
         )
         self.evidence: dict[str, Evidence] = {}
+        self._lapsed: dict[str, str] = {}
+        """Host → why cuts that are about to end were not in force to the end."""
+
+    def acquaint(self) -> None:
+        """Introduce hosts that do not know each other, as long as every link is open."""
+        told, _ = self.introduce()
+        if told and not any(host.state.cuts for host in self._hosts.values()):
+            for _ in range(LEARNING_ROUNDS):
+                self.learn(min(ROUND_LIMITS_S[0], max(0.0, self._deadline - time.monotonic())))
+
+    def introduce(self) -> tuple[bool, dict[str, str]]:
+        """Tell all addresses to hosts that do not know them: whether one was told, host → why IPv6 is not cut there."""
+        directory = {name: host.addresses for name, host in self._hosts.items()}
+        asked = {}
+        for name, host in self._hosts.items():
+            peers = {other: addresses for other, addresses in directory.items() if other != name}
+            if {other: tuple(known) for other, known in host.met.items()} != peers:
+                asked[name] = _begin(host.meet_async, peers)
+        said = {name: self._result(future) for name, future in asked.items()}
+        return bool(said), {name: why for name, why in said.items() if why}
+
+    def learn(self, limit_s: float) -> None:
+        """One round of probes between all hosts; what arrives is known from then on."""
+        nonce = secrets.randbits(62)
+        for future in [_begin(host.send_probes_async, nonce) for host in self._hosts.values()]:
+            self._result(future)
+        limit_ns = int(limit_s * SECOND)
+        waits = [
+            _begin(
+                host.probe_links_async, nonce, expect=[one for one in self._hosts if one != name], timeout_ns=limit_ns
+            )
+            for name, host in self._hosts.items()
+        ]
+        for future in waits:
+            self._result(future)
 
     def converge(self, wants: Mapping[str, HostState], *, verify: bool) -> None:
         """Ask all at once, collect what they say."""
@@ -107,11 +175,40 @@ class _Transaction:
                 span = Span(asked - origin_ns, time.monotonic_ns() - origin_ns)
                 self.evidence[name] = Evidence(host=name, span=span, state=wants[name], confirmed=False, why=said)
 
+    def prove_before(self) -> None:
+        """Probe the hosts on which cuts are about to end: were they in force until now?"""
+        ending = [name for name, want in self._wants.items() if set(self._before[name].cuts) - set(want.cuts)]
+        if not ending:
+            return
+        limit_s = min(ROUND_LIMITS_S[0], max(0.0, self._deadline - time.monotonic()))
+        for name, (_, said) in self._round(limit_s, 0, dict.fromkeys(ending, HEALTHY)).items():
+            if not said:
+                self._lapsed[name] = "its agent did not answer when the cut was to be probed"
+                continue
+            through = sorted(set(said["arrived"]) & set(self._before[name].cuts))
+            whys = [] if said["in_force"] else [str(said.get("why", "the rules were not in force"))]
+            whys += [f"a probe of {src} arrived although it was still cut" for src in through]
+            if whys:
+                self._lapsed[name] = "; ".join(whys)
+
+    def told(self) -> dict[str, Evidence]:
+        """The evidence, and with it what was found before."""
+        out = {}
+        for name, found in self.evidence.items():
+            why = self._lapsed.get(name)
+            if why is not None:
+                earlier = found.detail.get("before", {}).get("why", "")
+                before = {"held": False, "told": False, "why": "; ".join(filter(None, [earlier, why]))}
+                found = msgspec.structs.replace(found, detail={**found.detail, "before": before})  # noqa: PLW2901
+            out[name] = found
+        return out
+
     def prove(self) -> None:
         """Rounds of probes until all is as wanted, or the rounds are over."""
         judged: dict[str, tuple[list[str], Mapping[str, Any]]] = {}
         for number, limit_s in enumerate(ROUND_LIMITS_S, start=1):
-            judged = self._round(min(limit_s, max(0.0, self._deadline - time.monotonic())), number)
+            left_s = max(0.0, self._deadline - time.monotonic())
+            judged = self._round(min(limit_s, left_s), number, {name: self._wants[name] for name in self.evidence})
             if not any(problems for problems, _ in judged.values()) or time.monotonic() > self._deadline:
                 break
             broken = {
@@ -131,11 +228,13 @@ class _Transaction:
                 detail={**found.detail, "probes": dict(said)},
             )
 
-    def _round(self, limit_s: float, number: int) -> dict[str, tuple[list[str], Mapping[str, Any]]]:
-        """One round: what is wrong with each host's links, and what its agent said."""
+    def _round(
+        self, limit_s: float, number: int, wants: Mapping[str, HostState]
+    ) -> dict[str, tuple[list[str], Mapping[str, Any]]]:
+        """One round: what is wrong with the links of each host in ``wants``, and what its agent said."""
         nonce = secrets.randbits(62)
         states = {name: host.state for name, host in self._hosts.items()}
-        client = _probe_as_client(nonce, [self._hosts[name] for name in self._wants if self._concerns_client(name)])
+        client = _probe_as_client(nonce, [self._hosts[name] for name in wants if self._concerns_client(name)])
         sends = {
             name: _begin(
                 host.send_probes_async,
@@ -145,8 +244,7 @@ class _Transaction:
             for name, host in self._hosts.items()
         }
         sent = {name: self._result(future) for name, future in sends.items()}
-        judging = [name for name in self._wants if name in self.evidence]
-        expected = {name: self._expected(name, states, sent) for name in judging}
+        expected = {name: self._expected(name, states, sent) for name in wants}
         answers = {
             name: _begin(
                 self._hosts[name].probe_links_async,
@@ -154,7 +252,7 @@ class _Transaction:
                 expect=expected[name],
                 timeout_ns=int(limit_s * SECOND),
             )
-            for name in judging
+            for name in wants
         }
         judged: dict[str, tuple[list[str], Mapping[str, Any]]] = {}
         for name, future in answers.items():
@@ -191,15 +289,20 @@ class _Transaction:
         for src in self._wants[name].cuts:
             silent = sent.get(src) if src != CLIENT else client.get(name)
             if src in arrived:
-                problems.append(f"the probe of {src} arrived although it is cut")
+                over = ", ".join(said.get("over", {}).get(src, ()))
+                problems.append(f"the probe of {src} arrived although it is cut (at {over})")
             elif isinstance(silent, str):
                 problems.append(f"the cut of {src} is not proven: {silent}")
             elif said["in_force"] and said["dropped"].get(src, 0) < 1:
                 problems.append(f"no packet of {src} was dropped")
+            elif said["in_force"] and said.get("passed", {}).get(src):
+                problems.append(f"no packet of {src} was dropped from {', '.join(said['passed'][src])}")
         for src in expected:
             if src not in arrived:
                 failed = client.get(name, "") if src == CLIENT else sent[src]["failed"].get(name, "")
                 problems.append(f"the probe of {src} did not arrive" + (f": {failed}" if failed else ""))
+            elif said.get("missing", {}).get(src):
+                problems.append(f"the probe of {src} did not arrive at {', '.join(said['missing'][src])}")
         return problems
 
     def _result(self, future: Future[T] | str) -> T | str:

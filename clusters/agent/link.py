@@ -32,7 +32,7 @@ from harness.core.errors import ClusterError
 from harness.core.hoststate import HEALTHY, HostState
 from harness.core.protocols import Available, Evidence, HostNews, No, NodeStart, Yes
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of the agent's protocol that this link speaks."""
 
 CHUNK = 1 << 20
@@ -191,7 +191,7 @@ class AgentHost:
     """One host through its agent: implements ``harness.core.protocols.Host``, and ``ProbingHost`` of ``confirm``.
 
     ``connect`` makes a connection (a relay); it is called again when one breaks, and may raise OSError or
-    ClusterError. ``client``: the address the harness' packets come from as that host sees them, which a cut of
+    ClusterError. ``client``: the addresses the harness' packets come from as that host sees them, which a cut of
     ``client`` drops; None: the host's default gateway. ``run``: refused by an agent of another run. ``origin_ns``:
     the monotonic ns of the history's 0. ``meet_s``: how long the first meeting may take, ``give_up_s`` a later one; a
     host that has just come up, on a busy machine, is slower than one that lives.
@@ -206,13 +206,15 @@ class AgentHost:
         origin_ns: Ns,
         news: Callable[[HostNews], None],
         run: str | None = None,
-        client: str | None = None,
+        client: str | Sequence[str] | None = None,
         give_up_s: float = GIVE_UP_S,
         meet_s: float | None = None,
     ) -> None:
         self.name = name
         self.address = address
-        self.client_address = client
+        self.client_addresses = (client,) if isinstance(client, str) else tuple(client or ())
+        self.met: Mapping[str, Sequence[str]] = {}
+        """The addresses of all peers that its agent was told last, beside those of ``prepare``."""
         self.state: HostState = HEALTHY
         """The state last asked for."""
         self._connect = connect
@@ -232,6 +234,7 @@ class AgentHost:
         self._beat_now = threading.Event()
         self._lost: ClusterError | None = None
         self._greeting: Mapping[str, Any] = {}
+        self._addresses: tuple[str, ...] = ()
         self._capabilities: Mapping[str, str] | None = None
         self._runs_as: Mapping[str, Any] | None = None
         self._heartbeat_s = HEARTBEAT_S
@@ -248,15 +251,32 @@ class AgentHost:
         """See ``Host``. Arms the dead man's switch if ``dead_man_ns`` is not 0."""
         if dead_man_ns:
             self._heartbeat_s = min(HEARTBEAT_S, max(0.02, dead_man_ns / 4 / SECOND))
-        known = dict(peers)
-        if self.client_address is not None:
-            known["client"] = self.client_address
+        known: dict[str, Sequence[str]] = {name: [address] for name, address in peers.items()}
+        if self.client_addresses:
+            known["client"] = self.client_addresses
         said = self._call(
             "prepare", start=msgspec.to_builtins(start), peers=known, name=self.name, dead_man_ns=dead_man_ns
         )
-        self.client_address = said["client"]
+        self.client_addresses = tuple(said["client"])
+        self.met = {}
         self._runs_as = said["runs_as"]
         self._beat_now.set()
+
+    def meet_async(self, peers: Mapping[str, Sequence[str]]) -> Future[str]:
+        """Tell the agent every address of its peers; the answer: why it cannot cut those of IPv6 ("": it can)."""
+        known = {**peers, "client": self.client_addresses} if self.client_addresses else dict(peers)
+
+        def uncut(said: Mapping[str, Any]) -> str:
+            self._addresses = tuple(said["addresses"])
+            self.met = dict(peers)
+            return str(said["uncut"])
+
+        return self._ask(uncut, "meet", peers=known)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Every address of the host that others may send to, as its agent said last; ``address`` comes first."""
+        return tuple(dict.fromkeys((self.address, *self._addresses)))
 
     def start_node(self) -> None:
         """See ``Host``. Raises ClusterError if it runs already or cannot be started."""
@@ -296,11 +316,16 @@ class AgentHost:
 
     def probe_links_async(self, nonce: int, *, expect: Sequence[str], timeout_ns: Ns) -> Future[Mapping[str, Any]]:
         """``probe_links`` without waiting."""
-        return self._ask(self._relative, "probe_links", nonce=nonce, expect=list(expect), timeout_ns=timeout_ns)
+
+        def found(said: Mapping[str, Any]) -> Mapping[str, Any]:
+            self._addresses = tuple(said["addresses"])
+            return self._relative({key: value for key, value in said.items() if key != "addresses"})
+
+        return self._ask(found, "probe_links", nonce=nonce, expect=list(expect), timeout_ns=timeout_ns)
 
     def client_probe(self, nonce: int) -> tuple[bytes, tuple[str, int]]:
         """The probe that the harness itself would send as ``client``, and where to."""
-        payload = f"dethrone-probe {self._greeting['run']} {nonce} client".encode()
+        payload = f"dethrone-probe {self._greeting['run']} {nonce} client {self.address}".encode()
         return payload, (self.address, int(self._greeting["probe_port"]))
 
     sets_timers = True
@@ -526,6 +551,7 @@ class AgentHost:
             raise
         with self._write_lock:
             self._greeting = said["ok"]
+            self._addresses = tuple(said["ok"]["addresses"])
             self._stream = stream
             for waiting in list(self._waiting.values()):
                 self._send(waiting.line)

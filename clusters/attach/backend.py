@@ -134,6 +134,10 @@ class AttachBackend:
             self._watchers[spec.run_id] = watcher
         return {node: hosts[node] for node in spec.nodes}
 
+    def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
+        """See ``harness.core.protocols.Introducing``."""
+        return confirm.introduce(hosts)
+
     def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
         """See ``Converging``. Where a process is to be down nothing can arrive: there are no links to prove."""
         down: dict[str, Future[Evidence]] = {}

@@ -80,6 +80,7 @@ class AttachedHost:
         self._searched: FatalSearch | None = None
         self._lock = threading.RLock()
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"attached-{target.node}")
+        self._addresses: tuple[str, ...] = (target.address,)
         self._agent: AgentHost | None = self._met()
 
     # --- Host ---------------------------------------------------------------------------------------------------
@@ -115,6 +116,24 @@ class AttachedHost:
         """``converge`` without waiting; see ``AgentHost.converge_async``."""
         self.state = want
         return self._worker.submit(self._converge, want, verify=verify)
+
+    @property
+    def met(self) -> Mapping[str, Sequence[str]]:
+        """See ``AgentHost``: an agent that came with a new start knows nothing yet."""
+        agent = self._agent
+        return {} if agent is None else agent.met
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """See ``AgentHost``; of one that is down, those that it had."""
+        agent = self._agent
+        if agent is not None:
+            self._addresses = agent.addresses
+        return self._addresses
+
+    def meet_async(self, peers: Mapping[str, Sequence[str]]) -> Future[str]:
+        """See ``AgentHost``."""
+        return self._living().meet_async(peers)
 
     def send_probes(self, nonce: int) -> None:
         """See ``Host``."""

@@ -114,6 +114,10 @@ class DockerBackend:
         found = {host.name: host for host in hosts}
         return {node: found[node] for node in spec.nodes}
 
+    def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
+        """See ``harness.core.protocols.Introducing``."""
+        return confirm.introduce(hosts)
+
     def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
         """See ``harness.core.protocols.Converging``."""
         return confirm.converge_all(hosts, wants)

@@ -1,8 +1,8 @@
 """Containers as hosts: made, started, removed and listed by label.
 
-Promises: a container of ours has our labels, a fixed address on its run's network, NET_ADMIN and no other extra
-capability, a limit on memory and processes, and the agent as its first process; removal and listing look at labels
-only. Leaves out what the agent does.
+Promises: a container of ours has our labels, a fixed address on its run's network, no IPv6, NET_ADMIN and no other
+extra capability, a limit on memory and processes, and the agent as its first process; removal and listing look at
+labels only. Leaves out what the agent does.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TypeVar
 
 import docker
@@ -32,6 +33,9 @@ MEMORY_BYTES = 2 << 30
 PIDS = 4096
 """What one host may take of the machine, if its system does not say otherwise: it must not take all of it."""
 REMOVE_LIMIT_S = 20.0
+IPV6_SETTINGS = Path("/proc/sys/net/ipv6/conf/all/disable_ipv6")
+WITHOUT_IPV6 = {f"net.ipv6.conf.{which}.disable_ipv6": "1" for which in ("all", "default")}
+"""A host of ours has no second family by which it could be reached; a kernel without IPv6 has no such setting."""
 DETACH_LIMIT_S = 3.0
 """How long a network may stay in use after the last container of its run is gone."""
 
@@ -73,6 +77,7 @@ def start_box(
                 mem_limit=memory_bytes or MEMORY_BYTES,
                 memswap_limit=memory_bytes or MEMORY_BYTES,  # of memory and swap together: no swap
                 pids_limit=pids or PIDS,
+                sysctls=WITHOUT_IPV6 if IPV6_SETTINGS.exists() else {},
                 extra_hosts=dict(names),
                 log_config=docker.types.LogConfig(type="json-file", config={"max-size": "4m"}),
             ),

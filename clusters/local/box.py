@@ -10,13 +10,14 @@ A host that root makes is of a user namespace of its own whose root is an unpriv
 what is mounted is mounted before by root of the machine, whose mount namespace stays out of reach.
 
 Promises: all of it happens in namespaces of this process, so that nothing has to be undone but the process; the
-machine's files are there to read only; a host has a container's capabilities at most and can gain none; the death of
-the process that started it is noticed (the end of standard input) before the agent begins. Leaves out the plan of what
-is mounted where (``clusters.local.room``).
+machine's files are there to read only; a host has no IPv6, a container's capabilities at most and can gain none; the
+death of the process that started it is noticed (the end of standard input) before the agent begins. Leaves out the plan
+of what is mounted where (``clusters.local.room``).
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import json
@@ -238,6 +239,8 @@ def run_tool(argv: Sequence[str], given: str) -> None:
 
 OF_ITS_NETWORK = {"net/ipv4/ip_unprivileged_port_start": "0"}
 """A node without capabilities may listen where it likes, as in a container."""
+WITHOUT_IPV6 = {f"net/ipv6/conf/{which}/disable_ipv6": "1" for which in ("all", "default")}
+"""No device gets an address of IPv6, now or later: to each peer there is one way, which faults cut."""
 
 
 def be_host(plan: Mapping[str, Any], say: Callable[[Mapping[str, Any]], None], ask: Callable[[], None]) -> NoReturn:
@@ -248,6 +251,9 @@ def be_host(plan: Mapping[str, Any], say: Callable[[Mapping[str, Any]], None], a
     if plan.get("ids"):
         become_root(ask)
     set_up(settings, OF_ITS_NETWORK)
+    with contextlib.suppress(FileNotFoundError):  # of a kernel without IPv6
+        os.stat("net/ipv6", dir_fd=settings)
+        set_up(settings, WITHOUT_IPV6)
     say({"made": True})
     ready = _line()
     run_tool(["ip", "-batch", "-"], "\n".join([*ready["ip"], ""]))

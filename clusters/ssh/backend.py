@@ -188,6 +188,10 @@ class SshBackend:
                 self._proved.pop(node, None)
         return {node: hosts[node] for node in spec.nodes}
 
+    def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
+        """See ``harness.core.protocols.Introducing``."""
+        return confirm.introduce(hosts)
+
     def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
         """See ``harness.core.protocols.Converging``. What the file does not allow is not done, and says why."""
         with self._lock:

@@ -177,7 +177,8 @@ class FaultEvent(Event, frozen=True, gc=False, kw_only=True, tag="fault"):
     """One fault of the schedule begins or ends. ``fault`` numbers them within the run; ``victims`` are host names.
 
     ``installed``: in force and probed on every host concerned · ``skipped``: certainly not in force (``why``) ·
-    ``indeterminate``: unknown · ``healed`` / ``heal_failed``: its end.
+    ``indeterminate``: unknown; at its end: healed now, but not in force all the time until then · ``healed`` /
+    ``heal_failed``: its end.
     """
 
     fault: int

@@ -523,6 +523,17 @@ class Measuring(Protocol):
 
 
 @runtime_checkable
+class Introducing(Protocol):
+    """A backend whose hosts may meet over several networks and families, and that finds out which."""
+
+    def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
+        """Once all are prepared and healthy: learn every way by which packets pass between them. No fault is in force.
+
+        Answers host → why links to it cannot all be cut, where that is so.
+        """
+
+
+@runtime_checkable
 class Scalable(Protocol):
     """A system all of whose timers are knobs, so that it runs as well on a machine that is slower."""
 

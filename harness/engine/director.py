@@ -62,6 +62,8 @@ LINE_SHOWN = 200
 ENDS = frozenset({"crashed", "shell_failed"})
 """Last words of our own node processes that say who failed."""
 MALFORMED_MAX = 20
+LAPSING = frozenset({"rules-lost", "dead-man"})
+"""Noise by which an agent says that what was asked of its host is, or was, not in force."""
 """So many malformed trace lines are shown; all are counted."""
 
 
@@ -118,6 +120,8 @@ class Director:
         self._lines: dict[tuple[str, int], int] = {}
         """(node, incarnation) → lines of its trace that do not number themselves."""
         self._fsync_max_ns: Ns = 0
+        self._proved_until: dict[str, Ns] = {}
+        """Until when each host's state was last proved, for what is found to have lapsed since."""
         self._heal_tries = 0
         self.counts = {
             "ok": 0,
@@ -300,6 +304,8 @@ class Director:
             value = int(news.data.get("value_ns", 0))
             if kind == "fsync":
                 self._fsync_max_ns = max(self._fsync_max_ns, value)
+            if kind in LAPSING:
+                self._nemesis.lapse(news.host, str(news.data.get("why") or "its agent healed the host by itself"))
             self._add(Noise, now, span=news.span, host=news.host, kind=kind, value_ns=value, detail=dict(news.data))
         elif news.kind == "lost":
             self._broken(now, w.Broken("agent-lost", f"{news.host}: {news.data.get('error', 'connection lost')}"))
@@ -464,6 +470,8 @@ class Director:
             if host in done.resets:
                 detail["reset"] = done.resets[host]
             self.keeper.state[host] = asked.wants[host]
+            self._lapsed(now, host, detail, found)
+            self._proved_until[host] = found.span.hi if confirmed and found else now
             self._add(
                 Converged,
                 now,
@@ -498,6 +506,18 @@ class Director:
         """Whether nothing is wrong with this host but that its node dies by itself: a verdict, not harness trouble."""
         process = found.detail.get("process")
         return host in self._dead and isinstance(process, Mapping) and process.get("running") is False
+
+    def _lapsed(self, now: Ns, host: str, detail: Mapping[str, Any], found: Evidence | None) -> None:
+        """What was asked of a host was found not to be in force when it was to end."""
+        before = detail.get("before")
+        if found is None or not before or before.get("held", True):
+            return
+        self._nemesis.lapse(host, str(before["why"]))
+        if not before.get("told"):  # else its agent said so itself, with the exact time
+            since = min(self._proved_until.get(host, 0), found.span.lo)
+            span = Span(since, max(since, found.span.lo))
+            why = {"why": before["why"]}
+            self._add(Noise, now, span=span, host=host, kind="rules-lost", value_ns=span.hi - span.lo, detail=why)
 
     def _stalled(self, now: Ns, stalled: w.Stalled) -> None:
         self._add(Noise, now, span=stalled.span, host="", kind="harness", value_ns=stalled.value_ns)

@@ -48,6 +48,7 @@ class Settled(msgspec.Struct, frozen=True):
     realised: RealisedFault
     phase: Literal["begin", "end"]
     outcome: Literal["installed", "skipped", "indeterminate", "healed", "heal_failed"]
+    """At its end ``indeterminate``: it is healed now, and was not in force all the time until then."""
     span: Span
     why: str
     evidence: Mapping[str, Any]
@@ -72,9 +73,12 @@ class _Waiting:
 
 
 class _Active:
-    """A fault in force, or about to be. ``ended_by``: the event that its end waited for, once it came."""
+    """A fault in force, or about to be. ``ended_by``: the event that its end waited for, once it came.
 
-    __slots__ = ("end_due", "ended_by", "hit", "planned", "realised")
+    ``lapsed``: why it was not in force all the time, a sentence each.
+    """
+
+    __slots__ = ("end_due", "ended_by", "hit", "lapsed", "planned", "realised")
 
     def __init__(self, realised: RealisedFault, planned: PlannedFault, hit: Hit | None) -> None:
         self.realised = realised
@@ -82,6 +86,7 @@ class _Active:
         self.hit = hit
         self.end_due: Ns | None = None
         self.ended_by: Hit | None = None
+        self.lapsed: list[str] = []
 
 
 class NemesisDriver:
@@ -192,14 +197,23 @@ class NemesisDriver:
         for active in self._active:
             active.end_due = 0
 
+    def lapse(self, host: str, why: str) -> None:
+        """On this host something of what is in force was found not to be: every fault that changes the host lapsed."""
+        for active in self._active:
+            own = self._faults[active.realised.kind].apply(
+                healthy_cluster(self._nodes), active.realised.victims, active.realised.params
+            )
+            sentence = f"{host}: {why}"
+            if host in own and not own[host].healthy and sentence not in active.lapsed:
+                active.lapsed.append(sentence)
+
     def close(self, span: Span, *, healed: bool) -> list[Settled]:
         """The run ends: every host was converged to healthy (or not) outside the schedule; settle what was in force."""
         out = []
         for active in self._active:
-            active.realised = msgspec.structs.replace(active.realised, end=span, healed=healed)
-            self._replace(active.realised)
-            outcome: Literal["healed", "heal_failed"] = "healed" if healed else "heal_failed"
-            out.append(Settled(active.realised, "end", outcome, span, "the run ended", {}))
+            outcome = self._close(active, span, healed=healed)
+            why = "; ".join(["the run ended", *active.lapsed])
+            out.append(Settled(active.realised, "end", outcome, span, why, {}))
         self._active.clear()
         self._phase = "done"
         self._wake_known = False
@@ -504,11 +518,22 @@ class NemesisDriver:
         told = _told(active.ended_by, span) or active.realised.until
         if told is None and active.planned.until is not None:
             told = RealisedTrigger(event=active.planned.until.event, outcome="miss")
-        active.realised = msgspec.structs.replace(active.realised, end=span, healed=not failed, until=told)
-        self._replace(active.realised)
-        outcome: Literal["healed", "heal_failed"] = "heal_failed" if failed else "healed"
+        active.realised = msgspec.structs.replace(active.realised, until=told)
+        outcome = self._close(active, span, healed=not failed)
         evidence = {**_evidence(active.planned.name, told), **details}
-        return [Settled(active.realised, "end", outcome, span, "; ".join(failed), evidence)]
+        return [Settled(active.realised, "end", outcome, span, "; ".join([*failed, *active.lapsed]), evidence)]
+
+    def _close(self, active: _Active, span: Span, *, healed: bool) -> Literal["healed", "heal_failed", "indeterminate"]:
+        """Write down the end of a fault, and that it was not in force throughout if it lapsed."""
+        realised = msgspec.structs.replace(active.realised, end=span, healed=healed)
+        if active.lapsed:
+            whys = [*filter(None, [realised.why]), *active.lapsed]
+            realised = msgspec.structs.replace(realised, outcome="indeterminate", why="; ".join(whys))
+        active.realised = realised
+        self._replace(realised)
+        if not healed:
+            return "heal_failed"
+        return "indeterminate" if active.lapsed else "healed"
 
     def _replace(self, realised: RealisedFault) -> None:
         self._realised[realised.fault] = realised

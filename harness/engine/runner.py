@@ -32,6 +32,7 @@ from harness.core.protocols import (
     Confining,
     DeploySpec,
     Host,
+    Introducing,
     Logged,
     No,
     NodeSpec,
@@ -164,6 +165,8 @@ class _Run(Course):
         for name, host in hosts.items():
             prepare_host(system, host, nodes[name])
         self.figures["shared_users"] = shared_users(hosts)
+        if isinstance(backend, Introducing):
+            refuse_uncut(spec.needs, backend.introduce(hosts))
         self._check_interrupted()
         world = LiveWorld(
             system=system,
@@ -379,6 +382,18 @@ def shared_users(hosts: Mapping[str, Host]) -> dict[str, list[str]]:
         if why:
             out.setdefault(why, []).append(name)
     return out
+
+
+def refuse_uncut(needs: frozenset[str], uncut: Mapping[str, str]) -> None:
+    """MissingCapability where links are to be cut that cannot all be."""
+    if "iptables" not in needs or not uncut:
+        return
+    raise MissingCapability(
+        "a partition would leave nodes connected over IPv6",
+        where=", ".join(f"{host}: {why}" for host, why in uncut.items()),
+        cause="hosts have addresses of IPv6, and no tool there can drop what comes from them",
+        next_step="install iptables with ip6tables there, or switch IPv6 off (sysctl net.ipv6.conf.all.disable_ipv6=1)",
+    )
 
 
 def stop_nodes(hosts: Mapping[str, Host]) -> None:

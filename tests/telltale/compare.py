@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.core.events import Converged, Event, Noise, NodeProcess
+from harness.core.events import Converged, Event, NodeProcess, Noise
 from harness.core.hoststate import HEALTHY, HostState
 
 MS = 1_000_000
@@ -126,9 +126,9 @@ def connected_while_cut(states: Sequence[State], felt: Sequence[Felt]) -> list[s
         if one.what != "heard":
             continue
         for cut in cuts:
-            if cut.host == one.node and one.data["from"] in cut.state.cuts:
-                if cut.lo <= one.data["sent"] and one.at <= cut.hi:
-                    found[one.data["from"], one.node, _channel(one), cut.lo] += 1
+            concerned = cut.host == one.node and one.data["from"] in cut.state.cuts
+            if concerned and cut.lo <= one.data["sent"] and one.at <= cut.hi:
+                found[one.data["from"], one.node, _channel(one), cut.lo] += 1
     return [
         f"{node} heard {src} over {channel} {count} times while the history calls it cut (from {lo / SECOND:.2f} s)"
         for (src, node, channel, lo), count in sorted(found.items())
@@ -152,9 +152,8 @@ def cut_after_healing(states: Sequence[State], events: Sequence[Event], felt: Se
         for (src, node, channel), times in sorted(heard.items()):
             known = sum(1 for at in times if at < first) > 1
             if known and not any(began < at <= hi for at in times):
-                out.append(
-                    f"{node} did not hear {src} over {channel} again by {hi / SECOND:.2f} s, healed at {lo / SECOND:.2f} s"
-                )
+                when = f"by {hi / SECOND:.2f} s, healed at {lo / SECOND:.2f} s"
+                out.append(f"{node} did not hear {src} over {channel} again {when}")
     return out
 
 

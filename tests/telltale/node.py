@@ -3,13 +3,15 @@
     python3 -S node.py NAME n1=ADDRESS,n2=ADDRESS,… RUN_DIR DATA_DIR LOG_DIR [flush | heal | die]
 
 Each line of its output is a JSON object; times are ns of the monotonic clock, which all hosts of one machine share.
-``heard``: something of ``from`` arrived over ``channel``, sent at ``sent``, received by ``at``; what was received was on
-its way within these two. ``clock``: a reading of both clocks after a timed wait. ``tried``: whether a privilege was
+``heard``: something of ``from`` arrived over ``channel``, sent at ``sent``, received by ``at``; it was on its way
+within these two. ``clock``: a reading of both clocks after a timed wait. ``tried``: whether a privilege was
 granted. ``born``, ``ending``: its life. A mode does harm: ``flush`` empties the firewall every 0.3 s, ``heal`` asks the
 agent to heal the host, ``die`` panics.
 
 Standard library only, Python 3.9 and later. Judging is not its business: ``compare`` does that.
 """
+
+# ruff: noqa: PTH103, PTH108, PTH110, PTH123, PTH208, SIM105, B023, PLR0917 - it stands alone on a host, with any Python
 
 import ctypes
 import http.server
@@ -313,8 +315,11 @@ class Node:
             before = time.monotonic_ns()
             pause(0.04)
             after = time.monotonic_ns()
-            raw = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
-            say("clock", mono=time.monotonic_ns(), wall=time.time_ns(), raw=raw, waited=after - before)
+            for _ in range(10):
+                mono, wall, again = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+                if again - mono < 2_000_000:  # else something came in between, and the two do not belong together
+                    say("clock", mono=mono, wall=wall, waited=after - before)
+                    break
 
         forever(look, 0.02)
 

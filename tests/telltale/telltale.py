@@ -1,8 +1,8 @@
 """The system ``telltale``: nodes that use every channel and log what they felt (``node.py`` beside this file).
 
 Register it by putting this directory on PYTHONPATH (the ``.dist-info`` beside this file does the rest), then
-``dethrone run telltale --workload election``. Its knob ``mode`` does harm. It elects nobody: the first node says that it
-leads, which is all that a run needs; its verdicts mean nothing, what its nodes logged does (``compare``).
+``dethrone run telltale --workload election``. Its knob ``mode`` does harm. It elects no leader: the first node says
+that it leads, which is all that a run needs; its verdicts mean nothing, what its nodes logged does (``compare``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from clusters.own.parse import FileRead, parse
 from clusters.own.system import OwnSystem
-from harness.core.protocols import Available, NodeSpec, Yes
+from harness.core.protocols import Available, Yes
 
 NODE = Path(__file__).with_name("node.py")
 

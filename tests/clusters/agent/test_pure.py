@@ -117,7 +117,52 @@ def test_a_strange_datagram_is_no_probe(payload):
 
 
 def test_a_probe_carries_run_nonce_and_sender():
-    assert agent.parse_probe(agent.probe_payload("r1", 2**62, "n3")) == ("r1", 2**62, "n3")
+    assert agent.parse_probe(agent.probe_payload("r1", 2**62, "n3", "fe80::1")) == ("r1", 2**62, "n3", "fe80::1")
+
+
+SAVED_V6 = """*filter
+:INPUT ACCEPT [0:0]
+:DETHRONE-r1 - [0:0]
+[3:400] -A INPUT -j DETHRONE-r1
+[0:0] -A DETHRONE-r1 -p ipv6-icmp -m icmp6 --icmpv6-type 135 -j RETURN
+[0:0] -A DETHRONE-r1 -p ipv6-icmp -m icmp6 --icmpv6-type 136 -j RETURN
+[2:160] -A DETHRONE-r1 -s fe80::42:c6ff:fe13:680c/128 -j DROP
+COMMIT
+"""
+
+
+def test_rules_of_ipv6_spare_neighbour_discovery_and_are_read_as_they_were_written():
+    rules = [agent.Rule("n2", "fe80::42:c6ff:fe13:680c", 100)]
+    text = agent.restore_text("DETHRONE-r1", rules, hook=False, passing=agent.NEIGHBOURS)
+    written = [line.partition("] ")[2] for line in SAVED_V6.splitlines() if "-A DETHRONE" in line]
+    assert [line for line in text.splitlines() if line.startswith("-A")] == written
+    found = agent.parse_save(SAVED_V6, "DETHRONE-r1")
+    assert found.rules == agent.expected_rules(rules, passing=agent.NEIGHBOURS)
+    assert found.packets == {"fe80::42:c6ff:fe13:680c": 2}
+
+
+def test_a_rule_that_comes_before_our_hook_unhooks_the_chain():
+    assert agent.parse_save(SAVED_V6, "DETHRONE-r1").hooked
+    before = SAVED_V6.replace("[3:400]", "[9:900] -A INPUT -j ACCEPT\n[3:400]")
+    assert not agent.parse_save(before, "DETHRONE-r1").hooked
+    after = SAVED_V6.replace("[0:0] -A DETHRONE-r1 -p", "[9:900] -A INPUT -j ACCEPT\n[0:0] -A DETHRONE-r1 -p", 1)
+    assert agent.parse_save(after, "DETHRONE-r1").hooked
+
+
+def test_peers_have_several_addresses_in_one_spelling():
+    given = {"n2": "198.18.0.12", "n3": ["198.18.0.13", "FE80:0::13", "fe80::13"], "client": []}
+    assert agent.clean_peers(given) == {"n2": ("198.18.0.12",), "n3": ("198.18.0.13", "fe80::13"), "client": ()}
+    for wrong in ({"n2": 5}, {"n2": ["somewhere"]}, {"n2": [5]}, []):
+        with pytest.raises(agent.Refused):
+            agent.clean_peers(wrong)
+
+
+def test_an_address_that_is_ours_or_of_two_peers_tells_nobody_apart():
+    bridge = "172.17.0.1"
+    peers = {"n2": ("198.18.0.12", bridge), "n3": ("198.18.0.13", bridge, "fe80::13")}
+    assert agent.ways(peers, [bridge]) == {"n2": ("198.18.0.12",), "n3": ("198.18.0.13", "fe80::13")}
+    assert agent.ways(peers, []) == {"n2": ("198.18.0.12",), "n3": ("198.18.0.13", "fe80::13")}
+    assert agent.ways({"n2": ("198.18.0.12", bridge)}, []) == {"n2": ("198.18.0.12", bridge)}
 
 
 @given(
