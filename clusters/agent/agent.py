@@ -100,9 +100,33 @@ TICK_S = 0.005
 STALL_NS = 20 * MS
 FSYNC_NS = 20 * MS
 WALL_JUMP_NS = 5 * MS
-FSYNC_PERIOD_S = 1.0
 RULES_PERIOD_S = 1.0
 """How often rules in force are looked at again. nftables says in 0.1 ms if nothing changed; legacy rules are read."""
+SYNC_GAP_S = 0.02
+"""The canary's next sync starts so soon after the last one returned: one is always in flight, or about to be."""
+SYNC_BYTES = 512
+SYNC_FILE_BYTES = 64 << 10
+"""The canary's file grows by ``SYNC_BYTES`` a sync, so that a sync waits for the journal as a node's does; it is
+truncated at this size."""
+SYNC_ERROR_PAUSE_S = 1.0
+FIRST_SYNC_LIMIT_S = 1.0
+"""How long ``prepare`` waits to learn whether the disk can be probed."""
+STARVED_NS = 50 * MS
+"""A thread of the node that waits for longer is news, unless ``prepare`` gives another limit (``noise_max_ns``)."""
+SAMPLE_S = 0.025
+"""How often the threads of the node process are read while it runs."""
+STRETCH_NS = SECOND
+"""A stretch that lasts is reported in pieces of about this length."""
+THREADS_S = 0.1
+"""How often new threads of the node are looked for."""
+MEMBERS_S = 1.0
+"""How often new processes of the node are looked for."""
+IDLE_SAMPLES, IDLE_EVERY = 16, 2
+"""A thread that has not run for so many samples is read only every so many."""
+THREADS_MAX = 256
+"""Threads of the node that are read; the others are counted only."""
+LOAD_S = 10.0
+"""Window of the host-wide totals."""
 TRACE_GAP_S = 0.002
 """Least time between two readings of a busy trace log: the lines in between travel together."""
 TRACE_LINE_MAX = 1 << 20
@@ -423,6 +447,164 @@ def percentile(histogram: Sequence[int], share: float) -> int:
     return 0
 
 
+class Hanging:
+    """Says when to report something in flight since ``began``: past ``limit_ns``, then each time its length doubled."""
+
+    def __init__(self, began: int, limit_ns: int) -> None:
+        self._began = began
+        self._due = began + limit_ns
+
+    def due(self, now: int) -> bool:
+        """Whether to report it now; True at most once a doubling."""
+        if now <= self._due:
+            return False
+        self._due = now + (now - self._began)
+        return True
+
+
+class Gap:
+    """Whether a thread that watches was itself held up between two looks: what it could not see then is noise, too.
+
+    A thread that was at work for at least half of the time was not held up.
+    """
+
+    def __init__(self, period_ns: int) -> None:
+        self._period_ns = period_ns
+        self._last = (0, 0)
+
+    def begin(self, now: int, busy: int) -> None:
+        """The last look ended; ``busy``: the thread's own processor time."""
+        self._last = (now, busy)
+
+    def end(self, now: int, busy: int, limit_ns: int) -> tuple[int, int] | None:
+        """The next look begins: from when to when it was late, if by more than ``limit_ns``."""
+        last, worked = self._last
+        late = now - last - self._period_ns
+        if not last or late <= limit_ns or 2 * (busy - worked) > late:
+            return None
+        return last + self._period_ns, now
+
+
+class Stretch(NamedTuple):
+    """A thread waited for ``waited`` ns of [lo, hi]."""
+
+    lo: int
+    hi: int
+    waited: int
+
+
+class Starved:
+    """Folds samples of how long a thread has waited into stretches through which it waited at least half the time.
+
+    The kernel adds a wait when it ends, so one sample may tell of a wait that began several samples ago. A stretch of
+    ``limit_ns`` or less is none; one that lasts is cut every ``STRETCH_NS``, so that it is known before it ends.
+    """
+
+    def __init__(self, at: int, limit_ns: int) -> None:
+        self._at = at
+        self._limit_ns = limit_ns
+        self._open: Stretch | None = None
+
+    def step(self, at: int, waited: int) -> Stretch | None:
+        """The thread waited for ``waited`` ns more than at the last sample; a stretch that is over, if one is."""
+        lo, self._at = min(self._at, at - waited), at
+        over, self._open = self._open, None
+        if waited > 0 and 2 * waited >= at - lo:
+            if over is not None:
+                lo, waited = min(lo, over.lo), waited + over.waited
+            over = Stretch(lo, at, min(waited, at - lo))
+            if at - lo < STRETCH_NS:
+                self._open = over
+                return None
+        elif waited > 0:  # it may have begun here: the kernel adds a wait when it ends
+            self._open = Stretch(at - waited, at, waited)
+        return over if over is not None and over.hi - over.lo > self._limit_ns else None
+
+
+class Blocked:
+    """Folds samples of a thread's state into stretches in the D state; its limit and cuts are those of ``Starved``.
+
+    A state is seen at moments only, so it is taken to change halfway between two that differ.
+    """
+
+    def __init__(self, at: int, limit_ns: int, *, blocked: bool) -> None:
+        self._at = at
+        self._limit_ns = limit_ns
+        self._since = at if blocked else None
+
+    def step(self, at: int, *, blocked: bool) -> Stretch | None:
+        """Its state now; a stretch that is over, if one is."""
+        between, self._at = (self._at + at) // 2, at
+        since, hi = self._since, at if blocked else between
+        if since is None:
+            self._since = between if blocked else None
+            return None
+        if blocked and at - since < STRETCH_NS:
+            return None
+        self._since = at if blocked else None
+        return Stretch(since, hi, hi - since) if hi - since > self._limit_ns else None
+
+
+def parse_schedstat(raw: bytes) -> tuple[int, int] | None:
+    """Of a thread's ``schedstat``: how long it has waited for a processor (ns), and how often it got one.
+
+    None for a text that is none, or of a kernel that does not count: it shows zeros for a thread that has run.
+    """
+    fields = raw.split()
+    if len(fields) != 3 or not all(field.isdigit() for field in fields) or not int(fields[0]):
+        return None
+    return int(fields[1]), int(fields[2])
+
+
+def parse_state(raw: bytes) -> str:
+    """The state letter in a thread's ``stat``; "" for a text that is none."""
+    place = raw.rfind(b")")
+    return chr(raw[place + 2]) if 0 <= place < len(raw) - 2 else ""
+
+
+def parse_pressure(text: str) -> int | None:
+    """Of a file in ``/proc/pressure``: how long some task has waited, in total (ns)."""
+    found = re.search(r"^some .*\btotal=(\d+)", text, re.MULTILINE)
+    return None if found is None else int(found.group(1)) * 1000
+
+
+def parse_steal(text: str, ticks_per_s: int) -> int | None:
+    """Of ``/proc/stat``: how long all processors together were not ours although we wanted them (ns)."""
+    fields = text.split("\n", 1)[0].split()
+    if len(fields) < 9 or fields[0] != "cpu" or not fields[8].isdigit():
+        return None
+    return int(fields[8]) * SECOND // ticks_per_s
+
+
+def parse_throttled(text: str) -> int | None:
+    """Of a control group's ``cpu.stat``, of either version: how long it was throttled (ns)."""
+    for name, unit in (("throttled_usec", 1000), ("throttled_time", 1)):
+        found = re.search(rf"^{name} (\d+)$", text, re.MULTILINE)
+        if found is not None:
+            return int(found.group(1)) * unit
+    return None
+
+
+def cpu_stat_places(text: str) -> list[str]:
+    """Where the ``cpu.stat`` of a process may lie whose ``/proc/PID/cgroup`` says this, the likeliest first.
+
+    Version 1 and the hybrid have a hierarchy for the controller; a container sees its own group as the root.
+    """
+    places = []
+    for line in text.splitlines():
+        number, _, rest = line.partition(":")
+        names, _, path = rest.partition(":")
+        path = "" if path in {"", "/"} else path
+        if number == "0" and not names:
+            roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"]
+        elif "cpu" in names.split(","):
+            roots = [f"/sys/fs/cgroup/{names}", "/sys/fs/cgroup/cpu"]
+        else:
+            continue
+        places += [f"{root}{below}/cpu.stat" for below in dict.fromkeys((path, "")) for root in roots]
+    return list(dict.fromkeys(places))
+
+
 def process_stat(pid: int) -> tuple[str, int, int, int] | None:
     """State letter, process group, session and start time (ticks) of a process; None if there is none."""
     try:
@@ -468,6 +650,21 @@ def group_members(group: int) -> list[int]:
             if stat is not None and stat[1] == group and stat[0] not in "ZX":
                 members.append(int(entry))
     return members
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that this one started, and those that they started, as far as they still have their parents."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):  # noqa: PTH208
+        if entry.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                with open(f"/proc/{entry}/stat", "rb") as file:  # noqa: PTH123
+                    raw = file.read()
+                children.setdefault(int(raw[raw.rindex(b")") + 2 :].split()[1]), []).append(int(entry))
+    found = list(children.get(pid, ()))
+    for one in found:  # grows as it is walked
+        found += children.get(one, ())
+    return found
 
 
 def replace_file(path: str, content: bytes, mode: int = 0o644) -> None:
@@ -1650,27 +1847,31 @@ class News:
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
         self._lock = threading.Lock()
-        self._kept: collections.deque[tuple[int, bytes]] = collections.deque()
+        self._kept: collections.deque[tuple[int, bytes, int, int]] = collections.deque()
         self._bytes = 0
         self._next = 1
         self._dropped = 0
+        self._dropped_span = (0, 0)
 
     def add(self, kind: str, lo: int, hi: int, data: Mapping[str, Any]) -> None:
         """Say something that was true, or happened, at some moment of [lo, hi]."""
         with self._lock:
             if self._dropped and len(self._kept) < NEWS_MAX // 2:
                 lost, self._dropped = self._dropped, 0
-                self._keep("noise", lo, hi, {"kind": "news-dropped", "value_ns": 0, "count": lost})
+                self._keep("noise", *self._dropped_span, {"kind": "news-dropped", "value_ns": 0, "count": lost})
             self._keep(kind, lo, hi, data)
         self._wake()
 
     def _keep(self, kind: str, lo: int, hi: int, data: Mapping[str, Any]) -> None:
         number, self._next = self._next, self._next + 1
         line = json.dumps({"news": number, "kind": kind, "lo": lo, "hi": hi, "data": data}).encode() + b"\n"
-        self._kept.append((number, line))
+        self._kept.append((number, line, lo, hi))
         self._bytes += len(line)
         while self._kept and (len(self._kept) > NEWS_MAX or self._bytes > NEWS_BYTES_MAX):
-            self._bytes -= len(self._kept.popleft()[1])
+            _, gone, lo, hi = self._kept.popleft()
+            self._bytes -= len(gone)
+            before = self._dropped_span if self._dropped else (lo, hi)
+            self._dropped_span = (min(before[0], lo), max(before[1], hi))
             self._dropped += 1
 
     def noise(self, kind: str, lo: int, hi: int, value_ns: int, **more: Any) -> None:
@@ -1691,7 +1892,7 @@ class News:
             lines, size = [], 0
             # Numbers are consecutive, so the place of the next one is known.
             for index in range(max(0, number + 1 - self._kept[0][0]), len(self._kept)):
-                number, line = self._kept[index]
+                number, line = self._kept[index][:2]
                 lines.append(line)
                 size += len(line)
                 if size >= room:
@@ -1889,25 +2090,43 @@ def oom_kills() -> int:
 
 
 class Canary:
-    """Watches the host's noise: missed wake-ups, jumps of the wall clock, slow small fsyncs near the node's data."""
+    """Watches the host's noise: missed wake-ups, jumps of the wall clock, slow small syncs near the node's data.
 
-    def __init__(self, news: News) -> None:
+    One sync is always in flight, and one that hangs is reported while it hangs.
+    """
+
+    def __init__(self, news: News, *, sync: Callable[[int], None] = os.fdatasync) -> None:
         self._news = news
+        self._sync_file = sync
         self._data_dir: str | None = None
         self.shifted: Callable[[], int] = lambda: 0
         """How far the agent itself has moved the wall clock: that is no noise."""
-        self.stall_ns, self.fsync_ns = STALL_NS, FSYNC_NS
+        self.changed: Callable[[], None] = lambda: None
+        """Called when ``sources`` has changed."""
+        self.limit_ns = STARVED_NS
+        """What lasts longer is news; so is what is longer than all before, from ``STALL_NS`` and ``FSYNC_NS`` on."""
         self._lock = threading.Lock()
         self._ticks = [0] * 48
         self._fsyncs = [0] * 48
         self._figures = {"stalls": 0, "own_stalls": 0, "stall_max_ns": 0, "wall_jumps": 0, "wall_drift_ns": 0}
         self._figures.update({"fsync_slow": 0, "fsync_max_ns": 0, "fsync_errors": 0})
+        self._disk = "unreadable: the node's data directory is not known yet"
+        self._flight: tuple[int, int, Hanging] | None = None
+        """The sync under way: its number, when it began, when to report it."""
+        self._poke = threading.Event()
+        self.disk_known = threading.Event()
+        """Set once it is known whether the disk can be probed."""
         threading.Thread(target=self._watch, name="canary", daemon=True).start()
         threading.Thread(target=self._sync, name="fsync-probe", daemon=True).start()
 
     def watch_disk(self, data_dir: str) -> None:
         """Probe the disk of this directory from now on."""
         self._data_dir = data_dir
+        self._poke.set()
+
+    def sources(self) -> dict[str, str]:
+        """``wakeup`` and ``sync``."""
+        return {"wakeup": "read", "sync": self._disk}
 
     def summary(self) -> dict[str, Any]:
         """Figures since the agent began; times in ns, percentiles are upper bounds of power-of-two buckets."""
@@ -1933,45 +2152,87 @@ class Canary:
             with self._lock:
                 self._ticks[max(0, late).bit_length()] += 1
                 self._figures["wall_drift_ns"] = gap - first
-            if abs(moved) > WALL_JUMP_NS and late < self.stall_ns:
+                self._look_at_the_sync()
+            stall_ns = min(STALL_NS, self.limit_ns)
+            if abs(moved) > WALL_JUMP_NS and late < stall_ns:
                 self._figures["wall_jumps"] += 1
                 self._news.noise("wall", before, now_ns(), moved)
-            if late < self.stall_ns:
+            if late < stall_ns:
                 continue
             # The agent's own threads hold the interpreter for a while now and then: that is no noise of the host.
             if time.process_time_ns() - busy > late // 2:
                 self._figures["own_stalls"] += 1
                 continue
             self._figures["stalls"] += 1
-            self._figures["stall_max_ns"] = max(self._figures["stall_max_ns"], late)
-            self._news.noise("stall", before, after, late)
+            longest = self._figures["stall_max_ns"]
+            self._figures["stall_max_ns"] = max(longest, late)
+            if late > min(self.limit_ns, longest):
+                self._news.noise("stall", before + tick_ns, after, late)
+
+    def _look_at_the_sync(self) -> None:
+        """Report a sync that hangs. Under the lock, so that no report of one follows its end."""
+        if self._flight is None:
+            return
+        number, began, hanging = self._flight
+        now = now_ns()
+        if hanging.due(now):
+            self._news.noise("fsync", began, now, now - began, id=number, hanging=True)
 
     def _sync(self) -> None:
-        fd, of = -1, None
+        fd, of, at, number = -1, None, 0, 0
+        gap = Gap(int(SYNC_GAP_S * SECOND))
         while True:
-            time.sleep(FSYNC_PERIOD_S)
+            time.sleep(SYNC_GAP_S)
+            late = gap.end(now_ns(), time.thread_time_ns(), self.limit_ns)
+            if late is not None:
+                self._news.noise("stall", *late, late[1] - late[0], thread="fsync-probe")
+            gap.begin(0, 0)
             directory = self._data_dir
             try:
                 if directory != of and fd >= 0:
                     os.close(fd)
                     fd = -1
                 if directory is None:
+                    self._poke.wait()
                     continue
                 if fd < 0:
-                    fd, of = self._unnamed(directory), directory
+                    fd, of, at = self._unnamed(directory), directory, 0
+                    self._disk_is("read")  # also while the first one hangs
+                if at >= SYNC_FILE_BYTES:
+                    os.ftruncate(fd, 0)
+                    at = 0
+                number += 1
                 before = now_ns()
-                os.pwrite(fd, b"\0" * 512, 0)
-                os.fdatasync(fd)
-                took = now_ns() - before
-            except OSError:
+                self._flight = (number, before, Hanging(before, self.limit_ns))
+                try:
+                    os.pwrite(fd, b"\0" * SYNC_BYTES, at)
+                    self._sync_file(fd)
+                finally:
+                    with self._lock:
+                        took, self._flight = now_ns() - before, None
+                    gap.begin(before + took, time.thread_time_ns())
+                at += SYNC_BYTES
+            except OSError as error:
                 self._figures["fsync_errors"] += 1
+                self._disk_is(f"unreadable: {error.strerror or error}")
+                time.sleep(SYNC_ERROR_PAUSE_S)
                 continue
+            self._disk_is("read")
             with self._lock:
                 self._fsyncs[took.bit_length()] += 1
-                self._figures["fsync_max_ns"] = max(self._figures["fsync_max_ns"], took)
-            if took > self.fsync_ns:
-                self._figures["fsync_slow"] += 1
-                self._news.noise("fsync", before, before + took, took)
+                longest = self._figures["fsync_max_ns"]
+                self._figures["fsync_max_ns"] = max(longest, took)
+            if took <= min(FSYNC_NS, self.limit_ns):
+                continue
+            self._figures["fsync_slow"] += 1
+            if took > min(self.limit_ns, longest):
+                self._news.noise("fsync", before, before + took, took, id=number)
+
+    def _disk_is(self, found: str) -> None:
+        changed, self._disk = found != self._disk, found
+        self.disk_known.set()
+        if changed:
+            self.changed()
 
     @staticmethod
     def _unnamed(directory: str) -> int:
@@ -2086,6 +2347,242 @@ class Gauge:
         return False
 
 
+class Watched:
+    """One thread of the node: how long it has waited, and in which state it was last seen."""
+
+    def __init__(self, pid: int, thread: int, limit_ns: int) -> None:
+        self.pid = pid
+        self._place = f"/proc/{pid}/task/{thread}"
+        self._fd = os.open(f"{self._place}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._waited, self._runs = self._schedstat()
+            self._state = self._look()
+        except OSError:
+            os.close(self._fd)
+            raise
+        at = now_ns()
+        self._idle = 0
+        self._starved = Starved(at, limit_ns)
+        self._blocked = Blocked(at, limit_ns, blocked=self._state == "D")
+
+    def sample(self) -> list[tuple[str, Stretch]]:
+        """Read it again: stretches that are over, by source. OSError when the thread is gone or cannot be read.
+
+        A thread that has been idle for long is read less often. What it waits is told by the kernel afterwards, so only
+        the first moments of a D state may be missed.
+        """
+        self._idle += 1
+        if self._idle > IDLE_SAMPLES and self._idle % IDLE_EVERY:
+            return []
+        waited, runs = self._schedstat()
+        # A thread that slept and has not run since still sleeps: its state need not be read.
+        if runs != self._runs or self._state not in ASLEEP:
+            self._state, self._idle = self._look(), 0
+        now = now_ns()
+        starved = self._starved.step(now, waited - self._waited)
+        blocked = self._blocked.step(now, blocked=self._state == "D")
+        self._waited, self._runs = waited, runs
+        return [
+            (source, stretch)
+            for source, stretch in (("schedstat", starved), ("dstate", blocked))
+            if stretch is not None
+        ]
+
+    def close(self) -> None:
+        """Let go of its file."""
+        os.close(self._fd)
+
+    def _schedstat(self) -> tuple[int, int]:
+        found = parse_schedstat(os.pread(self._fd, 128, 0))
+        return (0, 0) if found is None else found
+
+    def _look(self) -> str:
+        with open(f"{self._place}/stat", "rb", buffering=0) as file:  # noqa: PTH123
+            return parse_state(file.read(512))
+
+
+ASLEEP = frozenset("STtI")
+"""States that a thread leaves only by running."""
+
+
+class NodeWatch:
+    """Watches the node process for stretches in which one of its threads made no progress although it could have.
+
+    Every thread of every process of the node counts: which of them leads, replicates or answers is not visible from
+    outside. A stretch inside one that was reported already is not reported again.
+    """
+
+    def __init__(self, news: News, members: Callable[[], Sequence[int]]) -> None:
+        self._news = news
+        self._members = members
+        self.changed: Callable[[], None] = lambda: None
+        self.limit_ns = STARVED_NS
+        self._threads: dict[tuple[int, int], Watched] = {}
+        self._pids: list[int] = []
+        self._due = {"members": 0.0, "threads": 0.0}
+        self._reported: dict[str, Stretch] = {}
+        self._ours = self._read_ours()
+        self._found = self._ours
+        threading.Thread(target=self._watch, name="node-watch", daemon=True).start()
+
+    def sources(self) -> dict[str, str]:
+        """``schedstat`` and ``dstate``, of the node process; before it runs, whether our own process can be read."""
+        return dict(self._found)
+
+    def look_now(self) -> None:
+        """The node was just started: its processes are others."""
+        self._due = dict.fromkeys(self._due, 0.0)
+
+    @staticmethod
+    def _read_ours() -> dict[str, str]:
+        found = {"schedstat": "read", "dstate": "read"}
+        try:
+            with open("/proc/self/schedstat", "rb") as file:  # noqa: PTH123
+                if parse_schedstat(file.read()) is None:
+                    found["schedstat"] = "unreadable: this kernel does not count how long threads wait"
+        except OSError as error:
+            found["schedstat"] = f"unreadable: {error.strerror}"
+        try:
+            with open("/proc/self/stat", "rb") as file:  # noqa: PTH123
+                if not parse_state(file.read()):
+                    found["dstate"] = "unreadable: /proc/PID/stat has no state"
+        except OSError as error:
+            found["dstate"] = f"unreadable: {error.strerror}"
+        return found
+
+    def _watch(self) -> None:
+        gap = Gap(int(SAMPLE_S * SECOND))
+        while True:
+            time.sleep(SAMPLE_S)
+            now, busy = now_ns(), time.thread_time_ns()
+            late = gap.end(now, busy, self.limit_ns) if self._threads else None
+            if late is not None:
+                self._news.noise("stall", *late, late[1] - late[0], thread="node-watch")
+            gap.begin(now, busy)
+            try:
+                self._sample(time.monotonic())
+            except Exception as error:  # noqa: BLE001 - a watch that ends in silence would look like a quiet node
+                complain("node watch", error)
+                time.sleep(1.0)
+
+    def _sample(self, now: float) -> None:
+        if now >= self._due["members"]:
+            self._due["members"] = now + MEMBERS_S
+            self._pids = list(self._members())
+        if now >= self._due["threads"]:
+            self._due["threads"] = now + THREADS_S
+            self._look_for_threads()
+        for key, watched in list(self._threads.items()):
+            try:
+                for source, stretch in watched.sample():
+                    self._report(watched.pid, source, stretch)
+            except OSError:
+                watched.close()
+                del self._threads[key]
+
+    def _look_for_threads(self) -> None:
+        refused = ""
+        for pid in self._pids:
+            try:
+                threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - as above
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                refused = f"unreadable: {error.strerror}"
+                continue
+            for thread in map(int, threads):
+                if (pid, thread) in self._threads or len(self._threads) >= THREADS_MAX:
+                    continue
+                try:
+                    self._threads[pid, thread] = Watched(pid, thread, self.limit_ns)
+                except (FileNotFoundError, ProcessLookupError):
+                    continue
+                except OSError as error:
+                    refused = f"unreadable: {error.strerror}"
+        found = dict.fromkeys(self._ours, refused) if refused and not self._threads else self._ours
+        if found != self._found:
+            self._found = found
+            self.changed()
+
+    def _report(self, pid: int, source: str, stretch: Stretch) -> None:
+        last = self._reported.get(source)
+        if last is not None and last.lo <= stretch.lo and stretch.hi <= last.hi:
+            return
+        self._reported[source] = stretch
+        lo, hi, waited = stretch
+        self._news.noise("process", lo, hi, hi - lo, source=source, delay_ns=waited, pid=pid)
+
+
+class Totals:
+    """Host-wide totals a window: how long tasks waited (pressure), stolen and throttled time. They excuse nothing."""
+
+    def __init__(self, news: News) -> None:
+        self._news = news
+        self._ticks = os.sysconf("SC_CLK_TCK")
+        self._cpu_stat = self._place()
+        self._lock = threading.Lock()
+        self._at, self._last = now_ns(), self._read()
+        threading.Thread(target=self._watch, name="totals", daemon=True).start()
+
+    def sources(self) -> dict[str, str]:
+        """``pressure``, ``steal`` and ``throttled``."""
+        found = self._read()
+        pressure = found["cpu_pressure_ns"]
+        return {
+            "pressure": pressure if isinstance(pressure, str) else "read",
+            "steal": found["steal_ns"] if isinstance(found["steal_ns"], str) else "read",
+            "throttled": found["throttled_ns"] if isinstance(found["throttled_ns"], str) else "read",
+        }
+
+    def report(self) -> None:
+        """Report the window that ends now."""
+        with self._lock:
+            before, since = self._last, self._at
+            self._last, self._at = self._read(), now_ns()
+            grown = {
+                name: value - old
+                for name, value in self._last.items()
+                if isinstance(value, int) and isinstance(old := before[name], int)
+            }
+            self._news.noise("load", since, self._at, 0, **grown)
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(LOAD_S)
+            self.report()
+
+    @staticmethod
+    def _place() -> str:
+        try:
+            with open("/proc/self/cgroup", encoding="ascii", errors="replace") as file:  # noqa: PTH123
+                places = cpu_stat_places(file.read())
+        except OSError:
+            return ""
+        return next((place for place in places if os.access(place, os.R_OK)), "")
+
+    def _read(self) -> dict[str, Any]:
+        """Each total in ns, or why it cannot be read."""
+        found: dict[str, Any] = {}
+        for name in ("cpu", "io", "memory"):
+            found[f"{name}_pressure_ns"] = read_number(f"/proc/pressure/{name}", parse_pressure)
+        found["steal_ns"] = read_number("/proc/stat", lambda text: parse_steal(text, self._ticks))
+        throttled: Any = "unreadable: no control group of ours with a cpu.stat"
+        if self._cpu_stat:
+            throttled = read_number(self._cpu_stat, parse_throttled)
+        found["throttled_ns"] = throttled
+        return found
+
+
+def read_number(path: str, parse: Callable[[str], int | None]) -> int | str:
+    """The number that ``parse`` finds in a file; or why there is none."""
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123
+            found = parse(file.read(65536))
+    except OSError as error:
+        return f"unreadable: {error.strerror}"
+    return "unreadable: it does not say" if found is None else found
+
+
 class DeadMan:
     """Knows how long the harness has been silent. ``limit_ns`` 0: disarmed."""
 
@@ -2157,6 +2654,11 @@ class Node:
         if self.child is None:
             return {}
         return {"pid": self.child.pid, "start_ticks": self.child.start, "incarnation": self.incarnation}
+
+    def members_now(self) -> Sequence[int]:
+        """The processes of the node now: the one that was started, and what it started."""
+        child = self.child
+        return () if child is None or not self.running else (child.pid, *descendants(child.pid))
 
     def seen(self) -> Seen:
         """The process as it is now."""
@@ -2481,6 +2983,10 @@ class AdoptedNode(Node):
             if self.wanted and not self.running:
                 with contextlib.suppress(Refused, OSError):
                     self._find()
+
+    def members_now(self) -> Sequence[int]:
+        """See ``Node``."""
+        return [pid for pid, _ in self.members]
 
     def _look(self) -> list[tuple[int, int]]:
         """All processes of the target now, the main one first."""
@@ -2936,6 +3442,14 @@ class Server:
         self.canary = Canary(self.news)
         self.fatal = FatalSearch(self.news)
         self.node = Node(self.processes, self.clock, self.news, self.tails, self._state_path)
+        self._beside: int | None = None
+        """A process that the harness watches and signals by other means, where the host is shared with it."""
+        self.node_watch = NodeWatch(self.news, self._members)
+        self.totals = Totals(self.news)
+        self._prepared = False
+        self._alone: tuple[int, int, dict[str, Any]] | None = None
+        """Since when this host has been healed by itself, unknown to the harness; how long that was silent before."""
+        self.canary.changed = self.node_watch.changed = self._declare_sources
         if sets_clock:
             clock = self.node.host_clock = HostClock(self.node.remember)
             self.canary.shifted = lambda: clock.shifted_ns
@@ -3346,10 +3860,15 @@ class Server:
         self.node.spec = spec
         if not adopted:  # what it writes, it writes elsewhere
             self.tails.follow(spec["trace_path"])
+        self._beside = _integer(request, "process", low=0, high=1 << 30) or None
+        self.canary.limit_ns = self.node_watch.limit_ns = spec["noise_max_ns"]
         self.canary.watch_disk(spec["data_dir"])
         self.node.fatal = self.fatal
         self.fatal.incarnation = lambda: self.node.incarnation
         self.fatal.follow(spec["fatal_path"] or spec["log_path"], spec["fatal"])
+        self.canary.disk_known.wait(FIRST_SYNC_LIMIT_S)
+        self._prepared = True
+        self._declare_sources()
         self.dead_man.arm(dead_man_ns)
         self.node.remember()
         return {"client": list(peers.get("client", ())), "runs_as": node.said()}
@@ -3357,6 +3876,18 @@ class Server:
     def _is_ours(self, place: str) -> bool:
         """Whether the agent's own files lie below this directory: then it does not become the node's."""
         return os.path.realpath(self._path).startswith(os.path.realpath(place).rstrip("/") + "/")
+
+    def _declare_sources(self) -> None:
+        """Tell what is watched here, so that a source that cannot be read is not taken for a quiet one."""
+        if self._prepared:
+            moment = now_ns()
+            sources = {**self.canary.sources(), **self.node_watch.sources(), **self.totals.sources()}
+            self.news.noise("sources", moment, moment, 0, boot=boot_id(), sources=sources)
+
+    def _members(self) -> Sequence[int]:
+        if self._beside is not None:
+            return (self._beside, *descendants(self._beside))
+        return self.node.members_now()
 
     def _adopt(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         given = _mapping(request.get("target"), "target")
@@ -3370,6 +3901,7 @@ class Server:
 
     def _start_node(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
         self.node.start()
+        self.node_watch.look_now()
         return self.node.names()
 
     def _stop_node(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -3382,13 +3914,20 @@ class Server:
         gone = obeyed or self.node.end(signal.SIGKILL, SIGNAL_LIMIT_S)
         with contextlib.suppress(OSError):
             self.tails.pump()
+        self._no_longer_alone()
+        self.totals.report()
         summary = self.canary.summary()
         moment = now_ns()
-        self.news.noise("summary", moment, moment, summary["stall_max_ns"], detail=summary)
+        self.news.noise("summary", moment, moment, summary["stall_max_ns"], **summary)
         return {"obeyed": obeyed, "gone": gone, "news": self.news.last, **self.node.names()}
 
     def _converge(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        return self.keeper.converge(clean_state(request.get("want")), verify=request.get("verify") is not False)
+        want = clean_state(request.get("want"))
+        try:
+            return self.keeper.converge(want, verify=request.get("verify") is not False)
+        finally:
+            self._no_longer_alone()
+            self.node_watch.look_now()
 
     def _heal(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         evidence = self.keeper.converge(HEALTHY)
@@ -3402,8 +3941,15 @@ class Server:
     def _abandoned(self, silence_ns: int) -> None:
         lo = now_ns()
         evidence = self._heal({})
-        detail = {"confirmed": evidence["confirmed"], "why": evidence["why"]}
-        self.news.noise("dead-man", lo, now_ns(), silence_ns, detail=detail)
+        detail = {"id": lo, "confirmed": evidence["confirmed"], "why": evidence["why"]}
+        self._alone = (lo, silence_ns, detail)
+        self.news.noise("dead-man", lo, now_ns(), silence_ns, **detail)
+
+    def _no_longer_alone(self) -> None:
+        """The harness says again how this host is to be: until now it believed what was no longer so."""
+        if self._alone is not None:
+            (lo, silence_ns, detail), self._alone = self._alone, None
+            self.news.noise("dead-man", lo, now_ns(), silence_ns, **detail)
 
     def _reset_flows(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         addresses: list[str] = []
@@ -3524,6 +4070,7 @@ def clean_start(raw: Any) -> dict[str, Any]:
         "faketime": raw.get("faketime") is True,
         "fatal": [text for text in fatal if text],
         "fatal_path": raw.get("fatal_path"),
+        "noise_max_ns": _integer(raw, "noise_max_ns", low=0, high=3600 * SECOND) or STARVED_NS,
     }
 
 

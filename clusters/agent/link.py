@@ -29,6 +29,7 @@ import tenacity
 
 from harness.core.clock import SECOND, Ns, Span
 from harness.core.errors import ClusterError
+from harness.core.events import AGENT_LOST
 from harness.core.hoststate import HEALTHY, HostState
 from harness.core.protocols import Available, Evidence, HostNews, No, NodeStart, Yes
 
@@ -45,6 +46,8 @@ GIVE_UP_S = 5.0
 MEASURE_LIMIT_S = 60.0
 """How much longer than its window a measurement may take: on a machine where a sync hangs for so long, none runs."""
 HEARTBEAT_S = 1.0
+SILENT_NS = 2 * SECOND
+"""An agent that gives no sign of life for longer is silent; two heartbeats fit in."""
 CLOCK_SAMPLES = 16
 DRIFT_PPM = 200
 """Two machines' monotonic clocks drift apart by at most so much; old clock samples are widened by it."""
@@ -170,6 +173,44 @@ class Offset:
         return (0, 0) if self._same and lo <= 0 <= hi else (lo, hi)
 
 
+class Silence:
+    """How long an agent gives no sign of life, and when that is to be reported: at first, then at doubling lengths.
+
+    One heartbeat is in flight at a time. An agent is silent once ``look`` finds the same one unanswered for the second
+    time: a harness that was stalled itself looks once, late, and the answer is there by the next time. A silence of
+    ``SILENT_NS`` or less is none.
+    """
+
+    def __init__(self, now: Ns) -> None:
+        self.life: Ns = now
+        """The last moment at which the agent certainly lived."""
+        self._looks = 0
+        self._next: Ns = 0
+        self._number = 0
+        self._broken = False
+
+    def broke(self) -> None:
+        """The connection is gone: until the agent lives again nothing is heard of it, for certain."""
+        self._broken = True
+
+    def look(self, now: Ns) -> tuple[Ns, Ns, int] | None:
+        """A heartbeat is unanswered: the silence so far and its number, if it is to be reported."""
+        self._looks += 1
+        if self._looks < 2 or now - self.life <= SILENT_NS or now < self._next:
+            return None
+        self._number += not self._next
+        self._next = now + (now - self.life)
+        return self.life, now, self._number
+
+    def lived(self, at: Ns, now: Ns) -> tuple[Ns, Ns, int] | None:
+        """The agent lived at that moment, as is known ``now``: the silence that is over, and its number, if any."""
+        since, self.life = self.life, max(self.life, at)
+        was_silent = bool(self._next) or (self._broken and now - since > SILENT_NS)
+        self._number += was_silent and not self._next
+        self._looks, self._next, self._broken = 0, 0, False
+        return (since, now, self._number) if was_silent else None
+
+
 class _Waiting:
     """A request that has not been answered: its line, what makes a result of the answer, who waits."""
 
@@ -238,6 +279,8 @@ class AgentHost:
         self._capabilities: Mapping[str, str] | None = None
         self._runs_as: Mapping[str, Any] | None = None
         self._heartbeat_s = HEARTBEAT_S
+        self._silence = Silence(time.monotonic_ns())
+        self._silence_lock = threading.Lock()
         self._rest = self._open(give_up_s if meet_s is None else meet_s)
         self._reader = threading.Thread(target=self._read, name=f"agent-{name}", daemon=True)
         self._reader.start()
@@ -247,15 +290,25 @@ class AgentHost:
 
     # --- Host ---------------------------------------------------------------------------------------------------
 
-    def prepare(self, start: NodeStart, peers: Mapping[str, str], *, dead_man_ns: Ns) -> None:
-        """See ``Host``. Arms the dead man's switch if ``dead_man_ns`` is not 0."""
+    def prepare(
+        self, start: NodeStart, peers: Mapping[str, str], *, dead_man_ns: Ns, process: int | None = None
+    ) -> None:
+        """See ``Host``. Arms the dead man's switch if ``dead_man_ns`` is not 0.
+
+        ``process``: the node process as the agent sees it, where something else than the agent starts it.
+        """
         if dead_man_ns:
             self._heartbeat_s = min(HEARTBEAT_S, max(0.02, dead_man_ns / 4 / SECOND))
         known: dict[str, Sequence[str]] = {name: [address] for name, address in peers.items()}
         if self.client_addresses:
             known["client"] = self.client_addresses
         said = self._call(
-            "prepare", start=msgspec.to_builtins(start), peers=known, name=self.name, dead_man_ns=dead_man_ns
+            "prepare",
+            start=msgspec.to_builtins(start),
+            peers=known,
+            name=self.name,
+            dead_man_ns=dead_man_ns,
+            process=process or 0,
         )
         self.client_addresses = tuple(said["client"])
         self.met = {}
@@ -581,7 +634,6 @@ class AgentHost:
         why = ""
         lost: Exception | None = None
         while lost is None and not self._closed.is_set():
-            since = time.monotonic_ns()
             try:
                 self._consume()
             except (OSError, ValueError) as error:
@@ -594,14 +646,16 @@ class AgentHost:
             stream, self._stream = self._stream, None
             if stream is not None:
                 stream.close()
+            self._silence.broke()
             try:
                 self._rest = self._open(self._give_up_s)
+                self._lives(time.monotonic_ns())
             except (ClusterError, ValueError) as error:
                 lost = error
         if self._closed.is_set():
             self._fail(ClusterError("the connection was closed", where=self.name))
         elif lost is not None:
-            self._declare_lost(lost, why, since)
+            self._declare_lost(lost, why)
 
     def _consume(self) -> None:
         """Read lines until the connection ends."""
@@ -631,6 +685,7 @@ class AgentHost:
                 ClusterError(f"the agent refused {waiting.verb}: {said['error']}", where=self.name)
             )
             return
+        self._lives(waiting.asked_ns)  # it answered after it was asked
         if waiting.verb == "now":
             self._offset.add(waiting.asked_ns, said["ok"]["mono_ns"], answered)
         try:
@@ -666,6 +721,7 @@ class AgentHost:
             self._beat_now.wait(self._heartbeat_s)
             self._beat_now.clear()
             if last is not None and not last.done():
+                self._is_silent()
                 continue
             try:
                 last = self._ask(lambda said: said, "now")
@@ -673,7 +729,29 @@ class AgentHost:
             except ClusterError:
                 return
 
-    def _declare_lost(self, error: Exception, why: str, since: Ns) -> None:
+    def _lives(self, at: Ns) -> None:
+        """The agent certainly lived at this moment."""
+        with self._silence_lock:
+            over = self._silence.lived(at, time.monotonic_ns())
+        if over is not None:
+            self._report_silence(over, back=True)
+
+    def _is_silent(self) -> None:
+        with self._silence_lock:
+            so_far = self._silence.look(time.monotonic_ns())
+        if so_far is not None:
+            self._report_silence(so_far, back=False)
+
+    def _report_silence(self, found: tuple[Ns, Ns, int], *, back: bool) -> None:
+        """Of the time in between it is not known what happened on the host, until it is ``back`` and reports it."""
+        lo, hi, number = found
+        if self._closed.is_set():
+            return
+        data = {"kind": AGENT_LOST, "value_ns": hi - lo, "id": number, "back": back}
+        span = Span(lo - self.origin_ns, hi - self.origin_ns)
+        self._news(HostNews(host=self.name, kind="noise", span=span, data=data))
+
+    def _declare_lost(self, error: Exception, why: str) -> None:
         lost = ClusterError(
             "the agent is lost" + (f" ({why})" if why else ""),
             where=self.name,
@@ -682,7 +760,7 @@ class AgentHost:
         )
         self._fail(lost)
         moment = time.monotonic_ns()
-        span = Span(since - self.origin_ns, moment - self.origin_ns)
+        span = Span(self._silence.life - self.origin_ns, moment - self.origin_ns)
         with contextlib.suppress(Exception):
             self._news(HostNews(host=self.name, kind="lost", span=span, data={"why": str(lost)}))
 

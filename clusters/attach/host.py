@@ -39,6 +39,8 @@ TERM_LIMIT_S = 10.0
 START_LIMIT_S = 20.0
 LOG_LINES_MAX = 100_000
 LOG_BYTES_MAX = 64 << 20
+FIRST_PROCESS = 1
+"""The target's main process, as its sidecar sees it: they share a PID namespace."""
 
 _AGENTS_DATA = "/var/lib/dethrone/data"
 _NODE_LOG = "node.log"
@@ -381,7 +383,7 @@ class AttachedHost:
     def _prepare(self, agent: AgentHost) -> None:
         if self._prepared is not None:
             start, peers, dead_man_ns = self._prepared
-            agent.prepare(start, peers, dead_man_ns=dead_man_ns)
+            agent.prepare(start, peers, dead_man_ns=dead_man_ns, process=FIRST_PROCESS)
 
     def _living(self) -> AgentHost:
         agent = self._agent

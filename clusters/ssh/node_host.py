@@ -51,7 +51,9 @@ class SshNodeHost(AgentHost):
         self.sets_timers = lent.target is None  # a target that runs already was configured by somebody else
         self._dead_man_ns = dead_man_ns
 
-    def prepare(self, start: NodeStart, peers: Mapping[str, str], *, dead_man_ns: Ns) -> None:
+    def prepare(
+        self, start: NodeStart, peers: Mapping[str, str], *, dead_man_ns: Ns, process: int | None = None
+    ) -> None:
         """See ``Host``; the file's dead man's switch counts, not the caller's.
 
         Raises ConfigError: the node's program is not on the machine.
@@ -67,7 +69,7 @@ class SshNodeHost(AgentHost):
                 cause="over SSH nothing but nodes of ours is brought along",
                 next_step=f"install it there; or write target in [hosts.{self.name}] if it runs there already",
             )
-        super().prepare(start, peers, dead_man_ns=self._dead_man_ns)
+        super().prepare(start, peers, dead_man_ns=self._dead_man_ns, process=process)
 
 
 def described(target: Target) -> dict[str, str]:

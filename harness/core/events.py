@@ -25,6 +25,14 @@ TRACE_MALFORMED = "trace-malformed"
 """A kind of ``Noise``: a line of a node's trace that cannot be understood, so that something it did is not known."""
 
 
+AGENT_LOST = "agent-lost"
+"""A kind of ``Noise``: the agent of a host gave no sign of life, so that what happened there is not known."""
+
+
+NOISE_FIGURES = frozenset({"sources", "load", "summary"})
+"""Kinds of ``Noise`` that say what is watched and how busy the host was: no disturbances themselves."""
+
+
 class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Base: ``seq`` rises by one a line; ``group`` is the consensus group, "" where a system has one only."""
 
@@ -196,11 +204,22 @@ class FaultEvent(Event, frozen=True, gc=False, kw_only=True, tag="fault"):
 
 
 class Noise(Event, frozen=True, gc=False, kw_only=True, tag="noise"):
-    """Something of the machine disturbed a host. ``value_ns``: how long or how far.
+    """Something of the machine disturbed a host, or what is watched for that. ``value_ns``: how long or how far.
 
-    Kinds: ``stall`` (the canary was not scheduled) · ``fsync`` (a slow one) · ``wall`` (wall − monotonic moved) ·
-    ``harness`` (the harness itself stalled; host ""). Only values over a stored threshold are written, plus a
-    ``summary`` a host (kind ``summary``, data in ``detail``).
+    One stretch without progress, ``span``: ``stall`` (the canary was not scheduled) · ``fsync`` (its sync; reports
+    while it hangs have ``hanging`` in ``detail``, all of one sync the same ``id``) · ``process`` (a thread of the node
+    process; ``source``: ``schedstat``, it waited for a processor, or ``dstate``, it was blocked in the kernel) ·
+    ``wall`` (wall − monotonic moved) · ``harness`` (the harness itself stalled; host "").
+
+    Times of which it is not known what happened: ``agent-lost`` (since the last sign of life of the host's agent; not
+    ``back``: to the end) · ``news-dropped`` · ``dead-man`` (the host healed itself; reported again, same ``id``, once
+    the harness says how it is to be).
+
+    ``sources``: what is read on this host and why something is not, before its node starts and whenever that changes;
+    ``machine``: the same word for hosts of one machine. ``{"virtual": true}``: virtual time needs none.
+
+    Figures: ``load`` (growth of host-wide totals in a window) and ``summary``, one a host. Only values over a stored
+    threshold are written.
     """
 
     span: Span

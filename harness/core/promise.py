@@ -36,6 +36,9 @@ LIVENESS = (
 )
 """Owed as promised."""
 
+NOISE_MAX_NS: Ns = 50_000_000
+"""A host that makes no progress for longer, in one stretch, was disturbed; a system's promise may say otherwise."""
+
 UNTIMED: Mapping[str, int | None] = dict.fromkeys(
     ("partition", "kill", "stop", "restart", "pause", "clock", "link", "hold", "drift")
 )
@@ -102,7 +105,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     drift_ppm_max: int | None = None
     delay_max_ns: Ns = 20_000_000
     loss_percent_max: int = 30
-    noise_max_ns: Ns = 50_000_000
+    noise_max_ns: Ns = NOISE_MAX_NS
     """A stall of a host longer than this makes liveness there unknown."""
     quorum: int | None = None
     exits_ok: tuple[int, ...] = ()

@@ -18,7 +18,7 @@ from harness.core.history import History
 from harness.core.hoststate import ClusterState, HostState
 from harness.core.operations import ModelOptions, Operations
 from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
+from harness.core.promise import NOISE_MAX_NS, Channel, Promise
 from harness.core.rng import Rng
 from harness.core.schedule import OnEvent, PlannedFault, Schedule
 from harness.core.verdict import Kind, Verdict
@@ -72,6 +72,8 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     run_dir: str = IN_A_CONTAINER.run_dir
     python: str = IN_A_CONTAINER.python
     lib: str = IN_A_CONTAINER.lib
+    noise_max_ns: Ns = NOISE_MAX_NS
+    """The promise's: what a node shell of ours records as a slow sync or a stall lasts longer."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -394,6 +396,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     The directories of ``data_dir``, ``log_path`` and ``run_dir`` become the node's own.
     ``fatal``: plain texts; a line that contains one is reported. They are looked for in ``fatal_path``, or in the
     node's output where that is None.
+    ``noise_max_ns``: the promise's; the agent reports a thread of the node that waits for longer.
     """
 
     command: Command
@@ -405,6 +408,7 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     run_dir: str | None = None
     fatal: tuple[str, ...] = ()
     fatal_path: str | None = None
+    noise_max_ns: Ns = NOISE_MAX_NS
 
 
 class HostNews(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from harness.core.clock import MS, SECOND, Ns, Span
 from harness.core.deaths import bounded, crashed_early, not_its_own, printable
 from harness.core.duration import show_duration
 from harness.core.events import (
+    AGENT_LOST,
     SCHEMA,
     TRACE_MALFORMED,
     AnyEvent,
@@ -122,6 +123,9 @@ class Director:
         self._fsync_max_ns: Ns = 0
         self._proved_until: dict[str, Ns] = {}
         """Until when each host's state was last proved, for what is found to have lapsed since."""
+        self._machines: dict[str, str] = {}
+        """Boot of a kernel → the word for that machine."""
+        self._virtual = isinstance(draft.backend, w.VirtualBackend)
         self._heal_tries = 0
         self.counts = {
             "ok": 0,
@@ -148,6 +152,9 @@ class Director:
         plan = self.plan
         self._add(Begin, now, schema=SCHEMA, system=plan.system, nodes=plan.nodes, seed=plan.seed)
         self._add(Mark, now, name="start")
+        if self._virtual:
+            virtual = {"virtual": True}
+            self._add(Noise, now, span=Span(now, now), host="", kind="sources", value_ns=0, detail=virtual)
         self._actions.append(w.StartNodes())
         self._since = now
         return self._take()
@@ -300,18 +307,28 @@ class Director:
         elif news.kind == "fatal":
             self._fatal(now, news)
         elif news.kind == "noise":
-            kind = str(news.data.get("kind"))
-            value = int(news.data.get("value_ns", 0))
-            if kind == "fsync":
-                self._fsync_max_ns = max(self._fsync_max_ns, value)
-            if kind in LAPSING:
-                self._nemesis.lapse(news.host, str(news.data.get("why") or "its agent healed the host by itself"))
-            self._add(Noise, now, span=news.span, host=news.host, kind=kind, value_ns=value, detail=dict(news.data))
+            self._noise(now, news)
         elif news.kind == "lost":
-            self._broken(now, w.Broken("agent-lost", f"{news.host}: {news.data.get('error', 'connection lost')}"))
+            why = str(news.data.get("why", "connection lost"))
+            length, detail = news.span.hi - news.span.lo, {"back": False, "why": why}
+            self._add(Noise, now, span=news.span, host=news.host, kind=AGENT_LOST, value_ns=length, detail=detail)
+            self._broken(now, w.Broken(AGENT_LOST, f"{news.host}: {why}"))
         else:
             detail = dict(news.data)
             self._add(Noise, now, span=news.span, host=news.host, kind=news.kind, value_ns=0, detail=detail)
+
+    def _noise(self, now: Ns, news: HostNews) -> None:
+        detail = dict(news.data)
+        kind, value = str(detail.pop("kind", "")), int(detail.pop("value_ns", 0))
+        if kind == "fsync":
+            self._fsync_max_ns = max(self._fsync_max_ns, value)
+        elif kind == "sources":
+            # Which boot it is names the machine, so it stays out of the history; a host that cannot say is alone.
+            boot = str(detail.pop("boot", "")) or f"of {news.host} alone"
+            detail["machine"] = self._machines.setdefault(boot, f"m{len(self._machines) + 1}")
+        elif kind in LAPSING:
+            self._nemesis.lapse(news.host, str(detail.get("why") or "its agent healed the host by itself"))
+        self._add(Noise, now, span=news.span, host=news.host, kind=kind, value_ns=value, detail=detail)
 
     def _told(self, now: Ns, told: w.Traces) -> None:
         """What a node did, from a world in which no log file lies in between."""

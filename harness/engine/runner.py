@@ -350,6 +350,7 @@ def node_specs(plan: Plan, hosts: Mapping[str, Host]) -> dict[str, NodeSpec]:
             run_dir=places[name].run_dir,
             python=places[name].python,
             lib=places[name].lib,
+            noise_max_ns=plan.promise.noise_max_ns,
         )
         for name in plan.nodes
     }
@@ -370,6 +371,7 @@ def prepare_host(system: System, host: Host, node: NodeSpec) -> None:
         run_dir=node.run_dir,
         fatal=fatal,
         fatal_path=fatal_path,
+        noise_max_ns=node.noise_max_ns,
     )
     host.prepare(start, node.members, dead_man_ns=DEAD_MAN_NS)
 

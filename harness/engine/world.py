@@ -17,6 +17,7 @@ from harness.core.world import (
     Stop,
     Traces,
     TraceTold,
+    VirtualBackend,
     World,
 )
 
@@ -35,5 +36,6 @@ __all__ = [
     "Stop",
     "TraceTold",
     "Traces",
+    "VirtualBackend",
     "World",
 ]

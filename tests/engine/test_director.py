@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.clock import SECOND, Span
-from harness.core.events import Converged, FatalLine, FaultEvent, Invoke, Mark, NodeDied, Return, Trouble
+from harness.core.events import Converged, FatalLine, FaultEvent, Invoke, Mark, NodeDied, Noise, Return, Trouble
 from harness.core.hoststate import HEALTHY
 from harness.core.protocols import HostNews
 from harness.engine import world as w
@@ -70,6 +70,45 @@ def test_a_lost_agent_is_trouble_and_the_rest_is_healed(at):
     assert any(isinstance(event, Trouble) and event.kind == "agent-lost" for event in history)
     assert isinstance([action for _, action in world.log if isinstance(action, w.Converge)][-1], w.Converge)
     assert world.state == dict.fromkeys(NODES, HEALTHY)
+
+
+def noise(history, kind):
+    return [event for event in history if isinstance(event, Noise) and event.kind == kind]
+
+
+def test_a_lost_agent_is_a_disturbance_since_its_last_sign_of_life():
+    span = Span(3 * SECOND, 9 * SECOND)
+    news = HostNews(host="n2", kind="lost", span=span, data={"why": "gone"})
+    history = play(Director(draft()), FakeWorld([(9 * SECOND, w.HostSaid(news))]))
+    [lost] = noise(history, "agent-lost")
+    assert (lost.host, lost.span, lost.detail) == ("n2", span, {"back": False, "why": "gone"})
+    assert "n2: gone" in next(event.message for event in history if isinstance(event, Trouble))
+
+
+def declared(host, boot):
+    data = {"kind": "sources", "value_ns": 0, "boot": boot, "sources": {"wakeup": "read"}}
+    return 1, w.HostSaid(HostNews(host=host, kind="noise", span=Span(1, 1), data=data))
+
+
+def test_hosts_of_one_boot_are_on_one_machine_and_the_boot_stays_out_of_the_history():
+    boots = [declared("n1", "8f2a"), declared("n2", "8f2a"), declared("n3", "77c0")]
+    found = {event.host: event.detail for event in noise(play(Director(draft()), FakeWorld(boots)), "sources")}
+    assert {host: detail["machine"] for host, detail in found.items()} == {"n1": "m1", "n2": "m1", "n3": "m2"}
+    assert all(set(detail) == {"machine", "sources"} for detail in found.values())
+
+
+def test_hosts_that_cannot_name_their_boot_share_no_machine():
+    history = play(Director(draft()), FakeWorld([declared("n1", ""), declared("n2", "")]))
+    assert len({event.detail["machine"] for event in noise(history, "sources")}) == 2
+
+
+def test_noise_is_written_down_with_its_own_details_only():
+    data = {"kind": "fsync", "value_ns": 7, "id": 3, "hanging": True}
+    history = play(
+        Director(draft()), FakeWorld([(9, w.HostSaid(HostNews(host="n1", kind="noise", span=Span(2, 9), data=data)))])
+    )
+    [event] = noise(history, "fsync")
+    assert (event.span, event.value_ns, event.detail) == (Span(2, 9), 7, {"id": 3, "hanging": True})
 
 
 def test_a_node_that_never_answers_is_trouble_that_names_it():
