@@ -14,6 +14,7 @@ import msgspec
 
 from harness.core.errors import ConfigError
 from harness.core.machine import Target
+from harness.core.promise import NOISE_MAX_NS
 
 
 class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,10 +42,9 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     rpc_timeout_ms: int = 50
     clock_socket: str | None = None
     """Path of the unix socket that tells this process' clocks; None: none."""
-    fsync_slow_ms: int = 100
-    """A batch that syncs longer than this is traced as ``fsync_slow``."""
-    stall_ms: int = 100
-    """A loop turn that begins or lasts this much too long is traced as ``stall`` (a pause, a starved host)."""
+    noise_max_ns: int = NOISE_MAX_NS
+    """A batch that syncs longer than this is traced as ``fsync_slow``, a loop turn that begins or lasts this much too
+    long as ``stall`` (a pause, a starved host)."""
     journal_bytes_max: int = 64 * 1024 * 1024
 
 
@@ -59,7 +59,7 @@ def load_config(path: Path) -> NodeConfig:
         raise ConfigError(f"not a node configuration: {error}", where=where) from error
     if config.node not in config.members:
         raise ConfigError(f"node {config.node!r} is not among the members {sorted(config.members)}", where=where)
-    for name in ("rpc_timeout_ms", "incarnation", "journal_bytes_max", "fsync_slow_ms", "stall_ms"):
+    for name in ("rpc_timeout_ms", "incarnation", "journal_bytes_max", "noise_max_ns"):
         if getattr(config, name) <= 0:
             raise ConfigError(f"{name} must be positive", where=where)
     return config

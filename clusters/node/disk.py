@@ -24,13 +24,18 @@ from harness.core.machine import Disk, DiskOp, Fsync, Rename, Unlink, Unreadable
 
 
 class Done(msgspec.Struct, frozen=True, gc=False):
-    """One batch was carried out (``error`` None) or ended early. ``sync_ns``: time within its ``syncs`` syncs."""
+    """One batch was carried out (``error`` None) or ended early. ``sync_ns``: time within its ``syncs`` syncs.
+
+    ``longest_ns``: of one of them, which began at ``longest_at`` (monotonic clock).
+    """
 
     token: int
     ops: tuple[DiskOp, ...]
     error: str | None
     sync_ns: Ns
     syncs: int
+    longest_ns: Ns = 0
+    longest_at: Ns = 0
 
 
 def read_image(root: Path, *, leave_out: Iterable[Path] = ()) -> dict[str, bytes | Unreadable]:
@@ -62,7 +67,7 @@ class DirectoryWriter:
     def carry_out(self, batch: Disk) -> Done:
         """Do what the batch says. Never raises an OSError: it becomes ``error``."""
         files: dict[str, int] = {}
-        syncs, sync_ns = 0, 0
+        syncs, sync_ns, longest_ns, longest_at = 0, 0, 0, 0
         error: str | None = None
         op: DiskOp | None = None
         try:
@@ -77,14 +82,17 @@ class DirectoryWriter:
                         self._fsync(op, files)
                     else:
                         self._rename(op, files)
-                    syncs, sync_ns = syncs + 1, sync_ns + time.monotonic_ns() - began
+                    took = time.monotonic_ns() - began
+                    syncs, sync_ns = syncs + 1, sync_ns + took
+                    if took > longest_ns:
+                        longest_ns, longest_at = took, began
         except (OSError, ValueError) as failure:
             error = f"{type(op).__name__.lower()}: {failure}"
         finally:
             for fd in files.values():
                 with contextlib.suppress(OSError):
                     os.close(fd)
-        return Done(batch.token, batch.ops, error, sync_ns, syncs)
+        return Done(batch.token, batch.ops, error, sync_ns, syncs, longest_ns, longest_at)
 
     def _path(self, name: str) -> Path:
         pure = PurePosixPath(name)

@@ -31,6 +31,7 @@ from clusters.node.record import Grouped, Persisted, Record, group_record, make_
 from clusters.node.timers import Timers
 from clusters.node.trace import TraceLog
 from clusters.node.transport import FAR, Transport
+from clusters.node.waits import Waits
 from harness.core.clock import MS, US, Ns
 from harness.core.errors import ClusterError
 from harness.core.machine import (
@@ -94,8 +95,8 @@ class Node:
         self._failures: deque[SendFailed] = deque()
         self._persisted: dict[str, Persisted] = {}
         """Group → what is durably stored."""
-        self._fsync_slow_ns = config.fsync_slow_ms * MS
-        self._stall_ns = config.stall_ms * MS
+        self._noise_max_ns = config.noise_max_ns
+        self._waits = Waits()
         members = tuple(config.members)
         # Knobs and variant are judged before anything is touched: a wrong word must leave no trace of a start.
         knobs = target.knobs(config.knobs, profile=config.profile)
@@ -130,7 +131,9 @@ class Node:
             self._boot()
             gc.collect()
             gc.freeze()  # what the start made stays: later collections need not look at it
+            self._waits.look()
             self._awake_since = read_clocks().mono
+            self._waits.mark(self._awake_since)
             while not self._stopping:
                 self._turn()
             return self._stop()
@@ -225,16 +228,20 @@ class Node:
     # --- one turn -------------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
+        self._waits.look()
         self._now = before = read_clocks()
-        if before.mono - self._awake_since > self._stall_ns:
+        if before.mono - self._awake_since > self._noise_max_ns:
             self._stalled("turn", before.mono - self._awake_since)
+        self._waits.mark(before.mono)
         due = self._peers.tick(before.mono)
         sleep = self._sleep_ns(due)
         ready = self._selector.select(None if sleep is None else sleep / 1e9)
+        self._waits.look()
         self._now = after = read_clocks()
         self._awake_since = after.mono
-        if sleep is not None and after.mono - before.mono > sleep + self._stall_ns:
+        if sleep is not None and after.mono - before.mono > sleep + self._noise_max_ns:
             self._stalled("sleep", after.mono - before.mono - sleep)
+        self._waits.mark(after.mono)
         self._fire_due()
         self._take_disk_results()
         for key, mask in ready:
@@ -294,8 +301,8 @@ class Node:
                 self.counters["fsyncs"] += done.syncs
                 self.counters["fsync_us_sum"] += done.sync_ns // US
                 self.counters["fsync_us_max"] = max(self.counters["fsync_us_max"], done.sync_ns // US)
-                if done.sync_ns > self._fsync_slow_ns:
-                    self._trace.shell(self._now, "fsync_slow", {"ms": done.sync_ns // MS, "token": done.token})
+                if done.sync_ns > self._noise_max_ns:
+                    self._slow_sync(done)
             if done.error is None:
                 self._witnessed(self._witness.synced(done.ops))
             else:
@@ -448,7 +455,13 @@ class Node:
 
     def _stalled(self, where: str, ns: Ns) -> None:
         self.counters["stalls"] += 1
-        self._trace.shell(self._now, "stall", {"ms": ns // MS, "where": where})
+        self._trace.shell(self._now, "stall", {"ms": ns // MS, "ns": ns, "where": where, **self._waits.since_mark()})
+
+    def _slow_sync(self, done: Done) -> None:
+        """``ms``: all syncs of the batch; ``ns``: the longest of them, which began ``ago_ns`` before this event."""
+        ago = max(done.longest_ns, self._now.mono - done.longest_at)
+        data = {"ms": done.sync_ns // MS, "ns": done.longest_ns, "ago_ns": ago, "token": done.token}
+        self._trace.shell(self._now, "fsync_slow", data)
 
     def _catch_signals(self) -> None:
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)

@@ -173,6 +173,7 @@ class TargetSystem:
             seed=node.seed,
             rpc_timeout_ms=max(1, self.rpc_timeout_ns(typed) // MS),
             clock_socket=f"{node.run_dir}/{CLOCK_SOCKET}",
+            noise_max_ns=node.noise_max_ns,
         )
         shipped = shipped_file(node.variant)
         config_path, variant_path = f"{node.run_dir}/{CONFIG}", f"{node.run_dir}/{VARIANT}"
