@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.core.clock import US, Ns
-from harness.core.events import FaultEvent, Invoke, Mark, Noise, Return
+from harness.core.events import NOISE_FIGURES, FaultEvent, Invoke, Mark, Noise, Return
 from harness.core.history import History
 from harness.core.plan import Plan
 from harness.core.verdict import Finding
@@ -196,7 +196,7 @@ def rate(history: History) -> list[list[int]]:
 def noise(history: History, nodes: Sequence[str], caps: list[dict[str, Any]]) -> list[list[Any]]:
     """``[lo, hi, lane or -1, text]`` of the machine's disturbances, the longest where there are too many."""
     lane = {node: index for index, node in enumerate(nodes)}
-    found = [event for event in history.of(Noise) if event.kind not in {"summary", "sources", "load"}]
+    found = [event for event in history.of(Noise) if event.kind not in NOISE_FIGURES]
     if len(found) > NOISE_MAX:
         caps.append({"what": "disturbances by the machine", "shown": NOISE_MAX, "total": len(found)})
         found = sorted(found, key=lambda event: (-abs(event.value_ns), event.seq))[:NOISE_MAX]

@@ -6,6 +6,7 @@ drawings.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -280,10 +281,10 @@ def noise(files: RunFiles) -> str:
     rows = []
     hosts = sorted({event.host for event in files.history.of(Noise)})
     for host in hosts:
-        own = [event for event in files.history.of(Noise) if event.host == host]
+        own = [event for event in files.history.of(Noise) if event.host == host and event.kind not in SHOWN_BELOW]
         for kind in sorted({event.kind for event in own}):
             same = [event for event in own if event.kind == kind]
-            if kind in {"summary", "load", "sources"}:
+            if kind == "summary":
                 rows.append([host or "the harness", kind, str(len(same)), "–", pairs(same[-1].detail)])
             elif kind == TRACE_MALFORMED:
                 rows.append([host, "malformed trace lines", str(len(same)), "–", pairs(same[0].detail)])
@@ -296,7 +297,7 @@ def noise(files: RunFiles) -> str:
         if rows
         else '<p class="hint">None was seen.</p>'
     )
-    return f'<section id="noise"><h2>Noise of the machine</h2>{excused(files)}{body}</section>'
+    return f'<section id="noise"><h2>Noise of the machine</h2>{excused(files)}{body}{watched(files)}</section>'
 
 
 def excused(files: RunFiles) -> str:
@@ -312,6 +313,31 @@ def excused(files: RunFiles) -> str:
     if unwatched := figures.get("unwatched"):
         text += f" No source of noise could be read on {', '.join(map(str, unwatched))}."
     return f"<p>{escape(text)}</p>"
+
+
+SHOWN_BELOW = frozenset({"sources", "load"})
+
+
+def watched(files: RunFiles) -> str:
+    """What was read to notice noise, what could not be read, and how busy each host's machine was in total."""
+    events = files.history.of(Noise)
+    sources = {event.host: event.detail for event in events if event.kind == "sources"}
+    if not sources:
+        return '<p class="hint">Which sources of noise were read is not recorded in this history.</p>'
+    if any(detail.get("virtual") for detail in sources.values()):
+        return '<p class="hint">Virtual time: no machine disturbs the hosts.</p>'
+    rows = []
+    for host, detail in sorted(sources.items()):
+        states: Mapping[str, str] = detail.get("sources", {})
+        totals: Counter[str] = Counter()
+        for event in events:
+            if event.kind == "load" and event.host == host:
+                totals.update({name: value for name, value in event.detail.items() if isinstance(value, int)})
+        read = ", ".join(name for name, state in states.items() if state == "read")
+        refused = "; ".join(f"{name}: {state}" for name, state in states.items() if state != "read")
+        rows.append([host, str(detail.get("machine", "")), read or "nothing", refused or "–", pairs(totals) or "–"])
+    head = ["host", "machine", "sources read", "not read", "totals of the machine, which excuse nothing"]
+    return _table(head, rows, numbers=())
 
 
 def run(files: RunFiles) -> str:
