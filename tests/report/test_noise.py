@@ -1,0 +1,50 @@
+"""The part of the page on noise: which sources were read, and how busy the machine was."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import synthetic
+
+from harness.core.clock import SECOND, Span
+from harness.core.events import Noise
+from harness.report.html import sections
+from harness.report.rundir import read_run
+
+
+def shown(tmp_path, *noise):
+    """The page's section for a run with these events of noise, and none else."""
+    events = [event for event in synthetic.passing_events() if not isinstance(event, Noise)]
+    body, end = events[:-1], events[-1]
+    body += [Noise(seq=0, t=end.t, span=Span(0, SECOND), value_ns=0, **fields) for fields in noise]
+    events = [msgspec.structs.replace(event, seq=seq) for seq, event in enumerate([*body, end])]
+    place = synthetic.write(tmp_path / "run", events, synthetic.plan(), synthetic.passing_judgement())
+    return sections.noise(read_run(place))
+
+
+def test_sources_and_totals_are_shown_by_host_and_what_was_not_read_has_its_reason(tmp_path):
+    sources = {"wakeup": "read", "throttled": "unreadable: <no such file>"}
+    page = shown(
+        tmp_path,
+        {"host": "n1", "kind": "sources", "detail": {"machine": "m1", "sources": sources}},
+        {"host": "n1", "kind": "load", "detail": {"cpu_pressure_ns": SECOND}},
+        {"host": "n1", "kind": "load", "detail": {"cpu_pressure_ns": 2 * SECOND}},
+    )
+    assert "wakeup" in page
+    assert "throttled: unreadable: &lt;no such file&gt;" in page
+    assert "cpu pressure 3.00 s" in page or "cpu pressure 3 s" in page
+    assert "None was seen" in page, "neither is a disturbance"
+
+
+def test_a_history_that_declares_nothing_says_so(tmp_path):
+    assert "not recorded in this history" in shown(tmp_path)
+
+
+def test_virtual_time_needs_no_source(tmp_path):
+    page = shown(tmp_path, {"host": "", "kind": "sources", "detail": {"virtual": True}})
+    assert "no machine disturbs the hosts" in page
