@@ -27,8 +27,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from checkers.base import seconds
+from checkers.facts import named
 from harness.core.clock import MS, Ns
-from harness.core.events import Converged, Noise, Traced
+from harness.core.events import Converged, Noise
 from harness.core.history import History
 from harness.core.hoststate import HostState
 from harness.core.plan import Plan
@@ -224,8 +225,8 @@ def _agents(history: History, most: Ns) -> Iterator[Stretch]:
 
 def _shells(history: History, most: Ns) -> Iterator[Stretch]:
     """What our own node shell recorded at the end of a slow sync or of a stall."""
-    for event in history.of(Traced):
-        if event.source != "shell" or event.name not in ("fsync_slow", "stall"):
+    for event in (*named(history).get("fsync_slow", ()), *named(history).get("stall", ())):
+        if event.source != "shell":
             continue
         took = _ns(event.data["ns"]) if "ns" in event.data else _ns(event.data.get("ms")) * MS
         if event.name == "stall":
@@ -243,14 +244,13 @@ def _fault_spans(history: History, round_ns: Ns) -> dict[str, list[Interval]]:
     """Host → when a pause, disk, clock or cpu fault of it was, or may have been, in force, and a round after each."""
     since: dict[str, Ns] = {}
     spans: dict[str, list[Interval]] = defaultdict(list)
-    last = end_of_events(history)
     for event in history.of(Converged):
         if _stalls(event.before) or _stalls(event.after):
             since.setdefault(event.host, event.span.lo)
         if event.confirmed and not _stalls(event.after) and event.host in since:
             spans[event.host].append((since.pop(event.host), event.span.hi + round_ns))
     for host, lo in since.items():
-        spans[host].append((lo, last + round_ns))
+        spans[host].append((lo, max(lo, end_of_events(history)) + round_ns))
     return {host: union(found) for host, found in spans.items()}
 
 

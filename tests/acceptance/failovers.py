@@ -5,7 +5,7 @@ are written schedules, a run of which repeats one of them: the fault ends soon a
 all nodes are in step again, a moment of quiet, then the next leader. There are as many runs as it takes; each is kept
 below ``runs/accept/failovers`` and not done again. The stages are the ``failover`` checker's: noticed (another node
 showed that it misses the leader), elected, and the first write acknowledged after that, each from the moment at which
-the fault was certainly in force. Outages in which no leader was owed stand apart.
+the fault was certainly in force. Outages in which no leader was owed stand apart, and those that noise touched.
 
     .venv/bin/python tests/accept.py failovers-etcd-3.5      measure (resumable)
     cd tests && ../.venv/bin/python -m acceptance.failovers  write the table of TRACK_RECORD.md from what is kept
