@@ -231,7 +231,8 @@ def _uncertain(history: History, voters: tuple[str, ...], end: Ns) -> list[tuple
             back = noise.detail.get("back") is not False
             out.append((noise.span.lo, noise.span.hi if back else end, noise.host, True))
         elif noise.kind in LAPSED:
-            settled = min((span.hi for span in confirmed[noise.host] if span.lo >= noise.span.lo), default=end)
+            # What was confirmed within the span may have lapsed after that: only a later probe settles it.
+            settled = min((span.hi for span in confirmed[noise.host] if span.hi >= noise.span.hi), default=end)
             out.append((noise.span.lo, settled, noise.host, noise.kind == "dead-man"))
     return out
 

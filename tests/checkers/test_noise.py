@@ -443,6 +443,14 @@ def test_a_cut_that_may_have_lapsed_is_uncertain_until_the_next_confirmed_state(
     assert line.at((tale.now - 100) * MS).adjacency.open[0] & 0b100
 
 
+def test_a_cut_confirmed_while_rules_were_lost_may_be_gone_again():
+    tale = Tale(3).up().wait(500)
+    tale.isolate("n3")
+    reported(tale, "rules-lost", lo=400, hi=900, host="n3", value=0)
+    line = timeline(tale.wait(2000).end(), promise(), plan())
+    assert not line.at(1500 * MS).adjacency.cut[0] & 0b100
+
+
 @pytest.mark.parametrize("kind", ["news-dropped", "dead-man", "rules-lost", "agent-lost"])
 def test_missing_knowledge_of_a_host_is_charged_at_any_length(kind):
     tale = Tale(3).wait(5000)
