@@ -87,7 +87,7 @@ def acknowledged(judgement: Judgement, known: Sequence[Known], *, system: str, d
     others = [verdict for verdict in verdicts if not any(finding.known for finding in verdict.findings)]
     told = verdicts if outcome == "fail" else others
     reason = _reason(outcome, told, damage=judgement.damage, trouble=judgement.trouble)
-    reason += f"; {count} known finding{'s' if count > 1 else ''} (see --known)"
+    reason = f"{reason.rstrip('.')}; {count} known finding{'s' if count > 1 else ''} (see --known)"
     return msgspec.structs.replace(judgement, outcome=outcome, reason=reason, verdicts=verdicts)
 
 
