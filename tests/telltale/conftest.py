@@ -49,7 +49,7 @@ def telltale(tmp_path, monkeypatch) -> Callable[..., Told]:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     origin: list[int] = []
 
-    def go(backend: str, schedule: str, **more: object) -> Told:
+    def go(backend: str, schedule: str, *, system: str = "telltale", **more: object) -> Told:
         kind = type(registry.load(registry.BACKENDS, backend))
         deploy = kind.deploy
 
@@ -60,7 +60,7 @@ def telltale(tmp_path, monkeypatch) -> Callable[..., Told]:
         monkeypatch.setattr(kind, "deploy", deployed)
         out = tmp_path / f"run-{len(origin)}"
         options = RunOptions(
-            system="telltale",
+            system=system,
             nodes=3,
             backend=backend,
             workload="election",

@@ -41,9 +41,9 @@ leader_within = "5s"
 class Telltale(OwnSystem):
     """As described, and its nodes tell their own clocks."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: str = TEXT) -> None:
         super().__init__(
-            parse(TEXT, path="telltale.toml", read=lambda _: FileRead(NODE.read_bytes(), executable=False))
+            parse(text, path="telltale.toml", read=lambda _: FileRead(NODE.read_bytes(), executable=False))
         )
 
     def fault_support(self, kind: str) -> Available:
@@ -52,3 +52,10 @@ class Telltale(OwnSystem):
 
 
 SYSTEM = Telltale()
+
+STRONG = Telltale(
+    TEXT.replace('name = "telltale"', 'name = "telltale-strong"').replace(
+        "[node]\n", '[node]\nuser = "root"\ncapabilities = ["NET_ADMIN", "NET_RAW"]\n'
+    )
+)
+"""As root, over its own network: it can flush the rules that cut it off, and ask the agent."""
