@@ -120,6 +120,38 @@ def test_a_fault_that_did_not_take_is_indeterminate_and_still_healed():
     assert play.settled == [("freeze", "begin", "indeterminate"), ("freeze", "end", "healed")]
 
 
+def lapsing(host):
+    """A schedule of two faults on different hosts, one of whose hosts is found not to be as asked for."""
+    play = Play(Step(faults=(fault("cut", "n1", hold=30), fault("freeze", "n2", hold=30)), gap_ns=1))
+    step = play.driver.step
+
+    def looked(now, view, *, healthy):
+        if now == 15:
+            play.driver.lapse(host, "our chain is not what was installed")
+        return step(now, view, healthy=healthy)
+
+    play.driver.step = looked
+    play.run()
+    return play
+
+
+def test_a_fault_that_lapsed_ends_as_indeterminate_with_its_reason_and_others_do_not():
+    play = lapsing("n1")
+    assert [said for said in play.settled if said[1] == "end"] == [
+        ("cut", "end", "indeterminate"),
+        ("freeze", "end", "healed"),
+    ]
+    realised = {one.kind: one for one in play.driver.realised().faults}
+    assert (realised["cut"].outcome, realised["cut"].healed) == ("indeterminate", True)
+    assert realised["cut"].why == "n1: our chain is not what was installed"
+    assert realised["freeze"].outcome == "installed"
+    assert play.state == healthy_cluster(NODES)
+
+
+def test_what_lapses_on_a_host_that_no_fault_changes_is_nobodys_matter():
+    assert {said[2] for said in lapsing("n3").settled if said[1] == "end"} == {"healed"}
+
+
 def test_a_heal_that_does_not_take_is_tried_again_and_then_said():
     play = Play(Step(faults=(fault("freeze", "n1"),), gap_ns=1), confirm=lambda host, state: state.frozen)
     play.run()
