@@ -26,7 +26,7 @@ def agree(told, *faults: str) -> None:
     assert told.result.trouble == ()
     assert confirmed(told) == set(faults)
     assert "\n".join(contradictions(told.events, told.felt)) == ""
-    assert {"udp4", "tcp4", "multicast4"} <= channels(told.felt)
+    assert {"udp4", "tcp4"} <= channels(told.felt)  # an engine's bridge may keep multicast to itself
 
 
 def ends(told) -> list[tuple[str, str]]:
@@ -40,6 +40,7 @@ def ends(told) -> list[tuple[str, str]]:
 def test_on_local_hosts(telltale, root):
     told = telltale("local", "everything")
     agree(told, "partition", "clock", "kill", "stop", "restart", "pause")
+    assert "multicast4" in channels(told.felt)
     assert not [channel for channel in channels(told.felt) if "6" in channel]
     assert granted(told) <= GRANTED["local"]
 
