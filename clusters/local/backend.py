@@ -340,7 +340,7 @@ def _remove(run_id: str, places: Sequence[Path]) -> None:
     owned.end_processes(run_id)
     owned.remove_devices(run_id)
     for place in places:
-        owned.remove_directory(place)
+        owned.remove_directory(place, run_id)
 
 
 @functools.cache

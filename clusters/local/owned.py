@@ -1,25 +1,32 @@
-"""What of ours is on this machine, whoever made it, and taking it away.
+"""What of this user's runs is on this machine, and taking it away.
 
-Promises: only what carries our marks (``clusters.local.labels``) is found and touched; a process is ended through a
+Any process can carry any mark (``clusters.local.labels``) in its environment, so marks alone prove nothing. They count
+of processes of this very user, or of the user that is root of that run's hosts and of no others; and a directory is
+removed only if it is a run's below a state directory, ours, and reached without links.
+
+Promises: only what carries marks that count is found and touched; a process is ended through a
 descriptor that names it, never a number that may be another's by then; taking away twice is fine. Leaves out things in
-network namespaces: they go with the processes that hold them.
+network namespaces, and nodes' processes: they go with the first process of their host.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import select
 import shutil
 import signal
+import stat
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
+from clusters.local import users
 from clusters.local.labels import HOSTS, of_alias, of_environment
 from harness.core.errors import ClusterError
 
@@ -46,7 +53,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def processes(proc: Path = Path("/proc")) -> list[Running]:
-    """All processes with our marks that this user may look at, less those that have ended."""
+    """All processes with marks that count, less those that have ended."""
     found = []
     for entry in proc.iterdir():
         if not entry.name.isdigit():
@@ -55,13 +62,43 @@ def processes(proc: Path = Path("/proc")) -> list[Running]:
             marks = of_environment((entry / "environ").read_bytes())
             if marks is None:
                 continue
+            run_id, state_dir, node = marks
+            if not counts(user_of((entry / "status").read_bytes()), run_id=run_id, state_dir=Path(state_dir)):
+                continue
             ticks = start_ticks(int(entry.name), proc)
             if ticks:
-                run_id, state_dir, node = marks
                 found.append(
                     Running(pid=int(entry.name), start_ticks=ticks, run_id=run_id, state_dir=state_dir, node=node)
                 )
     return found
+
+
+def user_of(status: bytes) -> int:
+    """The user of a process out of ``/proc/PID/status``; -1 if it has several, or tells none."""
+    for line in status.splitlines():
+        if line.startswith(b"Uid:"):
+            found = {int(word) for word in line.split()[1:]}
+            return found.pop() if len(found) == 1 else -1
+    return -1
+
+
+def counts(user: int, *, run_id: str, state_dir: Path) -> bool:
+    """Whether a process of that user may say that it is of that run, and where the run's ledger is."""
+    if not _is_a_runs(state_dir, run_id):
+        return False
+    if user != os.geteuid() and not (os.geteuid() == 0 and user == users.of_run(run_id).root):
+        return False
+    try:
+        return state_dir.lstat().st_uid == os.geteuid()
+    except FileNotFoundError:
+        return True  # the ledger is gone, its processes are not
+    except OSError:
+        return False
+
+
+def _is_a_runs(state_dir: Path, run_id: str) -> bool:
+    parts = state_dir.parts
+    return state_dir.is_absolute() and ".." not in parts and len(parts) > 2 and parts[-2:] == ("runs", run_id)
 
 
 def start_ticks(pid: int, proc: Path = Path("/proc")) -> int:
@@ -134,11 +171,34 @@ def _kill(found: Sequence[Running], deadline: float) -> None:
             waiting -= set(ended)
     except PermissionError as error:
         raise ClusterError(
-            "processes of a local run belong to somebody else",
+            "processes of a local run cannot be ended",
             where=", ".join(f"{running.node} ({running.pid})" for running in found[:5]),
-            cause="the run was started by another user",
-            next_step="run `dethrone heal` as that user, or as root",
+            cause="they run with more rights than this process has",
+            next_step="run `dethrone heal` as the user who started the run",
         ) from error
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _opened(state_dir: Path) -> Iterator[int | None]:
+    """A descriptor of a run's directory; None where it, or what it lies in, is a link or another user's."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    descriptors = [os.open(state_dir.parent.parent, flags)]
+    try:
+        for name in (state_dir.parent.name, state_dir.name):
+            try:
+                descriptors.append(os.open(name, flags | os.O_NOFOLLOW, dir_fd=descriptors[-1]))
+            except OSError as error:
+                if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+                    yield None
+                    return
+                raise
+            if os.fstat(descriptors[-1]).st_uid != os.geteuid():
+                yield None
+                return
+        yield descriptors[-1]
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
@@ -160,14 +220,19 @@ def remove_devices(run_id: str) -> None:
                 )
 
 
-def remove_directory(state_dir: Path) -> None:
-    """Remove the hosts' files below a ledger directory. Raises ClusterError if something of them stays."""
-    place = state_dir / HOSTS
-    shutil.rmtree(place, ignore_errors=True)
-    if place.exists():
-        raise ClusterError(
-            "files of a local run's hosts cannot be removed",
-            where=str(place),
-            cause="they belong to another user, or something is mounted there",
-            next_step="run `dethrone heal` as the user who ran it",
-        )
+def remove_directory(state_dir: Path, run_id: str) -> None:
+    """Remove the hosts' files below a run's ledger directory, if it is ours. Raises ClusterError if some stay."""
+    if not _is_a_runs(state_dir, run_id):
+        return
+    with contextlib.suppress(FileNotFoundError), _opened(state_dir) as directory:
+        if directory is None:
+            return
+        shutil.rmtree(HOSTS, ignore_errors=True, dir_fd=directory)
+        left = os.stat(HOSTS, dir_fd=directory, follow_symlinks=False)
+        if stat.S_ISDIR(left.st_mode):
+            raise ClusterError(
+                "files of a local run's hosts cannot be removed",
+                where=str(state_dir / HOSTS),
+                cause="they belong to another user, or something is mounted there",
+                next_step="run `dethrone heal` as the user who ran it",
+            )

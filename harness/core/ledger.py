@@ -34,7 +34,7 @@ def state_dir(env: Mapping[str, str] | None = None) -> Path:
     """Where ledgers lie."""
     env = os.environ if env is None else env
     if env.get("DETHRONE_STATE_DIR"):
-        return Path(env["DETHRONE_STATE_DIR"])
+        return Path(env["DETHRONE_STATE_DIR"]).absolute()
     base = env.get("XDG_STATE_HOME")
     return (Path(base) if base else Path.home() / ".local" / "state") / "dethrone"
 

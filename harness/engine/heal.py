@@ -55,10 +55,14 @@ def heal(
         except HarnessError as error:  # one host out of reach: what the ledgers tell of the others is still undone
             owned = ()
             left.append(f"{backend.name}: {error}")
-        runs = {thing.run_id: thing.state_dir for thing in owned}
-        runs |= {run.run_id: str(run.directory) for run in stale.values() if _used(run, backend.name, lenders)}
-        for run_id, directory in sorted(runs.items()):
-            if is_live(Path(directory)):
+        runs: dict[str, set[str]] = {}
+        for thing in owned:
+            runs.setdefault(thing.run_id, set()).add(thing.state_dir)
+        for run in stale.values():
+            if _used(run, backend.name, lenders):
+                runs.setdefault(run.run_id, set()).add(str(run.directory))
+        for run_id, directories in sorted(runs.items()):
+            if any(is_live(Path(directory)) for directory in directories):
                 live.append(run_id)
                 continue
             if run_id in stale and _was_kept(stale[run_id]) and not kept:
