@@ -19,6 +19,7 @@ import msgspec
 
 from harness.core.clock import Clocks
 from harness.core.errors import HistoryError
+from harness.core.files import open_regular
 from harness.core.machine import (
     Await,
     Core,
@@ -300,7 +301,7 @@ def read_lines(path: Path) -> Iterator[Line]:
     """All lines of a journal. A line that was torn by a crash at the end of an incarnation is left out."""
     decoder = msgspec.json.Decoder(Line)
     torn: tuple[int, ValueError] | None = None
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for number, text in enumerate(file, 1):
             if not text.strip():
                 continue

@@ -28,6 +28,7 @@ from harness.core import registry
 from harness.core.clock import SECOND, Ns
 from harness.core.duration import parse_duration
 from harness.core.errors import ConfigError
+from harness.core.files import read_regular, read_text
 from harness.core.promise import Promise
 from harness.core.protocols import (
     Available,
@@ -326,7 +327,7 @@ def _places(node: NodeSpec) -> dict[str, str]:
 def load(path: Path) -> OwnSystem:
     """The system that this file describes. ConfigError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except OSError as error:
         raise ConfigError(
             f"the description of a system cannot be read: {error.strerror}",
@@ -343,7 +344,7 @@ def load(path: Path) -> OwnSystem:
                 raise ConfigError(
                     f"{name} is too large for a host: over {FILE_MAX >> 20} MiB", where=f"{path}: [node] files"
                 )
-            return FileRead(place.read_bytes(), os.access(place, os.X_OK))
+            return FileRead(read_regular(place, most=FILE_MAX), os.access(place, os.X_OK))
         except OSError as error:
             raise ConfigError(
                 f"a file for the nodes cannot be read: {name}: {error.strerror}",

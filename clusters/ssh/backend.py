@@ -33,6 +33,7 @@ from clusters.ssh.shipping import MachineTakenError, examine, list_agents, relay
 from clusters.unseen import from_outside
 from harness.core.clock import SECOND, Ns, Span
 from harness.core.errors import ConfigError, HarnessError, NotHealed
+from harness.core.files import read_text
 from harness.core.hoststate import HEALTHY, HostState
 from harness.core.plan import Plan
 from harness.core.protocols import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
@@ -347,7 +348,7 @@ def _meet_machine(link: Connection, addresses: Mapping[str, str], node: str) -> 
 
 def _read(path: Path) -> HostsFile:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"the hosts file cannot be read: {getattr(error, 'strerror', None) or error}",

@@ -26,6 +26,7 @@ import tenacity
 
 from clusters.ssh.hosts import Bastion, SshHost
 from harness.core.errors import ClusterError, ConfigError
+from harness.core.files import read_regular
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # else it prints what we tell in our own words
 
@@ -288,7 +289,7 @@ def fingerprint(key: Any) -> str:
 def known_keys(path: Path) -> list[tuple[str, Any]]:
     """Host (as the file spells it, hashed perhaps) and key, of every line that can be used and is not revoked."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_regular(path).decode("utf-8", "replace").splitlines()
     except FileNotFoundError:
         return []
     except OSError as error:

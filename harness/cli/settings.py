@@ -21,6 +21,7 @@ import msgspec
 from harness.core import registry
 from harness.core.duration import parse_duration
 from harness.core.errors import ConfigError
+from harness.core.files import read_text
 from harness.core.protocols import Lending
 from harness.core.secrets import shown
 from harness.core.timescale import SCALE_MAX, show_scale
@@ -322,7 +323,7 @@ def read_file(path: Path | None) -> dict[str, Any]:
         return {}
     place = path or Path(FILE)
     try:
-        content = tomllib.loads(place.read_text(encoding="utf-8"))
+        content = tomllib.loads(read_text(place))
     except OSError as error:
         raise ConfigError(f"cannot read the configuration: {error.strerror}", where=str(place)) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -20,6 +20,7 @@ import msgspec
 
 from harness.core.errors import HistoryError
 from harness.core.events import SCHEMA, AnyEvent, Begin, End, Event
+from harness.core.files import HISTORY_MAX, read_regular
 
 E = TypeVar("E", bound=Event)
 _ENCODER = msgspec.json.Encoder()
@@ -159,7 +160,7 @@ def decode_line(line: bytes) -> Any:
 def read_history(path: Path) -> History:
     """Read a history file. Damage is described, not raised; a file that is no history at all is a HistoryError."""
     try:
-        raw = path.read_bytes()
+        raw = read_regular(path, most=HISTORY_MAX)
     except OSError as error:
         raise HistoryError(f"cannot read the history: {error.strerror}", where=str(path)) from error
     return parse_history(raw, where=str(path))

@@ -28,6 +28,7 @@ from typing import Literal
 import msgspec
 
 from harness.core.errors import ConfigError
+from harness.core.files import read_text
 
 RETURNS_AFTER = 10
 """The fewest judged runs in a row that could have shown a finding, and did not, after which it is new if it returns."""
@@ -66,7 +67,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def read(path: Path) -> tuple[Known, ...]:
     """The entries of a file. ConfigError: it cannot be read, or has an entry with no meaning."""
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        raw = tomllib.loads(read_text(path))
         entries = msgspec.convert(raw, _File).known
         for entry in entries:
             if entry.until:

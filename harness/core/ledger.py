@@ -1,15 +1,19 @@
 """What this machine owes its hosts: one directory a live run, its intentions on disk BEFORE each effect.
 
 ``$DETHRONE_STATE_DIR`` (default: ``~/.local/state/dethrone``) holds ``runs/<run id>/`` with ``ledger.jsonl`` and
-``lock``. The lock (flock) is held while the run lives, so that ``heal`` skips live runs and needs no process ids.
+``lock``. The lock (flock) is held while the run lives, so that ``heal`` skips live runs and needs no process ids. A
+directory appears with its lock held and goes in one step: its names while it is made and removed begin with a dot.
 Promises: a line is fsynced before ``record`` returns; a torn last line is ignored by readers, for its effect never
 began. Leaves out healing itself.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import os
+import secrets
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +22,9 @@ from typing import Any, Literal
 import msgspec
 
 from harness.core.errors import ConfigError
+
+SWEEP_AFTER_S = 3600.0
+"""So old is nothing that is still being made."""
 
 Transition = Literal["deploying", "deployed", "converging", "converged", "destroying", "kept"]
 
@@ -45,22 +52,29 @@ class Ledger:
     def __init__(self, root: Path, run_id: str) -> None:
         self.run_id = run_id
         self.directory = root / "runs" / run_id
+        staged = _unseen(self.directory)
+        opened: list[int] = []
         try:
-            self.directory.mkdir(parents=True, exist_ok=False)
-        except FileExistsError:
-            raise ConfigError(f"a run {run_id} exists already", where=str(self.directory)) from None
+            staged.mkdir(parents=True, exist_ok=False)
+            opened.append(os.open(staged / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644))
+            fcntl.flock(opened[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
+            flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+            opened.append(os.open(staged / "ledger.jsonl", flags, 0o644))
+            _sync_directory(staged)
+            staged.rename(self.directory)
+            _sync_directory(self.directory.parent)
         except OSError as error:
+            for descriptor in opened:
+                os.close(descriptor)
+            shutil.rmtree(staged, ignore_errors=True)
+            if error.errno in {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR} and os.path.lexists(self.directory):
+                raise ConfigError(f"a run {run_id} exists already", where=str(self.directory)) from None
             raise ConfigError(
                 f"cannot write the state directory: {error.strerror}",
                 where=str(self.directory),
                 next_step="set DETHRONE_STATE_DIR to a directory of yours",
             ) from error
-        self._lock = os.open(self.directory / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self._fd = os.open(
-            self.directory / "ledger.jsonl", os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o644
-        )
-        _sync_directory(self.directory)
+        self._lock, self._fd = opened
 
     def record(self, transition: Transition, *, backend: str, **data: Any) -> None:
         """Put one line on disk; only then may its effect begin."""
@@ -72,7 +86,7 @@ class Ledger:
         """Release the lock; ``clean``: nothing is left on any host, the directory goes."""
         os.close(self._fd)
         if clean:
-            shutil.rmtree(self.directory, ignore_errors=True)
+            _remove(self.directory)
         os.close(self._lock)
 
 
@@ -102,10 +116,10 @@ def read_ledger(directory: Path) -> tuple[LedgerLine, ...]:
 
 
 def is_live(directory: Path) -> bool:
-    """Whether some process still holds the run's lock."""
+    """Whether some process still holds the run's lock. PermissionError: it is another user's to know."""
     try:
-        fd = os.open(directory / "lock", os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
+        fd = os.open(directory / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except (FileNotFoundError, NotADirectoryError):
         return False
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -121,16 +135,44 @@ def stale_runs(root: Path) -> list[StaleRun]:
     runs = root / "runs"
     if not runs.is_dir():
         return []
-    return [
-        StaleRun(directory.name, directory, read_ledger(directory))
-        for directory in sorted(runs.iterdir(), key=lambda entry: entry.stat().st_mtime)
-        if directory.is_dir() and not is_live(directory)
-    ]
+    found: list[tuple[float, StaleRun]] = []
+    for directory in runs.iterdir():
+        with contextlib.suppress(OSError):  # it goes this moment, or is another user's
+            began = directory.stat().st_mtime
+            if directory.name.startswith(".") or not directory.is_dir() or is_live(directory):
+                continue
+            if directory.is_dir():  # still: a run that ends takes it away before it lets go of the lock
+                found.append((began, StaleRun(directory.name, directory, read_ledger(directory))))
+    return [run for _, run in sorted(found, key=lambda one: (one[0], one[1].run_id))]
 
 
 def forget(run: StaleRun) -> None:
     """Remove a stale run's ledger, once nothing of it is left."""
-    shutil.rmtree(run.directory, ignore_errors=True)
+    _remove(run.directory)
+
+
+def sweep(root: Path, *, now_s: float) -> None:
+    """Remove what processes left that ended while they made or removed a ledger, some time ago (wall clock)."""
+    runs = root / "runs"
+    for directory in runs.iterdir() if runs.is_dir() else ():
+        with contextlib.suppress(OSError):
+            old = now_s - directory.lstat().st_mtime > SWEEP_AFTER_S
+            if directory.name.startswith(".") and old and not is_live(directory):
+                shutil.rmtree(directory, ignore_errors=True)
+
+
+def _unseen(directory: Path) -> Path:
+    """A name for it while it is not whole."""
+    return directory.with_name(f".{directory.name}.{secrets.token_hex(4)}")
+
+
+def _remove(directory: Path) -> None:
+    """All at once, for everyone who looks."""
+    unseen = _unseen(directory)
+    with contextlib.suppress(OSError):
+        directory.rename(unseen)
+        directory = unseen
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _sync_directory(directory: Path) -> None:

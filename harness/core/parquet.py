@@ -18,6 +18,7 @@ import msgspec
 from harness.core.clock import Span
 from harness.core.errors import HistoryError
 from harness.core.events import AnyEvent, Event, FaultEvent, Observed, Traced
+from harness.core.files import open_regular
 from harness.core.history import History
 
 if TYPE_CHECKING:
@@ -119,7 +120,12 @@ def write_parquet(history: History, path: Path) -> None:
 
 def read_parquet(path: Path) -> History:
     """Read it back. HistoryError for a foreign file, a newer schema or rows that are no events."""
-    return history_of(path, where=str(path))
+    try:
+        source = open_regular(path)
+    except OSError as error:
+        raise HistoryError(f"cannot read the Parquet file: {error.strerror}", where=str(path)) from error
+    with source:
+        return history_of(source, where=str(path))
 
 
 def history_of(source: Any, *, where: str) -> History:

@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
+from harness.core.bounds import wrong_counts, wrong_members, wrong_times
 from harness.core.clock import Ns
 from harness.core.promise import Promise
-from harness.core.schedule import Schedule
+from harness.core.schedule import SCALE_LEAST, SCALE_MOST, Schedule
 from harness.core.secrets import hidden
 
 SCHEMA = 1
@@ -68,6 +69,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     secrets: tuple[str, ...] = ()
     """Knobs that the system marks as secret, besides those whose names say so; their values are in no stored plan."""
     schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for times and counts that cannot be meant."""
+        counts: dict[str, int | None] = {"processes": self.workload.processes, "rate_per_s": self.workload.rate_per_s}
+        promised = self.promise
+        for name in ("rounds_max", "rounds_random", "splits_max", "split_vote_percent", "drift_ppm_max", "quorum"):
+            counts[name] = getattr(promised, name, None)
+        wrong = (
+            wrong_times(self, self.workload, promised) or wrong_counts(counts) or wrong_members(self.nodes, self.voters)
+        )
+        if not wrong and not SCALE_LEAST <= self.time_scale <= SCALE_MOST:
+            wrong = f"time_scale is {self.time_scale}"
+        if wrong:
+            raise ValueError(f"the plan cannot be meant: {wrong}")
 
     @property
     def usual_limit_ns(self) -> Ns:

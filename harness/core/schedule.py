@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from harness.core.bounds import wrong_times
 from harness.core.clock import Ns, Span
 
 SCHEMA = 2
@@ -146,6 +147,10 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise ValueError(f"the schedule has schema {self.schema}, this version reads up to {SCHEMA}")
         if not SCALE_LEAST <= self.time_scale <= SCALE_MOST:
             raise ValueError(f"the schedule's time_scale {self.time_scale} is not from {SCALE_LEAST} to {SCALE_MOST}")
+        faults = [fault for step in self.steps for fault in step.faults]
+        wrong = wrong_times(self, *self.steps, *faults, *self.triggers)
+        if wrong:
+            raise ValueError(f"the schedule cannot be meant: {wrong}")
 
     @property
     def kinds(self) -> tuple[str, ...]:

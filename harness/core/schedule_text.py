@@ -30,6 +30,7 @@ import msgspec
 
 from harness.core.duration import parse_duration, parse_offset
 from harness.core.errors import ConfigError
+from harness.core.files import read_regular
 from harness.core.schedule import Schedule
 
 SIGNED = frozenset({"offset"})
@@ -46,7 +47,7 @@ def read_schedule(path: Path) -> Schedule:
 def read_table(path: Path) -> dict[str, Any]:
     """A file's content as plain values. Raises ConfigError."""
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
     except OSError as error:
         raise ConfigError(f"cannot read {path.name}: {error.strerror}", where=str(path)) from error
     return parse_table(content, toml=path.suffix == ".toml", where=str(path))

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from harness.core.errors import ConfigError, HistoryError
+from harness.core.files import read_regular
 
 T = TypeVar("T")
 
@@ -83,7 +84,7 @@ def write_json(path: Path, value: Any, *, private: bool = False) -> None:
 def read_json(path: Path, kind: type[T]) -> T:
     """A typed value from a JSON file. HistoryError tells what is wrong with it."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return msgspec.json.decode(read_regular(path), type=kind)
     except OSError as error:
         raise HistoryError(f"cannot read {path.name}: {error.strerror}", where=str(path.parent)) from error
     except (msgspec.DecodeError, msgspec.ValidationError) as error:

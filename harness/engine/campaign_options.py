@@ -17,6 +17,7 @@ import msgspec
 
 from harness.core.duration import show_duration
 from harness.core.errors import ConfigError
+from harness.core.files import read_regular
 from harness.core.secrets import shown
 from harness.engine.model import RunOptions
 
@@ -97,7 +98,7 @@ def _flag(field: str) -> str:
 
 def _content(path: Path) -> str:
     try:
-        raw = path.read_bytes()
+        raw = read_regular(path)
     except OSError as error:
         raise ConfigError(f"cannot read it: {error.strerror}", where=str(path)) from error
     return f"a file ({hashlib.blake2b(raw, digest_size=6).hexdigest()})"
@@ -105,7 +106,7 @@ def _content(path: Path) -> str:
 
 def _read(path: Path) -> Begun | None:
     try:
-        raw = path.read_bytes()
+        raw = read_regular(path)
     except FileNotFoundError:
         return None
     try:

@@ -18,6 +18,7 @@ from typing import BinaryIO
 import msgspec
 
 from harness.core.errors import ConfigError
+from harness.core.files import open_regular
 from harness.core.verdict import Outcome
 from harness.engine.model import EXIT_TROUBLE, CampaignRow
 
@@ -137,7 +138,7 @@ def stream_rows(path: Path) -> Iterator[CampaignRow]:
     if not path.exists():
         return
     decoder = msgspec.json.Decoder(CampaignRow)
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for line in file:
             if not line.endswith(b"\n"):
                 return

@@ -6,6 +6,7 @@ or on half-removed clusters, is fine. Leaves out judging the run: ``dethrone che
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import msgspec
 
 from harness.core import registry
 from harness.core.errors import HarnessError
-from harness.core.ledger import StaleRun, forget, is_live, stale_runs, state_dir
+from harness.core.ledger import StaleRun, forget, is_live, stale_runs, state_dir, sweep
 from harness.core.protocols import Backend, Daring, Lending, No
 
 
@@ -62,8 +63,15 @@ def heal(
             if _used(run, backend.name, lenders):
                 runs.setdefault(run.run_id, set()).add(str(run.directory))
         for run_id, directories in sorted(runs.items()):
-            if any(is_live(Path(directory)) for directory in directories):
-                live.append(run_id)
+            try:
+                if any(is_live(Path(directory)) for directory in directories):
+                    live.append(run_id)
+                    continue
+            except OSError as error:  # another user's: whether that run lives is not ours to know
+                left.append(
+                    f"{run_id}: not looked at, its ledger in {', '.join(sorted(directories))} cannot be read "
+                    f"({error.strerror}); run `dethrone heal` as the user who ran it"
+                )
                 continue
             if run_id in stale and _was_kept(stale[run_id]) and not kept:
                 spared.append(run_id)
@@ -81,6 +89,8 @@ def heal(
             healed.append(run_id)
             if run_id in stale:
                 forget(stale[run_id])
+    if not dry_run:
+        sweep(root, now_s=time.time())
     return HealReport(
         healed=tuple(healed), skipped_live=tuple(live), skipped_kept=tuple(spared), left=tuple(dict.fromkeys(left))
     )

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from harness.core.errors import ConfigError
+from harness.core.files import HISTORY_MAX, read_regular
 from harness.engine.spreading import spread
 
 
@@ -35,7 +36,7 @@ def read_kept(path: Path, row: type[Kept], *, what: str) -> list[Kept]:
     """The rows so far; a torn last line leaves the file. ``what``: whose they are, for the ConfigError if not ours."""
     if not path.exists():
         return []
-    lines = path.read_bytes().splitlines(keepends=True)
+    lines = read_regular(path, most=HISTORY_MAX).splitlines(keepends=True)
     if lines and not lines[-1].endswith(b"\n"):  # else the next row would be written behind it
         path.write_bytes(b"".join(lines[:-1]))
         lines = lines[:-1]

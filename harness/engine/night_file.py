@@ -31,6 +31,7 @@ import msgspec
 from harness.core.clock import SECOND, Ns
 from harness.core.duration import parse_duration
 from harness.core.errors import ConfigError
+from harness.core.files import read_text
 
 FailOn = Literal["unknown", "violation", "excused", "new"]
 
@@ -78,7 +79,7 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
 def read_night(path: Path) -> Night:
     """The night that ``path`` describes; ``out`` and ``corpus`` are relative to the file. ConfigError."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(read_text(path))
     except OSError as error:
         raise ConfigError(f"cannot read the night: {error.strerror}", where=str(path)) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -89,7 +90,7 @@ def read_night(path: Path) -> Night:
 def is_night(path: Path) -> bool:
     """Whether the file describes a night, and not a system of somebody's own. False for what cannot be read."""
     try:
-        return "systems" in tomllib.loads(path.read_text(encoding="utf-8"))
+        return "systems" in tomllib.loads(read_text(path))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):
         return False
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from harness.core import registry
+from harness.core.bounds import wrong_counts, wrong_times
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.errors import ConfigError, MissingCapability
 from harness.core.plan import Plan, WorkloadPlan, presentable
@@ -89,6 +90,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         backend = backend.unsafe()
     if not 1 <= options.nodes <= MAX_NODES:
         raise ConfigError(f"{options.nodes} nodes", next_step=f"choose 1 to {MAX_NODES} with --nodes")
+    _check_options(options)
     nodes = node_names(options.nodes)
     defaults = system.defaults()
     profile = _profile(system, options.profile)
@@ -194,6 +196,14 @@ def _unusual(system: System, knobs: Mapping[str, str], *, profile: str, asked: M
     except ConfigError:
         return dict(asked)
     return {name: word for name, word in knobs.items() if usual.get(name) != word}
+
+
+def _check_options(options: RunOptions) -> None:
+    """What the command line checks by itself, of options that come from elsewhere: a run directory, a test."""
+    counts = {"rate": options.rate_per_s, "seed": None, "concurrency": options.processes}
+    wrong = wrong_times(options) or wrong_counts(counts)
+    if wrong:
+        raise ConfigError(f"the run's options cannot be meant: {wrong}", next_step="correct that option")
 
 
 def lent_backend(name: str, file: Path | None, words: Sequence[str]) -> Backend:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from harness.core import registry
 from harness.core.errors import ConfigError
+from harness.core.files import read_text
 from harness.core.scenario import Scenario, Scenarios, parse_scenario
 
 
@@ -40,7 +41,7 @@ def find(name: str) -> Scenario:
 
 def _in_file(path: Path) -> Scenario:
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(read_text(path))
     except OSError as error:
         raise ConfigError(
             f"cannot read the scenario: {error.strerror}", where=str(path), next_step="dethrone list scenarios"

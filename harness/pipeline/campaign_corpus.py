@@ -20,6 +20,7 @@ import msgspec
 
 from harness.core.clock import SECOND, Ns
 from harness.core.errors import HistoryError
+from harness.core.files import read_regular
 from harness.engine.campaign_rows import SeedSet
 from harness.engine.model import CampaignRow, RunOptions
 from harness.pipeline import ingest, layout, tables
@@ -138,13 +139,13 @@ def _said(options: RunOptions) -> str:
     """What makes a simulated run what it is, as JSON; the file that it names by its content."""
     schedule = ""
     if options.schedule is not None:
-        schedule = hashlib.blake2b(options.schedule.read_bytes(), digest_size=16).hexdigest()
+        schedule = hashlib.blake2b(read_regular(options.schedule), digest_size=16).hexdigest()
     plain = msgspec.structs.replace(
         options, seed=None, out=None, base=None, keep_cluster=False, schedule=None, fail_on="unknown", known=None
     )
     said: dict[str, Any] = {"options": plain, "schedule": schedule}
     if options.known is not None:
-        said["known"] = hashlib.blake2b(options.known.read_bytes(), digest_size=16).hexdigest()
+        said["known"] = hashlib.blake2b(read_regular(options.known), digest_size=16).hexdigest()
     return as_json(said)
 
 

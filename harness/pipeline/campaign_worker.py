@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from harness.core.errors import ConfigError, HarnessError
+from harness.core.files import read_regular
 from harness.engine.campaign_virtual import rehearse_seeds
 from harness.engine.judge import load_checkers
 from harness.engine.model import CampaignRow, RunOptions
@@ -96,7 +97,7 @@ def _content(path: Path | None) -> bytes | None:
     if path is None:
         return None
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         raise ConfigError(f"a file of the campaign cannot be read: {error.strerror}", where=str(path)) from error
 

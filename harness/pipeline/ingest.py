@@ -23,6 +23,7 @@ from harness.core import parquet, store
 from harness.core.clock import SECOND
 from harness.core.errors import ConfigError, HarnessError, HistoryError
 from harness.core.events import SCHEMA, Begin, End
+from harness.core.files import open_regular, read_regular
 from harness.core.history import decode_line, read_history
 from harness.core.plan import SCHEMA as PLAN_SCHEMA
 from harness.core.plan import Plan
@@ -201,13 +202,13 @@ def _described(directory: Path) -> tuple[str, _Info, Plan]:
     for kind, name in (("run", info.run_id), ("system", plan.system)):
         if not layout.usable(name):
             raise HistoryError(f"the {kind} is called {name!r}, which cannot stand in a path")
-    raw = msgspec.json.decode((directory / store.RUN).read_bytes())
+    raw = msgspec.json.decode(read_regular(directory / store.RUN))
     return as_json(raw), info, plan
 
 
 def _ends(history: Path) -> tuple[Begin, End | None]:
     """The first and the last record of a history."""
-    with history.open("rb") as file:
+    with open_regular(history) as file:
         first = file.readline()
         if not first.strip():
             raise HistoryError("the history is empty", cause="the run ended before its first event")
@@ -230,7 +231,7 @@ def _true(history: Path, end: End) -> bool:
     """Whether the end record fits the bytes before it."""
     digest = hashlib.blake2b(digest_size=16)
     before = b""
-    with history.open("rb") as file:
+    with open_regular(history) as file:
         for line in file:
             digest.update(before)
             before = line
@@ -241,7 +242,7 @@ def _content(*files: Path) -> str:
     """One hash of all these files."""
     sums = []
     for file in files:
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             sums.append(checksum_of(opened))
     return sums[0] if len(sums) == 1 else hashlib.blake2b(" ".join(sums).encode(), digest_size=16).hexdigest()
 

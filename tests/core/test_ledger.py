@@ -5,11 +5,12 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 
 import pytest
 
 from harness.core.errors import ConfigError
-from harness.core.ledger import Ledger, forget, is_live, read_ledger, stale_runs, state_dir
+from harness.core.ledger import Ledger, forget, is_live, read_ledger, stale_runs, state_dir, sweep
 
 
 def test_a_live_run_is_not_stale_and_a_closed_one_leaves_nothing(tmp_path):
@@ -69,3 +70,38 @@ def test_the_state_directory_comes_from_the_environment(tmp_path):
     assert state_dir({"XDG_STATE_HOME": "/y"}).as_posix() == "/y/dethrone"
     assert state_dir({}).parts[-1] == "dethrone"
     assert os.environ.get("DETHRONE_STATE_DIR") is None or state_dir()
+
+
+def test_a_ledger_that_is_being_made_or_removed_is_never_seen_as_one_that_nobody_holds(tmp_path):
+    seen: list[str] = []
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            seen.extend(run.run_id for run in stale_runs(tmp_path))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for number in range(400):
+            Ledger(tmp_path, f"r{number}").close(clean=True)
+    finally:
+        over.set()
+        looking.join()
+    assert seen == []
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_what_was_left_half_made_is_no_run_and_goes_after_a_while(tmp_path):
+    half = tmp_path / "runs" / ".r1.abc"
+    half.mkdir(parents=True)
+    assert stale_runs(tmp_path) == []
+    sweep(tmp_path, now_s=half.stat().st_mtime + 60)
+    assert half.exists(), "it may be being made"
+    sweep(tmp_path, now_s=half.stat().st_mtime + 7200)
+    assert not half.exists()
+
+
+def test_a_lock_that_is_no_file_is_neither_waited_for_nor_followed(tmp_path):
+    os.mkfifo(tmp_path / "lock")
+    assert not is_live(tmp_path)

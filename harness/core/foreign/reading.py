@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from harness.core.errors import ConfigError, HistoryError
+from harness.core.files import open_regular
 from harness.core.foreign import jepsen, jepsen_log, json_lines
 from harness.core.foreign.pairing import OPERATIONS_MAX, Pairing, independent
 from harness.core.operations import Operations
@@ -27,7 +28,7 @@ READERS: dict[str, Reader] = {"jepsen-edn": jepsen.read, "jepsen-log": jepsen_lo
 def read_file(path: Path, form: str, functions: Iterable[str], *, most: int = OPERATIONS_MAX) -> Operations:
     """The operations of a file. ``functions``: what the model knows. HistoryError says what is wrong, and where."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return read_pieces(_pieces(file), form, functions, where=str(path), most=most)
     except OSError as error:
         raise HistoryError(f"cannot read the history: {error.strerror}", where=str(path)) from error

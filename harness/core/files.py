@@ -1,0 +1,64 @@
+"""Files that a user names, or that lie where another may have put them: regular ones only, and not without end.
+
+Promises: opening never waits, whatever the path is (a FIFO, a device, a socket); at most so many bytes are read. What
+is refused is an OSError with words, as is a file that is missing. Leaves out what is in them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+INPUT_MAX = 64 << 20
+"""Longest file that a person wrote: a schedule, a list of hosts, a description."""
+
+HISTORY_MAX = 8 << 30
+"""Longest file that a program wrote and that is read at once."""
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """The file, to read. OSError: it cannot be opened, or is no regular file."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL, f"it is {_kind(mode)}", str(path))
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: Path, *, most: int = INPUT_MAX) -> bytes:
+    """Its bytes. OSError: as ``open_regular``, or it is longer than ``most``."""
+    with open_regular(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"it is longer than {_size(most)}", str(path))
+    return content
+
+
+def read_text(path: Path, *, most: int = INPUT_MAX) -> str:
+    """Its text. OSError: as ``read_regular``. UnicodeDecodeError: it is no UTF-8."""
+    return read_regular(path, most=most).decode("utf-8")
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        stat.S_IFDIR: "a directory",
+        stat.S_IFIFO: "a FIFO",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    return f"{kinds.get(stat.S_IFMT(mode), 'something else')}, and a regular file is needed"
+
+
+def _size(number: int) -> str:
+    for shift, unit in ((30, "GiB"), (20, "MiB")):
+        if number >= 1 << shift:
+            return f"{number >> shift} {unit}"
+    return f"{number} bytes"
