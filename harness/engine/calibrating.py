@@ -50,6 +50,8 @@ def calibrate(drafted: Draft, hosts: Mapping[str, Host], progress: Callable[[str
         if factor <= 1:
             break
     figures = {**pooled(parts).figures(), "needed": round(factor, 2)}
+    for why in pooled(parts).unreadable:
+        progress(f"not measured: {why}")
     scale = choose(factor)
     noted = _noted(drafted, figures)
     if scale is None:

@@ -212,6 +212,7 @@ class Chaos:
         schedule: Path | None = None,
         hosts: Path | None = None,
         known: Path | None = None,
+        time_scale: float | None = None,
         shared: bool | None = None,
     ) -> ChaosResult:
         """Run ``system``; arguments as the flags of ``dethrone run``. What is left out comes from the test's
@@ -273,6 +274,7 @@ def _options(system: str, merged: Mapping[str, Any], out: Path) -> RunOptions:
         schedule=merged.get("schedule"),
         hosts=merged.get("hosts"),
         known=merged.get("known"),
+        time_scale=merged.get("time_scale"),
     )
 
 
