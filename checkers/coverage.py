@@ -12,6 +12,10 @@ than a fifth of the time that noise may excuse (``checkers.noise``). Asked by th
 * ``leader-killed``, ``follower-killed`` (kill or stop); ``leader-paused``, ``follower-paused``; ``clock-stepped``;
   ``restarted``.
 
+Asked by the plan (``Plan.evidence``), of the phases of the run: in its warm-up, under faults and in the quiet phase
+after the last heal a quorum told its status, and of the writes asked for then at least one in ten was acknowledged.
+What only the last phase shows says nothing of the system under faults.
+
 Unmet: ``unknown`` with what is missing and what to do. Left out: judging the system.
 """
 
@@ -27,7 +31,7 @@ from checkers.facts import elections, leading
 from checkers.graph import Adjacency, Timeline, cliques, end_of_run, timeline
 from checkers.noise import Disturbance, disturbance
 from checkers.recognition import no_term
-from harness.core.clock import SECOND
+from harness.core.clock import SECOND, Ns
 from harness.core.events import TRACE_MALFORMED, FaultEvent, Invoke, Mark, NodeProcess, Noise, Observed, Return
 from harness.core.history import History
 from harness.core.plan import Plan
@@ -39,6 +43,12 @@ OBSERVATIONS_MIN = 10
 """Answers of each node."""
 FRESH_NS = 1 * SECOND
 """A poll of the leader is fresh for so long."""
+PHASES = ("start", "warmup", "faults", "heal", "quiet", "final", "stop")
+"""The marks that begin the phases of a run."""
+PHASE_ANSWERS_MIN = 3
+"""Answers of each of a quorum of voters, in a phase."""
+PHASE_WRITES_PERCENT = 10
+"""Acknowledged writes, of those that were asked for in a phase."""
 INDETERMINATE_MAX_PERCENT = 25
 """Faults of unknown outcome, of all that were not skipped."""
 EXCUSED_MAX_PERCENT = 20
@@ -74,6 +84,8 @@ class Coverage(Base):
         acknowledged = _acknowledged_writes(history)
         if writes_expected(plan) and not acknowledged:
             missing.append("no write was acknowledged; look at the errors of the operations")
+        by_phase = _writes_by_phase(history)
+        missing += _phases(history, promise, plan, by_phase)
         for name in plan.schedule.obligations:
             if name not in OBLIGATIONS:
                 missing.append(f"the schedule asks for {name!r}, which is no known obligation")
@@ -96,6 +108,7 @@ class Coverage(Base):
             evidence={
                 "elections": elected,
                 "acknowledged_writes": acknowledged,
+                "writes": {phase: f"{done} of {asked}" for phase, (done, asked) in by_phase.items()},
                 "observations": len(history.of(Observed)),
                 "faults": dict(Counter(event.kind for event in faults if in_force(event))),
                 "skipped": sum(event.outcome == "skipped" for event in faults),
@@ -314,6 +327,51 @@ def noise_figures(history: History, plan: Plan, noise: Disturbance) -> dict[str,
         "excused_percent": noise.share_percent(plan.voters, begun, end_of_run(history)),
         "unwatched": list(noise.blind),
     }
+
+
+def _spans(history: History) -> dict[str, tuple[Ns, Ns]]:
+    """Phase → from when to when, of those that the marks tell."""
+    marks = [mark for mark in history.of(Mark) if mark.name in PHASES]
+    ends = [*(mark.t for mark in marks[1:]), history.events[-1].t if len(history) else 0]
+    return {mark.name: (mark.t, end) for mark, end in zip(marks, ends, strict=False)}
+
+
+def _writes_by_phase(history: History) -> dict[str, tuple[int, int]]:
+    """Phase → (acknowledged, asked for in it), of phases with writes."""
+    ok = {back.op for back in history.of(Return) if back.status == "ok"}
+    writes = [invoke for invoke in history.of(Invoke) if invoke.f in WRITES]
+    out = {}
+    for phase, (lo, hi) in _spans(history).items():
+        asked = [invoke.op in ok for invoke in writes if lo <= invoke.t < hi]
+        if asked:
+            out[phase] = (sum(asked), len(asked))
+    return out
+
+
+def _phases(history: History, promise: Promise, plan: Plan, writes: Mapping[str, tuple[int, int]]) -> list[str]:
+    """What the plan asks of phases, and the history does not show."""
+    out = []
+    spans = _spans(history)
+    quorum = votes_needed(promise, len(plan.voters))
+    for asked in plan.evidence:
+        what, _, phase = asked.partition(":")
+        if what == "answers" and "observed" in plan.observable:
+            lo, hi = spans.get(phase, (0, 0))
+            counts = Counter(row.node for row in history.of(Observed) if lo <= row.t < hi and row.node in plan.voters)
+            told = [node for node, count in counts.items() if count >= PHASE_ANSWERS_MIN]
+            if len(told) < quorum:
+                out.append(
+                    f"{len(told)} of {len(plan.voters)} voters told their status {PHASE_ANSWERS_MIN} times in the phase"
+                    f" {phase}, and {quorum} are needed; look at their logs"
+                )
+        elif what == "writes" and writes_expected(plan):
+            done, of = writes.get(phase, (0, 0))
+            if not done or done * 100 < of * PHASE_WRITES_PERCENT:
+                out.append(
+                    f"{done} of {of} writes of the phase {phase} were acknowledged, and {PHASE_WRITES_PERCENT} % are"
+                    " needed; look at the errors of the operations"
+                )
+    return out
 
 
 def _acknowledged_writes(history: History) -> int:

@@ -11,7 +11,7 @@ that a quorum recognises. A window fails if
 
 Noise of a host of the window is charged (``checkers.noise``): what it leaves of a gap fails if it is longer than the
 bound, and is unknown otherwise. Unknown, never fail: too few polls to be sure; a node that says it leads in term 0,
-which is no term.
+which is no term; no window of a tier for which the plan asks (``Plan.evidence``).
 Nothing is owed in a gap that begins after more rounds in vain than the system's waits stay random for, if it says so
 (``Promise.rounds_random``), or for as long as votes that were split by chance took (``splits_max``). Windows shorter
 than B are reported and pass nothing; recovery times are censored where the window ends first. Left out: tiers that are
@@ -21,7 +21,7 @@ not promised (counted), and windows shorter than one election timeout.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,9 +37,15 @@ from harness.core.columns import columns
 from harness.core.events import Invoke
 from harness.core.history import History
 from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
+from harness.core.promise import Channel, Promise, Tier
 from harness.core.protocols import Unmet
 from harness.core.verdict import Finding, Verdict
+
+_LONGER: Mapping[Tier, str] = {
+    "T1": "give the run more time, or a longer --nemesis-interval",
+    "T2": "give a --nemesis-interval above that, so that a cut or a dead node lasts as long",
+}
+"""What makes windows of a tier longer, of the tiers that plans ask for."""
 
 ATTEMPTS_MIN = 3
 """Failed writes at a recognised leader, by at least two clients, that make a stuck leader certain."""
@@ -107,6 +113,7 @@ class LeaderWhenOwed(Base):
             "bound_ns": promise.leader_bound_ns,
         }
         findings, blind = certain(noise, tally.findings)
+        tally.doubts += _not_exercised(plan, promise, tally)
         return self.conclude(
             history,
             findings=findings,
@@ -144,6 +151,16 @@ _LESSENED = "T2"
 """The tier of a majority that hears each other while somebody is gone."""
 _LEAVE_SOME = frozenset({"partition", "kill", "stop", "pause"})
 """Faults that last, and leave a majority in touch."""
+
+
+def _not_exercised(plan: Plan, promise: Promise, tally: _Tally) -> list[str]:
+    """A doubt for each tier of which the plan asks for a window, and none was long enough."""
+    return [
+        f"not exercised: no {tier} window lasted {seconds(promise.leader_bound_ns)}"
+        f" ({tally.short[tier]} shorter ones); {_LONGER[tier]}"
+        for tier in promise.tiers
+        if f"window:{tier}" in plan.evidence and not tally.exercised[tier]
+    ]
 
 
 class _Judge:

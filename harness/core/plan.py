@@ -68,6 +68,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What the agents measured of the machine before the first node started (``harness.core.calibration``)."""
     secrets: tuple[str, ...] = ()
     """Knobs that the system marks as secret, besides those whose names say so; their values are in no stored plan."""
+    evidence: tuple[str, ...] = ()
+    """What the run must show, whatever its schedule asks for; plans of older versions ask for nothing.
+
+    ``answers:PHASE``: a quorum told its status in that phase; ``writes:PHASE``: enough of the writes asked for in it
+    were acknowledged; ``window:TIER``: a stretch of that tier in which a leader was owed, long enough to judge."""
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:

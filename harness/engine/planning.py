@@ -59,6 +59,9 @@ USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime"})
 LASTING = frozenset({"damage", "wipe"})
 """Kinds whose victims do not recover: nothing comes after them."""
 
+LEAVING_A_MAJORITY = frozenset({"partition", "kill", "stop"})
+"""Fault kinds of which some leave a majority that hears nobody else, for as long as they are held."""
+
 PACKAGES = {"faketime": "libfaketime", "iptables": "iptables"}
 """What brings a capability to a host that lacks it."""
 
@@ -138,6 +141,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         backend_settings=backend_settings,
         secrets=system.secret_knobs() if isinstance(system, Secretive) else (),
         settings=_unusual(system, knobs, profile=profile, asked=asked),
+        evidence=evidence(schedule, promise, drawn=options.schedule is None and options.scenario is None),
     )
     if isinstance(backend, Cautious):
         backend.refuse(plan)
@@ -204,6 +208,19 @@ def _check_options(options: RunOptions) -> None:
     wrong = wrong_times(options) or wrong_counts(counts)
     if wrong:
         raise ConfigError(f"the run's options cannot be meant: {wrong}", next_step="correct that option")
+
+
+def evidence(schedule: Schedule, promise: Promise, *, drawn: bool) -> tuple[str, ...]:
+    """See ``Plan.evidence``. A schedule that was written, not ``drawn``, leaves the windows that its author wants."""
+    phases = ("warmup", *(("faults",) if schedule.steps else ()), "quiet")
+    asked = [f"{what}:{phase}" for what in ("answers", "writes") for phase in phases]
+    if not drawn or schedule.health_bound_ns == 0:  # in haste there are no windows, and none is asked for
+        return tuple(asked)
+    if "T1" in promise.tiers:
+        asked.append("window:T1")
+    if "T2" in promise.tiers and not promise.owed_in_calm and LEAVING_A_MAJORITY & set(schedule.kinds):
+        asked.append("window:T2")
+    return tuple(asked)
 
 
 def lent_backend(name: str, file: Path | None, words: Sequence[str]) -> Backend:

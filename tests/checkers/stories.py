@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 from histories import ALL, Tale, plan, promise
@@ -31,10 +33,12 @@ class Story:
     workload: str = "log"
     own_shell: bool = False
     """Whether the nodes run in our own shell."""
+    evidence: tuple[str, ...] = ()
 
     def plan(self) -> Any:
         observable = (*ALL, "shell") if self.own_shell else ALL
-        return plan(self.nodes, given=promise(**self.promised), workload=self.workload, observable=observable)
+        made = plan(self.nodes, given=promise(**self.promised), workload=self.workload, observable=observable)
+        return msgspec.structs.replace(made, evidence=self.evidence)
 
 
 STORIES: dict[str, Story] = {}
@@ -49,6 +53,7 @@ def story(
     workload: str = "log",
     promised: dict[str, Any] | None = None,
     own_shell: bool = False,
+    evidence: str = "",
 ) -> Callable[[Callable[[Tale], Any]], Callable[[Tale], Any]]:
     def keep(tell: Callable[[Tale], Any]) -> Callable[[Tale], Any]:
         def build() -> Tale:
@@ -56,7 +61,10 @@ def story(
             tell(tale)
             return tale
 
-        STORIES[tell.__name__] = Story(checker, outcome, build, words, nodes, promised or {}, workload, own_shell)
+        asked = tuple(evidence.split())
+        STORIES[tell.__name__] = Story(
+            checker, outcome, build, words, nodes, promised or {}, workload, own_shell, asked
+        )
         return tell
 
     return keep
@@ -405,6 +413,22 @@ def no_leader_is_owed_while_no_majority_is_connected(t):
     t.now += 1
     t.kill("n2")
     t.polls(5000, 1, None, except_="n1=1:n1")
+
+
+@story("leader-when-owed", "unknown", "no T2 window lasted 2.000 s (1 shorter ones)", evidence="window:T1 window:T2")
+def a_cut_too_short_to_owe_a_leader_where_one_is_asked_for(t):
+    t.up().polls(2500, 1, "n1")
+    cut = t.isolate("n1", "n1")
+    t.polls(500, 2, "n2", except_="n1=1:n1")
+    t.heal(cut).polls(2500, 2, "n2")
+
+
+@story("leader-when-owed", "pass", evidence="window:T1 window:T2")
+def a_cut_long_enough_to_owe_a_leader_where_one_is_asked_for(t):
+    t.up().polls(2500, 1, "n1")
+    cut = t.isolate("n1", "n1")
+    t.polls(2500, 2, "n2", except_="n1=1:n1")
+    t.heal(cut).polls(2500, 2, "n2")
 
 
 @story("leader-when-owed", "fail", "(T2)")
@@ -1557,6 +1581,41 @@ def a_token_that_does_not_rise(t):
 @story("lock", "pass", workload="lease")
 def a_lock_that_ran_out_is_taken_by_somebody_else(t):
     t.lock("acquire", "a", 1).wait(600).lock("acquire", "b", 2)
+
+
+# --- coverage ---------------------------------------------------------------------------------------------------
+
+OF_PHASES = "answers:warmup answers:faults answers:quiet writes:warmup writes:faults writes:quiet"
+
+
+def _phases(t, *, acknowledged_under_faults):
+    t.up().elected("n1", 1, "n1 n2").mark("warmup").append(0).polls(1000, 1, "n1").mark("faults")
+    for value in range(1, 41):
+        t.append(value, status="ok" if value <= acknowledged_under_faults else "info")
+    t.polls(1000, 1, "n1").mark("heal").mark("quiet").append(41).polls(1000, 1, "n1").mark("stop")
+
+
+@story("coverage", "unknown", "3 of 40 writes of the phase faults were acknowledged", evidence=OF_PHASES)
+def hardly_a_write_was_acknowledged_before_the_quiet_phase(t):
+    _phases(t, acknowledged_under_faults=3)
+
+
+@story("coverage", "pass", evidence=OF_PHASES)
+def one_write_in_ten_was_acknowledged_under_faults(t):
+    _phases(t, acknowledged_under_faults=4)
+
+
+@story("coverage", "pass")
+def hardly_a_write_was_acknowledged_under_faults_in_a_run_of_an_older_version(t):
+    _phases(t, acknowledged_under_faults=3)
+
+
+@story("coverage", "unknown", "1 of 3 voters told their status 3 times in the phase quiet", evidence=OF_PHASES)
+def only_one_node_answers_in_the_quiet_phase(t):
+    _phases(t, acknowledged_under_faults=40)
+    quiet = next(at for at, event in enumerate(t.events) if getattr(event, "name", "") == "quiet")
+    t.events[quiet:] = [event for event in t.events[quiet:] if getattr(event, "role", "") == "" or event.node == "n1"]
+    t.events[:] = [msgspec.structs.replace(event, seq=seq) for seq, event in enumerate(t.events)]
 
 
 def main() -> None:
