@@ -25,7 +25,8 @@ def heal(*, kept: bool, dry_run: bool, hosts: Path | None, host: tuple[str, ...]
     report = engine.heal(dry_run=dry_run, kept=kept, hosts=hosts, host=host, progress=screen.say)
     code = EXIT_TROUBLE if report.left and not dry_run else EXIT_PASS
     if not report.healed and not report.left:
-        screen.say("nothing was left behind")
+        asked = f"{len(report.asked)} backends were asked ({', '.join(report.asked) or 'none is usable here'})"
+        screen.say(f"nothing was left behind: {asked}, {report.ledgers} ledgers read")
     if report.healed:
         screen.say(f"healed: {', '.join(report.healed)}")
     if report.skipped_live:

@@ -19,12 +19,17 @@ from harness.core.protocols import Backend, Daring, Lending, No
 
 
 class HealReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Run ids and things: healed; skipped because their harness lives, or because they were kept on purpose; left."""
+    """Run ids and things: healed; skipped because their harness lives, or because they were kept on purpose; left.
+
+    ``asked``: the backends that were asked; ``ledgers``: how many ledgers of runs that ended badly were read.
+    """
 
     healed: tuple[str, ...] = ()
     skipped_live: tuple[str, ...] = ()
     skipped_kept: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+    ledgers: int = 0
 
 
 Lenders = tuple[str | None, tuple[str, ...]]
@@ -50,7 +55,8 @@ def heal(
     spared: list[str] = []
     left: list[str] = []
     asked: Lenders = (None if hosts is None else str(hosts), host)
-    for backend, lenders in _usable_backends(stale.values(), asked, left):
+    usable = _usable_backends(stale.values(), asked, left)
+    for backend, lenders in usable:
         try:
             owned = backend.leftovers()
         except HarnessError as error:  # one host out of reach: what the ledgers tell of the others is still undone
@@ -92,7 +98,12 @@ def heal(
     if not dry_run:
         sweep(root, now_s=time.time())
     return HealReport(
-        healed=tuple(healed), skipped_live=tuple(live), skipped_kept=tuple(spared), left=tuple(dict.fromkeys(left))
+        healed=tuple(healed),
+        skipped_live=tuple(live),
+        skipped_kept=tuple(spared),
+        left=tuple(dict.fromkeys(left)),
+        asked=tuple(dict.fromkeys(backend.name for backend, _ in usable)),
+        ledgers=len(stale),
     )
 
 

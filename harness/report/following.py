@@ -106,7 +106,7 @@ def _end(follower: Follower, teller: Teller, *, url: str, waiting: int, interrup
         corpus=url,
         trouble=trouble,
         code=code,
-        verdict=outcome if teller.raised or code == EXIT_PASS else None,
+        verdict=outcome if teller.raised or (code == EXIT_PASS and follower.runs) else None,
         event="end",
         runs=follower.runs,
         raised=teller.raised,

@@ -186,9 +186,14 @@ def page(drawn: Drawn, rows: Sequence[NightRow], new: Sequence[str]) -> str:
     ]
     parts = [
         f"<h1>{escape(title)}</h1><p>{escape(sums(rows, len(drawn.jobs)))}. Dethrone {escape(drawn.version)}.</p>",
-        _table("Findings", ("", "what", "proof in a sentence", "first run", "again"), found),
-        _table("Cells", ("cell", "pass", "fail", *UNKNOWN), table),
-        _table("Runs", ("run", "verdict", "cell", "seed", "took", "here because", "what"), runs),
+        _table("Findings", ("", "what", "proof in a sentence", "first run", "again"), found, empty=_none_found(rows)),
+        _table("Cells", ("cell", "pass", "fail", *UNKNOWN), table, empty="0 cells."),
+        _table(
+            "Runs",
+            ("run", "verdict", "cell", "seed", "took", "here because", "what"),
+            runs,
+            empty=f"None of {len(drawn.jobs)} runs has ended.",
+        ),
     ]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -204,10 +209,15 @@ _STYLE = (
 )
 
 
-def _table(name: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """``rows`` hold HTML."""
+def _none_found(rows: Sequence[NightRow]) -> str:
+    judged = sum(row.outcome in ("pass", "fail") for row in rows)
+    return f"None in {judged} runs that were judged; {len(rows) - judged} were not."
+
+
+def _table(name: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> str:
+    """``rows`` hold HTML; ``empty``: what there is none of, and among how many."""
     if not rows:
-        return f"<h2>{escape(name)}</h2><p>None.</p>"
+        return f"<h2>{escape(name)}</h2><p>{escape(empty)}</p>"
     head = "".join(f"<th>{escape(one)}</th>" for one in heads)
     body = "".join("<tr>" + "".join(f"<td>{one}</td>" for one in row) + "</tr>" for row in rows)
     return f"<h2>{escape(name)}</h2><table><tr>{head}</tr>{body}</table>"

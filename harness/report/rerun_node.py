@@ -46,7 +46,8 @@ def show(screen: Screen, run_dir: Path, *, node: str, incarnation: int | None, t
         events[event] += 1
         effects.update(gave)
     steps = sum(events.values())
-    screen.say(f"{node}: {steps} steps re-executed, every effect as it was live", level=-1)
+    same = "every effect as it was live" if steps else "so nothing was compared"
+    screen.say(f"{node}: {steps} steps re-executed, {same}", level=-1)
     for name, count in events.most_common():
         screen.say(f"  {count:>8} {name}")
     screen.say(f"  {sum(effects.values()):>8} effects: {', '.join(f'{name} {n}' for name, n in effects.most_common())}")

@@ -230,7 +230,7 @@ def faults(files: RunFiles) -> str:
         "in force",
         "why",
     ]
-    body = _table(headers, rows, numbers=()) if rows else '<p class="hint">No faults were planned.</p>'
+    body = _table(headers, rows, numbers=()) if rows else '<p class="hint">0 faults were planned.</p>'
     return f'<section id="faults"><h2>Faults, planned and realised</h2>{body}</section>'
 
 
@@ -295,7 +295,7 @@ def noise(files: RunFiles) -> str:
     body = (
         _table(["host", "kind", "times", "worst", ""], rows, numbers=(2, 3))
         if rows
-        else '<p class="hint">None was seen.</p>'
+        else f'<p class="hint">None was reported by {len(files.nodes)} hosts in {len(files.history)} events.</p>'
     )
     return f'<section id="noise"><h2>Noise of the machine</h2>{excused(files)}{body}{watched(files)}</section>'
 

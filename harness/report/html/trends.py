@@ -38,7 +38,13 @@ def render(answer: Any) -> str:
     """The whole page. ``answer``: harness.report.trends.Answer."""
     compared = answer.compared
     title = f"{compared.asked} against {compared.other or 'nothing'}"
-    verdict = "red" if answer.sorted.red else "unknown" if answer.why_unknown else "nothing is worse that was compared"
+    verdict = (
+        "red"
+        if answer.sorted.red
+        else "unknown"
+        if answer.why_unknown
+        else f"nothing is worse in {compared.tested} cells"
+    )
     head = (
         f"<h1>{escape(title)}</h1><p><b>{escape(verdict)}</b>: {len(answer.sorted.red)} red, "
         f"{len(answer.sorted.known)} known; {compared.tested} cells compared. "
@@ -82,7 +88,8 @@ def _regressions(answer: Any) -> str:
         for one, why in answer.sorted.known
     ]
     heads = ("what", "cell", "night", "size", "what changed, or why it is known", "p", "runs")
-    return _table("Worse", heads, rows, empty="Nothing is worse, of what was compared.", red=len(answer.sorted.red))
+    empty = f"Nothing is worse in the {answer.compared.tested} cells that could be compared."
+    return _table("Worse", heads, rows, empty=empty, red=len(answer.sorted.red))
 
 
 def _times(answer: Any) -> str:
@@ -100,7 +107,7 @@ def _times(answer: Any) -> str:
         for one in answer.compared.times
     ]
     heads = ("cell", "median before", "median now", "ratio", "runs now / before", "times", "p (slower)", "rows")
-    return _table("Recovery times", heads, rows, empty="No fault hit a leader.")
+    return _table("Recovery times", heads, rows, empty=f"No fault hit a leader in {len(answer.side)} runs.")
 
 
 def _rates(answer: Any) -> str:
@@ -114,7 +121,7 @@ def _rates(answer: Any) -> str:
             cells.append(f"{hits} of {of} ({100 * low:.1f}–{100 * high:.1f} %)" if of else "no runs")
         rows.append((one.cell, *cells, _p(one.p), answer.trace(one.cell)))
     heads = ("cell", "before", "now", "p (more often)", "rows")
-    return _table("Violations and unknowns", heads, rows, empty="No run failed, and none was unknown.")
+    return _table("Violations and unknowns", heads, rows, empty=_none_failed(answer))
 
 
 def _versions(answer: Any) -> str:
@@ -125,7 +132,7 @@ def _versions(answer: Any) -> str:
         for one in by_version(answer.gathered.facts, answer.side, answer.policy)
     ]
     heads = ("cell", "version", "median", "runs", "times", "cut off", "rows (column version)")
-    return _table("By version, all setups", heads, rows, empty="No fault hit a leader.")
+    return _table("By version, all setups", heads, rows, empty=f"No fault hit a leader in {len(answer.side)} runs.")
 
 
 def _flakes(answer: Any) -> str:
@@ -136,7 +143,12 @@ def _flakes(answer: Any) -> str:
         for system, checker, runs in flakes(_of_both(answer))
     ]
     heads = ("system", "checker", "runs of one plan, seed and version, of which some pass and some fail", "rows")
-    return _table("Flakes", heads, rows, empty="No two runs of one plan, seed and version were judged differently.")
+    return _table(
+        "Flakes",
+        heads,
+        rows,
+        empty=f"Of {_judged(answer)} judged runs no two of one plan, seed and version were judged differently.",
+    )
 
 
 def _found(answer: Any) -> str:
@@ -155,7 +167,19 @@ def _found(answer: Any) -> str:
         for one in time_to_find(_of_both(answer))
     ]
     heads = ("system", "checker", "night", "first found in", "after", "run", "rows")
-    return _table("Time to find", heads, rows, empty="Nothing was found.")
+    return _table("Time to find", heads, rows, empty=f"Nothing was found in {_judged(answer)} judged runs.")
+
+
+def _judged(answer: Any) -> int:
+    """How many runs of both sides some checker judged."""
+    return len({one.run for one in _of_both(answer).judged})
+
+
+def _none_failed(answer: Any) -> str:
+    judged, runs = _judged(answer), len(answer.side)
+    if not judged:
+        return f"None of {runs} runs was judged: what they would have shown is not known."
+    return f"No run failed, and none was unknown, of {judged} that were judged; {runs - judged} were not."
 
 
 def _of_both(answer: Any) -> Any:
@@ -184,7 +208,9 @@ def _coverage(answer: Any) -> str:
         if missing:
             never.append(f"<p>{escape(system)} never met: {escape(', '.join(missing))}</p>")
     heads = ("system", "fault", "when the election was at", "victim's role", "times", "rows")
-    return _table("Coverage: fault × phase × role", heads, rows, empty="No fault was in force.") + "".join(never)
+    return _table(
+        "Coverage: fault × phase × role", heads, rows, empty=f"No fault was in force in {len(answer.side)} runs."
+    ) + "".join(never)
 
 
 def _curves(answer: Any) -> str:
