@@ -44,7 +44,12 @@ def pack_work(options: RunOptions) -> bytes:
     plain = msgspec.structs.replace(options, out=None, schedule=None, known=None)
     suffix = "" if options.schedule is None else options.schedule.suffix
     return encode(
-        Work(options=plain, schedule=_content(options.schedule), known=_content(options.known), suffix=suffix)
+        Work(
+            options=plain,
+            schedule=_content(options.schedule, "the schedule"),
+            known=_content(options.known, "known findings"),
+            suffix=suffix,
+        )
     )
 
 
@@ -93,13 +98,13 @@ def unpacked(packed: bytes) -> Iterator[RunOptions]:
         yield options
 
 
-def _content(path: Path | None) -> bytes | None:
+def _content(path: Path | None, what: str) -> bytes | None:
     if path is None:
         return None
     try:
         return read_regular(path)
     except OSError as error:
-        raise ConfigError(f"a file of the campaign cannot be read: {error.strerror}", where=str(path)) from error
+        raise ConfigError(f"cannot read {what}: {error.strerror}", where=str(path)) from error
 
 
 def encode(value: object) -> bytes:

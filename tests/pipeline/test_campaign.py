@@ -144,6 +144,16 @@ def test_a_schedule_travels_with_the_options(tmp_path):
         campaign_worker.pack_work(options(schedule=schedule))
 
 
+def test_known_findings_travel_with_the_options(tmp_path):
+    known = tmp_path / "known.toml"
+    known.write_text('[[known]]\nsignature = "a"\nwhy = "b"\n')
+    packed = campaign_worker.pack_work(options(known=known))
+    known.unlink()
+    with campaign_worker.unpacked(packed) as found:
+        assert "signature" in found.known.read_text()
+        assert found.schedule is None
+
+
 def test_a_worker_without_a_dependency_says_which(monkeypatch):
     pa = pytest.importorskip("pyarrow")
     monkeypatch.setitem(sys.modules, "harness.pipeline.campaign_worker", None)
