@@ -214,11 +214,10 @@ def evidence(schedule: Schedule, promise: Promise, *, drawn: bool) -> tuple[str,
     """See ``Plan.evidence``. A schedule that was written, not ``drawn``, leaves the windows that its author wants."""
     phases = ("warmup", *(("faults",) if schedule.steps else ()), "quiet")
     asked = [f"{what}:{phase}" for what in ("answers", "writes") for phase in phases]
-    if not drawn or schedule.health_bound_ns == 0:  # in haste there are no windows, and none is asked for
-        return tuple(asked)
-    if "T1" in promise.tiers:
+    if drawn and "T1" in promise.tiers:
         asked.append("window:T1")
-    if "T2" in promise.tiers and not promise.owed_in_calm and LEAVING_A_MAJORITY & set(schedule.kinds):
+    lasting = schedule.health_bound_ns != 0 and LEAVING_A_MAJORITY & set(schedule.kinds)  # in haste nothing lasts
+    if drawn and "T2" in promise.tiers and not promise.owed_in_calm and lasting:
         asked.append("window:T2")
     return tuple(asked)
 
