@@ -174,7 +174,10 @@ class AttachedHost:
             room = LOG_BYTES_MAX if most is None else min(most, LOG_BYTES_MAX)
             log = bytearray()
             with explained("reading a container's log", where=self.target.name):
-                for piece in self._client.api.logs(self.target.id, since=self._began, tail=LOG_LINES_MAX, stream=True):
+                pieces = self._client.api.logs(  # streamed alone it would follow the log, and never end
+                    self.target.id, since=self._began, tail=LOG_LINES_MAX, stream=True, follow=False
+                )
+                for piece in pieces:
                     log += piece
                     if len(log) > 2 * room:
                         del log[:-room]
