@@ -41,6 +41,7 @@ def alarm():
         ("check", "FILE.parquet"),
         ("check", "FILE.edn", "--format", "jepsen-edn", "--model", "register"),
         ("report", "FILE.jsonl"),
+        ("run", "raft", "--on", "sim", "--known", "FILE.toml"),
         ("heal", "--hosts", "FILE.toml"),
     ],
     ids=" ".join,
