@@ -83,7 +83,7 @@ def parse(text: str, *, path: str, read: Callable[[str], FileRead]) -> Descripti
     """The description. ``path``: for messages; ``read``: a file by its path relative to the description."""
     try:
         tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"the description is not TOML: {error}", where=path) from error
     for name, table in tables.items():
         if name not in TABLES:

@@ -207,7 +207,7 @@ def read_object(text: bytes) -> TraceLine | Malformed:
     """One object of the trace."""
     try:
         given = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         return _malformed(text, f"{_NO_JSON}: {error}")
     if not isinstance(given, dict):
         return _malformed(text, f"{_NO_JSON}: it is a {type(given).__name__}")

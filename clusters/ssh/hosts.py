@@ -125,7 +125,7 @@ def parse_hosts(text: str, *, source: str) -> HostsFile:
     """The hosts file ``text``, called ``source`` in errors. Raises ConfigError."""
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"the hosts file is not TOML: {error}", where=source) from None
     return _Reader(text, source).file(table)
 

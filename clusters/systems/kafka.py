@@ -140,7 +140,7 @@ class KafkaSystem(Released):
         """What Kafka publishes of its Raft; None while it publishes nothing yet."""
         try:
             found = _STATUS.decode(body)
-        except (msgspec.MsgspecError, RecursionError):
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
         names = broker_ids(node.members)
         leads = found.state == _LEADS

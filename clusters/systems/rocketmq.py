@@ -144,7 +144,7 @@ class RocketmqSystem(Released):
         """The member's state. Positions count from 1; an empty log ends at (0, 0)."""
         try:
             found = _STATUS.decode(body)
-        except (msgspec.MsgspecError, RecursionError):
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
         leader = found.leader if found.leader in node.members else None
         leads = found.state == "LEADER"

@@ -238,7 +238,7 @@ def _understood(frame: bytes) -> tuple[int, Answer]:
         header = _HEADER.decode(frame[4 : 4 + size])
         body = frame[4 + size :]
         return header.opaque, _ANSWER.decode(body) if body else Answer(code=0)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise _BadAnswerError(f"a garbled answer: {error}") from error
 
 

@@ -86,12 +86,16 @@ def _words(raw: Any) -> tuple[str, ...]:
 
 
 def _places(raw: Any) -> tuple[str, ...]:
+    if not isinstance(raw, str | list | tuple):
+        raise ValueError("words are needed")  # noqa: TRY004 - what `read` makes a ConfigError of
     return _words(raw if isinstance(raw, str) else [part for word in raw for part in str(word).split(",")])
 
 
 def _knobs(raw: Any) -> dict[str, str]:
     if isinstance(raw, Mapping):
         return {str(key): _knob_text(value) for key, value in raw.items()}
+    if not isinstance(raw, str | list | tuple) or not all(isinstance(part, str) for part in raw):
+        raise ValueError("knob=value is needed")
     parts = [part for part in raw.split(",") if part] if isinstance(raw, str) else list(raw)
     out = {}
     for part in parts:
@@ -326,7 +330,7 @@ def read_file(path: Path | None) -> dict[str, Any]:
         content = tomllib.loads(read_text(place))
     except OSError as error:
         raise ConfigError(f"cannot read the configuration: {error.strerror}", where=str(place)) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"the configuration is not TOML: {error}", where=str(place)) from error
     for key in content:
         if key != SECTION:

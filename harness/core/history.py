@@ -153,7 +153,7 @@ def decode_line(line: bytes) -> Any:
     """One event. Raises HistoryError with the reason."""
     try:
         return _DECODER.decode(line)
-    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise HistoryError(f"not an event: {error}") from error
 
 

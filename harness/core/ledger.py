@@ -110,7 +110,7 @@ def read_ledger(directory: Path) -> tuple[LedgerLine, ...]:
             break
         try:
             out.append(msgspec.json.decode(line, type=LedgerLine))
-        except (msgspec.DecodeError, msgspec.ValidationError):
+        except (msgspec.DecodeError, ValueError, RecursionError):
             break
     return tuple(out)
 

@@ -142,7 +142,7 @@ def history_of(source: Any, *, where: str) -> History:
         raise HistoryError(
             f"cannot read the Parquet file: {error}", where=where, cause="cut off while it was written or copied"
         ) from error
-    except (msgspec.DecodeError, msgspec.ValidationError, KeyError, TypeError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError, KeyError, TypeError) as error:
         raise HistoryError(f"a row is no event: {error}", where=where) from error
     return History(events, damage=damage)
 

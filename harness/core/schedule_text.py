@@ -57,7 +57,7 @@ def parse_table(content: bytes, *, toml: bool, where: str) -> dict[str, Any]:
     """TOML or JSON text as plain values. Raises ConfigError."""
     try:
         table = tomllib.loads(content.decode()) if toml else msgspec.json.decode(content)
-    except (tomllib.TOMLDecodeError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ConfigError(f"not {'TOML' if toml else 'JSON'}: {error}", where=where) from error
     if not isinstance(table, dict):
         raise ConfigError("a table is needed", where=where)

@@ -87,5 +87,5 @@ def read_json(path: Path, kind: type[T]) -> T:
         return msgspec.json.decode(read_regular(path), type=kind)
     except OSError as error:
         raise HistoryError(f"cannot read {path.name}: {error.strerror}", where=str(path.parent)) from error
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise HistoryError(f"{path.name} is damaged: {error}", where=str(path.parent)) from error

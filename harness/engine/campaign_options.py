@@ -111,7 +111,7 @@ def _read(path: Path) -> Begun | None:
         return None
     try:
         begun = msgspec.json.decode(raw, type=Begun)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"the campaign's options are damaged: {error}", where=str(path), next_step="choose another --out"
         ) from error

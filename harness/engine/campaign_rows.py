@@ -144,7 +144,7 @@ def stream_rows(path: Path) -> Iterator[CampaignRow]:
                 return
             try:
                 yield decoder.decode(line)
-            except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
                 raise ConfigError(
                     f"the campaign's rows are damaged: {error}", where=str(path), next_step="choose another --out"
                 ) from error

@@ -42,7 +42,7 @@ def read_kept(path: Path, row: type[Kept], *, what: str) -> list[Kept]:
         lines = lines[:-1]
     try:
         return [msgspec.json.decode(line, type=row) for line in lines]
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"{what} rows are damaged: {error}", where=str(path), next_step="choose another --out"
         ) from error

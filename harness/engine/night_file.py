@@ -82,7 +82,7 @@ def read_night(path: Path) -> Night:
         content = tomllib.loads(read_text(path))
     except OSError as error:
         raise ConfigError(f"cannot read the night: {error.strerror}", where=str(path)) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"the night is not TOML: {error}", where=str(path)) from error
     return parse_night(content, where=str(path), base=path.resolve().parent)
 
@@ -91,7 +91,7 @@ def is_night(path: Path) -> bool:
     """Whether the file describes a night, and not a system of somebody's own. False for what cannot be read."""
     try:
         return "systems" in tomllib.loads(read_text(path))
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):
+    except (OSError, ValueError, RecursionError):
         return False
 
 

@@ -32,8 +32,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.core.clean import for_output
-
 if TYPE_CHECKING:
     from harness.core.verdict import Outcome, Verdict
     from harness.engine.model import RunOptions, RunResult
@@ -122,6 +120,8 @@ class ChaosResult:
 
     def explain(self) -> str:
         """Verdict, proof, what to do next: what a failed assertion shows."""
+        from harness.core.clean import for_output
+
         judgement = self.result.judgement
         lines = [f"{(self.outcome or 'no verdict').upper()}: {judgement.reason if judgement else 'nothing was judged'}"]
         if self.excused and self.outcome != "fail":

@@ -46,6 +46,6 @@ def _in_file(path: Path) -> Scenario:
         raise ConfigError(
             f"cannot read the scenario: {error.strerror}", where=str(path), next_step="dethrone list scenarios"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"the scenario is not TOML: {error}", where=str(path)) from error
     return parse_scenario(table, name=str(path), where=str(path))

@@ -112,7 +112,7 @@ def _refuse_newer(place: Place) -> None:
     raw = read_bytes(place, layout.MARKER)
     try:
         marker = msgspec.json.decode(raw, type=_Marker)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ConfigError(f"{layout.MARKER} is damaged: {error}", where=place.url) from error
     if marker.corpus > layout.CORPUS_VERSION:
         raise ConfigError(

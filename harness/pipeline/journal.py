@@ -201,7 +201,7 @@ def _whole(file: Any, path: Path) -> list[Line]:
     for number, line in enumerate(raw[:end].splitlines()):
         try:
             lines.append(_LINE.decode(line))
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise HistoryError(
                 f"line {number + 1} of the journal is damaged: {error}",
                 where=str(path),

@@ -39,7 +39,7 @@ def read(pieces: Iterable[str], where: str, pairing: Pairing) -> None:
             continue
         try:
             found = _DECODER.decode(line)
-        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        except (msgspec.DecodeError, ValueError) as error:
             raise pairing.fault(
                 f"not an event: {error}", number, cause="another format, or a line that was cut off"
             ) from error
