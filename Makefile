@@ -10,13 +10,21 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 ARGS   ?=
 
 BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet
+HASHED := --require-hashes --only-binary :all:
+LOCKED := $(PIP) $(HASHED) -r requirements-build.lock && \
+          $(PIP) $(HASHED) --no-binary pyspark --no-build-isolation -r requirements.lock && \
+          $(PIP) --no-deps --no-build-isolation --editable .
+UNLOCKED := $(PIP) --upgrade 'pip>=25.1' && $(PIP) --editable '.[spark]' --group dev
 STAMP  := $(VENV)/.dethrone-setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup engine images java tools demo test check system bench bench-checkers accept soak clean
+.PHONY: help setup lock sbom engine images java tools demo test check system bench bench-checkers accept soak clean
 
 help:
 	@echo 'make setup    a virtual environment with dethrone and the development tools'
+	@echo 'make lock     resolve the dependencies again and write them down with hashes (needs uv)'
+	@echo 'make sbom     what is installed and put into images, as CycloneDX JSON'
 	@echo 'make demo     start a cluster, break it, catch a planted bug, open the report (needs Docker)'
 	@echo 'make check    ruff, formatting, mypy, import layers'
 	@echo 'make test     check, then every test (needs Docker)'
@@ -29,13 +37,21 @@ help:
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml
+# Only files with the hashes of the lock are installed. Where they do not fit (another Python, a machine with its own
+# packages) it is said, and pyproject.toml decides; in CI that is an error.
+$(STAMP): pyproject.toml requirements.lock requirements-build.lock
 	@test -n '$(PYTHON)' || { echo 'setup: no Python 3.11 or newer found. Debian, Ubuntu: apt-get install python3 python3-venv (or name one: make PYTHON=/path/to/python3.11)' >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo 'setup: $(PYTHON) cannot make virtual environments. Debian, Ubuntu: apt-get install python3-venv' >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --editable '.[spark]' --group dev
+	@$(LOCKED) || { test -z "$$CI" && echo 'setup: the locked packages cannot be installed here; taking what pyproject.toml allows, unchecked' >&2 && $(UNLOCKED); }
 	@touch $@
+
+lock:
+	@.ci/lock
+
+sbom: $(STAMP)
+	@$(BIN)/python tests/sbom.py > sbom.cdx.json
+	@echo 'sbom.cdx.json: CycloneDX 1.5'
 
 engine: $(STAMP)
 	@$(BIN)/python -m clusters.docker.engine

@@ -159,7 +159,7 @@ def _maven(root: Path, goals: Sequence[str], *, progress: Progress) -> None:
     environment = {**os.environ, "NO_COLOR": "1"}
     try:
         done = subprocess.run(
-            ["mvn", "-B", "-q", *goals],
+            ["mvn", "-B", "-q", "--strict-checksums", *goals],
             cwd=root,
             env=environment,
             stdin=subprocess.DEVNULL,

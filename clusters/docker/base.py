@@ -33,6 +33,8 @@ INCLUDE = ("iptables", "iproute2", "procps", "python3", "python3-venv", "libnfta
 """What a host needs from the system; see the module docstring of ``clusters.docker.image``."""
 
 PUBLISHED = f"debian:{RELEASE}-slim"
+PUBLISHED_DIGEST = "sha256:96e378d7e6531ac9a15ad505478fcc2e69f371b10f5cdf87857c4b8188404716"
+"""The list of manifests, one an architecture, that is pulled: what is published under the name may change."""
 BOOTSTRAP_LIMIT_S = 900.0
 
 _STAGE = re.compile(r"I: (Unpacking|Configuring|Installing) (the )?(required|base|core) ")
@@ -62,7 +64,8 @@ def named_base(client: docker.DockerClient, name: str, *, progress: Progress) ->
 def default_base(client: docker.DockerClient, fetch: Fetching, *, scratch: Path, progress: Progress) -> str:
     """The id of a minimal Debian: found, made with debootstrap, or pulled. Raises MissingCapability if none works."""
     made = _own_name(client)
-    for name in (made, PUBLISHED):
+    pinned = f"{PUBLISHED.partition(':')[0]}@{PUBLISHED_DIGEST}"
+    for name in (made, pinned, PUBLISHED):  # the last one is here because the user has it
         with contextlib.suppress(docker.errors.ImageNotFound):
             return _id(client, name)
     reasons: list[str] = []
@@ -72,8 +75,8 @@ def default_base(client: docker.DockerClient, fetch: Fetching, *, scratch: Path,
         reasons.append(f"debootstrap: {error.what}" + (f" ({error.cause})" if error.cause else ""))
     progress(f"pulling {PUBLISHED}")
     try:
-        _pull(client, PUBLISHED)
-        return _id(client, PUBLISHED)
+        client.images.pull(pinned)
+        return _id(client, pinned)
     except ENGINE_ERRORS as error:
         reasons.append(f"pull of {PUBLISHED}: {' '.join(str(error).split())[:200]}")
     raise MissingCapability(

@@ -34,7 +34,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.metadata
 import io
 import re
 import sys
@@ -48,6 +47,7 @@ import docker.errors
 import docker.models.containers
 import msgspec
 
+from clusters import pinned
 from clusters.docker.artifacts import Jar
 from clusters.docker.base import INCLUDE, RELEASE, default_base, named_base
 from clusters.docker.client import connect, explained
@@ -88,7 +88,8 @@ if [ ! -x {ROOT}/venv/bin/python ]; then
     || {{ say "FAILED its python3 is older than 3.11: $(python3 -V)"; exit 1; }}
   say 'making the Python environment of the nodes'
   python3 -m venv {ROOT}/venv
-  {ROOT}/venv/bin/pip install -q --only-binary :all: "$REQUIREMENT"
+  printf '%s' "$REQUIREMENTS" > {BUILD}/requirements.txt
+  {ROOT}/venv/bin/pip install -q --only-binary :all: --require-hashes -r {BUILD}/requirements.txt
   {ROOT}/venv/bin/python -m compileall -q {ROOT}/venv/lib >/dev/null || true
 fi
 {ROOT}/venv/bin/python -c 'import msgspec'
@@ -223,19 +224,11 @@ def _recipe(
     return Recipe(
         base=identity,
         packages=(*INCLUDE, "ca-certificates", *sorted(set(packages))),
-        requirement=_requirement(),
+        requirement=pinned.requirements(),
         script=f"{RELEASE}\n{_SCRIPT}",
         architecture=str(client.version().get("Arch", "")),
         artifacts=artifacts,
     )
-
-
-def _requirement() -> str:
-    """What nodes need from the package index, as the project itself states it."""
-    for line in importlib.metadata.requires("dethrone") or ():
-        if re.match(r"msgspec\b", line):
-            return line.split(";")[0].strip()
-    return "msgspec"
 
 
 def _build(client: docker.DockerClient, recipe: Recipe, *, progress: Progress) -> None:
@@ -252,7 +245,7 @@ def _build(client: docker.DockerClient, recipe: Recipe, *, progress: Progress) -
     else:
         base = recipe.base or default_base(client, fetch, scratch=state_directory("images"), progress=progress)
     progress(f"building {recipe.tag}")
-    environment = {**fetch.environment, "REQUIREMENT": recipe.requirement}
+    environment = {**fetch.environment, "REQUIREMENTS": recipe.requirement}
     with explained(f"building {recipe.tag}"), _builder(client, base, recipe.tag) as container:
         container.put_archive("/", _tar({f"{BUILD}/{name}": data for name, data in fetch.files.items()}))
         container.start()

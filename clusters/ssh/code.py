@@ -8,7 +8,6 @@ that Python, kept for later runs. Leaves out whether it works there, which the m
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import io
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from clusters import pinned
 from clusters.docker.ship import archive, sources
 from harness.core.errors import MissingCapability
 from harness.core.ledger import state_dir
@@ -73,7 +73,11 @@ def _fetched(python: Python, where: str) -> dict[str, bytes]:
             argv += ["--platform", f"{flavour}_{python.machine}"]
         try:
             done = subprocess.run(
-                [*argv, _requirement()], capture_output=True, text=True, timeout=FETCH_LIMIT_S, check=False
+                [*argv, "--require-hashes", "-r", str(pinned.LOCK)],
+                capture_output=True,
+                text=True,
+                timeout=FETCH_LIMIT_S,
+                check=False,
             )
             said = done.stderr.strip()[-300:]
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -84,16 +88,10 @@ def _fetched(python: Python, where: str) -> dict[str, bytes]:
                 f"there is no msgspec for its Python {number} on {python.machine} ({python.soabi})",
                 where=where,
                 cause=said,
-                next_step=f"on {where}: `{python.path} -m pip install '{_requirement()}'`",
+                next_step=f"on {where}: `{python.path} -m pip install '{pinned.requirement()}'`",
             )
     with zipfile.ZipFile(io.BytesIO(wheels[-1].read_bytes())) as wheel:
         return {name: wheel.read(name) for name in wheel.namelist() if name.startswith("msgspec/")}
-
-
-def _requirement() -> str:
-    """What nodes need from the package index, as the project itself states it."""
-    needed = importlib.metadata.requires("dethrone") or ()
-    return next((line for line in needed if line.startswith("msgspec")), "msgspec")
 
 
 def python_of(facts: Mapping[str, Any]) -> Python | None:

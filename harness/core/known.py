@@ -76,7 +76,7 @@ def read(path: Path) -> tuple[Known, ...]:
                 raise ValueError("an entry has either a signature, or a system and a metric")
     except OSError as error:
         raise ConfigError(f"cannot read known findings: {error.strerror}", where=str(path)) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError, ValueError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"known findings are not understood: {error}",
             where=str(path),
