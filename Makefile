@@ -12,8 +12,8 @@ ARGS   ?=
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet
 HASHED := --require-hashes --only-binary :all:
-LOCKED := $(PIP) $(HASHED) -r requirements-build.lock && \
-          $(PIP) $(HASHED) --no-binary pyspark --no-build-isolation -r requirements.lock && \
+LOCKED := $(PIP) $(HASHED) -r .ci/requirements-build.lock && \
+          $(PIP) $(HASHED) --no-binary pyspark --no-build-isolation -r .ci/requirements.lock && \
           $(PIP) --no-deps --no-build-isolation --editable .
 UNLOCKED := $(PIP) --upgrade 'pip>=25.1' && $(PIP) --editable '.[spark]' --group dev
 STAMP  := $(VENV)/.dethrone-setup
@@ -39,7 +39,7 @@ setup: $(STAMP)
 
 # Only files with the hashes of the lock are installed. Where they do not fit (another Python, a machine with its own
 # packages) it is said, and pyproject.toml decides; in CI that is an error.
-$(STAMP): pyproject.toml requirements.lock requirements-build.lock
+$(STAMP): pyproject.toml .ci/requirements.lock .ci/requirements-build.lock
 	@test -n '$(PYTHON)' || { echo 'setup: no Python 3.11 or newer found. Debian, Ubuntu: apt-get install python3 python3-venv (or name one: make PYTHON=/path/to/python3.11)' >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo 'setup: $(PYTHON) cannot make virtual environments. Debian, Ubuntu: apt-get install python3-venv' >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parents[1]
-LOCKS = ("requirements.lock", "requirements-build.lock", "clusters/node.lock")
+LOCKS = (".ci/requirements.lock", ".ci/requirements-build.lock", "clusters/node.lock")
 RECIPES = HERE / "clusters" / "docker" / "recipes"
 _PIN = re.compile(r"^([A-Za-z0-9_.-]+)==([^\s;\\]+)", re.MULTILINE)
 _MODULE = re.compile(r"^(?:require)?\s+([a-z0-9.-]+\.[a-z]+/\S+) (v\S+)", re.MULTILINE)

@@ -11,7 +11,7 @@ from clusters import pinned
 from clusters.docker import base
 
 ROOT = Path(__file__).resolve().parents[2]
-LOCKS = ("requirements.lock", "requirements-build.lock", "clusters/node.lock")
+LOCKS = (".ci/requirements.lock", ".ci/requirements-build.lock", "clusters/node.lock")
 
 
 def pins(lock):
@@ -34,12 +34,12 @@ def test_the_lock_has_everything_that_the_project_asks_for():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wanted = [*project["project"]["dependencies"], *project["project"]["optional-dependencies"]["spark"]]
     wanted += project["dependency-groups"]["dev"]
-    locked = pins("requirements.lock")
+    locked = pins(".ci/requirements.lock")
     assert [word for word in wanted if re.split(r"[<>=!\[ ;]", word)[0].lower() not in locked] == []
 
 
 def test_nodes_get_the_version_that_the_harness_has():
-    assert pinned.requirement() == pins("requirements.lock")["msgspec"].split(" ")[0]
+    assert pinned.requirement() == pins(".ci/requirements.lock")["msgspec"].split(" ")[0]
     assert "--hash=sha256:" in pinned.requirements()
 
 
