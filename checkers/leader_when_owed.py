@@ -51,6 +51,8 @@ ATTEMPTS_MIN = 3
 """Failed writes at a recognised leader, by at least two clients, that make a stuck leader certain."""
 PARTS = 8
 """Where in a gap an absence may begin to be certain: at each such part of the bound."""
+LOOKS_MAX = 5_000
+"""In so many places at most, however long a damaged history says that the gap is."""
 
 
 @dataclass(slots=True)
@@ -244,7 +246,7 @@ class _Judge:
     def _leaderless(self, window: Window, lo: Ns, hi: Ns, bound: Ns) -> bool:
         """Whether no leader was certainly there in some part of [lo, hi] of which noise leaves at least the bound."""
         step, dead = step_between(self._plan, bound), frozenset(window.dead)
-        for since in range(lo, hi - bound + 1, max(1, bound // PARTS)):
+        for since in range(lo, hi - bound + 1, max(1, bound // PARTS, (hi - lo) // LOOKS_MAX)):
             until = self._noise.deadline(window.members, since, bound)
             if until > hi:
                 return False

@@ -306,11 +306,14 @@ def excused(files: RunFiles) -> str:
     figures = next((v.evidence["noise"] for v in verdicts if v.checker == "coverage" and "noise" in v.evidence), None)
     if not isinstance(figures, Mapping) or not {"excused_percent", "stretches", "longest_ns"} <= set(figures):
         return ""
+    if not isinstance(figures["longest_ns"], int):
+        return ""
     text = (
         f"Noise may excuse {figures['excused_percent']} % of the run's time: {figures['stretches']} stretches above the"
         f" limit, the longest of {show_duration(figures['longest_ns'])}, each with one election round after it."
     )
-    if unwatched := figures.get("unwatched"):
+    unwatched = figures.get("unwatched")
+    if isinstance(unwatched, list | tuple) and unwatched:
         text += f" No source of noise could be read on {', '.join(map(str, unwatched))}."
     return f"<p>{escape(text)}</p>"
 
