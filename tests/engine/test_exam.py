@@ -9,6 +9,7 @@ import pytest
 
 from harness.core.clock import SECOND
 from harness.core.errors import ConfigError
+from harness.core.events import Mark
 from harness.core.planted import ExamPlan, Planted
 from harness.core.registry import CHECKERS
 from harness.core.verdict import Finding, Verdict
@@ -63,7 +64,15 @@ class World:
             simulated_ns=60 * SECOND,
             judgement=judgement,
             history=history,
-            plan=SimpleNamespace(promise=SimpleNamespace(exempt={})),
+            plan=SimpleNamespace(
+                promise=SimpleNamespace(exempt={}),
+                system="raft",
+                profile="raft",
+                variant=None,
+                nodes=("n1", "n2", "n3"),
+                secrets=(),
+                settings={},
+            ),
             realised=SimpleNamespace(faults=()),
             failing=lambda: frozenset(v.checker for v in verdicts if v.outcome == "fail"),
         )
@@ -78,7 +87,7 @@ class Names(set):
         return []
 
     def at(self, seq):
-        return SimpleNamespace(t=seq * SECOND)
+        return Mark(seq=seq, t=seq * SECOND, name="step")
 
 
 def task(**more):

@@ -55,10 +55,10 @@ def test_realised_times_hit_the_same_nodes_at_the_same_distances(tmp_path):
 def test_a_replay_runs_at_the_recorded_time_scale_and_is_not_slowed_down_twice(tmp_path):
     options = RunOptions(system="raft", backend="sim", nodes=3, seed=5, out=tmp_path / "run", time_scale=2.0)
     result = run(options, Silence())
-    stored = read_stored(result.run_dir)
+    stored = read_stored(result.run_dir, trust=False)
     assert stored.plan.time_scale == stored.options.time_scale == 2
     again = tmp_path / "again.json"
     again.write_bytes(msgspec.json.encode(schedule_of(stored, "triggers")))
     plan = draft(msgspec.structs.replace(stored.options, schedule=again), seed=5).plan
-    assert plan == msgspec.structs.replace(stored.plan, promise=plan.promise, warmup={})
+    assert plan == msgspec.structs.replace(stored.plan, promise=plan.promise, evidence=plan.evidence, warmup={})
     assert schedule_of(stored, "times").time_scale == 2

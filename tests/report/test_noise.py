@@ -38,7 +38,7 @@ def test_sources_and_totals_are_shown_by_host_and_what_was_not_read_has_its_reas
     assert "wakeup" in page
     assert "throttled: unreadable: &lt;no such file&gt;" in page
     assert "cpu pressure 3.00 s" in page or "cpu pressure 3 s" in page
-    assert "None was seen" in page, "neither is a disturbance"
+    assert "None was reported by" in page, "neither is a disturbance"
 
 
 def test_a_history_that_declares_nothing_says_so(tmp_path):

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import docker
 import docker.types
-from telltale import NODE
 
 from clusters.docker.network import _engine_ranges
 from clusters.subnets import candidates, routes
 
 NODES = ("n1", "n2", "n3")
 UP_LIMIT_S = 20.0
+NODE = Path(__file__).parent / "plugin" / "node.py"
 
 
 class Theirs:

@@ -101,7 +101,7 @@ def test_a_run_leaves_the_same_files_as_on_real_hosts_and_is_judged_again_alike(
 
 
 def test_a_rehearsal_gives_the_events_of_the_run(tmp_path):
-    asked = options(faults=ALL)
+    asked = options(faults=ALL, conclusive=False)
     run(msgspec.structs.replace(asked, out=tmp_path / "a"), Silence())
     written = read_history(tmp_path / "a" / store.HISTORY).events[:-1]
     assert written == [
@@ -112,7 +112,9 @@ def test_a_rehearsal_gives_the_events_of_the_run(tmp_path):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_honest_build_never_fails_under_everything_that_it_tolerates(seed):
-    found = rehearse(options(faults=ALL, time_limit_ns=40 * SECOND), load_checkers(), seed=seed)
+    found = rehearse(
+        options(faults=ALL, nemesis_interval_ns=3 * SECOND, time_limit_ns=40 * SECOND), load_checkers(), seed=seed
+    )
     assert found.failing() == frozenset()
 
 

@@ -1,6 +1,6 @@
-"""The system ``telltale``: nodes that use every channel and log what they felt (``node.py`` beside this file).
+"""The system ``telltale``: nodes that use every channel and log what they felt (``node.py`` next to this file).
 
-Register it by putting this directory on PYTHONPATH (the ``.dist-info`` beside this file does the rest), then
+Register it by putting this directory on PYTHONPATH (the ``.dist-info`` next to this file does the rest), then
 ``dethrone run telltale --workload election``. Its knob ``mode`` does harm. It elects no leader: the first node says
 that it leads, which is all that a run needs; its verdicts mean nothing, what its nodes logged does (``compare``).
 """
