@@ -18,6 +18,8 @@ INPUT_MAX = 64 << 20
 HISTORY_MAX = 8 << 30
 """Longest file that a program wrote and that is read at once."""
 
+PIECE = 4 << 20
+
 
 def open_regular(path: Path) -> BinaryIO:
     """The file, to read. OSError: it cannot be opened, or is no regular file."""
@@ -34,11 +36,15 @@ def open_regular(path: Path) -> BinaryIO:
 
 def read_regular(path: Path, *, most: int = INPUT_MAX) -> bytes:
     """Its bytes. OSError: as ``open_regular``, or it is longer than ``most``."""
+    parts, left = [], most + 1
+    # In pieces: one read of ``most`` would take that much memory at once.
     with open_regular(path) as file:
-        content = file.read(most + 1)
-    if len(content) > most:
+        while left and (part := file.read(min(left, PIECE))):
+            parts.append(part)
+            left -= len(part)
+    if not left:
         raise OSError(errno.EFBIG, f"it is longer than {_size(most)}", str(path))
-    return content
+    return b"".join(parts)
 
 
 def read_text(path: Path, *, most: int = INPUT_MAX) -> str:
