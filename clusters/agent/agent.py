@@ -3815,10 +3815,14 @@ class Server:
         return {**found, "why": why} if why else found
 
     def _meet(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Who the peers are, at all their addresses; ``uncut``: why those of IPv6 could not be cut here."""
+        """Who the peers are, at all their addresses; ``uncut``: why those of IPv6 could not be cut here.
+
+        A peer that is not among them is down: it keeps the addresses that it was known by, unless others have them.
+        """
         peers = clean_peers(request.get("peers"))
-        if "client" not in peers and "client" in self.probes.peers:
-            peers["client"] = self.probes.peers["client"]
+        taken = {address for addresses in peers.values() for address in addresses}
+        for name, known in self.probes.peers.items():
+            peers.setdefault(name, tuple(address for address in known if address not in taken))
         self.probes.meet(self.probes.name, peers)
         own = own_addresses()
         uncut = ""

@@ -86,7 +86,7 @@ def test_not_even_root_of_a_host_gets_at_the_machine(three, script):
 
 
 def test_no_port_of_this_machine_is_open_to_a_host_while_clients_reach_nodes(three, told):
-    gateway = three.hosts["n1"].client_address
+    gateway = three.hosts["n1"].client_addresses[0]
     with socket.create_server(("", 0)) as listener, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
         datagrams.bind((gateway, 0))
         port, other = listener.getsockname()[1], datagrams.getsockname()[1]

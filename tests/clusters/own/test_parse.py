@@ -140,7 +140,7 @@ def test_the_reference_shows_a_whole_description_that_is_right():
     page = (Path(__file__).parents[3] / "docs" / "own-system.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```toml\n(\[(?:system|probe|ops|promise|trace)\].*?)^```$", page, re.MULTILINE | re.DOTALL)
     found = parse("\n".join(blocks), path="page", read=lambda _: FileRead(b"", executable=True))
-    assert (found.system.name, found.knobs, found.ops["cas"].refused) == ("keep", {"quick": "false"}, (409,))
+    assert (found.system.name, found.knobs, found.ops["cas"].refused) == ("keep", {"quick": "false", "dsn": ""}, (409,))
     assert found.trace is not None
     assert found.promise.pre_vote
 

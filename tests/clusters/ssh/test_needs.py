@@ -138,7 +138,7 @@ def test_a_plan_for_programs_that_run_already_counts_on_nothing_that_they_write(
         file.write_text('expendable = ["n1"]\n[hosts.n1]\naddress = "192.0.2.1"\n' + more)
         options = RunOptions(system="raft", backend="ssh", hosts=file, nodes=1, seed=1, faults=())
         told[name] = set(dry_run(options).observable)
-    assert told["ours"] - told["theirs"] == {"traced", "witness", "found"}
+    assert told["ours"] - told["theirs"] == {"traced", "witness", "found", "shell"}
     assert {"observed", "ops"} <= told["theirs"]
 
 
