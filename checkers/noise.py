@@ -97,6 +97,12 @@ class Disturbance:
         """The part of [lo, hi] that noise of any of these hosts may excuse, in percent."""
         return round(100 * self.charged(hosts, lo, hi) / (hi - lo), 1) if hi > lo else 0.0
 
+    def stalled_percent(self, hosts: Sequence[str], lo: Ns, hi: Ns) -> float:
+        """The part of [lo, hi] in which some of these hosts stood still, in percent, without any election round."""
+        spans = ((max(lo, one.lo), min(hi, one.hi)) for one in self.stretches if not one.host or one.host in hosts)
+        stood = sum(end - begin for begin, end in union(span for span in spans if span[0] < span[1]))
+        return round(100 * stood / (hi - lo), 1) if hi > lo else 0.0
+
     def charge_note(self, hosts: Sequence[str], lo: Ns, hi: Ns) -> str:
         """What a finding's sentence adds where noise was charged and does not explain it."""
         charged = self.charged(hosts, lo, hi)

@@ -461,26 +461,27 @@ def test_missing_knowledge_of_a_host_is_charged_at_any_length(kind):
 # --- no blank cheque --------------------------------------------------------------------------------------------
 
 
-def covered(stalls):
+def covered(stalls, long=100):
     tale = Tale(3).up().elected("n1", 1, "n1 n2").append(1)
     for number in range(20):
         tale.polls(500, 1, "n1")
         if number < stalls:
-            tale.noise("n2", 100)
+            tale.noise("n2", long)
     return COVERAGE.check(tale.end(), promise(), plan())
 
 
-def test_coverage_shows_the_share_of_the_run_that_noise_may_excuse_and_is_unknown_above_a_fifth():
-    quiet, little, much = covered(0), covered(4), covered(8)
+def test_coverage_shows_the_share_of_the_run_lost_to_noise_and_is_unknown_above_a_fifth():
+    quiet, little, much = covered(0), covered(4), covered(8, long=450)
     assert [one.evidence["noise"]["excused_percent"] > 0 for one in (quiet, little, much)] == [False, True, True]
     assert (quiet.outcome, little.outcome, much.outcome) == ("pass", "pass", "unknown")
     assert little.evidence["noise"] == {
         "stretches": 4,
         "longest_ns": 100 * MS,
         "excused_percent": pytest.approx(16, abs=1),
+        "stalled_percent": pytest.approx(4, abs=1),
         "unwatched": [],
     }
-    assert "unknown by noise: noise of the hosts excuses 3" in much.reason
+    assert "unknown by noise: hosts stood still for 36" in much.reason
     assert much.evidence["unknown_by"] == "noise"
 
 
