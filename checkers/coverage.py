@@ -35,7 +35,7 @@ from harness.core.clock import SECOND, Ns
 from harness.core.events import TRACE_MALFORMED, FaultEvent, Invoke, Mark, NodeProcess, Noise, Observed, Return
 from harness.core.history import History
 from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
+from harness.core.promise import NOISE_SHARE_MAX_PERCENT, Channel, Promise
 from harness.core.protocols import Unmet
 from harness.core.verdict import Verdict
 
@@ -51,8 +51,6 @@ PHASE_WRITES_PERCENT = 10
 """Acknowledged writes, of those that were asked for in a phase."""
 INDETERMINATE_MAX_PERCENT = 25
 """Faults of unknown outcome, of all that were not skipped."""
-STALLED_MAX_PERCENT = 20
-"""Of the run's time in which noise stopped some voter. Rounds after a stretch are charged, and not counted here."""
 
 
 class Coverage(Base):
@@ -95,10 +93,10 @@ class Coverage(Base):
         noise = disturbance(history, promise, plan)
         figures = noise_figures(history, plan, noise)
         by_noise: list[str] = []
-        if figures["stalled_percent"] > STALLED_MAX_PERCENT:
+        if figures["excused_percent"] > NOISE_SHARE_MAX_PERCENT:
             by_noise.append(
-                f"unknown by noise: hosts stood still for {figures['stalled_percent']} % of the run's time, limit"
-                f" {STALLED_MAX_PERCENT} %; use a quieter machine or longer timers"
+                f"unknown by noise: {figures['excused_percent']} % of the run's time are charged to noise of the hosts,"
+                f" limit {NOISE_SHARE_MAX_PERCENT} %; use a quieter machine or longer timers"
             )
         return self.conclude(
             history,
@@ -317,7 +315,7 @@ def _elections_during(history: History, plan: Plan, noise: Disturbance) -> int:
 
 
 def noise_figures(history: History, plan: Plan, noise: Disturbance) -> dict[str, Any]:
-    """Stretches, the longest, the share of the run that they may excuse, and the unwatched voters."""
+    """Stretches, the longest, the share of the run that is charged to them, and the unwatched voters."""
     begun = min((mark.t for mark in history.of(Mark) if mark.name == "warmup"), default=None)
     if begun is None:
         begun = min((event.span.lo for event in history.of(NodeProcess)), default=0)
@@ -325,7 +323,6 @@ def noise_figures(history: History, plan: Plan, noise: Disturbance) -> dict[str,
         "stretches": len(noise.stretches),
         "longest_ns": max((one.hi - one.lo for one in noise.stretches), default=0),
         "excused_percent": noise.share_percent(plan.voters, begun, end_of_run(history)),
-        "stalled_percent": noise.stalled_percent(plan.voters, begun, end_of_run(history)),
         "unwatched": list(noise.blind),
     }
 

@@ -32,6 +32,7 @@ from harness.core.clock import MS, Ns
 from harness.core.events import Converged, Noise
 from harness.core.history import History
 from harness.core.hoststate import HostState
+from harness.core.intervals import Interval, union
 from harness.core.plan import Plan
 from harness.core.promise import Promise
 from harness.core.verdict import Finding
@@ -47,8 +48,6 @@ WATCHING = frozenset({"wakeup", "sync", "schedstat", "dstate"})
 OWN_SHELL = "shell"
 """The channel of a plan whose nodes run in our own shell."""
 EXPLAINED = ("run_delay_ns", "throttled_ns", "steal_ns")
-
-Interval = tuple[Ns, Ns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +96,6 @@ class Disturbance:
         """The part of [lo, hi] that noise of any of these hosts may excuse, in percent."""
         return round(100 * self.charged(hosts, lo, hi) / (hi - lo), 1) if hi > lo else 0.0
 
-    def stalled_percent(self, hosts: Sequence[str], lo: Ns, hi: Ns) -> float:
-        """The part of [lo, hi] in which some of these hosts stood still, in percent, without any election round."""
-        spans = ((max(lo, one.lo), min(hi, one.hi)) for one in self.stretches if not one.host or one.host in hosts)
-        stood = sum(end - begin for begin, end in union(span for span in spans if span[0] < span[1]))
-        return round(100 * stood / (hi - lo), 1) if hi > lo else 0.0
-
     def charge_note(self, hosts: Sequence[str], lo: Ns, hi: Ns) -> str:
         """What a finding's sentence adds where noise was charged and does not explain it."""
         charged = self.charged(hosts, lo, hi)
@@ -150,17 +143,6 @@ def certain(noise: Disturbance, findings: Iterable[Finding]) -> tuple[list[Findi
             f"{finding.sentence.rstrip('.')}; but no source of noise could be read on {', '.join(noise.blind)}"
         )
     return stand, doubts
-
-
-def union(intervals: Iterable[Interval]) -> list[Interval]:
-    """The same points as intervals that do not touch, in order."""
-    out: list[Interval] = []
-    for lo, hi in sorted(intervals):
-        if out and lo <= out[-1][1]:
-            out[-1] = (out[-1][0], max(out[-1][1], hi))
-        else:
-            out.append((lo, hi))
-    return out
 
 
 # --- from events to stretches -----------------------------------------------------------------------------------

@@ -2259,17 +2259,23 @@ class Gauge:
     WRITE_BYTES = 512
     TRIP_PERIOD_S = 0.02
     TRIP_LIMIT_S = 0.5
+    STALLS_MAX = 10_000
 
     def __init__(self, run: str, port: int) -> None:
         self._run, self._port = run, port
 
     def measure(self, directory: str, peers: Mapping[str, str], window_ns: int, writes_per_s: int) -> dict[str, Any]:
-        """Every single duration, in ns, of a window of this length, and what could not be measured."""
-        end = now_ns() + min(window_ns, self.WINDOW_MAX_NS)
+        """Every single duration, in ns, of a window of this length, and what could not be measured.
+
+        ``stalls_ns``: (since the window began, length) of the longer wake-ups and syncs.
+        """
+        began = now_ns()
+        end = began + min(window_ns, self.WINDOW_MAX_NS)
         found: dict[str, Any] = {"wakeups_ns": [], "syncs_ns": [], "trips_ns": [], "lost": 0, "unreadable": []}
+        stalls: collections.deque[tuple[int, int]] = collections.deque(maxlen=self.STALLS_MAX)
         period_s = 1 / max(1, min(writes_per_s, self.WRITES_MAX_PER_S))
         works = (
-            ("sync", lambda: self._sync(directory, period_s, end, found)),
+            ("sync", lambda: self._sync(directory, period_s, end, found, stalls)),
             ("trips", lambda: self._trips(peers, end, found)),
         )
 
@@ -2282,24 +2288,35 @@ class Gauge:
         threads = [threading.Thread(target=guarded, args=one, name=one[0], daemon=True) for one in works]
         for thread in threads:
             thread.start()
-        self._wake(end, found)
+        self._wake(end, found, stalls)
         for thread in threads:
             thread.join(timeout=self.WINDOW_MAX_NS / SECOND)
             if thread.is_alive():
                 found["unreadable"].append(f"{thread.name}: hangs")
-        return {name: list(value) if isinstance(value, list) else value for name, value in found.items()}
+        answer = {name: list(value) if isinstance(value, list) else value for name, value in found.items()}
+        return {**answer, "stalls_ns": [(max(0, at - began), took) for at, took in stalls.copy()]}
 
     @staticmethod
-    def _wake(end: int, found: dict[str, Any]) -> None:
+    def _wake(end: int, found: dict[str, Any], stalls: collections.deque[tuple[int, int]]) -> None:
         tick_ns = int(TICK_S * SECOND)
         while True:
             before = now_ns()
             if before >= end:
                 return
             time.sleep(TICK_S)
-            found["wakeups_ns"].append(max(0, now_ns() - before - tick_ns))
+            late = max(0, now_ns() - before - tick_ns)
+            found["wakeups_ns"].append(late)
+            if late > STALL_NS:
+                stalls.append((before + tick_ns, late))
 
-    def _sync(self, directory: str, period_s: float, end: int, found: dict[str, Any]) -> None:
+    def _sync(
+        self,
+        directory: str,
+        period_s: float,
+        end: int,
+        found: dict[str, Any],
+        stalls: collections.deque[tuple[int, int]],
+    ) -> None:
         while not os.path.isdir(directory) and directory not in {"", "/"}:  # noqa: PTH112
             directory = os.path.dirname(directory.rstrip("/"))  # noqa: PTH120 - the node's own place is made later
         fd, path = tempfile.mkstemp(prefix=".dethrone-", dir=directory)
@@ -2312,6 +2329,8 @@ class Gauge:
                 os.fdatasync(fd)
                 took = now_ns() - before
                 found["syncs_ns"].append(took)
+                if took > FSYNC_NS:
+                    stalls.append((before, took))
                 offset = (offset + self.WRITE_BYTES) % (1 << 20)
                 time.sleep(max(0.001, period_s - took / SECOND))
         finally:

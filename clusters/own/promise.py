@@ -9,7 +9,7 @@ from __future__ import annotations
 from clusters.own.spec import Description
 from harness.core.clock import SECOND, Ns
 from harness.core.duration import parse_duration
-from harness.core.promise import NotPromised, Promise
+from harness.core.promise import NotPromised, Promise, noise_limit_ns
 
 
 def observable(description: Description) -> tuple[str, ...]:
@@ -41,6 +41,7 @@ def promise_of(description: Description, *, profile: str) -> Promise:
         profile=profile,
         source=said.source or "the description of the system",
         election_timeout_ns=election,
+        noise_max_ns=noise_limit_ns(election),
         heartbeat_ns=parse_duration(said.heartbeat),
         leader_bound_ns=bound,
         later_gap_ns=bound,

@@ -25,7 +25,7 @@ from clusters.protocols.dledger.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
-from harness.core.promise import NotPromised, Promise
+from harness.core.promise import NotPromised, Promise, noise_limit_ns
 from harness.core.protocols import RunDefaults
 
 ALLOWANCE_NS = 200 * MS
@@ -47,7 +47,6 @@ lost answer; and each gap of a pipeline of pushes costs a second until it is tol
 compared, while clients are told "unknown" after 2.5 s: entries commit, yet hardly a write is acknowledged."""
 
 CALL_LIMIT_NS = 500 * MS
-NOISE_NS = 50 * MS
 
 EXAM_TIME_FACTOR = "0.05"
 EXAM_NODES = (3, 5, 3, 4)
@@ -150,7 +149,7 @@ class DledgerSystem(TargetSystem):
             pre_vote=False,
             delay_max_ns=in_proportion(DELAY_NS, timer_ns=period, usual_timer_ns=USUAL_PERIOD_NS, least_ns=MS),
             loss_percent_max=LOSS_PERCENT,
-            noise_max_ns=in_proportion(NOISE_NS, timer_ns=period, usual_timer_ns=USUAL_PERIOD_NS, least_ns=20 * MS),
+            noise_max_ns=noise_limit_ns(patience),
         )
 
 

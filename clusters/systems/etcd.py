@@ -33,7 +33,7 @@ from clusters.systems.released import Choice, Knob, Released, bad_knob, millisec
 from clusters.systems.target import check_voters
 from harness.core.clock import MS, SECOND
 from harness.core.duration import show_duration
-from harness.core.promise import UNTIMED, NotPromised, Promise
+from harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
 from harness.core.protocols import (
     Available,
     Client,
@@ -207,6 +207,7 @@ class EtcdSystem(Released):
             source=f"etcd {_numbers(self.release)} documentation: guarantees, failures, tuning "
             f"(election timeout {show_duration(election)})",
             election_timeout_ns=2 * election,  # drawn from [1, 2) times the setting
+            noise_max_ns=noise_limit_ns(2 * election),
             heartbeat_ns=heartbeat,
             leader_bound_ns=bound,
             later_gap_ns=bound,

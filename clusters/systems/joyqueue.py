@@ -28,7 +28,7 @@ from clusters.protocols.joyqueue.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
-from harness.core.promise import NotPromised, Promise
+from harness.core.promise import NotPromised, Promise, noise_limit_ns
 from harness.core.protocols import RunDefaults
 from harness.core.quorum import quorum
 
@@ -142,6 +142,7 @@ class JoyQueueSystem(TargetSystem):
             profile=profile,
             source=_SOURCE,
             election_timeout_ns=longest,
+            noise_max_ns=noise_limit_ns(longest),
             heartbeat_ns=typed.ns(typed.heartbeat_timeout_ms),
             leader_bound_ns=bound,
             later_gap_ns=bound,

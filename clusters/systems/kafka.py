@@ -29,7 +29,7 @@ from clusters.systems.kafka_client import KafkaClient
 from clusters.systems.released import Knob, Released, milliseconds
 from clusters.systems.target import check_voters
 from harness.core.clock import MS, SECOND, Ns
-from harness.core.promise import UNTIMED, NotPromised, Promise
+from harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
 from harness.core.protocols import (
     Client,
     Command,
@@ -181,6 +181,7 @@ class KafkaSystem(Released):
             + (", KIP-996" if self._pre_vote else "")
             + ", KAFKA-15489",
             election_timeout_ns=fetch + 2 * election,
+            noise_max_ns=noise_limit_ns(fetch + 2 * election),
             heartbeat_ns=fetch // 4,
             leader_bound_ns=bound,
             later_gap_ns=bound,

@@ -23,7 +23,7 @@ from clusters.protocols.kraft.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
-from harness.core.promise import NotPromised, Promise
+from harness.core.promise import NotPromised, Promise, noise_limit_ns
 from harness.core.protocols import Reading, RunDefaults
 
 ALLOWANCE_NS = 200 * MS
@@ -43,7 +43,6 @@ several stood many times in vain nothing is promised of the time until there is 
 (KAFKA-18345)."""
 
 DELAY_NS = 20 * MS
-NOISE_NS = 50 * MS
 LOSS_PERCENT = 0
 """No leader is owed over links that lose requests: each goes once, over connections that are taken to lose
 nothing, and its time-out of 2 s is longer than a round. Where three voters of four are left and 30 % is lost, a round
@@ -143,7 +142,7 @@ class KraftSystem(TargetSystem):
             linearizable_reads=typed.reads == "log",
             pre_vote=False,
             delay_max_ns=_grown(DELAY_NS, typed),
-            noise_max_ns=_grown(NOISE_NS, typed),
+            noise_max_ns=noise_limit_ns(typed.ns(2 * typed.election_timeout_ms)),
         )
 
 

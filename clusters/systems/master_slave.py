@@ -24,7 +24,7 @@ from clusters.systems.target import ANY_NUMBER, CLIENT_PORT, TargetSystem, check
 from clusters.systems.target_client import TargetClient
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
-from harness.core.promise import NotPromised, Promise
+from harness.core.promise import NotPromised, Promise, noise_limit_ns
 from harness.core.protocols import Client, NodeSpec, OpOutcome, Reading, RunDefaults
 
 ALLOWANCE_NS = 500 * MS
@@ -119,6 +119,7 @@ class MasterSlaveSystem(TargetSystem):
             profile=profile,
             source="specification of RocketMQ's master/slave deployments, §5.3, §6",
             election_timeout_ns=typed.ha_housekeeping_interval,
+            noise_max_ns=noise_limit_ns(typed.ha_housekeeping_interval),
             heartbeat_ns=typed.ha_send_heartbeat_interval,
             leader_bound_ns=bound,
             later_gap_ns=bound,

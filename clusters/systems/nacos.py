@@ -29,7 +29,7 @@ from clusters.protocols.nacos.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
-from harness.core.promise import NotPromised, Promise
+from harness.core.promise import NotPromised, Promise, noise_limit_ns
 from harness.core.protocols import RunDefaults
 
 LEADER_BOUND_MS = 60_000
@@ -136,6 +136,7 @@ class NacosSystem(TargetSystem):
             profile=profile,
             source="specification of the Nacos 1.4.1 naming Raft, §6",
             election_timeout_ns=typed.ns(_MOST_DUE_MS),
+            noise_max_ns=noise_limit_ns(typed.ns(_MOST_DUE_MS)),
             heartbeat_ns=typed.ns(HEARTBEAT_INTERVAL_MS),
             leader_bound_ns=bound,
             later_gap_ns=bound,

@@ -21,7 +21,7 @@ from clusters.protocols.paxos.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
-from harness.core.promise import LIVENESS, NotPromised, Promise
+from harness.core.promise import LIVENESS, NotPromised, Promise, noise_limit_ns
 from harness.core.protocols import Reading, RunDefaults
 from harness.core.quorum import quorum
 
@@ -125,6 +125,7 @@ class PaxosSystem(TargetSystem):
             profile=profile,
             source='Lamport, "Paxos Made Simple" (2001); the bound from simulation of the profile',
             election_timeout_ns=silence,
+            noise_max_ns=noise_limit_ns(silence),
             heartbeat_ns=typed.heartbeat_interval,
             leader_bound_ns=bound,
             later_gap_ns=bound,

@@ -21,7 +21,7 @@ from clusters.systems.operations import GUARD_OPERATIONS, LOCK_OPERATIONS, MEMBE
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
-from harness.core.promise import NotPromised, Promise, Tier
+from harness.core.promise import NotPromised, Promise, Tier, noise_limit_ns
 from harness.core.protocols import RunDefaults
 
 ALLOWANCE_NS = 200 * MS
@@ -43,7 +43,6 @@ without jitter, or with the same jitter everywhere, splits more than half."""
 
 USUAL_TIMEOUT_NS = 300 * MS
 DELAY_NS = 20 * MS
-NOISE_NS = 50 * MS
 
 EXAM_OFTEN_PER_S, EXAM_SELDOM_PER_S = 30, 2
 """Operations: often enough to meet what an election leaves open for a moment; and so seldom that whoever is cut off is
@@ -145,7 +144,7 @@ class RaftSystem(TargetSystem):
             pre_vote=typed.pre_vote,
             drift_ppm_max=(typed.drift_num - typed.drift_den) * 1_000_000 // typed.drift_den,
             delay_max_ns=_grown(DELAY_NS, longest),
-            noise_max_ns=_grown(NOISE_NS, longest),
+            noise_max_ns=noise_limit_ns(longest),
         )
 
 

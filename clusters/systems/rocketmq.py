@@ -28,7 +28,7 @@ from clusters.systems.rocketmq_client import RocketmqClient
 from clusters.systems.target import check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.errors import ConfigError
-from harness.core.promise import UNTIMED, NotPromised, Promise
+from harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
 from harness.core.protocols import (
     Client,
     Command,
@@ -180,6 +180,7 @@ class RocketmqSystem(Released):
             profile=profile,
             source=f"DLedger {self._release}: documentation and configuration (heartbeats, votes), leader elector",
             election_timeout_ns=patience,
+            noise_max_ns=noise_limit_ns(patience),
             heartbeat_ns=period,
             leader_bound_ns=bound,
             later_gap_ns=bound,

@@ -23,7 +23,7 @@ from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.errors import ConfigError
 from harness.core.planted import ExamPlan, Planted
-from harness.core.promise import NotPromised, Promise
+from harness.core.promise import NotPromised, Promise, noise_limit_ns
 from harness.core.protocols import RunDefaults
 
 ALLOWANCE_NS = 500 * MS
@@ -146,6 +146,7 @@ class ZkEphemeralSystem(TargetSystem):
             profile=profile,
             source="specification of Kafka's ephemeral-node election, §6: session timeout + a third + a round trip",
             election_timeout_ns=timeout,
+            noise_max_ns=noise_limit_ns(timeout),
             heartbeat_ns=timeout // 3,
             leader_bound_ns=2 * bound,
             later_gap_ns=2 * bound,

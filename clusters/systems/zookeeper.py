@@ -29,7 +29,7 @@ from clusters.systems.released import Choice, Knob, Number, Released, millisecon
 from clusters.systems.target import check_voters
 from clusters.systems.zookeeper_client import Reads, ZooKeeperClient
 from harness.core.clock import MS, SECOND, Ns
-from harness.core.promise import UNTIMED, NotPromised, Promise
+from harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
 from harness.core.protocols import (
     Client,
     Command,
@@ -227,6 +227,7 @@ class ZooKeeperSystem(Released):
             profile=profile,
             source="ZooKeeper 3.9 administrator's guide and internals; Junqueira, Reed, Serafini: Zab, 2011",
             election_timeout_ns=sync,
+            noise_max_ns=noise_limit_ns(sync),
             heartbeat_ns=tick // 2,
             leader_bound_ns=bound,
             later_gap_ns=bound,

@@ -4,10 +4,11 @@ Measured are wake-ups (how late a thread runs that asked to), syncs of small wri
 the agents, before the first node starts. Nothing of it comes from the tested system: a slow system must not widen its
 own limits.
 
-The rule. A system rides out a stretch of ``noise_max_ns``, and of a sixth of its election timeout; and a heartbeat must
-be sent, received, stored and answered in a quarter of that timeout. The scale is the smallest of ``SCALES`` at which
-the slowest wake-up and sync of a thousand fit into the former, and one wake-up, two syncs and one round trip of a
-hundred into the latter. Out of scope: measuring (``harness.engine.calibrating``).
+The rule. A heartbeat must be sent, received, stored and answered in a quarter of the election timeout: one wake-up,
+two syncs and one round trip, each the slowest of a hundred. And at most a tenth of the measured time may be what the
+checkers would charge to noise (``checkers.noise``: each longer stretch without progress of any host, and an election
+round after it), counted with some headroom, for what comes later may be a little worse. The scale is the smallest of
+``SCALES`` at which both hold. Out of scope: measuring (``harness.engine.calibrating``).
 """
 
 from __future__ import annotations
@@ -19,14 +20,21 @@ import msgspec
 
 from harness.core.clock import Ns
 from harness.core.duration import show_duration
-from harness.core.promise import Promise
-from harness.core.timescale import SCALE_MAX, SCALES, show_scale
-
-STRETCH_SHARE = 6
-"""A stall of this part of an election timeout deposes nobody."""
+from harness.core.intervals import union
+from harness.core.promise import NOISE_SHARE_MAX_PERCENT, Promise
+from harness.core.timescale import SCALE_MAX, SCALES, longer, show_scale
 
 ROUND_SHARE = 4
 """A heartbeat and its answer take at most this part of an election timeout."""
+
+CHARGED_MAX_PERCENT = NOISE_SHARE_MAX_PERCENT // 2
+"""What a calibration looks for; the run itself may be a little noisier."""
+
+HEADROOM_PERCENT = 75
+"""A stall counts from this part of the limit on."""
+
+BEYOND = (12.0, 16.0, 24.0, 32.0, 64.0)
+"""Factors above the cap, to say how slow a machine is that needs them."""
 
 TAIL_PERMILLE, COMMON_PERMILLE = 999, 990
 
@@ -37,6 +45,10 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     wakeups_ns: Sequence[Ns] = ()
     syncs_ns: Sequence[Ns] = ()
     trips_ns: Sequence[Ns] = ()
+    stalls_ns: Sequence[tuple[Ns, Ns]] = ()
+    """(since the measurement began, length) of the longer ones among wake-ups and syncs."""
+    watched_ns: Ns = 0
+    """How long it was measured."""
     lost: int = 0
     unreadable: Sequence[str] = ()
     """What could not be measured, and why."""
@@ -51,6 +63,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
                 out[f"{name}_p99_ns"] = quantile(ordered, COMMON_PERMILLE)
                 out[f"{name}_p999_ns"] = quantile(ordered, TAIL_PERMILLE)
                 out[f"{name}_max_ns"] = ordered[-1]
+        out["stalls"] = len(self.stalls_ns)
         out["lost"] = self.lost
         if self.unreadable:
             out["unreadable"] = list(self.unreadable)
@@ -58,15 +71,28 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pooled(parts: Iterable[Measured]) -> Measured:
-    """The measurements of several hosts, or of several windows, as one."""
+    """The measurements of several hosts in one window as one."""
     parts = tuple(parts)
     return Measured(
         wakeups_ns=tuple(value for part in parts for value in part.wakeups_ns),
         syncs_ns=tuple(value for part in parts for value in part.syncs_ns),
         trips_ns=tuple(value for part in parts for value in part.trips_ns),
+        stalls_ns=tuple(stall for part in parts for stall in part.stalls_ns),
+        watched_ns=max((part.watched_ns for part in parts), default=0),
         lost=sum(part.lost for part in parts),
         unreadable=tuple(dict.fromkeys(why for part in parts for why in part.unreadable)),
     )
+
+
+def joined(windows: Sequence[Measured]) -> Measured:
+    """Windows one after the other as one measurement."""
+    begun: list[Measured] = []
+    watched = 0
+    for window in windows:
+        later = tuple((watched + at, length) for at, length in window.stalls_ns)
+        begun.append(msgspec.structs.replace(window, stalls_ns=later))
+        watched += window.watched_ns
+    return msgspec.structs.replace(pooled(begun), watched_ns=watched)
 
 
 def quantile(ordered: Sequence[Ns], permille: int) -> Ns:
@@ -83,12 +109,31 @@ def needed(measured: Measured, promise: Promise) -> float:
     ``promise``: at the scale of 1.
     """
     wakeups, syncs, trips = (sorted(values) for values in (measured.wakeups_ns, measured.syncs_ns, measured.trips_ns))
-    stretch = max(quantile(wakeups, TAIL_PERMILLE), quantile(syncs, TAIL_PERMILLE))
-    room = max(promise.noise_max_ns, promise.election_timeout_ns // STRETCH_SHARE, 1)
     answered = (
         quantile(wakeups, COMMON_PERMILLE) + 2 * quantile(syncs, COMMON_PERMILLE) + quantile(trips, COMMON_PERMILLE)
     )
-    return max(stretch / room, answered * ROUND_SHARE / max(1, promise.election_timeout_ns))
+    return max(_calm(measured, promise), answered * ROUND_SHARE / max(1, promise.election_timeout_ns))
+
+
+def _calm(measured: Measured, promise: Promise) -> float:
+    """The smallest scale at which noise takes little enough of the run; else the one at which it takes least."""
+    shares = {one: charged_percent(measured, promise, one) for one in (*SCALES, *BEYOND)}
+    little = next((one for one, share in shares.items() if share <= CHARGED_MAX_PERCENT), BEYOND[-1])
+    least = min(SCALES, key=lambda one: (shares[one], one))
+    return least if little > SCALE_MAX and shares[least] <= NOISE_SHARE_MAX_PERCENT else little
+
+
+def charged_percent(measured: Measured, promise: Promise, scale: float) -> float:
+    """How much of the measured time noise would be charged for at this scale, in percent."""
+    limit = longer(promise.noise_max_ns, scale) * HEADROOM_PERCENT // 100
+    round_ns = longer(promise.election_timeout_ns, scale)
+    charges = union((at, at + length + round_ns) for at, length in measured.stalls_ns if length > limit)
+    return 100 * sum(hi - lo for lo, hi in charges) / max(1, measured.watched_ns)
+
+
+def restless(measured: Measured, promise: Promise) -> bool:
+    """Whether this looks like a machine on which a short measurement proves little."""
+    return needed(measured, promise) > 1 or any(2 * length > promise.noise_max_ns for _, length in measured.stalls_ns)
 
 
 def choose(factor: float) -> float | None:

@@ -37,7 +37,22 @@ LIVENESS = (
 """Owed as promised."""
 
 NOISE_MAX_NS: Ns = 50_000_000
-"""A host that makes no progress for longer, in one stretch, was disturbed; a system's promise may say otherwise."""
+"""A host that makes no progress for longer, in one stretch, was disturbed; systems with long timers ride out more."""
+
+NOISE_CAP_NS: Ns = 200_000_000
+"""The most that they ride out: what their bounds allow for beyond the timers."""
+
+NOISE_SHARE_MAX_PERCENT = 20
+"""Of a run's time: where noise is charged with more, the run shows nothing (``coverage``)."""
+
+STRETCH_SHARE = 6
+"""A stall of this part of an election timeout deposes nobody."""
+
+
+def noise_limit_ns(election_timeout_ns: Ns) -> Ns:
+    """``noise_max_ns`` of a system with such a timeout, at the time scale of 1."""
+    return min(NOISE_CAP_NS, max(NOISE_MAX_NS, election_timeout_ns // STRETCH_SHARE))
+
 
 UNTIMED: Mapping[str, int | None] = dict.fromkeys(
     ("partition", "kill", "stop", "restart", "pause", "clock", "link", "hold", "drift")

@@ -521,8 +521,9 @@ class Measuring(Protocol):
     ) -> Mapping[str, Any]:
         """Wake-ups, syncs of small writes near ``directory`` and round trips to ``peers`` (name → address).
 
-        ``wakeups_ns``, ``syncs_ns``, ``trips_ns``: lists; ``lost``; ``unreadable``: what could not be measured. Takes
-        ``window_ns`` and a little. Raises ClusterError when the agent is lost.
+        ``wakeups_ns``, ``syncs_ns``, ``trips_ns``: lists; ``stalls_ns``: (since it began, length) of the longer ones;
+        ``lost``; ``unreadable``: what could not be measured. Takes ``window_ns`` and a little. Raises ClusterError when
+        the agent is lost.
         """
 
 

@@ -13,14 +13,15 @@ from typing import Any
 
 import msgspec
 
-from harness.core.calibration import Measured, choose, needed, pooled, too_slow, words
+from harness.core.calibration import Measured, choose, joined, needed, pooled, restless, too_slow, words
 from harness.core.clock import MS, Ns
 from harness.core.protocols import IN_A_CONTAINER, Host, Measuring, Placed, Scalable
 from harness.core.timescale import show_scale
 from harness.engine.planning import Draft, at_scale
 
-WINDOWS_NS: tuple[Ns, ...] = (1500 * MS, 2500 * MS)
-"""The second one only where the first one says that the machine is slow: one outlier decides nothing."""
+WINDOWS_NS: tuple[Ns, ...] = (1500 * MS, 7500 * MS)
+"""The second one only where the first one shows a restless machine: one outlier decides nothing, and rare stalls are to
+be seen."""
 
 WRITES_PER_S = 100
 """Of each agent, where the workload writes as fast as it is answered."""
@@ -42,15 +43,15 @@ def calibrate(drafted: Draft, hosts: Mapping[str, Host], progress: Callable[[str
     if reason:
         progress(f"time scale 1: {reason}")
         return Calibrated(draft=_noted(drafted, {"why": reason}))
-    promise, parts = drafted.plan.promise, []
-    factor = 0.0
+    promise, windows = drafted.plan.promise, list[Measured]()
     for window_ns in WINDOWS_NS:
-        parts += _window(measuring, window_ns=window_ns, writes_per_s=_writes_per_s(drafted))
-        factor = needed(pooled(parts), promise)
-        if factor <= 1:
+        windows.append(pooled(_window(measuring, window_ns=window_ns, writes_per_s=_writes_per_s(drafted))))
+        if not restless(windows[-1], promise):
             break
-    figures = {**pooled(parts).figures(), "needed": round(factor, 2)}
-    for why in pooled(parts).unreadable:
+    measured = joined(windows)
+    factor = needed(measured, promise)
+    figures = {**measured.figures(), "needed": round(factor, 2)}
+    for why in measured.unreadable:
         progress(f"not measured: {why}")
     scale = choose(factor)
     noted = _noted(drafted, figures)
@@ -80,17 +81,19 @@ def _window(hosts: Sequence[Measuring], *, window_ns: Ns, writes_per_s: int) -> 
         peers = {name: address for name, address in addresses.items() if name != host.name}
         places = host.places if isinstance(host, Placed) else IN_A_CONTAINER
         said = host.measure(places.data_dir, peers, window_ns=window_ns, writes_per_s=writes_per_s)
-        return _read(host.name, said)
+        return _read(host.name, said, window_ns)
 
     with ThreadPoolExecutor(max_workers=len(hosts)) as pool:
         return list(pool.map(measure, hosts))
 
 
-def _read(name: str, said: Mapping[str, Any]) -> Measured:
+def _read(name: str, said: Mapping[str, Any], window_ns: Ns) -> Measured:
     return Measured(
         wakeups_ns=tuple(said["wakeups_ns"]),
         syncs_ns=tuple(said["syncs_ns"]),
         trips_ns=tuple(said["trips_ns"]),
+        stalls_ns=tuple((int(at), int(length)) for at, length in said["stalls_ns"]),
+        watched_ns=window_ns,
         lost=int(said["lost"]),
         unreadable=tuple(f"{name}: {why}" for why in said["unreadable"]),
     )

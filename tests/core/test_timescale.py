@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.calibration import Measured, choose, needed, pooled, quantile, too_slow, words
+from harness.core.calibration import Measured, choose, joined, needed, pooled, quantile, restless, too_slow, words
 from harness.core.clock import MS, SECOND
-from harness.core.promise import Promise
+from harness.core.promise import Promise, noise_limit_ns
 from harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step
 from harness.core.timescale import SCALES, longer, longer_promise, schedule_at
 
@@ -95,25 +95,67 @@ def test_the_scale_of_1_changes_nothing():
 # --- the rule -----------------------------------------------------------------------------------------------------
 
 
-def measured(*, wakeup: int = MS, sync: int = 2 * MS, trip: int = MS, slowest_sync: int = 0) -> Measured:
-    syncs = (sync,) * 199 + (slowest_sync or sync,)
-    return Measured(wakeups_ns=(wakeup,) * 1500, syncs_ns=syncs, trips_ns=(trip,) * 300)
+def measured(*, wakeup: int = MS, sync: int = 2 * MS, trip: int = MS, stalls_ms: tuple[int, ...] = ()) -> Measured:
+    """Ten seconds; the stalls come at regular intervals."""
+    every = 10 * SECOND // max(1, len(stalls_ms))
+    return Measured(
+        wakeups_ns=(wakeup,) * 1500,
+        syncs_ns=(sync,) * 200,
+        trips_ns=(trip,) * 300,
+        stalls_ns=tuple((at * every, length * MS) for at, length in enumerate(stalls_ms)),
+        watched_ns=10 * SECOND,
+    )
 
 
 def test_a_quiet_machine_needs_no_scale():
     assert choose(needed(measured(), PROMISE)) == 1
+    assert not restless(measured(), PROMISE)
 
 
 @pytest.mark.parametrize(
-    ("slowest_ms", "scale"), [(50, 1), (51, 1.5), (100, 2), (130, 3), (200, 4), (310, 8), (400, 8), (401, None)]
+    ("stalls_ms", "scale"),
+    [
+        ((37,) * 9, 1),  # with the headroom just no noise
+        ((310,), 1),  # (310 + 300) ms of 10 s
+        ((310,) * 2, 1),  # 12 %, and more at every other scale up to the cap
+        ((290,) * 4, 8),  # 24 % at 1; only at 8 it is no stretch, with the headroom
+        ((310,) * 10, None),
+        ((60,) * 3, 2),  # 11 % at 1; at 1.5 more than 56 ms count and a round has 450 ms; at 2 none
+        ((100,) * 9, 3),
+        ((5000,), None),
+    ],
 )
-def test_the_slowest_sync_must_be_one_that_the_system_rides_out(slowest_ms, scale):
-    assert choose(needed(measured(slowest_sync=slowest_ms * MS), PROMISE)) == scale
+def test_at_most_a_tenth_of_the_time_may_be_charged_to_noise(stalls_ms, scale):
+    assert choose(needed(measured(stalls_ms=stalls_ms), PROMISE)) == scale
 
 
-def test_slow_timers_ride_out_a_longer_sync():
-    slow = msgspec.structs.replace(PROMISE, election_timeout_ns=2 * SECOND)
-    assert choose(needed(measured(slowest_sync=310 * MS), slow)) == 1
+def test_stalls_of_several_hosts_at_one_time_are_charged_once():
+    once = measured(stalls_ms=(310,))
+    assert needed(pooled([once] * 5), PROMISE) == needed(once, PROMISE) == 1
+
+
+def test_a_stall_of_a_later_window_is_as_much_later():
+    windows = [measured(stalls_ms=(60,)), measured(), measured(stalls_ms=(70, 80))]
+    whole = joined(windows)
+    assert whole.watched_ns == 30 * SECOND
+    assert [at // SECOND for at, _ in whole.stalls_ns] == [0, 20, 25]
+    assert len(whole.wakeups_ns) == 4500
+
+
+def test_a_machine_with_stalls_of_half_the_limit_is_restless():
+    assert restless(measured(stalls_ms=(26,)), PROMISE)
+    assert not restless(measured(stalls_ms=(25,)), PROMISE)
+
+
+def test_slow_timers_ride_out_a_longer_stall():
+    slow = msgspec.structs.replace(PROMISE, election_timeout_ns=2 * SECOND, noise_max_ns=noise_limit_ns(2 * SECOND))
+    assert choose(needed(measured(stalls_ms=(140,) * 20), slow)) == 1
+    assert choose(needed(measured(stalls_ms=(140,) * 20), PROMISE)) == 4
+
+
+@given(st.integers(0, 100 * SECOND))
+def test_the_limit_of_noise_is_a_sixth_of_the_timeout_within_50_and_200_ms(timeout_ns):
+    assert noise_limit_ns(timeout_ns) == min(200 * MS, max(50 * MS, timeout_ns // 6))
 
 
 def test_a_heartbeat_must_be_answered_in_a_quarter_of_the_election_timeout():
@@ -154,7 +196,7 @@ def test_windows_are_pooled_and_what_could_not_be_measured_is_said_once():
 
 
 def test_a_machine_that_is_too_slow_is_told_by_how_much_and_what_to_do():
-    sentence = too_slow(9.3, measured(slowest_sync=465 * MS).figures())
+    sentence = too_slow(9.3, measured(stalls_ms=(465,) * 10).figures())
     assert "machine too slow" in sentence
     assert "9.3 times" in sentence
     assert "--time-scale 1" in sentence

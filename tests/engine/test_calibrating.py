@@ -17,7 +17,7 @@ NODES = ("n1", "n2", "n3", "n4", "n5")
 
 
 class Gauged:
-    """A host that says what it is told to say, window by window."""
+    """A host that says what it is told to say, window by window: one such stall a second."""
 
     def __init__(self, name: str, *windows_ms: int, sets_timers: bool = True) -> None:
         self.name, self.address, self.sets_timers = name, f"192.0.2.{name[1:]}", sets_timers
@@ -26,8 +26,9 @@ class Gauged:
     def measure(self, directory, peers, *, window_ns, writes_per_s):
         self.asked.append((directory, peers, window_ns, writes_per_s))
         slowest = self._slowest_ms.pop(0) * MS
-        syncs = [MS] * 199 + [slowest]
-        return {"wakeups_ns": [MS] * 300, "syncs_ns": syncs, "trips_ns": [MS] * 60, "lost": 0, "unreadable": []}
+        stalls = [(at, slowest) for at in range(0, window_ns, 1000 * MS) if slowest > 20 * MS]
+        said = {"wakeups_ns": [MS] * 300, "syncs_ns": [MS] * 199 + [slowest], "trips_ns": [MS] * 60, "lost": 0}
+        return {**said, "stalls_ns": stalls, "unreadable": []}
 
 
 def options(**more) -> RunOptions:
@@ -53,7 +54,7 @@ def test_a_quiet_machine_is_measured_in_one_window_and_changes_nothing():
 
 def test_a_slow_machine_is_measured_again_and_the_whole_run_is_slower():
     drafted = draft(options(), seed=1)
-    found, hosts, said = calibrated(drafted, 95, 95)
+    found, hosts, said = calibrated(drafted, 70, 70)
     plan, usual = found.draft.plan, drafted.plan
     assert len(hosts["n1"].asked) == 2
     assert plan.time_scale == 2
@@ -77,7 +78,7 @@ def test_a_machine_that_needs_more_than_the_cap_is_too_slow():
     found, _, _ = calibrated(draft(options(), seed=1), 500, 500)
     assert "machine too slow" in found.too_slow
     assert found.draft.plan.time_scale == 1
-    assert found.draft.plan.calibration["needed"] == 10
+    assert found.draft.plan.calibration["needed"] > 8
 
 
 def test_nodes_with_timers_of_their_own_run_at_1_and_the_plan_says_why():
@@ -88,7 +89,7 @@ def test_nodes_with_timers_of_their_own_run_at_1_and_the_plan_says_why():
 
 
 def test_the_recorded_scale_draws_the_same_run_as_the_measured_one():
-    measured, _, _ = calibrated(draft(options(), seed=7), 95, 95)
+    measured, _, _ = calibrated(draft(options(), seed=7), 70, 70)
     recorded = draft(options(time_scale=2.0), seed=7)
     assert recorded.plan.schedule == measured.draft.plan.schedule
     assert recorded.plan.promise == measured.draft.plan.promise
