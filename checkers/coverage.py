@@ -79,10 +79,11 @@ class Coverage(Base):
             missing.append(no_term(untermed))
         elif not elected:
             missing.append("no election was seen; look whether the nodes can reach each other at all")
-        acknowledged = _acknowledged_writes(history)
+        written = _writes(history)
+        acknowledged = sum(ok for _, ok in written)
         if writes_expected(plan) and not acknowledged:
             missing.append("no write was acknowledged; look at the errors of the operations")
-        by_phase = _writes_by_phase(history)
+        by_phase = _writes_by_phase(history, written)
         missing += _phases(history, promise, plan, by_phase)
         for name in plan.schedule.obligations:
             if name not in OBLIGATIONS:
@@ -334,13 +335,17 @@ def _spans(history: History) -> dict[str, tuple[Ns, Ns]]:
     return {mark.name: (mark.t, end) for mark, end in zip(marks, ends, strict=False)}
 
 
-def _writes_by_phase(history: History) -> dict[str, tuple[int, int]]:
-    """Phase → (acknowledged, asked for in it), of phases with writes."""
+def _writes(history: History) -> list[tuple[Ns, bool]]:
+    """Of each write, when it was asked for and whether it was acknowledged."""
     ok = {back.op for back in history.of(Return) if back.status == "ok"}
-    writes = [invoke for invoke in history.of(Invoke) if invoke.f in WRITES]
+    return [(invoke.t, invoke.op in ok) for invoke in history.of(Invoke) if invoke.f in WRITES]
+
+
+def _writes_by_phase(history: History, writes: Sequence[tuple[Ns, bool]]) -> dict[str, tuple[int, int]]:
+    """Phase → (acknowledged, asked for in it), of phases with writes."""
     out = {}
     for phase, (lo, hi) in _spans(history).items():
-        asked = [invoke.op in ok for invoke in writes if lo <= invoke.t < hi]
+        asked = [ok for at, ok in writes if lo <= at < hi]
         if asked:
             out[phase] = (sum(asked), len(asked))
     return out
@@ -370,11 +375,6 @@ def _phases(history: History, promise: Promise, plan: Plan, writes: Mapping[str,
                     " needed; look at the errors of the operations"
                 )
     return out
-
-
-def _acknowledged_writes(history: History) -> int:
-    ok = {back.op for back in history.of(Return) if back.status == "ok"}
-    return sum(invoke.f in WRITES and invoke.op in ok for invoke in history.of(Invoke))
 
 
 CHECKER = Coverage()

@@ -39,6 +39,7 @@ from harness.core.history import History
 from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise, Tier
 from harness.core.protocols import Unmet
+from harness.core.schedule import LEAVING_A_MAJORITY
 from harness.core.verdict import Finding, Verdict
 
 _LONGER: Mapping[Tier, str] = {
@@ -132,27 +133,18 @@ class LeaderWhenOwed(Base):
         )
 
     def unmet(self, history: History, promise: Promise, plan: Plan) -> Sequence[Unmet]:
-        """See ``harness.core.protocols.Demanding``: a window in which some are gone and a leader is owed all the same.
-
-        A schedule in haste has no such windows, and is not asked for one.
-        """
-        kinds = tuple(kind for kind in plan.schedule.kinds if kind in _LEAVE_SOME)
-        hasty = plan.schedule.health_bound_ns == 0
-        if hasty or not kinds or self.not_owed(promise) is not None or _LESSENED not in promise.tiers:
-            return ()
-        if promise.owed_in_calm:
+        """See ``harness.core.protocols.Demanding``: a window in which a majority without the others owes a leader."""
+        if f"window:{_LESSENED}" not in plan.evidence or self.not_owed(promise) is not None:
             return ()
         for window in owed_windows(history, promise, plan):
             if window.tier == _LESSENED and window.length >= promise.leader_bound_ns:
                 return ()
         what = f"a window of {_LESSENED} of {seconds(promise.leader_bound_ns)}"
-        return (Unmet(what=what, kinds=kinds),)
+        return (Unmet(what=what, kinds=tuple(kind for kind in plan.schedule.kinds if kind in LEAVING_A_MAJORITY)),)
 
 
 _LESSENED = "T2"
 """The tier of a majority that hears each other while somebody is gone."""
-_LEAVE_SOME = frozenset({"partition", "kill", "stop", "pause"})
-"""Faults that last, and leave a majority in touch."""
 
 
 def _not_exercised(plan: Plan, promise: Promise, tally: _Tally) -> list[str]:

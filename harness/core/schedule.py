@@ -20,6 +20,9 @@ SCHEMA = 2
 
 ANYBODY = "anybody"
 
+LEAVING_A_MAJORITY = frozenset({"partition", "kill", "stop"})
+"""Fault kinds of which some leave a majority that hears nobody else, for as long as they are held."""
+
 SCALE_LEAST, SCALE_MOST = 0.01, 100.0
 """Of ``Schedule.time_scale``: what a file may say."""
 

@@ -39,7 +39,7 @@ from harness.core.protocols import (
     Workload,
 )
 from harness.core.rng import Rng
-from harness.core.schedule import Schedule
+from harness.core.schedule import LEAVING_A_MAJORITY, Schedule
 from harness.core.schedule_text import read_schedule
 from harness.core.timescale import SCALE_MAX, longer, longer_promise, schedule_at, show_scale
 from harness.core.world import VirtualBackend
@@ -58,9 +58,6 @@ USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime"})
 
 LASTING = frozenset({"damage", "wipe"})
 """Kinds whose victims do not recover: nothing comes after them."""
-
-LEAVING_A_MAJORITY = frozenset({"partition", "kill", "stop"})
-"""Fault kinds of which some leave a majority that hears nobody else, for as long as they are held."""
 
 PACKAGES = {"faketime": "libfaketime", "iptables": "iptables"}
 """What brings a capability to a host that lacks it."""
