@@ -221,6 +221,10 @@ class Excuses:
                 return why
         return None
 
+    def anything(self, lo: Ns, hi: Ns) -> str | None:
+        """Why whatever went wrong within [lo, hi] is excused, if it is."""
+        return self.liveness(lo, hi) or self.safety(hi)
+
 
 def excuses(history: History, promise: Promise) -> Excuses:
     """The excuses of this history under this promise (cached)."""

@@ -123,7 +123,7 @@ def _judged(event: NodeProcess, facts: _Facts, excused: Excuses) -> Finding | st
         sentence=f"{how}{when}, and no one asked for it" + (f": {last}" if last else " (its log is empty)"),
         certificate=tuple(sorted({event.seq, died.seq, *([trace.seq] if trace is not None else [])})),
         nodes=(event.node,),
-        excused=excused.liveness(event.span.lo, event.span.hi) or excused.safety(event.span.hi),
+        excused=excused.anything(event.span.lo, event.span.hi),
         data={"code": event.code, "incarnation": event.incarnation, "log": list(died.lines)},
     )
 
@@ -141,7 +141,7 @@ def _fatal_lines(history: History, excused: Excuses) -> Iterator[Finding]:
             sentence=f"{event.node} printed a line that its description calls fatal ({event.pattern!r}): {event.line}",
             certificate=(event.seq,),
             nodes=(event.node,),
-            excused=excused.liveness(event.span.lo, event.span.hi) or excused.safety(event.span.hi),
+            excused=excused.anything(event.span.lo, event.span.hi),
             data={"pattern": event.pattern, "lines": counts[key]},
         )
 
