@@ -19,7 +19,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.protocols.dledger.knobs import DledgerKnobs, given, profile_words
+from clusters.protocols.dledger.knobs import KNOBS, DledgerKnobs
 from clusters.protocols.dledger.storage import TERM
 from clusters.protocols.dledger.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
@@ -61,6 +61,7 @@ class DledgerSystem(TargetSystem):
     """See ``harness.core.protocols.System``."""
 
     name = "dledger"
+    knob_table = KNOBS
     tells_disk = True
 
     def profiles(self) -> Mapping[str, str]:
@@ -95,19 +96,6 @@ class DledgerSystem(TargetSystem):
             intervals_ns=EXAM_INTERVALS_NS,
             settings={**plan.settings, "time_factor": EXAM_TIME_FACTOR},
         )
-
-    def words(self, settings: Mapping[str, str], typed: DledgerKnobs, *, profile: str) -> dict[str, str]:
-        """Switches as true and false, times in ms as given."""
-        own = given(settings)
-        out = {}
-        for name, default in profile_words(profile).items():
-            value = getattr(typed, name, None)
-            out[name] = str(value).lower() if isinstance(value, bool) else own.get(name, default)
-        return out
-
-    def profile_words(self, profile: str) -> Mapping[str, str]:
-        """The target's own table."""
-        return profile_words(profile)
 
     def rpc_timeout_ns(self, typed: DledgerKnobs) -> Ns:
         """A quarter of a heartbeat period; between 50 and 500 ms."""

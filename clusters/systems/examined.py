@@ -44,7 +44,7 @@ def planted_from(table: Mapping[str, VariantRecord]) -> dict[str, Planted]:
         if not record.caught_by and not name.startswith(HARMLESS):
             continue  # breaks a claim only
         needs = record.needs if isinstance(record.needs, Mapping) else {}
-        settings = {word: value for word, value in needs.items() if value != "*"}
+        settings = {word: value for word, value in needs.items() if value != "*" and "|" not in value}
         out[name] = Planted(
             name=name,
             says=record.says,

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.protocols.joyqueue.knobs import PROFILES, Knobs, parse, words
+from clusters.protocols.joyqueue.knobs import KNOBS, Knobs
 from clusters.protocols.joyqueue.rules import members_of
 from clusters.protocols.joyqueue.storage import METADATA, group_names
 from clusters.protocols.joyqueue.variants import VARIANTS, Variant
@@ -63,6 +63,7 @@ class JoyQueueSystem(TargetSystem):
     """See ``harness.core.protocols.System``."""
 
     name = "joyqueue"
+    knob_table = KNOBS
     tells_disk = True
     served = frozenset({"append", "add", "read", "put", "get", "cas"})
 
@@ -108,15 +109,6 @@ class JoyQueueSystem(TargetSystem):
             rates_per_s=(None, EXAM_SELDOM_PER_S),
             settings={**plan.settings, "time_factor": EXAM_TIME_FACTOR},
         )
-
-    def words(self, settings: Mapping[str, str], typed: Knobs, *, profile: str) -> dict[str, str]:
-        """The target's own words."""
-        del settings, profile
-        return words(typed)
-
-    def profile_words(self, profile: str) -> Mapping[str, str]:
-        """The target's own words."""
-        return words(parse({}, profile=profile if profile in PROFILES else None))
 
     def rpc_timeout_ns(self, typed: Knobs) -> Ns:
         """A quarter of a heartbeat period: a connect that takes longer is tried anew, well within an election timeout.

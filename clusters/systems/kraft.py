@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.protocols.kraft.knobs import PROFILES, KraftKnobs, in_our_spelling
+from clusters.protocols.kraft.knobs import KNOBS, KraftKnobs
 from clusters.protocols.kraft.rules import LEADER
 from clusters.protocols.kraft.target import check_observers, rules_of
 from clusters.protocols.kraft.variants import VARIANTS, Variant
@@ -58,6 +58,7 @@ class KraftSystem(TargetSystem):
     """See ``harness.core.protocols.System``; also ``Electorate``."""
 
     name = "kraft"
+    knob_table = KNOBS
     tells_disk = True
 
     def profiles(self) -> Mapping[str, str]:
@@ -92,15 +93,6 @@ class KraftSystem(TargetSystem):
         if variant is not None:
             rules_of(variant, self.typed(words, profile=profile or next(iter(self.profiles()))))
         return words
-
-    def words(self, settings: Mapping[str, str], typed: KraftKnobs, *, profile: str) -> dict[str, str]:
-        """All knobs in this project's spelling."""
-        del typed
-        return {**PROFILES[profile], **in_our_spelling(settings)}
-
-    def profile_words(self, profile: str) -> Mapping[str, str]:
-        """The target's own table."""
-        return PROFILES[profile]
 
     def rpc_timeout_ns(self, typed: KraftKnobs) -> Ns:
         """Scaled as all timers are; never below what a loaded machine needs."""

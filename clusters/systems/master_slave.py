@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from clusters.protocols.master_slave.client import Routes
-from clusters.protocols.master_slave.knobs import PROFILES, MsKnobs, words_of
+from clusters.protocols.master_slave.knobs import KNOBS, MsKnobs
 from clusters.protocols.master_slave.variants import VARIANTS, Variant
 from clusters.systems.operations import READING
 from clusters.systems.target import ANY_NUMBER, CLIENT_PORT, TargetSystem, check_voters
@@ -44,6 +44,7 @@ class MasterSlaveSystem(TargetSystem):
     """See ``harness.core.protocols.System``; also ``Electorate``."""
 
     name = "master-slave"
+    knob_table = KNOBS
     tells_vote = False
     served = frozenset({"append", "add", "read", "put", "get"})
 
@@ -77,15 +78,6 @@ class MasterSlaveSystem(TargetSystem):
         """What it loses by its specification is no alarm (MS-B2, B3, B4)."""
         weak = ("acknowledged-survives", "log-matching", "commit-never-regresses", "leader-completeness")
         return msgspec.structs.replace(super().exam(), weak=weak)
-
-    def words(self, settings: Mapping[str, str], typed: MsKnobs, *, profile: str) -> dict[str, str]:
-        """The target's own words."""
-        del typed
-        return words_of(settings, profile=profile)
-
-    def profile_words(self, profile: str) -> Mapping[str, str]:
-        """The target's own table."""
-        return words_of({}, profile=profile if profile in PROFILES else "master-slave")
 
     def rpc_timeout_ns(self, typed: MsKnobs) -> Ns:
         """A heartbeat's time."""

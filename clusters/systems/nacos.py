@@ -15,14 +15,12 @@ import msgspec
 
 from clusters.protocols.nacos.knobs import (
     HEARTBEAT_INTERVAL_MS,
+    KNOBS,
     LEADER_TIMEOUT_MS,
-    PROFILES,
     PUBLISH_TIMEOUT_MS,
     RANDOM_MS,
     TICK_PERIOD_MS,
     Knobs,
-    parse,
-    words,
 )
 from clusters.protocols.nacos.storage import META
 from clusters.protocols.nacos.variants import VARIANTS, Variant
@@ -67,6 +65,7 @@ class NacosSystem(TargetSystem):
     """See ``harness.core.protocols.System``."""
 
     name = "nacos"
+    knob_table = KNOBS
     tells_log = False
     tells_vote = False
     tells_disk = True
@@ -112,15 +111,6 @@ class NacosSystem(TargetSystem):
             intervals_ns=(SECOND, bound.leader_bound_ns * 5 // 4),
             settings={**plan.settings, **settings},
         )
-
-    def words(self, settings: Mapping[str, str], typed: Knobs, *, profile: str) -> dict[str, str]:
-        """The target's own words."""
-        del settings, profile
-        return words(typed)
-
-    def profile_words(self, profile: str) -> Mapping[str, str]:
-        """The target's own words."""
-        return words(parse({}, profile=profile if profile in PROFILES else None))
 
     def rpc_timeout_ns(self, typed: Knobs) -> Ns:
         """Scaled as all timers are; never below what a loaded machine needs."""

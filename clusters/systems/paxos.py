@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.protocols.paxos.knobs import PROFILES, PaxosKnobs, words
+from clusters.protocols.paxos.knobs import KNOBS, PaxosKnobs
 from clusters.protocols.paxos.storage import FILE
 from clusters.protocols.paxos.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
@@ -60,6 +60,7 @@ class PaxosSystem(TargetSystem):
     """See ``harness.core.protocols.System``."""
 
     name = "paxos"
+    knob_table = KNOBS
     tells_log = False
     tells_vote = False
     tells_disk = True
@@ -94,15 +95,6 @@ class PaxosSystem(TargetSystem):
             faults=(*plan.faults, "clock", "damage"),
             rates_per_s=(None, EXAM_CROWD_PER_S),
         )
-
-    def words(self, settings: Mapping[str, str], typed: PaxosKnobs, *, profile: str) -> dict[str, str]:
-        """The target's own words."""
-        del typed
-        return words(settings, profile=profile)
-
-    def profile_words(self, profile: str) -> Mapping[str, str]:
-        """The target's own words."""
-        return words({}, profile=profile if profile in PROFILES else "paxos")
 
     def rpc_timeout_ns(self, typed: PaxosKnobs) -> Ns:
         """Half a phase: a phase is one call and its answer."""

@@ -10,12 +10,11 @@ the two profiles; split votes from the spacing of uniform deadlines, checked aga
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import msgspec
 
-from clusters.protocols.raft.knobs import PROFILES, RaftKnobs
+from clusters.protocols.raft.knobs import KNOBS, RaftKnobs
 from clusters.protocols.raft.variants import VARIANTS, Variant
 from clusters.systems.operations import GUARD_OPERATIONS, LOCK_OPERATIONS, MEMBER_OPERATIONS, OPERATIONS, TRANSACTIONS
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
@@ -59,6 +58,7 @@ class RaftSystem(TargetSystem):
     """See ``harness.core.protocols.System``."""
 
     name = "raft"
+    knob_table = KNOBS
     served = OPERATIONS | LOCK_OPERATIONS | GUARD_OPERATIONS | MEMBER_OPERATIONS | TRANSACTIONS
     tells_disk = True
 
@@ -94,24 +94,6 @@ class RaftSystem(TargetSystem):
             time_limit_ns=120 * SECOND,  # of a minute with room between faults what each kind owes takes two thirds
             settings={**plan.settings, "membership": "single_server"},
         )
-
-    def words(self, settings: Mapping[str, str], typed: RaftKnobs, *, profile: str) -> dict[str, str]:
-        """Switches as on and off, times in ms under their own names, the rest as given."""
-        given = {_own_name(name): word for name, word in settings.items()}
-        out = {}
-        for name, default in PROFILES[profile].items():
-            value = getattr(typed, name, None)
-            if isinstance(value, bool) and (default or name in given):
-                out[name] = "on" if value else "off"
-            elif name == "reads":
-                out[name] = typed.reads  # ``safe_reads`` says it, too
-            else:
-                out[name] = given.get(name, default)
-        return out
-
-    def profile_words(self, profile: str) -> Mapping[str, str]:
-        """The target's own table."""
-        return PROFILES[profile]
 
     def rpc_timeout_ns(self, typed: RaftKnobs) -> Ns:
         """The knob of that name."""
@@ -151,13 +133,6 @@ class RaftSystem(TargetSystem):
 def _grown(allowance: Ns, longest: Ns) -> Ns:
     """With the election timeout, where that is longer than the paper's."""
     return in_proportion(allowance, timer_ns=longest, usual_timer_ns=USUAL_TIMEOUT_NS, least_ns=allowance)
-
-
-def _own_name(spelled: str) -> str:
-    """``electionTimeoutMin`` → ``election_timeout_min_ms``; other names as they are."""
-    if spelled.islower():
-        return spelled
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", spelled).lower() + "_ms"
 
 
 def _tiers(knobs: RaftKnobs) -> tuple[Tier, ...]:

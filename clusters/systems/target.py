@@ -16,6 +16,7 @@ import msgspec
 
 from clusters.node.config import NodeConfig, load_target
 from clusters.node.journal import AS_IT_RAN, contrast, replay
+from clusters.protocols.kit.knobs import KnobTable
 from clusters.protocols.plugged import is_outside, shipped_file
 from clusters.systems.examined import VariantRecord, planted_from
 from clusters.systems.operations import OPERATIONS
@@ -64,9 +65,10 @@ SIMULATED = ("powerloss", "disk", "link", "hold")
 
 
 class TargetSystem:
-    """See ``harness.core.protocols.System``. A subclass gives the five methods that raise here."""
+    """See ``harness.core.protocols.System``. A subclass gives the methods that raise here."""
 
     name: str
+    knob_table: KnobTable[Any]
     tells_log: bool = True
     """Log end and commit are positions in a log, comparable between nodes."""
     tells_vote: bool = True
@@ -83,14 +85,6 @@ class TargetSystem:
 
     def defaults(self) -> RunDefaults:
         """The default run."""
-        raise NotImplementedError
-
-    def words(self, settings: Mapping[str, str], typed: Any, *, profile: str) -> dict[str, str]:
-        """All knobs as words, ``settings`` (already found right) over the profile's."""
-        raise NotImplementedError
-
-    def profile_words(self, profile: str) -> Mapping[str, str]:
-        """The knobs of a profile as words."""
         raise NotImplementedError
 
     def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
@@ -136,7 +130,7 @@ class TargetSystem:
             if variant not in target.variants() and not is_outside(variant):
                 raise unknown_name(f"variant of {self.name}:", variant, target.variants())
             target.core(node="n1", members=("n1", "n2", "n3"), knobs=typed, variant=variant)  # it may need knobs
-        return self.words(settings, typed, profile=name)
+        return self.knob_table.words(settings, profile=name)
 
     def typed(self, knobs: Mapping[str, str], *, profile: str) -> Any:
         """The target's own knobs from words that ``knobs`` gave."""
@@ -274,7 +268,7 @@ class TargetSystem:
 
     def _different(self, knobs: Mapping[str, str], profile: str) -> dict[str, str]:
         """The words that differ from the profile's: a knob that is spelled out counts as asked for."""
-        base = self.profile_words(self._profile(profile))
+        base = self.knob_table.words({}, profile=self._profile(profile))
         return {name: word for name, word in knobs.items() if base.get(name) != word}
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.protocols.zk_ephemeral.knobs import LAST, PROFILES, ZkKnobs, words_of
+from clusters.protocols.zk_ephemeral.knobs import KNOBS, LAST, ZkKnobs
 from clusters.protocols.zk_ephemeral.tree import TREE
 from clusters.protocols.zk_ephemeral.variants import VARIANTS, Variant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
@@ -52,6 +52,7 @@ class ZkEphemeralSystem(TargetSystem):
     """See ``harness.core.protocols.System``; also ``Electorate``."""
 
     name = "zk-ephemeral"
+    knob_table = KNOBS
     tells_vote = False
     tells_disk = True
     served = frozenset({"append", "add", "read", "put", "get"})
@@ -110,15 +111,6 @@ class ZkEphemeralSystem(TargetSystem):
         return msgspec.structs.replace(
             plan, profile="controller", settings=settings, in_turn=in_turn, nodes=(4, 6), faults=faults
         )
-
-    def words(self, settings: Mapping[str, str], typed: ZkKnobs, *, profile: str) -> dict[str, str]:
-        """The target's own words."""
-        del typed
-        return words_of(settings, profile=profile)
-
-    def profile_words(self, profile: str) -> Mapping[str, str]:
-        """The target's own table."""
-        return words_of({}, profile=profile if profile in PROFILES else "race")
 
     def rpc_timeout_ns(self, typed: ZkKnobs) -> Ns:
         """A connection is worth waiting for as long as a call."""

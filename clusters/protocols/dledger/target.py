@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from clusters.protocols.client_api import ClientReply, ClientRequest
 from clusters.protocols.dledger.core import DledgerCore
-from clusters.protocols.dledger.knobs import DledgerKnobs, read_knobs
+from clusters.protocols.dledger.knobs import KNOBS, DledgerKnobs
 from clusters.protocols.dledger.messages import DledgerMessage
 from clusters.protocols.dledger.rules import Rules
 from clusters.protocols.dledger.variants import VARIANTS
@@ -34,7 +34,7 @@ class DledgerTarget:
 
     def knobs(self, settings: Mapping[str, str], *, profile: str | None = None) -> DledgerKnobs:
         """Typed knobs from words; ConfigError for anything that cannot be."""
-        return read_knobs(settings, profile=profile)
+        return KNOBS.parse(settings, profile=profile)
 
     def core(self, *, node: str, members: tuple[str, ...], knobs: Any, variant: str | None) -> Core:
         """A fresh core; the list of members is static and names ``node``."""

@@ -16,7 +16,7 @@ import msgspec
 
 from clusters.protocols.dledger import broken
 from clusters.protocols.dledger.flips import FLIPS
-from clusters.protocols.dledger.knobs import DledgerKnobs
+from clusters.protocols.dledger.knobs import KNOBS, DledgerKnobs
 from clusters.protocols.dledger.rules import Rules
 
 
@@ -35,11 +35,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 
     def unmet(self, knobs: DledgerKnobs) -> str:
         """The first needed knob that is not so set; empty when all are."""
-        for name, word in self.needs.items():
-            value = getattr(knobs, name)
-            if (str(value).lower() if isinstance(value, bool) else str(value)) != word:
-                return f"{name}={word}"
-        return ""
+        return KNOBS.unmet(knobs, self.needs)
 
 
 def _bug(says: str, rules: Callable[[DledgerKnobs], Rules], *caught_by: str, **more: Any) -> Variant:

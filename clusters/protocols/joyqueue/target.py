@@ -14,7 +14,7 @@ from typing import Any, Literal
 from clusters.protocols.client_api import ClientReply, ClientRequest
 from clusters.protocols.joyqueue.core import JoyQueueCore
 from clusters.protocols.joyqueue.flips import FLIPS
-from clusters.protocols.joyqueue.knobs import Knobs, parse
+from clusters.protocols.joyqueue.knobs import KNOBS, Knobs
 from clusters.protocols.joyqueue.messages import JoyQueueMessage
 from clusters.protocols.joyqueue.rules import Rules, members_of
 from clusters.protocols.joyqueue.variants import VARIANTS
@@ -37,7 +37,7 @@ class JoyQueueTarget:
 
     def knobs(self, settings: Mapping[str, str], *, profile: str | None = None) -> Knobs:
         """Typed knobs from words."""
-        return parse(settings, profile=profile)
+        return KNOBS.parse(settings, profile=profile)
 
     def core(self, *, node: str, members: tuple[str, ...], knobs: Any, variant: str | None) -> Core:
         """A fresh core; ``node`` must be one of ``members``. Those that the knob ``learners`` names have no vote."""

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from clusters.protocols.joyqueue import broken
-from clusters.protocols.joyqueue.knobs import Knobs, words
+from clusters.protocols.joyqueue.knobs import KNOBS, Knobs
 from clusters.protocols.joyqueue.rules import Rules
 
 
@@ -37,11 +37,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 
     def unmet(self, knobs: Knobs) -> str:
         """The first needed knob that is not so set; empty when all are."""
-        given, default = words(knobs), words(Knobs())
-        for name, word in self.needs.items():
-            if given[name] == default[name] if word == "*" else given[name] != word:
-                return f"{name}={word}"
-        return ""
+        return KNOBS.unmet(knobs, self.needs)
 
 
 def _bug(says: str, rules: Callable[[Knobs], Rules], *caught_by: str, **more: Any) -> Variant:

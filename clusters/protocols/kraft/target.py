@@ -14,7 +14,7 @@ from typing import Any, Literal
 from clusters.protocols.client_api import ClientReply, ClientRequest
 from clusters.protocols.kraft.core import KraftCore
 from clusters.protocols.kraft.flips import FLIPS
-from clusters.protocols.kraft.knobs import KraftKnobs, parse
+from clusters.protocols.kraft.knobs import KNOBS, KraftKnobs
 from clusters.protocols.kraft.messages import KraftMessage
 from clusters.protocols.kraft.rules import Rules
 from clusters.protocols.kraft.variants import VARIANTS, Variant
@@ -35,7 +35,7 @@ class KraftTarget:
 
     def knobs(self, settings: Mapping[str, str], *, profile: str | None = None) -> KraftKnobs:
         """Typed knobs from words; ConfigError for anything that cannot be."""
-        return parse(settings, profile=profile)
+        return KNOBS.parse(settings, profile=profile)
 
     def core(self, *, node: str, members: tuple[str, ...], knobs: Any, variant: str | None) -> Core:
         """A fresh core. Members that the knob ``observers`` names fetch only."""

@@ -14,15 +14,13 @@ it shows nothing without. It inherits the promise of its profile. Not applicable
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from clusters.protocols.kraft import broken
-from clusters.protocols.kraft.knobs import KraftKnobs
+from clusters.protocols.kraft.knobs import KNOBS, KraftKnobs
 from clusters.protocols.kraft.rules import Rules
-
-Need = Literal["", "observers", "check_quorum"]
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +30,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     rules: Callable[[KraftKnobs], Rules]
     caught_by: tuple[str, ...] = ()
     """Checkers of which any one counts; none: the build is harmless, or the flip of a claim."""
-    needs: Need = ""
+    needs: Mapping[str, str] = {}
     """What must be set, or the mistake cannot show; refused otherwise."""
     advised: Mapping[str, str] = {}
     """Knobs with which it shows, or shows sooner, on nodes ``n1 …``."""
@@ -40,11 +38,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 
     def unmet(self, knobs: KraftKnobs) -> str:
         """What is missing for it to show, in words; empty when nothing is."""
-        if self.needs == "observers" and not knobs.observers:
-            return "observers=… (at least one member)"
-        if self.needs == "check_quorum" and knobs.check_quorum == "off":
-            return "check_quorum=1.0 or 1.5"
-        return ""
+        return KNOBS.unmet(knobs, self.needs)
 
 
 def _bug(says: str, rules: Callable[[KraftKnobs], Rules], *caught_by: str, **more: Any) -> Variant:
@@ -55,6 +49,8 @@ _VOTE, _LEADER, _TERM = "one-vote-per-term", "one-leader-per-term", "term-never-
 _MAJORITY, _OWED, _LIVELOCK = "leader-has-majority", "leader-when-owed", "no-livelock"
 _COMPLETE, _COMMIT, _ACKED = "leader-completeness", "commit-never-regresses", "acknowledged-survives"
 _STEP_DOWN, _DURABLE = "step-down-without-quorum", "vote-is-durable"
+
+_RESIGNS = {"check_quorum": "1.0|1.5"}
 
 VARIANTS: dict[str, Variant] = {
     "01-vote-not-written": _bug("writes the epoch but not the vote", broken.VoteNotWritten, _VOTE, _LEADER, _DURABLE),
@@ -102,14 +98,14 @@ VARIANTS: dict[str, Variant] = {
         "members-only",
         _MAJORITY,
         _LEADER,
-        needs="observers",
+        needs={"observers": "*"},
         advised={"observers": "n4,n5"},
         nodes_min=5,
     ),
     "25-epoch-may-fall": _bug("takes over a lower epoch from an old message", broken.EpochMayFall, _TERM),
-    "28-never-resigns": _bug("goes on leading without a quorum", broken.NeverResigns, _STEP_DOWN, needs="check_quorum"),
+    "28-never-resigns": _bug("goes on leading without a quorum", broken.NeverResigns, _STEP_DOWN, needs=_RESIGNS),
     "30-own-append-is-contact": _bug(
-        "takes its own writing for contact with the voters", broken.OwnAppendIsContact, _STEP_DOWN, needs="check_quorum"
+        "takes its own writing for contact with the voters", broken.OwnAppendIsContact, _STEP_DOWN, needs=_RESIGNS
     ),
     "31-any-request-restarts-timers": _bug(
         "waits anew after every vote request, granted or not", broken.AnyRequestRestartsTimers, _OWED, _LIVELOCK

@@ -8,14 +8,13 @@ Source: specification of RocketMQ's master/slave deployments, §2, §3, §5.1.
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Mapping
-from fractions import Fraction
+from typing import Annotated
 
 import msgspec
 
-from harness.core.clock import MS, Ns
+from clusters.protocols.kit.knobs import KnobTable, Settings, one_of, time, whole
+from harness.core.clock import Ns
 from harness.core.errors import ConfigError
 
 ASYNC_MASTER, SYNC_MASTER, SLAVE = "ASYNC_MASTER", "SYNC_MASTER", "SLAVE"
@@ -39,26 +38,31 @@ class Place(msgspec.Struct, frozen=True):
     broker_role: str
 
 
-class MsKnobs(msgspec.Struct, frozen=True, kw_only=True):
-    """One cluster's settings. Times are ns after ``time_factor``."""
+class MsKnobs(Settings, frozen=True, kw_only=True):
+    """One cluster's settings."""
 
-    profile: str
-    deployment: str
-    name_servers: int
-    first_slave_id: int
-    broker_role: str
-    flush_disk_type: str
-    sync_flush_timeout: Ns
-    flush_interval: Ns
-    ha_send_heartbeat_interval: Ns
-    ha_housekeeping_interval: Ns
-    ha_slave_fallbehind_max: int
-    register_interval: Ns
-    broker_expiry: Ns
-    route_refresh: Ns
-    suggest_slave_lag: int
-    degraded_counts_as: str
-    time_factor: str
+    deployment: Annotated[str, one_of("DP3", tuple(DEPLOYMENTS), "which brokers are masters and which are slaves")]
+    name_servers: Annotated[int, whole("1", "so many of the last members are name servers")]
+    first_slave_id: Annotated[int, whole("1", "the broker id of the first slave")]
+    broker_role: Annotated[
+        str,
+        one_of("", (ASYNC_MASTER, SYNC_MASTER), "how a master copies; empty: SYNC_MASTER in DP2, else ASYNC_MASTER"),
+    ]
+    flush_disk_type: Annotated[
+        str, one_of("ASYNC_FLUSH", ("ASYNC_FLUSH", "SYNC_FLUSH"), "whether a write waits for the disk")
+    ]
+    sync_flush_timeout: Annotated[Ns, time("5000", "how long a write waits for the disk, or for slaves")]
+    flush_interval: Annotated[Ns, time("500", "between two flushes with ASYNC_FLUSH")]
+    ha_send_heartbeat_interval: Annotated[Ns, time("5000", "a slave that said nothing for so long reports its offset")]
+    ha_housekeeping_interval: Annotated[Ns, time("20000", "a silent connection between master and slave is closed")]
+    ha_slave_fallbehind_max: Annotated[int, whole(str(256 * 1024 * 1024), "bytes behind at which a slave is no help")]
+    register_interval: Annotated[Ns, time("30000", "between two registrations with the name servers")]
+    broker_expiry: Annotated[Ns, time("120000", "a broker that did not register for so long is forgotten")]
+    route_refresh: Annotated[Ns, time("30000", "between two looks of a client at the routes")]
+    suggest_slave_lag: Annotated[int, whole("1000", "messages behind at which a reader is sent to a slave")]
+    degraded_counts_as: Annotated[
+        str, one_of("unknown", ("unknown", "ok"), "what a write is that only the master may have")
+    ]
 
     def servers_of(self, members: tuple[str, ...]) -> tuple[str, ...]:
         """The name servers: the last members."""
@@ -104,114 +108,17 @@ def _group(number: int) -> str:
     return chr(ord("a") + number) if number < 26 else f"g{number}"
 
 
-_DEFAULTS = {
-    "deployment": "DP3",
-    "name_servers": "1",
-    "first_slave_id": "1",
-    "broker_role": "",
-    "flush_disk_type": "ASYNC_FLUSH",
-    "sync_flush_timeout_ms": "5000",
-    "flush_interval_ms": "500",
-    "ha_send_heartbeat_interval_ms": "5000",
-    "ha_housekeeping_interval_ms": "20000",
-    "ha_slave_fallbehind_max": str(256 * 1024 * 1024),
-    "register_interval_ms": "30000",
-    "broker_expiry_ms": "120000",
-    "route_refresh_ms": "30000",
-    "suggest_slave_lag": "1000",
-    "degraded_counts_as": "unknown",
-    "time_factor": "1",
-}
-"""``broker_role`` left empty follows the deployment: SYNC_MASTER in DP2, ASYNC_MASTER otherwise."""
-
-PROFILES: Mapping[str, Mapping[str, str]] = {
-    "master-slave": _DEFAULTS,
-    "sync": {**_DEFAULTS, "deployment": "DP2", "flush_disk_type": "SYNC_FLUSH"},
-    "demand-failover": _DEFAULTS,
-}
-
-
-def _bad(what: str, *, next_step: str) -> ConfigError:
-    return ConfigError(what, where="knobs of the master-slave target", next_step=next_step)
-
-
-def _nearest(word: str, names: tuple[str, ...]) -> str:
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.4)
-    return f"did you mean {close[0]!r}?" if close else f"one of: {', '.join(sorted(names))}"
-
-
-def _number(name: str, word: str, *, least: int = 0) -> Fraction:
-    try:
-        value = Fraction(word)
-    except (ValueError, ZeroDivisionError):
-        raise _bad(f"{name}={word!r} is not a number", next_step=f"{name}=1 for example") from None
-    if value < least or (least == 0 and value <= 0):
-        raise _bad(f"{name}={word!r} is too small", next_step=f"{name}=1 for example")
-    return value
-
-
-def _whole(name: str, word: str, *, least: int) -> int:
-    value = _number(name, word, least=least)
-    if value.denominator != 1:
-        raise _bad(f"{name} must be a whole number", next_step=f"{name}=1")
-    return int(value)
-
-
-def _one_of(name: str, word: str, names: tuple[str, ...]) -> str:
-    if word not in names:
-        raise _bad(f"{name}={word!r} does not exist", next_step=_nearest(word, names))
-    return word
-
-
-def _own_name(spelled: str) -> str:
-    """``haSendHeartbeatInterval`` → ``ha_send_heartbeat_interval_ms``; other names as they are."""
-    if spelled in _DEFAULTS:
-        return spelled
-    name = re.sub(r"(?<!^)(?=[A-Z])", "_", spelled).lower()
-    return f"{name}_ms" if f"{name}_ms" in _DEFAULTS else name
-
-
-def words_of(settings: Mapping[str, str], *, profile: str) -> dict[str, str]:
-    """All knobs of the profile as words, ``settings`` over them."""
-    words = dict(PROFILES[profile])
-    for spelled, word in settings.items():
-        name = _own_name(spelled)
-        if name not in words:
-            raise _bad(f"no knob {spelled!r}", next_step=_nearest(name, tuple(words)))
-        words[name] = word
-    _one_of("deployment", words["deployment"], tuple(DEPLOYMENTS))
+def _fill(words: dict[str, str]) -> None:
     words["broker_role"] = words["broker_role"] or (SYNC_MASTER if words["deployment"] == "DP2" else ASYNC_MASTER)
-    return words
 
 
-def read_knobs(settings: Mapping[str, str], *, profile: str | None = None) -> MsKnobs:
-    """The knobs of ``profile`` (default ``master-slave``) with ``settings`` over them. Raises ConfigError."""
-    name = profile or "master-slave"
-    if name not in PROFILES:
-        raise _bad(f"no profile {name!r}", next_step=_nearest(name, tuple(PROFILES)))
-    words = words_of(settings, profile=name)
-    factor = _number("time_factor", words["time_factor"])
-
-    def time(key: str) -> Ns:
-        scaled = _number(key, words[key]) * MS * factor
-        return max(1, scaled.numerator // scaled.denominator)
-
-    return MsKnobs(
-        profile=name,
-        deployment=words["deployment"],
-        name_servers=_whole("name_servers", words["name_servers"], least=1),
-        first_slave_id=_whole("first_slave_id", words["first_slave_id"], least=1),
-        broker_role=_one_of("broker_role", words["broker_role"], (ASYNC_MASTER, SYNC_MASTER)),
-        flush_disk_type=_one_of("flush_disk_type", words["flush_disk_type"], ("ASYNC_FLUSH", "SYNC_FLUSH")),
-        sync_flush_timeout=time("sync_flush_timeout_ms"),
-        flush_interval=time("flush_interval_ms"),
-        ha_send_heartbeat_interval=time("ha_send_heartbeat_interval_ms"),
-        ha_housekeeping_interval=time("ha_housekeeping_interval_ms"),
-        ha_slave_fallbehind_max=_whole("ha_slave_fallbehind_max", words["ha_slave_fallbehind_max"], least=1),
-        register_interval=time("register_interval_ms"),
-        broker_expiry=time("broker_expiry_ms"),
-        route_refresh=time("route_refresh_ms"),
-        suggest_slave_lag=_whole("suggest_slave_lag", words["suggest_slave_lag"], least=1),
-        degraded_counts_as=_one_of("degraded_counts_as", words["degraded_counts_as"], ("unknown", "ok")),
-        time_factor=words["time_factor"],
-    )
+KNOBS = KnobTable(
+    "master-slave",
+    MsKnobs,
+    profiles={
+        "master-slave": {},
+        "sync": {"deployment": "DP2", "flush_disk_type": "SYNC_FLUSH"},
+        "demand-failover": {},
+    },
+    fill=_fill,
+)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from clusters.protocols.client_api import ClientReply
 from clusters.protocols.master_slave.broker import BrokerCore
-from clusters.protocols.master_slave.knobs import MsKnobs, read_knobs
+from clusters.protocols.master_slave.knobs import KNOBS, MsKnobs
 from clusters.protocols.master_slave.messages import MsMessage, MsRequest
 from clusters.protocols.master_slave.nameserver import NameServerCore
 from clusters.protocols.master_slave.rules import Rules
@@ -35,7 +35,7 @@ class MasterSlaveTarget:
 
     def knobs(self, settings: Mapping[str, str], *, profile: str | None = None) -> MsKnobs:
         """Typed knobs from words; ConfigError for anything that cannot be."""
-        return read_knobs(settings, profile=profile)
+        return KNOBS.parse(settings, profile=profile)
 
     def core(self, *, node: str, members: tuple[str, ...], knobs: Any, variant: str | None) -> Core:
         """A fresh core: a broker or a name server."""

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from clusters.protocols.master_slave import broken
-from clusters.protocols.master_slave.knobs import MsKnobs
+from clusters.protocols.master_slave.knobs import KNOBS, MsKnobs
 from clusters.protocols.master_slave.rules import Rules
 
 
@@ -32,10 +32,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 
     def unmet(self, knobs: MsKnobs) -> str:
         """The first needed knob that is not so set; empty when all are."""
-        for name, word in self.needs.items():
-            if str(getattr(knobs, name)) != word:
-                return f"{name}={word}"
-        return ""
+        return KNOBS.unmet(knobs, self.needs)
 
 
 def _bug(says: str, rules: Callable[[MsKnobs], Rules], *caught_by: str, **more: Any) -> Variant:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from clusters.protocols import client_api
 from clusters.protocols.nacos.core import NacosCore
-from clusters.protocols.nacos.knobs import Knobs, parse
+from clusters.protocols.nacos.knobs import KNOBS, Knobs
 from clusters.protocols.nacos.messages import NacosMessage
 from clusters.protocols.nacos.rules import Rules
 from clusters.protocols.nacos.variants import VARIANTS
@@ -32,7 +32,7 @@ class NacosTarget:
 
     def knobs(self, settings: Mapping[str, str], *, profile: str | None = None) -> Knobs:
         """Typed knobs from words."""
-        return parse(settings, profile=profile)
+        return KNOBS.parse(settings, profile=profile)
 
     def core(self, *, node: str, members: tuple[str, ...], knobs: Any, variant: str | None) -> Core:
         """A fresh core; ``node`` must be one of ``members``, whose names are the ``ip`` of the records."""

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from clusters.protocols.nacos import broken
-from clusters.protocols.nacos.knobs import LEADER_TIMEOUT_MS, TICK_PERIOD_MS, Knobs, words
+from clusters.protocols.nacos.knobs import KNOBS, LEADER_TIMEOUT_MS, TICK_PERIOD_MS, Knobs
 from clusters.protocols.nacos.messages import DatumStamp, State
 from clusters.protocols.nacos.rules import Rules
 from harness.core.rng import Rng
@@ -40,10 +40,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 
     def unmet(self, knobs: Knobs) -> str:
         """The first needed knob that is not so set; empty when all are."""
-        for name, word in self.needs.items():
-            if words(knobs)[name] != word:
-                return f"{name}={word}"
-        return ""
+        return KNOBS.unmet(knobs, self.needs)
 
 
 class _NeverBeats(Rules):

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from clusters.protocols.client_api import ClientReply, ClientRequest, InstanceRequest
 from clusters.protocols.paxos.core import PaxosCore
-from clusters.protocols.paxos.knobs import PaxosKnobs, parse
+from clusters.protocols.paxos.knobs import KNOBS, PaxosKnobs
 from clusters.protocols.paxos.messages import PaxosMessage
 from clusters.protocols.paxos.rules import Rules
 from clusters.protocols.paxos.variants import VARIANTS
@@ -33,7 +33,7 @@ class PaxosTarget:
 
     def knobs(self, settings: Mapping[str, str], *, profile: str | None = None) -> PaxosKnobs:
         """Typed knobs from words; ConfigError for anything that cannot be."""
-        return parse(settings, profile=profile)
+        return KNOBS.parse(settings, profile=profile)
 
     def core(self, *, node: str, members: tuple[str, ...], knobs: Any, variant: str | None) -> Core:
         """A fresh core. The order of ``members`` gives each its place in the numbers, and says who accepts."""

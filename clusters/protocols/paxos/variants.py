@@ -18,7 +18,7 @@ import msgspec
 
 from clusters.protocols.paxos import broken
 from clusters.protocols.paxos.flips import FLIPS
-from clusters.protocols.paxos.knobs import PaxosKnobs
+from clusters.protocols.paxos.knobs import KNOBS, PaxosKnobs
 from clusters.protocols.paxos.rules import Rules
 
 
@@ -37,11 +37,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 
     def unmet(self, knobs: PaxosKnobs) -> str:
         """The first needed knob that is not so set; empty when all are."""
-        for name, word in self.needs.items():
-            value = getattr(knobs, name)
-            if ({True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)) != word:
-                return f"{name}={word}"
-        return ""
+        return KNOBS.unmet(knobs, self.needs)
 
 
 def _bug(says: str, rules: Callable[[PaxosKnobs], Rules], *caught_by: str, **more: Any) -> Variant:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from clusters.protocols.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn, Use
-from clusters.protocols.raft.knobs import read_knobs
+from clusters.protocols.raft.knobs import KNOBS
 from clusters.protocols.raft.messages import Command, Expire
 from clusters.protocols.raft.rules import Rules
 from harness.core.clock import MS, Ns
@@ -44,7 +44,7 @@ class Machine:
     __slots__ = ("drift", "guards", "locks", "rules", "values")
 
     def __init__(self, drift: tuple[int, int] = (1, 1), rules: Rules | None = None) -> None:
-        self.rules = Rules(read_knobs({}, profile=None)) if rules is None else rules
+        self.rules = Rules(KNOBS.parse({}, profile=None)) if rules is None else rules
         self.values: dict[str, Any] = {}
         self.locks: dict[str, Lock] = {}
         self.guards: dict[str, int] = {}

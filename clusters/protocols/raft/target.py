@@ -14,7 +14,7 @@ from clusters.protocols.client_api import ClientReply, ClientRequest, StateReque
 from clusters.protocols.plugged import made, plugged
 from clusters.protocols.raft.core import RaftCore
 from clusters.protocols.raft.flips import FLIPS
-from clusters.protocols.raft.knobs import RaftKnobs, read_knobs
+from clusters.protocols.raft.knobs import KNOBS, RaftKnobs
 from clusters.protocols.raft.messages import RaftMessage
 from clusters.protocols.raft.rules import Rules
 from clusters.protocols.raft.variants import VARIANTS
@@ -34,7 +34,7 @@ class RaftTarget:
 
     def knobs(self, settings: Mapping[str, str], *, profile: str | None = None) -> RaftKnobs:
         """Typed knobs from words; ConfigError for anything that cannot be."""
-        return read_knobs(settings, profile=profile)
+        return KNOBS.parse(settings, profile=profile)
 
     def core(self, *, node: str, members: tuple[str, ...], knobs: Any, variant: str | None) -> Core:
         """A fresh core. A node outside ``members`` waits to be added (membership=single_server only)."""

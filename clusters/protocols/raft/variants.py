@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from clusters.protocols.raft import broken
-from clusters.protocols.raft.knobs import RaftKnobs
+from clusters.protocols.raft.knobs import KNOBS, RaftKnobs
 from clusters.protocols.raft.rules import Rules
 
 
@@ -36,11 +36,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 
     def unmet(self, knobs: RaftKnobs) -> str:
         """The first needed knob that is not so set; empty when all are."""
-        for name, word in self.needs.items():
-            value = getattr(knobs, name)
-            if ({True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)) != word:
-                return f"{name}={word}"
-        return ""
+        return KNOBS.unmet(knobs, self.needs)
 
 
 def _bug(says: str, rules: Callable[[RaftKnobs], Rules], *caught_by: str, **more: Any) -> Variant:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from clusters.protocols.client_api import ClientReply, ClientRequest
 from clusters.protocols.plugged import made, plugged
 from clusters.protocols.zk_ephemeral.broker import BrokerCore
-from clusters.protocols.zk_ephemeral.knobs import ZkKnobs, read_knobs
+from clusters.protocols.zk_ephemeral.knobs import KNOBS, ZkKnobs
 from clusters.protocols.zk_ephemeral.messages import ZkMessage
 from clusters.protocols.zk_ephemeral.rules import Rules
 from clusters.protocols.zk_ephemeral.service import ServiceCore
@@ -36,7 +36,7 @@ class ZkEphemeralTarget:
 
     def knobs(self, settings: Mapping[str, str], *, profile: str | None = None) -> ZkKnobs:
         """Typed knobs from words; ConfigError for anything that cannot be."""
-        return read_knobs(settings, profile=profile)
+        return KNOBS.parse(settings, profile=profile)
 
     def core(self, *, node: str, members: tuple[str, ...], knobs: Any, variant: str | None) -> Core:
         """A fresh core: the coordination service or a broker."""

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from clusters.protocols.zk_ephemeral import broken
-from clusters.protocols.zk_ephemeral.knobs import ZkKnobs
+from clusters.protocols.zk_ephemeral.knobs import KNOBS, ZkKnobs
 from clusters.protocols.zk_ephemeral.rules import Rules
 
 
@@ -35,11 +35,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
 
     def unmet(self, knobs: ZkKnobs) -> str:
         """The first needed knob that is not so set; empty when all are."""
-        for name, word in self.needs.items():
-            value = getattr(knobs, name)
-            if ({True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)) != word:
-                return f"{name}={word}"
-        return ""
+        return KNOBS.unmet(knobs, self.needs)
 
 
 def _bug(says: str, rules: Callable[[ZkKnobs], Rules], *caught_by: str, **more: Any) -> Variant:

@@ -5,7 +5,6 @@ import pytest
 
 from clusters.protocols import client_api as api
 from clusters.protocols.dledger import messages as m
-from clusters.protocols.dledger.knobs import KNOBS, PROFILES, profile_words
 from clusters.protocols.dledger.target import TARGET
 from harness.core.clock import MS
 from harness.core.errors import ConfigError
@@ -77,17 +76,6 @@ def test_the_upstream_profile_is_release_0_2_7():
     assert (k.fail_pending_on_step_down, k.ledger_end_term, k.flag_handling) == (False, "entry", "bump_only")
 
 
-@pytest.mark.parametrize(("factor", "beat", "loop"), [("0.1", 200, 1), ("10", 20_000, 100), ("0.5", 1000, 5)])
-def test_time_factor_scales_every_time_exactly(factor, beat, loop):
-    k, plain = knobs(time_factor=factor), knobs()
-    assert (k.heart_beat_interval, k.loop_period) == (beat * MS, loop * MS)
-    times = [
-        name for name in k.__struct_fields__ if isinstance(getattr(plain, name), int) and getattr(plain, name) >= MS
-    ]
-    assert len(times) == 12
-    assert {getattr(k, name) * MS // getattr(plain, name) for name in times} == {int(float(factor) * MS)}
-
-
 def test_the_originals_spelling_and_short_names_are_understood():
     assert knobs(heartBeatTimeIntervalMs="500").heart_beat_interval == 500 * MS
     k = knobs(K1="immediate", K2="leak", K3="none", K4="true")
@@ -113,19 +101,9 @@ def test_a_wrong_word_is_an_error_that_helps(words, says):
         knobs(**words)
 
 
-def test_an_unknown_profile_is_an_error():
-    with pytest.raises(ConfigError, match="dledger"):
-        knobs("dledgr")
-
-
 def test_members_must_be_different_and_name_the_node():
     for members in (("A", "A"), ("B",), ()):
         with pytest.raises(ConfigError):
             TARGET.core(node="A", members=members, knobs=knobs(), variant=None)
     with pytest.raises(ConfigError, match="own knobs"):
         TARGET.core(node="A", members=("A",), knobs={}, variant=None)
-
-
-def test_every_profile_is_spelled_out_in_full():
-    for profile in PROFILES:
-        assert set(profile_words(profile)) == set(KNOBS)

@@ -5,7 +5,7 @@ import pytest
 from clusters.protocols.client_api import Append
 from clusters.protocols.dledger import messages as m
 from clusters.protocols.dledger.flips import FLIPS
-from clusters.protocols.dledger.knobs import read_knobs
+from clusters.protocols.dledger.knobs import KNOBS
 from clusters.protocols.dledger.messages import Entry, Noop
 from clusters.protocols.dledger.rules import Rules
 from clusters.protocols.dledger.storage import TermState
@@ -96,7 +96,7 @@ def test_every_variant_has_a_vector():
 
 @pytest.mark.parametrize("name", BUGS)
 def test_a_variant_differs_from_the_honest_build_in_its_rule(name):
-    knobs = read_knobs(VARIANTS[name].needs)
+    knobs = KNOBS.parse(VARIANTS[name].needs)
     assert VECTORS[name](Rules(knobs)) != VECTORS[name](VARIANTS[name].rules(knobs))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from clusters.protocols.client_api import Append, Get, Ok
 from clusters.protocols.joyqueue.flips import FLIPS
-from clusters.protocols.joyqueue.knobs import parse
+from clusters.protocols.joyqueue.knobs import KNOBS
 from clusters.protocols.joyqueue.rules import Rules
 from clusters.protocols.joyqueue.storage import Stored, metadata_bytes
 from clusters.protocols.joyqueue.target import TARGET
@@ -84,7 +84,7 @@ def test_every_variant_has_a_vector_and_every_flip_a_sentence():
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_variant_differs_from_the_honest_build_in_its_rule(name):
-    knobs = parse(words_of(name))
+    knobs = KNOBS.parse(words_of(name))
     assert VECTORS[name](Rules(knobs)) != VECTORS[name](VARIANTS[name].rules(knobs))
 
 
@@ -107,13 +107,13 @@ def test_a_variant_is_refused_without_the_knobs_that_show_it(name):
     words = {**words_of(name)}
     words[wrong] = {"true": "false", "false": "true", "log": "local", "*": ""}[VARIANTS[name].needs[wrong]]
     with pytest.raises(ConfigError) as error:
-        TARGET.core(node="A", members=("A", "B", "E"), knobs=parse(words), variant=name)
+        TARGET.core(node="A", members=("A", "B", "E"), knobs=KNOBS.parse(words), variant=name)
     assert wrong in str(error.value)
 
 
 def test_an_unknown_variant_names_the_nearest():
     with pytest.raises(ConfigError) as error:
-        TARGET.core(node="A", members=("A",), knobs=parse({}), variant="18-pre-vote-are-votes")
+        TARGET.core(node="A", members=("A",), knobs=KNOBS.parse({}), variant="18-pre-vote-are-votes")
     assert "18-pre-votes-are-votes" in str(error.value)
 
 

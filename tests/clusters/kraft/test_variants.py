@@ -20,13 +20,13 @@ from tests.clusters.kraft.single import C, One, answer, disk, halted, vote
 
 
 def names_for(variant):
-    if variant.nodes_min == 5 or variant.needs == "observers":
+    if variant.nodes_min == 5 or "observers" in variant.needs:
         return "ABCDE"
     return "ABCD" if variant.nodes_min == 4 else "ABC"
 
 
 def knobs_for(variant):
-    return {"observers": "D,E"} if variant.needs == "observers" else {}
+    return {"observers": "D,E"} if "observers" in variant.needs else {}
 
 
 CHAOTIC = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from clusters.protocols.nacos.core import NacosCore
-from clusters.protocols.nacos.knobs import parse
+from clusters.protocols.nacos.knobs import KNOBS
 from clusters.protocols.nacos.messages import BeatRequest, RaftPeer, VoteRequest
 from clusters.protocols.nacos.target import TARGET
 from harness.core.clock import MS, Clocks
@@ -44,7 +44,7 @@ class Bench:
         self.members = tuple(members.split())
         self.now = 0
         self.rng = Rng(seed)
-        core = TARGET.core(node=me, members=self.members, knobs=parse(settings, profile=profile), variant=variant)
+        core = TARGET.core(node=me, members=self.members, knobs=KNOBS.parse(settings, profile=profile), variant=variant)
         assert isinstance(core, NacosCore)
         self.core = core
         self.out: list[Any] = []

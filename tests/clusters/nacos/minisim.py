@@ -15,7 +15,7 @@ import msgspec
 
 from clusters.protocols import client_api
 from clusters.protocols.nacos.core import NacosCore
-from clusters.protocols.nacos.knobs import parse
+from clusters.protocols.nacos.knobs import KNOBS
 from clusters.protocols.nacos.messages import NacosMessage
 from clusters.protocols.nacos.target import TARGET
 from harness.core.clock import MS, Clocks
@@ -90,7 +90,7 @@ class Sim:
         self.disk_ms = disk_ms
         self.now = 0
         self.members = tuple(names.split())
-        self.knobs = parse(settings, profile=profile)
+        self.knobs = KNOBS.parse(settings, profile=profile)
         self.rng = Rng(seed)
         self.rngs = {name: self.rng.stream(name) for name in self.members}
         self.nodes = {name: Node(name) for name in self.members}

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-from decimal import Decimal
+from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from clusters.protocols.nacos import knobs
 from clusters.protocols.nacos.messages import BeatAnswer, RaftPeer, VoteAnswer
 from clusters.protocols.nacos.target import TARGET
 from harness.core.errors import ConfigError
@@ -16,36 +13,24 @@ from tests.clusters.nacos.bench import Bench
 
 def test_the_defaults_are_the_originals():
     plain = TARGET.knobs({})
-    assert plain == knobs.Knobs()
-    assert knobs.words(plain) == {name: knob.default for name, knob in knobs.KNOBS.items()}
     for name in ("persist_vote", "count_current_term_only", "leader_needs_majority_acks", "beat_raises_term"):
         assert getattr(plain, name) is False
-
-
-@given(
-    st.fixed_dictionaries(
-        {}, optional={name: st.sampled_from(["true", "false"]) for name in ("beat_data", "standalone")}
-    )
-)
-def test_words_and_knobs_are_inverse(settings):
-    parsed = knobs.parse(settings)
-    assert knobs.parse(knobs.words(parsed)) == parsed
 
 
 @pytest.mark.parametrize(
     ("settings", "part"),
     [
-        ({"persist_votes": "true"}, "persist_vote?"),
+        ({"persist_votes": "true"}, "persist_vote"),
         ({"persist_vote": "yes"}, "true|false"),
         ({"term_jump": "50"}, "0|100"),
         ({"time_factor": "0"}, "0.002"),
         ({"time_factor": "nan"}, "0.002"),
         ({"time_factor": "1e-7"}, "0.002"),
-        ({"time_factor": "1.0000001"}, "nanoseconds"),
+        ({"time_factor": "1.0000001"}, "six places"),
         ({"time_factor": "fast"}, "0.002"),
         ({"namespace": "../x"}, "letters"),
         ({"namespace": ""}, "letters"),
-        ({"version_switch_ms": "-1"}, "never"),
+        ({"version_switch_ms": "-1"}, "from 0"),
         ({"persist_vote": "true", "restart_term": "zero"}, "contradict"),
     ],
 )
@@ -70,7 +55,7 @@ def test_a_factor_scales_every_timer_exactly(factor, tick):
     bench.fire("beat")
     assert bench.timers()["beat"] == tick
     assert bench.state.knobs.ns(5_000) == tick * 10
-    assert bench.state.knobs.time_factor == Decimal(factor)
+    assert bench.state.knobs.time_factor == Fraction(factor)
 
 
 def test_wrong_nodes_and_variants_are_refused():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusters.protocols.nacos import storage
-from clusters.protocols.nacos.knobs import parse
+from clusters.protocols.nacos.knobs import KNOBS
 from clusters.protocols.nacos.messages import BeatAnswer, RaftPeer
 from clusters.protocols.nacos.rules import Rules
 from clusters.protocols.nacos.target import TARGET
@@ -15,7 +15,7 @@ from harness.core.errors import ConfigError
 from harness.core.machine import Fsync, Unlink
 from harness.core.rng import Rng
 
-MENDED = parse({}, profile="nacos-mended")
+MENDED = KNOBS.parse({}, profile="nacos-mended")
 META = storage.Meta(3, "n1")
 
 
@@ -72,7 +72,7 @@ def test_a_harmless_build_breaks_none_of_these_rules(name):
 
 def test_a_bug_of_the_mended_protocol_shows_nothing_in_the_original():
     with pytest.raises(ConfigError, match="persist_vote=true"):
-        TARGET.core(node="n1", members=("n1", "n2", "n3"), knobs=parse({}), variant="02-answer-before-persist")
+        TARGET.core(node="n1", members=("n1", "n2", "n3"), knobs=KNOBS.parse({}), variant="02-answer-before-persist")
     assert SYSTEM.knobs({}, profile="nacos-mended", variant="02-answer-before-persist")["persist_vote"] == "true"
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from clusters.protocols.raft.flips import FLIPS
-from clusters.protocols.raft.knobs import read_knobs
+from clusters.protocols.raft.knobs import KNOBS
 from clusters.protocols.raft.messages import Config, VoteReply
 from clusters.protocols.raft.rules import Rules
 from clusters.protocols.raft.storage import HardState, vote_bytes
@@ -97,7 +97,7 @@ VECTORS = {
 
 def knobs_of(name):
     words = {**VARIANTS[name].needs, **VARIANTS[name].advised}
-    return read_knobs(words, profile="raft")
+    return KNOBS.parse(words, profile="raft")
 
 
 def test_every_variant_has_a_vector():

@@ -5,7 +5,7 @@ import pytest
 
 from clusters.protocols.client_api import Append, Put
 from clusters.protocols.zk_ephemeral import messages as m
-from clusters.protocols.zk_ephemeral.knobs import PROFILES
+from clusters.protocols.zk_ephemeral.knobs import KNOBS
 from clusters.protocols.zk_ephemeral.target import TARGET
 from harness.core.clock import MS, SECOND
 from harness.core.errors import ConfigError
@@ -76,10 +76,10 @@ def test_kafkas_own_names_are_understood_and_all_times_are_scaled():
     [
         ({"acks": "2"}, "acks"),
         ({"mode": "rase"}, "race"),
-        ({"zookeeper_session_timeout": "1"}, "zookeeper_session_timeout_ms"),
+        ({"zookeeper_session": "1"}, "zookeeper_session_timeout_ms"),
         ({"min_insync_replicas": "1.5"}, "whole"),
         ({"time_factor": "0"}, "above 0"),
-        ({"rewatch": "maybe"}, "switch"),
+        ({"rewatch": "maybe"}, "on.off"),
         ({"replica_lag_time_max_ms": "400"}, "replica_fetch_wait_max_ms"),
     ],
 )
@@ -101,4 +101,4 @@ def test_the_service_is_the_last_member_or_the_one_that_is_named():
 
 
 def test_all_profiles_give_knobs():
-    assert {TARGET.knobs({}, profile=name).profile for name in PROFILES} == set(PROFILES)
+    assert {TARGET.knobs({}, profile=name).profile for name in KNOBS.profiles} == set(KNOBS.profiles)
