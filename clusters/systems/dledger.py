@@ -21,7 +21,8 @@ import msgspec
 
 from clusters.protocols.dledger.knobs import KNOBS, DledgerKnobs
 from clusters.protocols.dledger.storage import TERM
-from clusters.protocols.dledger.variants import VARIANTS, Variant
+from clusters.protocols.dledger.variants import VARIANTS
+from clusters.protocols.kit.mutants import Mutant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
@@ -82,7 +83,7 @@ class DledgerSystem(TargetSystem):
             settings={"time_factor": "0.1", "noop_on_elect": "true"},
         )
 
-    def variant_table(self) -> Mapping[str, Variant]:
+    def variant_table(self) -> Mapping[str, Mutant]:
         """DLedger's planted bugs."""
         return VARIANTS
 

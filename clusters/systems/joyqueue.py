@@ -24,7 +24,8 @@ import msgspec
 from clusters.protocols.joyqueue.knobs import KNOBS, Knobs
 from clusters.protocols.joyqueue.rules import members_of
 from clusters.protocols.joyqueue.storage import METADATA, group_names
-from clusters.protocols.joyqueue.variants import VARIANTS, Variant
+from clusters.protocols.joyqueue.variants import VARIANTS
+from clusters.protocols.kit.mutants import Mutant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
@@ -75,7 +76,7 @@ class JoyQueueSystem(TargetSystem):
             "joyqueue-mended": "both oddities mended; a deaf leader still stays, a healed follower still deposes",
         }
 
-    def variant_table(self) -> Mapping[str, Variant]:
+    def variant_table(self) -> Mapping[str, Mutant]:
         """JoyQueue's."""
         return VARIANTS
 

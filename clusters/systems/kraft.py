@@ -16,10 +16,11 @@ from collections.abc import Mapping
 
 import msgspec
 
+from clusters.protocols.kit.mutants import Mutant
 from clusters.protocols.kraft.knobs import KNOBS, KraftKnobs
 from clusters.protocols.kraft.rules import LEADER
-from clusters.protocols.kraft.target import check_observers, rules_of
-from clusters.protocols.kraft.variants import VARIANTS, Variant
+from clusters.protocols.kraft.target import MUTANTS, check_observers
+from clusters.protocols.kraft.variants import VARIANTS
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
@@ -79,7 +80,7 @@ class KraftSystem(TargetSystem):
             settings={"time_factor": "0.25"},
         )
 
-    def variant_table(self) -> Mapping[str, Variant]:
+    def variant_table(self) -> Mapping[str, Mutant]:
         """KRaft's."""
         return VARIANTS
 
@@ -91,7 +92,7 @@ class KraftSystem(TargetSystem):
         """As of all targets; whether the observers are nodes is seen where the nodes are known."""
         words = super().knobs(settings, profile=profile, variant=None)
         if variant is not None:
-            rules_of(variant, self.typed(words, profile=profile or next(iter(self.profiles()))))
+            MUTANTS.rules(variant, self.typed(words, profile=profile or next(iter(self.profiles()))))
         return words
 
     def rpc_timeout_ns(self, typed: KraftKnobs) -> Ns:

@@ -16,9 +16,10 @@ from typing import Any
 
 import msgspec
 
+from clusters.protocols.kit.mutants import Mutant
 from clusters.protocols.master_slave.client import Routes
 from clusters.protocols.master_slave.knobs import KNOBS, MsKnobs
-from clusters.protocols.master_slave.variants import VARIANTS, Variant
+from clusters.protocols.master_slave.variants import VARIANTS
 from clusters.systems.operations import READING
 from clusters.systems.target import ANY_NUMBER, CLIENT_PORT, TargetSystem, check_voters
 from clusters.systems.target_client import TargetClient
@@ -70,7 +71,7 @@ class MasterSlaveSystem(TargetSystem):
             settings={"time_factor": "1/60"},
         )
 
-    def variant_table(self) -> Mapping[str, Variant]:
+    def variant_table(self) -> Mapping[str, Mutant]:
         """Its own planted bugs."""
         return VARIANTS
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from clusters.protocols.kit.mutants import Mutant
 from clusters.protocols.nacos.knobs import (
     HEARTBEAT_INTERVAL_MS,
     KNOBS,
@@ -23,7 +24,7 @@ from clusters.protocols.nacos.knobs import (
     Knobs,
 )
 from clusters.protocols.nacos.storage import META
-from clusters.protocols.nacos.variants import VARIANTS, Variant
+from clusters.protocols.nacos.variants import VARIANTS
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
@@ -90,7 +91,7 @@ class NacosSystem(TargetSystem):
             stop_at=("one-leader-per-term", "one-vote-per-term"),
         )
 
-    def variant_table(self) -> Mapping[str, Variant]:
+    def variant_table(self) -> Mapping[str, Mutant]:
         """The bugs planted in the mended one."""
         return VARIANTS
 

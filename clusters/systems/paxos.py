@@ -15,9 +15,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from clusters.protocols.kit.mutants import Mutant
 from clusters.protocols.paxos.knobs import KNOBS, PaxosKnobs
 from clusters.protocols.paxos.storage import FILE
-from clusters.protocols.paxos.variants import VARIANTS, Variant
+from clusters.protocols.paxos.variants import VARIANTS
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
@@ -73,7 +74,7 @@ class PaxosSystem(TargetSystem):
             "paxos": "the same without epochs; nobody leads",
         }
 
-    def variant_table(self) -> Mapping[str, Variant]:
+    def variant_table(self) -> Mapping[str, Mutant]:
         """Paxos' own."""
         return VARIANTS
 

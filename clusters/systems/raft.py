@@ -14,8 +14,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+from clusters.protocols.kit.mutants import Mutant
 from clusters.protocols.raft.knobs import KNOBS, RaftKnobs
-from clusters.protocols.raft.variants import VARIANTS, Variant
+from clusters.protocols.raft.variants import VARIANTS
 from clusters.systems.operations import GUARD_OPERATIONS, LOCK_OPERATIONS, MEMBER_OPERATIONS, OPERATIONS, TRANSACTIONS
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
 from harness.core.clock import MS, SECOND, Ns
@@ -78,7 +79,7 @@ class RaftSystem(TargetSystem):
             time_limit_ns=60 * SECOND,
         )
 
-    def variant_table(self) -> Mapping[str, Variant]:
+    def variant_table(self) -> Mapping[str, Mutant]:
         """Raft's."""
         return VARIANTS
 

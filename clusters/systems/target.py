@@ -17,8 +17,9 @@ import msgspec
 from clusters.node.config import NodeConfig, load_target
 from clusters.node.journal import AS_IT_RAN, contrast, replay
 from clusters.protocols.kit.knobs import KnobTable
+from clusters.protocols.kit.mutants import Mutant
 from clusters.protocols.plugged import is_outside, shipped_file
-from clusters.systems.examined import VariantRecord, planted_from
+from clusters.systems.examined import planted_from
 from clusters.systems.operations import OPERATIONS
 from clusters.systems.records import STATUS_REQUEST, read_line, read_status
 from clusters.systems.target_client import TargetClient
@@ -95,7 +96,7 @@ class TargetSystem:
         """How long one call between nodes may take; a connect is given up after it."""
         raise NotImplementedError
 
-    def variant_table(self) -> Mapping[str, VariantRecord]:
+    def variant_table(self) -> Mapping[str, Mutant]:
         """The protocol's table of variants, for the exam; none: it has no planted bugs."""
         return {}
 

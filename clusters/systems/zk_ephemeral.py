@@ -16,9 +16,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from clusters.protocols.kit.mutants import Mutant
 from clusters.protocols.zk_ephemeral.knobs import KNOBS, LAST, ZkKnobs
 from clusters.protocols.zk_ephemeral.tree import TREE
-from clusters.protocols.zk_ephemeral.variants import VARIANTS, Variant
+from clusters.protocols.zk_ephemeral.variants import VARIANTS
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.errors import ConfigError
@@ -83,7 +84,7 @@ class ZkEphemeralSystem(TargetSystem):
             },
         )
 
-    def variant_table(self) -> Mapping[str, Variant]:
+    def variant_table(self) -> Mapping[str, Mutant]:
         """Its own planted bugs."""
         return VARIANTS
 

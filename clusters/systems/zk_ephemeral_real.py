@@ -16,8 +16,8 @@ import msgspec
 
 from clusters.docker.labels import JARS
 from clusters.node.config import NodeConfig
+from clusters.protocols.kit.mutants import Mutant
 from clusters.protocols.zk_ephemeral.knobs import ZkKnobs
-from clusters.protocols.zk_ephemeral.variants import Variant
 from clusters.systems.target import CONFIG
 from clusters.systems.zk_ephemeral import ZkEphemeralSystem
 from clusters.systems.zookeeper_bridge import DIRECTORY, PORT, TARGET
@@ -66,7 +66,7 @@ class RealZkEphemeralSystem(ZkEphemeralSystem):
         """The target whose service cannot be simulated."""
         return TARGET
 
-    def variant_table(self) -> Mapping[str, Variant]:
+    def variant_table(self) -> Mapping[str, Mutant]:
         """None."""
         return {}
 

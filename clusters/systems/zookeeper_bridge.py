@@ -31,10 +31,12 @@ import msgspec
 
 from clusters.node.frames import BadFrame, FrameReader, frame
 from clusters.protocols.client_api import Refused
+from clusters.protocols.kit.target import KitTarget
 from clusters.protocols.zk_ephemeral import messages as m
-from clusters.protocols.zk_ephemeral.knobs import ZkKnobs
+from clusters.protocols.zk_ephemeral.knobs import KNOBS, ZkKnobs
+from clusters.protocols.zk_ephemeral.rules import Rules
 from clusters.protocols.zk_ephemeral.service import ROLE
-from clusters.protocols.zk_ephemeral.target import ZkEphemeralTarget
+from clusters.protocols.zk_ephemeral.target import MUTANTS, make_core
 from clusters.protocols.zk_ephemeral.witness import ZkWitness
 from clusters.systems import zookeeper_wire as wire
 from clusters.systems.zookeeper_wire import Reader
@@ -54,8 +56,6 @@ from harness.core.machine import (
     Request,
     Send,
     SetTimer,
-    Target,
-    Witness,
 )
 from harness.core.rng import Rng
 
@@ -387,30 +387,28 @@ class BridgeCore:
         )
 
 
-class BridgeTarget(ZkEphemeralTarget):
-    """The target whose coordination service is a bridge."""
-
-    def core(self, *, node: str, members: tuple[str, ...], knobs: Any, variant: str | None) -> Core:
-        """A bridge on the coordination service's host, a broker elsewhere."""
-        made = super().core(node=node, members=members, knobs=knobs, variant=variant)
-        if not isinstance(knobs, ZkKnobs) or node != knobs.coordinator_of(members):
-            return made
-        directory = os.environ.get(DIRECTORY)
-        if directory is None:
-            raise ConfigError(
-                "a real ZooKeeper cannot be simulated",
-                where="the coordination service of zk-ephemeral-zookeeper",
-                next_step="run it on real hosts (--on docker), or simulate zk-ephemeral, whose service is our own",
-            )
-        return BridgeCore(Bridge(Path(directory)))
-
-    def witness(self, *, node: str, members: tuple[str, ...]) -> Witness:
-        """The service's disk is ZooKeeper's, which is not looked at."""
-        del members
-        return ZkWitness(node, serves=False)
+def _core(node: str, members: tuple[str, ...], knobs: ZkKnobs, rules: Rules) -> Core:
+    """A bridge on the coordination service's host, a broker elsewhere."""
+    if node != knobs.coordinator_of(members):
+        return make_core(node, members, knobs, rules)
+    directory = os.environ.get(DIRECTORY)
+    if directory is None:
+        raise ConfigError(
+            "a real ZooKeeper cannot be simulated",
+            where="the coordination service of zk-ephemeral-zookeeper",
+            next_step="run it on real hosts (--on docker), or simulate zk-ephemeral, whose service is our own",
+        )
+    return BridgeCore(Bridge(Path(directory)))
 
 
-TARGET: Target = BridgeTarget()
+TARGET = KitTarget(
+    KNOBS,
+    MUTANTS,
+    message=m.ZkMessage,
+    core=_core,
+    witness=lambda node, _: ZkWitness(node, serves=False),  # the service's disk is ZooKeeper's
+)
+"""The target whose coordination service is a bridge."""
 
 
 def _bytes(data: Any) -> bytes:

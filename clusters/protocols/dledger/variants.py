@@ -9,38 +9,11 @@ the wall clock by design), 56 (reads are not linearizable), 58 (heartbeats do no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
-import msgspec
+from collections.abc import Mapping
 
 from clusters.protocols.dledger import broken
 from clusters.protocols.dledger.flips import FLIPS
-from clusters.protocols.dledger.knobs import KNOBS, DledgerKnobs
-from clusters.protocols.dledger.rules import Rules
-
-
-class Variant(msgspec.Struct, frozen=True, kw_only=True):
-    """One build that differs from the honest one."""
-
-    says: str
-    rules: Callable[[DledgerKnobs], Rules]
-    caught_by: tuple[str, ...] = ()
-    """Checkers of which any one counts; none: the build is harmless, or breaks a claim only."""
-    nodes_min: int = 3
-    needs: Mapping[str, str] = {}
-    """Knobs without which the mistake cannot show; refused otherwise."""
-    advised: Mapping[str, str] = {}
-    """Knobs with which it shows sooner, or with which what it breaks is promised at all."""
-
-    def unmet(self, knobs: DledgerKnobs) -> str:
-        """The first needed knob that is not so set; empty when all are."""
-        return KNOBS.unmet(knobs, self.needs)
-
-
-def _bug(says: str, rules: Callable[[DledgerKnobs], Rules], *caught_by: str, **more: Any) -> Variant:
-    return Variant(says=says, rules=rules, caught_by=caught_by, **more)
-
+from clusters.protocols.kit.mutants import Mutant, bug
 
 _VOTE, _LEADER, _TERM = "one-vote-per-term", "one-leader-per-term", "term-never-decreases"
 _MAJORITY, _OWED, _LIVELOCK = "leader-has-majority", "leader-when-owed", "no-livelock"
@@ -54,20 +27,20 @@ _AT_ONCE = {**_PLAIN, "push_retry_ms": "20"}
 _IMPATIENT = {"vote_wait_ms": "100"}
 """A campaign ends sooner than a slow link or disk answers; with 2 s it takes a voter that is away for so long."""
 
-VARIANTS: Mapping[str, Variant] = {
-    "01-vote-not-written": _bug(
+VARIANTS: Mapping[str, Mutant] = {
+    "01-vote-not-written": bug(
         "writes the term but not the vote", broken.VoteNotWritten, _VOTE, _LEADER, _DURABLE, needs=_ATOMIC
     ),
-    "02-answer-before-persist": _bug(
+    "02-answer-before-persist": bug(
         "answers a vote request before the vote is on disk", broken.AnswerBeforePersist, _VOTE, _DURABLE, needs=_ATOMIC
     ),
-    "04-ignore-failed-vote-write": _bug(
+    "04-ignore-failed-vote-write": bug(
         "goes on after the vote could not be written", broken.IgnoreFailedVoteWrite, _VOTE, _DURABLE, needs=_ATOMIC
     ),
-    "05-vote-not-synced": _bug(
+    "05-vote-not-synced": bug(
         "writes the term file in place, without fsync", broken.VoteNotSynced, _VOTE, _DURABLE, needs=_ATOMIC
     ),
-    "06-delete-then-rename": _bug(
+    "06-delete-then-rename": bug(
         "deletes the term file before the new one takes its place",
         broken.DeleteThenRename,
         _VOTE,
@@ -75,7 +48,7 @@ VARIANTS: Mapping[str, Variant] = {
         _DURABLE,
         needs=_ATOMIC,
     ),
-    "07-unreadable-means-fresh": _bug(
+    "07-unreadable-means-fresh": bug(
         "takes an unreadable term file for a node that never voted",
         broken.UnreadableMeansFresh,
         _VOTE,
@@ -83,39 +56,39 @@ VARIANTS: Mapping[str, Variant] = {
         _DURABLE,
         needs=_ATOMIC,
     ),
-    "10-pushes-unwritten-tail": _bug(
+    "10-pushes-unwritten-tail": bug(
         "pushes entries that its own disk does not have yet, and may lead the same term again without them",
         broken.PushesUnwrittenTail,
         "log-matching",
     ),
-    "12-grant-without-log-check": _bug("votes for candidates with an older log", broken.NoLogCheck, _COMPLETE, _ACKED),
-    "14-last-log-term-is-current": _bug(
+    "12-grant-without-log-check": bug("votes for candidates with an older log", broken.NoLogCheck, _COMPLETE, _ACKED),
+    "14-last-log-term-is-current": bug(
         "takes its current term for the term of its last entry where logs are compared",
         broken.LastTermIsCurrent,
         _COMPLETE,
         _ACKED,
     ),
-    "16-counts-other-campaigns": _bug(
+    "16-counts-other-campaigns": bug(
         "counts answers to earlier campaigns",
         broken.CountsOtherCampaigns,
         _LEADER,
         _MAJORITY,
         advised=_IMPATIENT,
     ),
-    "17-counts-higher-term": _bug(
+    "17-counts-higher-term": bug(
         "counts refusals that carry a higher term as votes", broken.CountsHigherTerm, _LEADER, _MAJORITY
     ),
-    "18-not-ready-is-a-vote": _bug(
+    "18-not-ready-is-a-vote": bug(
         "counts those who must raise their term first as voters", broken.NotReadyIsAVote, _MAJORITY, _LEADER
     ),
-    "21-majority-of-responders": _bug(
+    "21-majority-of-responders": bug(
         "is elected by a majority of those who answered", broken.MajorityOfResponders, _MAJORITY, _LEADER
     ),
-    "22-half-is-enough": _bug(
+    "22-half-is-enough": bug(
         "takes half of an even number for a majority", broken.HalfIsEnough, _LEADER, _MAJORITY, nodes_min=4
     ),
-    "25-term-may-fall": _bug("takes over the largest term heard of, also a lower one", broken.TermMayFall, _TERM),
-    "27-refuses-campaigned-term": _bug(
+    "25-term-may-fall": bug("takes over the largest term heard of, also a lower one", broken.TermMayFall, _TERM),
+    "27-refuses-campaigned-term": bug(
         "refuses the leader of a term in which it campaigned itself",
         broken.RefusesCampaignedTerm,
         "convergence-after-heal",
@@ -123,51 +96,51 @@ VARIANTS: Mapping[str, Variant] = {
         _LIVELOCK,
         advised={"leader_checks_max_term_first": "true"},
     ),
-    "28-never-steps-down": _bug("goes on leading without a quorum", broken.NeverStepsDown, "step-down-without-quorum"),
-    "30-sending-is-contact": _bug(
+    "28-never-steps-down": bug("goes on leading without a quorum", broken.NeverStepsDown, "step-down-without-quorum"),
+    "30-sending-is-contact": bug(
         "takes its own sending for a majority's success", broken.SendingIsContact, "step-down-without-quorum"
     ),
-    "31-any-request-resets-timers": _bug(
+    "31-any-request-resets-timers": bug(
         "waits anew after every vote request, granted or not", broken.AnyRequestResetsTimers, _OWED, _LIVELOCK
     ),
-    "33-no-jitter": _bug("always waits the shortest time between campaigns", broken.NoJitter, _LIVELOCK, _OWED),
-    "34-same-seed": _bug("draws its delays from one seed on all nodes", broken.SameSeedEverywhere, _LIVELOCK, _OWED),
-    "39-repeated-request-refused": _bug(
+    "33-no-jitter": bug("always waits the shortest time between campaigns", broken.NoJitter, _LIVELOCK, _OWED),
+    "34-same-seed": bug("draws its delays from one seed on all nodes", broken.SameSeedEverywhere, _LIVELOCK, _OWED),
+    "39-repeated-request-refused": bug(
         "refuses the repeated request of the candidate that it voted for", broken.RepeatedRequestRefused, _LIVELOCK
     ),
-    "40-commits-old-terms": _bug(
+    "40-commits-old-terms": bug(
         "commits entries of earlier terms by counting copies",
         broken.CommitsOldTerms,
         _COMMIT,
         _ACKED,
         advised=_AT_ONCE,
     ),
-    "42-follower-commit-unchecked": _bug(
+    "42-follower-commit-unchecked": bug(
         "takes over the leader's committed index as it is", broken.FollowerCommitUnchecked, _COMMIT
     ),
-    "44-cuts-on-append": _bug(
+    "44-cuts-on-append": bug(
         "cuts its log at every repeated push of an entry that it has", broken.CutsOnAppend, _COMMIT, _ACKED
     ),
-    "45-acks-after-local-append": _bug(
+    "45-acks-after-local-append": bug(
         "tells the client ok when only it itself holds the write", broken.AcksAfterLocalAppend, _ACKED
     ),
-    "46-acks-before-sync": _bug("acknowledges entries that a power loss can take", broken.AcksBeforeSync, _ACKED),
-    "plain-writes-term-before": _bug(
+    "46-acks-before-sync": bug("acknowledges entries that a power loss can take", broken.AcksBeforeSync, _ACKED),
+    "plain-writes-term-before": bug(
         "stores each term one too low, so that any restart goes back",
         broken.WritesTermBefore,
         _TERM,
         _DURABLE,
         needs=_ATOMIC,
     ),
-    "plain-votes-twice": _bug("votes for everybody who asks", broken.VotesTwice, _VOTE, _LEADER),
-    "plain-never-truncates": _bug(
+    "plain-votes-twice": bug("votes for everybody who asks", broken.VotesTwice, _VOTE, _LEADER),
+    "plain-never-truncates": bug(
         "keeps entries that conflict with its leader's", broken.NeverTruncates, "log-matching", _ACKED
     ),
-    "plain-wants-every-vote": _bug("is elected only with the votes of all members", broken.WantsEveryVote, _OWED),
-    "harmless-longer-jitter": _bug("draws its delays from a wider range", broken.LongerJitter),
-    "harmless-half-heartbeat": _bug("sends heartbeats twice as often", broken.HalfHeartbeat),
-    "harmless-eager-commit": _bug("tells followers of a commit at once", broken.EagerCommit),
-    "harmless-sooner-resend": _bug("pushes unanswered entries again sooner", broken.SoonerResend),
-    "harmless-more-notes": _bug("writes every heartbeat to the trace", broken.MoreNotes),
-    **{name: _bug(f"breaks claim {name[5:]}", rules) for name, rules in FLIPS.items()},
+    "plain-wants-every-vote": bug("is elected only with the votes of all members", broken.WantsEveryVote, _OWED),
+    "harmless-longer-jitter": bug("draws its delays from a wider range", broken.LongerJitter),
+    "harmless-half-heartbeat": bug("sends heartbeats twice as often", broken.HalfHeartbeat),
+    "harmless-eager-commit": bug("tells followers of a commit at once", broken.EagerCommit),
+    "harmless-sooner-resend": bug("pushes unanswered entries again sooner", broken.SoonerResend),
+    "harmless-more-notes": bug("writes every heartbeat to the trace", broken.MoreNotes),
+    **{name: bug(f"breaks claim {name[5:]}", rules) for name, rules in FLIPS.items()},
 }

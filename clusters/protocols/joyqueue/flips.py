@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from clusters.protocols.joyqueue.knobs import Knobs
 from clusters.protocols.joyqueue.rules import Position, Round, Rules, WriteReason
-from clusters.protocols.joyqueue.variants import Variant
+from clusters.protocols.kit.mutants import Mutant
 from harness.core.clock import Ns
 from harness.core.rng import Rng
 
@@ -130,11 +130,11 @@ class _TakesAnyPrevious(Rules):
         return True
 
 
-def _flip(says: str, rules: Callable[[Knobs], Rules]) -> Variant:
-    return Variant(says=says, rules=rules)
+def _flip(says: str, rules: Callable[[Knobs], Rules]) -> Mutant:
+    return Mutant(says=says, rules=rules)
 
 
-FLIPS: Mapping[str, Variant] = {
+FLIPS: Mapping[str, Mutant] = {
     "flip-2-1": _flip("does not arm the election timer at its start", _NoTimerAtStart),
     "flip-2-2": _flip("spreads its election timeouts over half of T only", _ShortSpread),
     "flip-2-3": _flip("always waits T", _NoSpread),

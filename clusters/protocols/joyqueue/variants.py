@@ -12,37 +12,10 @@ elections. Leaves out finding them: that is the checkers' exam.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
-import msgspec
+from collections.abc import Mapping
 
 from clusters.protocols.joyqueue import broken
-from clusters.protocols.joyqueue.knobs import KNOBS, Knobs
-from clusters.protocols.joyqueue.rules import Rules
-
-
-class Variant(msgspec.Struct, frozen=True, kw_only=True):
-    """One build that differs from the honest one."""
-
-    says: str
-    rules: Callable[[Knobs], Rules]
-    caught_by: tuple[str, ...] = ()
-    """Checkers of which any one counts; none: the build is harmless, or a flip."""
-    needs: Mapping[str, str] = {}
-    """Knobs without which the mistake cannot show; refused otherwise. The word ``*``: anything but the default."""
-    advised: Mapping[str, str] = {}
-    """Knobs with which it shows sooner."""
-    nodes_min: int = 3
-
-    def unmet(self, knobs: Knobs) -> str:
-        """The first needed knob that is not so set; empty when all are."""
-        return KNOBS.unmet(knobs, self.needs)
-
-
-def _bug(says: str, rules: Callable[[Knobs], Rules], *caught_by: str, **more: Any) -> Variant:
-    return Variant(says=says, rules=rules, caught_by=caught_by, **more)
-
+from clusters.protocols.kit.mutants import Mutant, bug
 
 _VOTE, _LEADER, _TERM = "one-vote-per-term", "one-leader-per-term", "term-never-decreases"
 _MAJORITY, _OWED, _LIVELOCK = "leader-has-majority", "leader-when-owed", "no-livelock"
@@ -52,64 +25,64 @@ _DURABLE = "vote-is-durable"
 _LATE = {"fix_missing_return": "true", "sync_flag_reset": "true", "task_delay_max_ms": "4000"}
 """The mended build with late send tasks: safe, and campaigns of one term overlap often."""
 
-VARIANTS: Mapping[str, Variant] = {
-    "01-vote-not-written": _bug("writes the term but not the vote", broken.VoteNotWritten, _VOTE, _LEADER, _DURABLE),
-    "02-answer-before-persist": _bug(
+VARIANTS: Mapping[str, Mutant] = {
+    "01-vote-not-written": bug("writes the term but not the vote", broken.VoteNotWritten, _VOTE, _LEADER, _DURABLE),
+    "02-answer-before-persist": bug(
         "answers a vote request before the vote is on disk", broken.AnswerBeforePersist, _VOTE, _DURABLE, advised=_LATE
     ),
-    "04-ignore-failed-vote-write": _bug(
+    "04-ignore-failed-vote-write": bug(
         "goes on after its metadata could not be written", broken.IgnoreFailedVoteWrite, _VOTE, _DURABLE
     ),
-    "05-vote-not-synced": _bug(
+    "05-vote-not-synced": bug(
         "writes votes over the metadata file, without fsync", broken.VoteNotSynced, _VOTE, _DURABLE
     ),
-    "06-delete-then-rename": _bug(
+    "06-delete-then-rename": bug(
         "deletes the metadata file before the new one takes its place",
         broken.DeleteThenRename,
         _VOTE,
         _TERM,
         _DURABLE,
     ),
-    "07-unreadable-means-fresh": _bug(
+    "07-unreadable-means-fresh": bug(
         "takes an unreadable metadata file for a node that never voted",
         broken.UnreadableMeansFresh,
         _VOTE,
         _TERM,
         _DURABLE,
     ),
-    "10-resumes-leadership": _bug("goes on leading its term after a restart", broken.ResumesLeadership, "log-matching"),
-    "11-forgets-own-vote": _bug(
+    "10-resumes-leadership": bug("goes on leading its term after a restart", broken.ResumesLeadership, "log-matching"),
+    "11-forgets-own-vote": bug(
         "after a restart votes again in a term in which it voted for itself",
         broken.ForgetsOwnVote,
         _VOTE,
         _LEADER,
         advised=_LATE,
     ),
-    "12-grant-without-log-check": _bug("votes for candidates with an older log", broken.NoLogCheck, _COMPLETE, _ACKED),
-    "14-last-log-term-is-current": _bug(
+    "12-grant-without-log-check": bug("votes for candidates with an older log", broken.NoLogCheck, _COMPLETE, _ACKED),
+    "14-last-log-term-is-current": bug(
         "gives its current term as the term of its last entry", broken.LastLogTermIsCurrent, _COMPLETE, _ACKED
     ),
-    "16-counts-older-term": _bug(
+    "16-counts-older-term": bug(
         "counts answers to requests of an earlier term",
         broken.CountsOlderTerm,
         _LEADER,
         _MAJORITY,
         advised={"send_command_timeout_ms": "30000", "time_factor": "0.01"},
     ),
-    "18-pre-votes-are-votes": _bug(
+    "18-pre-votes-are-votes": bug(
         "starts its campaign with the pre-votes as votes",
         broken.PreVotesAreVotes,
         _MAJORITY,
         _LEADER,
         needs={"fix_missing_return": "true", "sync_flag_reset": "true"},
     ),
-    "21-majority-of-responders": _bug(
+    "21-majority-of-responders": bug(
         "is elected by a majority of those who answered", broken.MajorityOfResponders, _MAJORITY, _LEADER, nodes_min=5
     ),
-    "22-half-is-enough": _bug(
+    "22-half-is-enough": bug(
         "takes half of an even number for a majority", broken.HalfIsEnough, _LEADER, _MAJORITY, nodes_min=4
     ),
-    "23-non-members-vote": _bug(
+    "23-non-members-vote": bug(
         "asks and counts learners",
         broken.NonMembersVote,
         "members-only",
@@ -118,25 +91,25 @@ VARIANTS: Mapping[str, Variant] = {
         advised={"learners": "n3"},
         nodes_min=4,
     ),
-    "25-term-may-fall": _bug("takes over a lower term from an old append", broken.TermMayFall, _TERM),
-    "27-refuses-campaigned-term": _bug(
+    "25-term-may-fall": bug("takes over a lower term from an old append", broken.TermMayFall, _TERM),
+    "27-refuses-campaigned-term": bug(
         "refuses the leader of a term in which it campaigned itself",
         broken.RefusesCampaignedTerm,
         "convergence-after-heal",
         _LIVELOCK,
         advised=_LATE,
     ),
-    "31-any-request-resets-timer": _bug(
+    "31-any-request-resets-timer": bug(
         "waits anew after every vote request, granted or not", broken.AnyRequestResetsTimer, _OWED, _LIVELOCK
     ),
-    "33-no-jitter": _bug("always waits the shortest election timeout", broken.NoJitter, _LIVELOCK, _OWED),
-    "34-same-seed": _bug("draws its timeouts from one seed on all nodes", broken.SameSeedEverywhere, _LIVELOCK, _OWED),
-    "37-pre-vote-terms-compared": _bug(
+    "33-no-jitter": bug("always waits the shortest election timeout", broken.NoJitter, _LIVELOCK, _OWED),
+    "34-same-seed": bug("draws its timeouts from one seed on all nodes", broken.SameSeedEverywhere, _LIVELOCK, _OWED),
+    "37-pre-vote-terms-compared": bug(
         "drops pre-votes of a lower term and leaves askers of a lower term without an answer",
         broken.PreVoteTermsCompared,
         _OWED,
     ),
-    "40-commits-old-terms": _bug(
+    "40-commits-old-terms": bug(
         "commits entries of earlier terms by counting replicas",
         broken.CommitsOldTerms,
         _COMMIT,
@@ -144,29 +117,29 @@ VARIANTS: Mapping[str, Variant] = {
         needs={"commit_current_term_only": "true"},
         advised={"max_entries_per_append": "1"},
     ),
-    "42-follower-commit-unchecked": _bug(
+    "42-follower-commit-unchecked": bug(
         "takes over the leader's commit position as it is", broken.FollowerCommitUnchecked, _COMMIT
     ),
-    "44-truncates-always": _bug(
+    "44-truncates-always": bug(
         "cuts its log at every append, conflict or not", broken.TruncatesAlways, _COMMIT, _ACKED
     ),
-    "45-acks-after-local-append": _bug(
+    "45-acks-after-local-append": bug(
         "tells the client ok when only it itself holds the write", broken.AcksAfterLocalAppend, _ACKED
     ),
-    "46-acks-before-sync": _bug("acknowledges entries that a power loss can take", broken.AcksBeforeSync, _ACKED),
-    "52-election-on-wall-clock": _bug(
+    "46-acks-before-sync": bug("acknowledges entries that a power loss can take", broken.AcksBeforeSync, _ACKED),
+    "52-election-on-wall-clock": bug(
         "measures its election timer on the wall clock", broken.ElectionOnWallClock, _OWED
     ),
-    "56-reads-before-own-term": _bug(
+    "56-reads-before-own-term": bug(
         "serves reads from what it applied, before an entry of its term is committed",
         broken.ReadsBeforeOwnTerm,
         _ACKED,
         "linearizable",
         needs={"reads": "log"},
     ),
-    "harmless-longer-jitter": _bug("draws its timeouts from a wider range", broken.LongerJitter),
-    "harmless-half-heartbeat": _bug("sends heartbeats twice as often", broken.HalfHeartbeat),
-    "harmless-eager-commit": _bug("tells followers of a commit at once", broken.EagerCommitNotice),
-    "harmless-small-batches": _bug("sends one entry a request", broken.SmallBatches),
-    "harmless-more-notes": _bug("notes every heartbeat that it hears", broken.MoreNotes),
+    "harmless-longer-jitter": bug("draws its timeouts from a wider range", broken.LongerJitter),
+    "harmless-half-heartbeat": bug("sends heartbeats twice as often", broken.HalfHeartbeat),
+    "harmless-eager-commit": bug("tells followers of a commit at once", broken.EagerCommitNotice),
+    "harmless-small-batches": bug("sends one entry a request", broken.SmallBatches),
+    "harmless-more-notes": bug("notes every heartbeat that it hears", broken.MoreNotes),
 }

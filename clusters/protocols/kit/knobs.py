@@ -153,7 +153,7 @@ class KnobTable(Generic[K]):
         self.target = target
         self.profiles = profiles
         self.knobs: dict[str, Knob] = {}
-        self._settings, self._fill, self._contradictions = settings, fill, contradictions
+        self.settings, self._fill, self._contradictions = settings, fill, contradictions
         self._fields: dict[str, str] = {}
         for name, hint in get_type_hints(settings, include_extras=True).items():
             knob = next((one for one in get_args(hint)[1:] if isinstance(one, Knob)), None)
@@ -170,7 +170,7 @@ class KnobTable(Generic[K]):
         words = self._filled({**self._words_of(name), **given})
         factor = self._value(TIME_FACTOR, words[TIME_FACTOR], Fraction(1))
         values = {self._fields[word]: self._value(word, words[word], factor) for word in self.knobs}
-        knobs = self._settings(profile=name, **values)
+        knobs = self.settings(profile=name, **values)
         for what, next_step in self._contradictions(knobs, given):
             raise self.wrong(what, next_step)
         return knobs

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
+from clusters.protocols.kit.mutants import Mutant
 from clusters.protocols.kraft.broken import (
     CommitsOldEpochs,
     HalfIsEnough,
@@ -21,7 +22,6 @@ from clusters.protocols.kraft.broken import (
 from clusters.protocols.kraft.knobs import KraftKnobs
 from clusters.protocols.kraft.rules import FOLLOWER, Position, Rules, Start
 from clusters.protocols.kraft.storage import QuorumState
-from clusters.protocols.kraft.variants import Variant
 
 
 class ForgetsEverything(Rules):
@@ -167,11 +167,11 @@ class NoLeaderChange(Rules):
         return False
 
 
-def _flip(number: str, says: str, rules: Callable[[KraftKnobs], Rules]) -> tuple[str, Variant]:
-    return f"flip-{number}", Variant(says=says, rules=rules)
+def _flip(number: str, says: str, rules: Callable[[KraftKnobs], Rules]) -> tuple[str, Mutant]:
+    return f"flip-{number}", Mutant(says=says, rules=rules)
 
 
-FLIPS: dict[str, Variant] = dict(
+FLIPS: dict[str, Mutant] = dict(
     (
         _flip("4-2", "observers vote", ObserversVote),
         _flip("4-3", "starts without looking at quorum-state", ForgetsEverything),

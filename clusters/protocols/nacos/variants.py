@@ -15,32 +15,14 @@ claims rest on the same rule, and so do their flips. Not applicable here:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-import msgspec
-
+from clusters.protocols.kit.mutants import Mutant, bug
 from clusters.protocols.nacos import broken
-from clusters.protocols.nacos.knobs import KNOBS, LEADER_TIMEOUT_MS, TICK_PERIOD_MS, Knobs
+from clusters.protocols.nacos.knobs import LEADER_TIMEOUT_MS, TICK_PERIOD_MS
 from clusters.protocols.nacos.messages import DatumStamp, State
 from clusters.protocols.nacos.rules import Rules
 from harness.core.rng import Rng
-
-
-class Variant(msgspec.Struct, frozen=True, kw_only=True):
-    """One build that differs from the honest one."""
-
-    says: str
-    rules: Callable[[Knobs], Rules]
-    caught_by: tuple[str, ...] = ()
-    """Checkers of which any one counts; none: the build is harmless, or a claim's flip."""
-    needs: Mapping[str, str] = {}
-    """Knobs without which the mistake cannot show; refused otherwise."""
-    nodes_min: int = 3
-
-    def unmet(self, knobs: Knobs) -> str:
-        """The first needed knob that is not so set; empty when all are."""
-        return KNOBS.unmet(knobs, self.needs)
 
 
 class _NeverBeats(Rules):
@@ -214,25 +196,21 @@ _FLIPS: tuple[tuple[int, str, type[Rules]], ...] = (
 )
 
 
-def _bug(says: str, rules: Callable[[Knobs], Rules], *caught_by: str, **more: Any) -> Variant:
-    return Variant(says=says, rules=rules, caught_by=caught_by, **more)
-
-
 _VOTE, _LEADER, _TERM, _DURABLE = "one-vote-per-term", "one-leader-per-term", "term-never-decreases", "vote-is-durable"
 _MAJORITY, _OWED, _STEP_DOWN = "leader-has-majority", "leader-when-owed", "step-down-without-quorum"
 _STORED = {"persist_vote": "true"}
 _CURRENT = {"count_current_term_only": "true"}
 _ANSWERED = {"leader_needs_majority_acks": "true"}
 
-VARIANTS: Mapping[str, Variant] = {
-    "02-answer-before-persist": _bug(
+VARIANTS: Mapping[str, Mutant] = {
+    "02-answer-before-persist": bug(
         "answers a vote request before the vote is on disk", broken.AnswerBeforePersist, _VOTE, _DURABLE, needs=_STORED
     ),
-    "04-ignore-failed-vote-write": _bug(
+    "04-ignore-failed-vote-write": bug(
         "goes on after the vote could not be written", broken.IgnoreFailedWrite, _VOTE, _DURABLE, needs=_STORED
     ),
-    "05-vote-not-synced": _bug("replaces the file without fsync", broken.NotSynced, _VOTE, _DURABLE, needs=_STORED),
-    "06-delete-then-rename": _bug(
+    "05-vote-not-synced": bug("replaces the file without fsync", broken.NotSynced, _VOTE, _DURABLE, needs=_STORED),
+    "06-delete-then-rename": bug(
         "deletes the file before the new one takes its place",
         broken.DeleteThenRename,
         _VOTE,
@@ -240,7 +218,7 @@ VARIANTS: Mapping[str, Variant] = {
         _DURABLE,
         needs=_STORED,
     ),
-    "07-unreadable-means-fresh": _bug(
+    "07-unreadable-means-fresh": bug(
         "takes an unreadable file for a node that never voted",
         broken.UnreadableMeansFresh,
         _VOTE,
@@ -248,45 +226,45 @@ VARIANTS: Mapping[str, Variant] = {
         _DURABLE,
         needs=_STORED,
     ),
-    "10-resumes-leadership": _bug(
+    "10-resumes-leadership": bug(
         "leads after a restart in a term in which it voted for itself",
         broken.ResumesLeadership,
         _MAJORITY,
         _LEADER,
         needs=_STORED,
     ),
-    "16-counts-older-term": _bug(
+    "16-counts-older-term": bug(
         "counts records of earlier terms", broken.CountsOlderTerm, _LEADER, _MAJORITY, needs=_CURRENT
     ),
-    "21-majority-of-responders": _bug(
+    "21-majority-of-responders": bug(
         "is elected by a majority of those who answered",
         broken.MajorityOfResponders,
         _MAJORITY,
         _LEADER,
         needs=_CURRENT,
     ),
-    "22-half-is-enough": _bug(
+    "22-half-is-enough": bug(
         "takes half of an even number for a majority", broken.HalfIsEnough, _LEADER, _MAJORITY, nodes_min=4
     ),
-    "25-term-may-fall": _bug("takes over the lower term of a beat", broken.TermMayFall, _TERM, needs=_STORED),
-    "28-never-steps-down": _bug(
+    "25-term-may-fall": bug("takes over the lower term of a beat", broken.TermMayFall, _TERM, needs=_STORED),
+    "28-never-steps-down": bug(
         "goes on leading without a majority", broken.NeverStepsDown, _STEP_DOWN, needs=_ANSWERED
     ),
-    "30-sending-is-contact": _bug(
+    "30-sending-is-contact": bug(
         "takes its own beats for answers", broken.SendingIsContact, _STEP_DOWN, needs=_ANSWERED
     ),
-    "31-any-request-resets-due": _bug(
+    "31-any-request-resets-due": bug(
         "waits anew after every vote request, granted or not", broken.AnyRequestResetsDue, _OWED
     ),
-    "52-timers-on-wall-clock": _bug("ticks by the wall clock", broken.TimersOnWallClock, _OWED),
-    "plain-votes-twice": _bug(
+    "52-timers-on-wall-clock": bug("ticks by the wall clock", broken.TimersOnWallClock, _OWED),
+    "plain-votes-twice": bug(
         "votes for everybody who asks in a term", broken.EqualTermWins, _VOTE, _LEADER, needs=_STORED
     ),
-    "plain-wants-every-vote": _bug("is elected only with the votes of all members", broken.WantsEveryVote, _OWED),
-    "harmless-longer-jitter": _bug("draws its dues from a wider range", broken.LongerJitter),
-    "harmless-more-beats": _bug("beats more often", broken.MoreBeats),
-    "harmless-early-start": _bug("begins one tick earlier", broken.HalfTicks),
-    "harmless-more-notes": _bug("says who leads with every answer", broken.SaysItEachTime),
-    "harmless-keeps-former": _bug("never asks for the record of a former leader", broken.KeepsFormer),
-    **{f"flip-3-{n}": Variant(says=says, rules=rules) for n, says, rules in _FLIPS},
+    "plain-wants-every-vote": bug("is elected only with the votes of all members", broken.WantsEveryVote, _OWED),
+    "harmless-longer-jitter": bug("draws its dues from a wider range", broken.LongerJitter),
+    "harmless-more-beats": bug("beats more often", broken.MoreBeats),
+    "harmless-early-start": bug("begins one tick earlier", broken.HalfTicks),
+    "harmless-more-notes": bug("says who leads with every answer", broken.SaysItEachTime),
+    "harmless-keeps-former": bug("never asks for the record of a former leader", broken.KeepsFormer),
+    **{f"flip-3-{n}": Mutant(says=says, rules=rules) for n, says, rules in _FLIPS},
 }

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from clusters.protocols.kit.mutants import Mutant
 from clusters.protocols.raft import broken
 from clusters.protocols.raft.rules import Rules
-from clusters.protocols.raft.variants import Variant
 from harness.core.clock import SECOND, Ns
 from harness.core.rng import Rng
 
@@ -83,4 +83,4 @@ _FLIPS: tuple[tuple[int, str, type[Rules]], ...] = (
     (32, "entries that conflict with the leader's stay", broken.NeverTruncates),
 )
 
-FLIPS: Mapping[str, Variant] = {f"flip-1-{n}": Variant(says=says, rules=rules) for n, says, rules in _FLIPS}
+FLIPS: Mapping[str, Mutant] = {f"flip-1-{n}": Mutant(says=says, rules=rules) for n, says, rules in _FLIPS}

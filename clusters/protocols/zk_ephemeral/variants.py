@@ -10,134 +10,107 @@ steps down for a lost majority, and that healthy brokers keep their sessions (ZK
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-import msgspec
-
+from clusters.protocols.kit.mutants import Mutant, bug
 from clusters.protocols.zk_ephemeral import broken
-from clusters.protocols.zk_ephemeral.knobs import KNOBS, ZkKnobs
-from clusters.protocols.zk_ephemeral.rules import Rules
-
-
-class Variant(msgspec.Struct, frozen=True, kw_only=True):
-    """One build that differs from the honest one."""
-
-    says: str
-    rules: Callable[[ZkKnobs], Rules]
-    caught_by: tuple[str, ...] = ()
-    """Checkers of which any one counts; none: the build is harmless, or a claim's flip."""
-    needs: Mapping[str, str] = {}
-    """Knobs without which the mistake cannot show; refused otherwise."""
-    advised: Mapping[str, str] = {}
-    """Knobs with which it shows sooner, or alone (acks=1 loses writes by itself)."""
-    nodes_min: int = 3
-
-    def unmet(self, knobs: ZkKnobs) -> str:
-        """The first needed knob that is not so set; empty when all are."""
-        return KNOBS.unmet(knobs, self.needs)
-
-
-def _bug(says: str, rules: Callable[[ZkKnobs], Rules], *caught_by: str, **more: Any) -> Variant:
-    return Variant(says=says, rules=rules, caught_by=caught_by, **more)
-
 
 _LEADER, _TERM, _COMPLETE = "one-leader-per-term", "term-never-decreases", "leader-completeness"
 _DURABLE = "vote-is-durable"
 _COMMIT, _ACKED, _MATCH = "commit-never-regresses", "acknowledged-survives", "log-matching"
 _SAFE = {"acks": "all", "min_insync_replicas": "2", "truncate": "epoch"}
 
-VARIANTS: Mapping[str, Variant] = {
-    "01-state-not-written": _bug(
+VARIANTS: Mapping[str, Mutant] = {
+    "01-state-not-written": bug(
         "the service keeps the partition state, and with it the epoch, in memory only",
         broken.StateNotWritten,
         _TERM,
         _LEADER,
         _DURABLE,
     ),
-    "02-answer-before-persist": _bug(
+    "02-answer-before-persist": bug(
         "the service answers before the change is on disk", broken.AnswerBeforePersist, _LEADER, _TERM, _DURABLE
     ),
-    "04-ignore-failed-write": _bug(
+    "04-ignore-failed-write": bug(
         "the service goes on after a change could not be written", broken.IgnoreFailedWrite, _LEADER, _TERM, _DURABLE
     ),
-    "05-tree-not-synced": _bug(
+    "05-tree-not-synced": bug(
         "the service writes its tree without fsync", broken.TreeNotSynced, _LEADER, _TERM, _DURABLE
     ),
-    "07-unreadable-means-fresh": _bug(
+    "07-unreadable-means-fresh": bug(
         "the service takes an unreadable tree for an empty one", broken.UnreadableMeansFresh, _LEADER, _TERM, _DURABLE
     ),
-    "10-resumes-leadership": _bug(
+    "10-resumes-leadership": bug(
         "a restarted broker goes on leading because the stored state names it",
         broken.ResumesLeadership,
         _LEADER,
         _MATCH,
         needs={"mode": "race"},
     ),
-    "12-contends-outside-isr": _bug(
+    "12-contends-outside-isr": bug(
         "a replica outside the ISR contends and may be chosen",
         broken.ContendsOutsideIsr,
         _COMPLETE,
         _ACKED,
         advised=_SAFE,
     ),
-    "25-epoch-may-fall": _bug(
+    "25-epoch-may-fall": bug(
         "obeys commands and leaders of lower epochs", broken.EpochMayFall, _TERM, _LEADER, needs={"mode": "controller"}
     ),
-    "28-never-steps-down": _bug(
+    "28-never-steps-down": bug(
         "goes on leading when it lost its session, or contact",
         broken.NeverStepsDown,
         "convergence-after-heal",
     ),
-    "42-follower-hw-unchecked": _bug(
+    "42-follower-hw-unchecked": bug(
         "a follower takes over the leader's high watermark as it is",
         broken.FollowerHwUnchecked,
         _COMMIT,
         advised={"mode": "controller", "acks": "all"},
     ),
-    "44-truncates-always": _bug(
+    "44-truncates-always": bug(
         "a follower cuts below its high watermark whenever it begins to follow", broken.TruncatesAlways, _COMMIT, _ACKED
     ),
-    "45-acks-after-local-append": _bug(
+    "45-acks-after-local-append": bug(
         "confirms acks=all writes that only the leader holds",
         broken.AcksAfterLocalAppend,
         _ACKED,
         needs={"acks": "all"},
         advised=_SAFE,
     ),
-    "46-acks-before-sync": _bug(
+    "46-acks-before-sync": bug(
         "a follower tells the leader of records that a power loss can take",
         broken.AcksBeforeSync,
         _ACKED,
         advised=_SAFE,
     ),
-    "zk-b9-never-watches-again": _bug(
+    "zk-b9-never-watches-again": bug(
         "does not set a fired watch again", broken.NeverWatchesAgain, "convergence-after-heal"
     ),
-    "plain-two-creators": _bug(
+    "plain-two-creators": bug(
         "the service lets every creator win, and everybody overwrite the state", broken.TwoCreators, _LEADER
     ),
-    "plain-no-compare-and-set": _bug(
+    "plain-no-compare-and-set": bug(
         "the service ignores versions", broken.NoCompareAndSet, _LEADER, _COMPLETE, _ACKED, advised=_SAFE
     ),
-    "plain-epoch-not-raised": _bug(
+    "plain-epoch-not-raised": bug(
         "a new leader takes the stored epoch as it is", broken.EpochNotRaised, _LEADER, needs={"mode": "race"}
     ),
-    "plain-isr-before-publish": _bug(
+    "plain-isr-before-publish": bug(
         "commits without a lagging follower before the service knows that it left the ISR",
         broken.SmallerIsrCountsAtOnce,
         _ACKED,
         _COMPLETE,
         advised={"acks": "all", "truncate": "epoch"},
     ),
-    "harmless-longer-wait": _bug("keeps empty fetches waiting longer", broken.LongerWait),
-    "harmless-half-ping": _bug("pings the service twice as often", broken.HalfPing),
-    "harmless-small-batches": _bug("sends fewer records at once", broken.SmallBatches),
-    "harmless-frequent-checkpoints": _bug("writes the high watermark down more often", broken.FrequentCheckpoints),
-    "harmless-early-doubt": _bug("knows itself disconnected a little earlier", broken.EarlyDoubt),
-    "flip-1-10": _bug("claim 1-10 turned: followers serve reads", broken.FollowersServe),
-    "flip-1-11": _bug("claim 1-11 turned: reads are spread over followers", broken.FollowersServe),
-    "flip-1-12": _bug("claim 1-12 turned: the leader's node is not ephemeral", broken.LeaderNodePersists),
-    "flip-1-13": _bug("claim 1-13 turned: followers do nothing when the node vanishes", broken.IgnoresDeletion),
-    "flip-1-14": _bug("claim 1-14 turned: every creator is told that it won", broken.EveryCreatorWins),
+    "harmless-longer-wait": bug("keeps empty fetches waiting longer", broken.LongerWait),
+    "harmless-half-ping": bug("pings the service twice as often", broken.HalfPing),
+    "harmless-small-batches": bug("sends fewer records at once", broken.SmallBatches),
+    "harmless-frequent-checkpoints": bug("writes the high watermark down more often", broken.FrequentCheckpoints),
+    "harmless-early-doubt": bug("knows itself disconnected a little earlier", broken.EarlyDoubt),
+    "flip-1-10": bug("claim 1-10 turned: followers serve reads", broken.FollowersServe),
+    "flip-1-11": bug("claim 1-11 turned: reads are spread over followers", broken.FollowersServe),
+    "flip-1-12": bug("claim 1-12 turned: the leader's node is not ephemeral", broken.LeaderNodePersists),
+    "flip-1-13": bug("claim 1-13 turned: followers do nothing when the node vanishes", broken.IgnoresDeletion),
+    "flip-1-14": bug("claim 1-14 turned: every creator is told that it won", broken.EveryCreatorWins),
 }

@@ -11,7 +11,7 @@ from clusters.protocols.kraft.messages import (
     VoteResponse,
 )
 from clusters.protocols.kraft.storage import STATE
-from clusters.protocols.kraft.target import TARGET, rules_of
+from clusters.protocols.kraft.target import MUTANTS, TARGET
 from harness.core.clock import MS
 from harness.core.rng import Rng
 from tests.clusters.kraft.minisim import World, leaders
@@ -213,7 +213,7 @@ def test_kr_b7_killing_the_leader_of_five_makes_several_candidates_and_several_r
 
 
 def test_after_many_rounds_in_vain_the_back_off_is_its_maximum_for_everybody_and_parts_nobody_any_more():
-    rules = rules_of(None, TARGET.knobs({}, profile="kraft"))
+    rules = MUTANTS.rules(None, TARGET.knobs({}, profile="kraft"))
 
     def drawn(retries):
         rng = Rng(retries)

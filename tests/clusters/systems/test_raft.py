@@ -105,7 +105,7 @@ def test_words_are_complete_and_in_one_spelling():
     ("settings", "profile", "variant", "hint"),
     [
         ({"time_faktor": "2"}, None, None, "time_factor"),
-        ({"noop": "maybe"}, None, None, "switch"),
+        ({"noop": "maybe"}, None, None, "on|off"),
         ({}, "raft-papr", None, "raft-paper"),
         ({}, None, "28-never-step-down", "28-never-steps-down"),
         ({}, None, "47-lease-on-wall-clock", "reads=lease"),
