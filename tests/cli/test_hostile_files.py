@@ -38,6 +38,7 @@ def alarm():
         ("campaign", "FILE.toml", "--seeds", "0..1", "--out", "o", "--on", "sim"),
         ("doctor", "FILE.toml"),
         ("check", "FILE.jsonl"),
+        ("check", ".", "--known", "FILE.toml"),
         ("check", "FILE.parquet"),
         ("check", "FILE.edn", "--format", "jepsen-edn", "--model", "register"),
         ("report", "FILE.jsonl"),
