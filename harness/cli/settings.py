@@ -24,7 +24,7 @@ from harness.core.errors import ConfigError
 from harness.core.files import read_text
 from harness.core.protocols import Lending
 from harness.core.secrets import shown
-from harness.core.timescale import SCALE_MAX, show_scale
+from harness.core.timescale import read_scale, show_scale
 from harness.core.verdict import FAIL_ON, FailOn
 from harness.engine import scenarios
 from harness.engine.model import RunOptions
@@ -143,15 +143,8 @@ def _fail_on(raw: Any) -> str:
 
 
 def _time_scale(raw: Any) -> str:
-    if str(raw).strip() == "auto":
-        return "auto"
-    try:
-        value = float("" if isinstance(raw, bool) else raw)
-    except (ValueError, TypeError):
-        value = 0.0
-    if not 1 <= value <= SCALE_MAX:
-        raise ValueError(f"auto, or a number from 1 to {show_scale(SCALE_MAX)}, is needed")
-    return show_scale(value)
+    value = read_scale(raw)
+    return "auto" if value is None else show_scale(value)
 
 
 def _setting(name: str, read: Callable[[Any], Any], example: str, about: str) -> Setting:
