@@ -44,6 +44,8 @@ def alarm():
         ("report", "FILE.jsonl"),
         ("run", "raft", "--on", "sim", "--known", "FILE.toml"),
         ("heal", "--hosts", "FILE.toml"),
+        ("run", "raft", "--on", "sim", "--variant", "FILE.py:X"),
+        ("exam", "--system", "raft", "--variant", "FILE.py:X", "--expect", "crash", "--out", "o"),
     ],
     ids=" ".join,
 )
