@@ -30,7 +30,7 @@ def plugged(name: str, base: type[R]) -> type[R] | None:
     """The class of that name, if it is outside the project's lists; None: there is none. Raises ConfigError."""
     found = registry.CODE.fullmatch(name)
     if found is not None:
-        chosen = _from_file(found["path"], found["name"])
+        chosen = _from_file(str(Path(found["path"]).absolute()), found["name"])
     elif name in registry.names(GROUP):
         chosen = registry.load(GROUP, name)
     else:
@@ -84,7 +84,7 @@ def shipped_file(name: str | None) -> tuple[bytes, str] | None:
 @functools.lru_cache(maxsize=32)
 def _from_file(path: str, name: str) -> Any:
     content = _content(path, name)
-    file = Path(path).absolute()
+    file = Path(path)
     spec = importlib.util.spec_from_file_location(f"dethrone_variant_{file.stem}", file)
     if spec is None or spec.loader is None:
         raise ConfigError(f"{path} cannot be imported", where=f"the variant {path}:{name}")

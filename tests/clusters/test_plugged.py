@@ -166,3 +166,14 @@ def test_the_exam_finds_a_crash_by_the_checker_that_is_named_for_it(file, tmp_pa
     tasks = tasks_for(["raft"], own=own, strategy="triggered", budget_ns=60 * SECOND)
     (row,), _ = run_exam(tasks, tmp_path / "exam", jobs=1, on_row=lambda *_: None)
     assert (row.found.by, row.found.base) == ("crash", "pass")
+
+
+def test_a_path_without_a_directory_is_another_file_in_another_place(tmp_path, monkeypatch):
+    found = []
+    for name in ("one", "two"):
+        place = tmp_path / name
+        place.mkdir()
+        (place / "bugs.py").write_text(SOURCE)
+        monkeypatch.chdir(place)
+        found.append(plugged("bugs.py:ClingsToPower", Rules))
+    assert found[0] is not found[1]
