@@ -2249,7 +2249,7 @@ class Canary:
 
 
 class Gauge:
-    """Measures how slow the machine is, under a dummy load of small writes: wake-ups, syncs, round trips to peers.
+    """Measures how slow the machine is, under a dummy load of computing and small writes: wake-ups, syncs, round trips.
 
     Before the first node starts, and of nothing that belongs to a node. The answering end of a round trip is the agent
     over there (``Probes``).
@@ -2261,6 +2261,8 @@ class Gauge:
     TRIP_PERIOD_S = 0.02
     TRIP_LIMIT_S = 0.5
     STALLS_MAX = 10_000
+    WORK_NS, WORK_PERIOD_S = 2 * MS, 0.02
+    """A tenth of a processor, as a busy node takes it: on an overloaded machine those who ask for more wait longer."""
 
     def __init__(self, run: str, port: int) -> None:
         self._run, self._port = run, port
@@ -2268,7 +2270,7 @@ class Gauge:
     def measure(self, directory: str, peers: Mapping[str, str], window_ns: int, writes_per_s: int) -> dict[str, Any]:
         """Every single duration, in ns, of a window of this length, and what could not be measured.
 
-        ``stalls_ns``: (since the window began, length) of the longer wake-ups and syncs.
+        ``stalls_ns``: (since the window began, length) of the longer wake-ups, syncs, and waits for a processor.
         """
         began = now_ns()
         end = began + min(window_ns, self.WINDOW_MAX_NS)
@@ -2278,6 +2280,7 @@ class Gauge:
         works = (
             ("sync", lambda: self._sync(directory, period_s, end, found, stalls)),
             ("trips", lambda: self._trips(peers, end, found)),
+            ("work", lambda: self._work(end, stalls)),
         )
 
         def guarded(name: str, work: Callable[[], None]) -> None:
@@ -2309,6 +2312,17 @@ class Gauge:
             found["wakeups_ns"].append(late)
             if late > STALL_NS:
                 stalls.append((before + tick_ns, late))
+
+    @classmethod
+    def _work(cls, end: int, stalls: collections.deque[tuple[int, int]]) -> None:
+        while now_ns() < end:
+            before, used = now_ns(), time.thread_time_ns()
+            while time.thread_time_ns() - used < cls.WORK_NS:
+                sum(range(100))
+            late = now_ns() - before - cls.WORK_NS
+            if late > STALL_NS:
+                stalls.append((before, late))
+            time.sleep(cls.WORK_PERIOD_S)
 
     def _sync(
         self,
