@@ -37,11 +37,12 @@ def systems(_: str | None = None) -> Table:
     def describe(name: str, system: Any) -> list[tuple[str, ...]]:
         default = system.defaults()
         run = f"{', '.join(default.faults)} under {default.workload}, {show_duration(default.time_limit_ns)}"
+        profiles = tuple(system.profiles())
         if isinstance(system, Profiled):
-            limits = {profile: system.profile_defaults(profile).time_limit_ns for profile in system.profiles()}
+            limits = {profile: system.profile_defaults(profile).time_limit_ns for profile in profiles}
             own = {profile: limit for profile, limit in limits.items() if limit != default.time_limit_ns}
             run += "".join(f" ({profile}: {show_duration(limit)})" for profile, limit in own.items())
-        return [(name, ", ".join(system.profiles()), run, ", ".join(sorted(system.operations())) or "none")]
+        return [(name, ", ".join(profiles), run, ", ".join(sorted(system.operations())) or "none")]
 
     return ("system", "profiles", "default run", "operations", "from"), _rows(registry.SYSTEMS, 3, describe)
 
