@@ -12,10 +12,10 @@ Sums of short waits, and totals of a whole host (``load``, ``summary``), excuse 
 What lies inside a realised pause, disk, clock or cpu fault of its host, or within one election round after it, is the
 fault's. A stretch that overlaps with one of another host on the same machine counts for all hosts of that machine.
 
-Guarantees: a stretch is charged with its length plus one election round; charges are a union of intervals, so noise
-that overlaps counts once; more noise never charges less. A run that declares its sources, and could read none that
-watches a host, is *blind* there: no finding about liveness is certain. Older, golden and imported histories declare
-nothing and are never blind. Out of scope: any bound, and any verdict.
+Guarantees: a stretch is charged with its length plus one election round, one of the harness itself with its length
+only; charges are a union of intervals, so noise that overlaps counts once; more noise never charges less. A run that
+declares its sources, and could read none that watches a host, is *blind* there: no finding about liveness is certain.
+Older, golden and imported histories declare nothing and are never blind. Out of scope: any bound, and any verdict.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ MEASURED = frozenset({"stall", "fsync", "process", "wall", "harness"})
 """Kinds of ``Noise`` that are one stretch of a known length."""
 MISSING = frozenset({"news-dropped", "dead-man", "rules-lost", "agent-lost"})
 """Kinds of ``Noise`` whose span says from when to when the host's knowledge is missing."""
+OURS = "harness"
+"""The kind of ``Noise`` that is a stall of the harness' own loop."""
 SOURCES = "sources"
 """The kind of ``Noise`` that declares what a host's agent reads."""
 WATCHING = frozenset({"wakeup", "sync", "schedstat", "dstate"})
@@ -71,10 +73,17 @@ class Disturbance:
         self._unions: dict[tuple[str, ...], list[Interval]] = {}
 
     def charges(self, hosts: Sequence[str]) -> list[Interval]:
-        """The union of all charges of these hosts, in order: each stretch, and one election round after it."""
+        """The union of all charges of these hosts, in order: each stretch, and one election round after it.
+
+        A stall of the harness itself is charged without a round: it hides what happens, and deposes no leader.
+        """
         key = tuple(sorted(set(hosts)))
         if key not in self._unions:
-            mine = ((one.lo, one.hi + self.round_ns) for one in self.stretches if not one.host or one.host in key)
+            mine = (
+                (one.lo, one.hi + (0 if one.kind == OURS else self.round_ns))
+                for one in self.stretches
+                if not one.host or one.host in key
+            )
             self._unions[key] = union(mine)
         return self._unions[key]
 

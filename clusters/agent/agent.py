@@ -3,6 +3,7 @@
     python3 agent.py serve --socket PATH --run RUN [--dead-man SECONDS] [--probe-port PORT]
     python3 agent.py relay --socket PATH [--wait SECONDS]      stdin/stdout <-> the agent's socket
     python3 agent.py heal  --socket PATH [--run RUN] [--stop]  converge to healthy, through a living agent or alone
+    python3 agent.py match --socket PATH                       which texts a user's pattern matches; asked on stdin
 
 ``serve`` may be the first process of a container. It starts and signals the node process, installs and probes faults,
 tails the trace log, watches the host's noise, and heals the host by itself if the harness falls silent.
@@ -2248,7 +2249,7 @@ class Canary:
 
 
 class Gauge:
-    """Measures how slow the machine is, under a dummy load of small writes: wake-ups, syncs, round trips to peers.
+    """Measures how slow the machine is, under a dummy load of computing and small writes: wake-ups, syncs, round trips.
 
     Before the first node starts, and of nothing that belongs to a node. The answering end of a round trip is the agent
     over there (``Probes``).
@@ -2260,6 +2261,8 @@ class Gauge:
     TRIP_PERIOD_S = 0.02
     TRIP_LIMIT_S = 0.5
     STALLS_MAX = 10_000
+    WORK_NS, WORK_PERIOD_S = 2 * MS, 0.02
+    """A tenth of a processor, as a busy node takes it: on an overloaded machine those who ask for more wait longer."""
 
     def __init__(self, run: str, port: int) -> None:
         self._run, self._port = run, port
@@ -2267,7 +2270,7 @@ class Gauge:
     def measure(self, directory: str, peers: Mapping[str, str], window_ns: int, writes_per_s: int) -> dict[str, Any]:
         """Every single duration, in ns, of a window of this length, and what could not be measured.
 
-        ``stalls_ns``: (since the window began, length) of the longer wake-ups and syncs.
+        ``stalls_ns``: (since the window began, length) of the longer wake-ups, syncs, and waits for a processor.
         """
         began = now_ns()
         end = began + min(window_ns, self.WINDOW_MAX_NS)
@@ -2277,6 +2280,7 @@ class Gauge:
         works = (
             ("sync", lambda: self._sync(directory, period_s, end, found, stalls)),
             ("trips", lambda: self._trips(peers, end, found)),
+            ("work", lambda: self._work(end, stalls)),
         )
 
         def guarded(name: str, work: Callable[[], None]) -> None:
@@ -2308,6 +2312,17 @@ class Gauge:
             found["wakeups_ns"].append(late)
             if late > STALL_NS:
                 stalls.append((before + tick_ns, late))
+
+    @classmethod
+    def _work(cls, end: int, stalls: collections.deque[tuple[int, int]]) -> None:
+        while now_ns() < end:
+            before, used = now_ns(), time.thread_time_ns()
+            while time.thread_time_ns() - used < cls.WORK_NS:
+                sum(range(100))
+            late = now_ns() - before - cls.WORK_NS
+            if late > STALL_NS:
+                stalls.append((before, late))
+            time.sleep(cls.WORK_PERIOD_S)
 
     def _sync(
         self,
@@ -2869,8 +2884,133 @@ def began_ns(ticks: int) -> int:
     return ticks * SECOND // os.sysconf("SC_CLK_TCK") - slept
 
 
-def find_target(target: Mapping[str, str], processes: Processes) -> tuple[int, ...]:
-    """The ids of a target's processes, the main one first; none: there are none. Refused if that cannot be known."""
+class TooSlow(Exception):  # noqa: N818 - names the thing found
+    """A pattern needed more than its time."""
+
+
+def _too_slow(*_: object) -> None:
+    raise TooSlow
+
+
+def matched(pattern: str, texts: Sequence[str]) -> dict[str, Any]:
+    """Which of the texts a pattern matches, by their places; ``slow``: which needs too long; ``error``: why none.
+
+    In the main thread of a process whose SIGVTALRM raises TooSlow: a pattern holds the whole process while it runs.
+    """
+
+    def search(compiled: re.Pattern[str], text: str) -> bool:
+        try:
+            signal.setitimer(signal.ITIMER_VIRTUAL, MATCH_LIMIT_S)
+            return compiled.search(text) is not None
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        return {"error": f"it is no pattern for this Python: {error}"}
+    found = []
+    for place, text in enumerate(texts):
+        try:
+            if search(compiled, text[:MATCHED_MAX]):
+                found.append(place)
+        except TooSlow:
+            return {"slow": place}
+    return {"found": found}
+
+
+def match() -> int:
+    """Answer questions ``{"pattern", "texts"}`` on stdin, a line each, until it ends."""
+    signal.signal(signal.SIGVTALRM, _too_slow)
+    for line in sys.stdin.buffer:
+        asked = json.loads(line)
+        sys.stdout.write(json.dumps(matched(asked["pattern"], asked["texts"])) + "\n")
+        sys.stdout.flush()
+    return 0
+
+
+def found_by(pattern: str, texts: Sequence[str], answer: Mapping[str, Any]) -> list[int]:
+    """The places that an answer of ``match`` tells. Refused: the pattern could not be matched."""
+    if "slow" in answer:
+        text = texts[int(answer["slow"])]
+        raise Refused(f"the pattern {pattern!r} needs longer than {MATCH_LIMIT_S * 1000:.0f} ms for {text[:200]!r}")
+    if "error" in answer:
+        raise Refused(f"the pattern {pattern!r} cannot be matched: {answer['error']}")
+    return [int(place) for place in answer["found"]]
+
+
+class Matcher:
+    """Matches a pattern that a user wrote in a process of its own, which is ended if it does not answer in time."""
+
+    def __init__(self, pattern: str, processes: Processes) -> None:
+        self._pattern = pattern
+        self._processes = processes
+        self._lock = threading.Lock()
+        self._child: Child | None = None
+        self._wire: socket.socket | None = None
+
+    def places(self, texts: Sequence[str]) -> list[int]:
+        """The places of those texts that match. Refused: it cannot be known."""
+        with self._lock:
+            try:
+                answer = self._ask(texts)
+            except (OSError, ValueError) as error:
+                self._end()
+                why = str(error) or type(error).__name__
+                raise Refused(f"the pattern {self._pattern!r} cannot be matched: {why}") from error
+        return found_by(self._pattern, texts, answer)
+
+    def _ask(self, texts: Sequence[str]) -> Mapping[str, Any]:
+        deadline = time.monotonic() + MATCH_WAIT_S
+        wire = self._wire or self._begin()
+        wire.settimeout(MATCH_WAIT_S)
+        wire.sendall(json.dumps({"pattern": self._pattern, "texts": texts}).encode() + b"\n")
+        answer = bytearray()
+        while not answer.endswith(b"\n"):
+            wire.settimeout(max(0.001, deadline - time.monotonic()))
+            data = wire.recv(1 << 16)
+            if not data:
+                raise ConnectionError("the process that matches it ended")
+            answer += data
+        return _mapping(json.loads(answer), "answer")
+
+    def _begin(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            argv = [sys.executable, "-S", HERE, "match", "--socket", "-"]
+            self._child = self._processes.spawn(argv, files=(theirs.fileno(), theirs.fileno(), null))
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+            os.close(null)
+        self._wire = ours
+        return ours
+
+    def _end(self) -> None:
+        if self._child is not None:
+            self._processes.signal(self._child, signal.SIGKILL, group=True)
+        if self._wire is not None:
+            self._wire.close()
+        self._child = self._wire = None
+
+
+HERE = os.path.abspath(__file__)  # noqa: PTH100 - as everywhere here
+MATCH_LIMIT_S = 0.05
+"""Of processor time: for a user's pattern on one text."""
+MATCHED_MAX = 64 << 10
+"""So many characters of a command line are matched; of a longer one its beginning."""
+MATCH_WAIT_S = 5.0
+"""How long all command lines of a machine may take, with the start of the process that matches them."""
+
+
+def find_target(target: Mapping[str, str], processes: Processes, matcher: Matcher) -> tuple[int, ...]:
+    """The ids of a target's processes, the main one first; none: there are none. Refused if that cannot be known.
+
+    ``matcher``: of the target's pattern, if it is found by one.
+    """
     by, value = target["by"], target["value"]
     if by == "pid_file":
         try:
@@ -2893,25 +3033,28 @@ def find_target(target: Mapping[str, str], processes: Processes) -> tuple[int, .
                 with contextlib.suppress(OSError, ValueError), open(place, encoding="ascii") as file:  # noqa: PTH123
                     others += [int(line) for line in file]
         return (main, *(pid for pid in dict.fromkeys(others) if pid != main)) if main else ()
-    pattern, found = re.compile(value), {}
+    running: dict[int, str] = {}
     for entry in os.listdir("/proc"):  # noqa: PTH208
         if not entry.isdigit() or int(entry) in {os.getpid(), os.getppid()}:
             continue
+        with contextlib.suppress(OSError), open(f"/proc/{entry}/cmdline", "rb") as file:  # noqa: PTH123
+            words = file.read(4 * MATCHED_MAX).rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
+            if words and not OURS.search(words):
+                running[int(entry)] = words[:MATCHED_MAX]
+    pids, found = list(running), {}
+    for pid in [pids[number] for number in matcher.places(list(running.values()))]:
         with contextlib.suppress(OSError, ValueError, IndexError):
-            with open(f"/proc/{entry}/cmdline", "rb") as file:  # noqa: PTH123
-                words = file.read().rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
-            if words and pattern.search(words) and not OURS.search(words):
-                with open(f"/proc/{entry}/stat", "rb") as file:  # noqa: PTH123
-                    raw = file.read()
-                found[int(entry)] = int(raw[raw.rindex(b")") + 2 :].split()[1])
+            with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+                raw = file.read()
+            found[pid] = int(raw[raw.rindex(b")") + 2 :].split()[1])
     return tuple(sorted(found, key=lambda pid: (found[pid] in found, pid)))
 
 
 CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd")
 """Where a unit's control group may lie: version 2, both, version 1."""
 
-OURS = re.compile(r"agent\.py (serve|relay|heal) --socket ")
-"""Command lines of agents and relays: never a target."""
+OURS = re.compile(r"agent\.py (serve|relay|heal|match) --socket ")
+"""Command lines of agents, their matchers and relays: never a target."""
 
 
 class AdoptedNode(Node):
@@ -2928,6 +3071,7 @@ class AdoptedNode(Node):
         self._target = target
         self._restart = list(restart)
         self._tools = processes
+        self._matcher = Matcher(target["value"], processes)
         self._told = news
         self._finding = threading.Lock()
         self._starting = False
@@ -3009,7 +3153,7 @@ class AdoptedNode(Node):
 
     def _look(self) -> list[tuple[int, int]]:
         """All processes of the target now, the main one first."""
-        pids = find_target(self._target, self._tools)
+        pids = find_target(self._target, self._tools, self._matcher)
         return [(pid, stat[3]) for pid in pids if (stat := process_stat(pid)) is not None and stat[0] not in "ZX"]
 
     def _look_again(self) -> None:
@@ -4234,7 +4378,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serving.add_argument("--settimeofday", action="store_true", help="skew the machine's own clock")
     serving.add_argument("--node-user", default=None, metavar="USER", help="as whom nodes run that ask for no user")
     serving.add_argument("--make-account", action="store_true", help="give that user a name here")
-    for verb in (serving, relaying, healing):
+    matching = verbs.add_parser("match", help="which texts a pattern matches: a question a line on stdin")
+    for verb in (serving, relaying, healing, matching):
         verb.add_argument("--socket", required=True)
     given = parser.parse_args(arguments)
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
@@ -4242,6 +4387,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return relay(given.socket, given.wait)
     if given.verb == "heal":
         return heal(given.socket, given.run, stop=given.stop)
+    if given.verb == "match":
+        return match()
     sys.setswitchinterval(0.001)
     if given.make_account and given.node_user is not None:
         make_account(*user_of(given.node_user))

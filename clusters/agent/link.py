@@ -619,7 +619,7 @@ class AgentHost:
                 f"the agent speaks version {greeting['version']} of the protocol, we speak {PROTOCOL}",
                 where=self.name,
                 cause="the host was made by another version of Dethrone",
-                next_step="destroy the run's hosts and deploy again",
+                next_step="`dethrone heal` takes it away, then repeat the run",
             )
         if self._greeting and greeting["epoch"] != self._greeting["epoch"]:
             raise _UnusableAgentError(

@@ -2,8 +2,9 @@
 
 ``path/to/file.py:Class`` names a class in a file; any other name is looked up among the entry points of the group
 ``dethrone.variants``. The class derives from the ``Rules`` of the protocol that it changes. Promises: a class that is
-not one of this protocol's rules is refused before anything starts; a file is read once. Leaves out the mistakes that
-the project itself plants (each protocol's ``variants``).
+not one of this protocol's rules is refused before anything starts; a file is executed once, and what is no regular file
+is refused without waiting for it. Leaves out the mistakes that the project itself plants (each protocol's
+``variants``), and whose files may be executed (``harness.engine.trust``).
 """
 
 from __future__ import annotations
@@ -17,16 +18,19 @@ from typing import Any, TypeVar
 
 from harness.core import registry
 from harness.core.errors import BrokenVariant, ConfigError, HarnessError
+from harness.core.files import read_regular
 
 R = TypeVar("R")
 GROUP = "dethrone.variants"
+SOURCE_MAX = 4 << 20
+"""Longest file of a variant."""
 
 
 def plugged(name: str, base: type[R]) -> type[R] | None:
     """The class of that name, if it is outside the project's lists; None: there is none. Raises ConfigError."""
     found = registry.CODE.fullmatch(name)
     if found is not None:
-        chosen = _from_file(found["path"], found["name"])
+        chosen = _from_file(str(Path(found["path"]).absolute()), found["name"])
     elif name in registry.names(GROUP):
         chosen = registry.load(GROUP, name)
     else:
@@ -68,7 +72,7 @@ def shipped_file(name: str | None) -> tuple[bytes, str] | None:
         return None
     found = registry.CODE.fullmatch(name)
     if found is not None:
-        return Path(found["path"]).read_bytes(), found["name"]
+        return _content(found["path"], found["name"]), found["name"]
     if name in registry.names(GROUP):
         raise ConfigError(
             f"the variant {name!r} lies in a package that hosts do not have",
@@ -79,17 +83,15 @@ def shipped_file(name: str | None) -> tuple[bytes, str] | None:
 
 @functools.lru_cache(maxsize=32)
 def _from_file(path: str, name: str) -> Any:
+    content = _content(path, name)
     file = Path(path)
-    if not file.is_file():
-        raise ConfigError(
-            f"there is no file {path}", where=f"the variant {path}:{name}", next_step="name a Python file"
-        )
     spec = importlib.util.spec_from_file_location(f"dethrone_variant_{file.stem}", file)
     if spec is None or spec.loader is None:
         raise ConfigError(f"{path} cannot be imported", where=f"the variant {path}:{name}")
     module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        # What was read, not what the loader would find when it opens the file again.
+        exec(compile(content, str(file), "exec", dont_inherit=True), vars(module))  # noqa: S102 - the user named it
     except Exception as error:
         raise BrokenVariant(
             f"the variant's file cannot be imported: {type(error).__name__}: {error}", where=path
@@ -97,6 +99,17 @@ def _from_file(path: str, name: str) -> Any:
     if not hasattr(module, name):
         raise ConfigError(f"{path} defines no {name}", next_step=f"it defines {', '.join(_classes(module)) or 'none'}")
     return getattr(module, name)
+
+
+def _content(path: str, name: str) -> bytes:
+    """The source of a variant's file. ConfigError: it is not there, or is nothing to read to its end."""
+    try:
+        return read_regular(Path(path), most=SOURCE_MAX)
+    except FileNotFoundError:
+        what = f"there is no file {path}"
+    except OSError as error:
+        what = f"{path} cannot be read: {error.strerror}"
+    raise ConfigError(what, where=f"the variant {path}:{name}", next_step="name a Python file")
 
 
 def _classes(module: Any) -> list[str]:

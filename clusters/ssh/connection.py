@@ -37,6 +37,9 @@ PATIENCE_S = 30.0
 SILENCE_S = 10
 """After so long without an acknowledgement by the other side's kernel the connection is dead."""
 OUTPUT_MAX = 4 << 20
+KEY_MAX = 1 << 20
+"""Longest file of a key or a certificate."""
+_CERTIFICATE = "-cert.pub"
 _COMPLAINT_MAX = 4096
 
 
@@ -374,6 +377,8 @@ def _key_of(host: SshHost) -> Any:
         return None
     path = Path(host.key).expanduser()
     try:
+        for part in _read_with(path):
+            read_regular(part, most=KEY_MAX)  # where paramiko would wait for a FIFO
         return paramiko.PKey.from_path(path)
     except FileNotFoundError:
         what, next_step = f"there is no key file {path}", "correct `key` in the hosts file"
@@ -385,6 +390,13 @@ def _key_of(host: SshHost) -> Any:
     except (ValueError, paramiko.SSHException, paramiko.pkey.UnknownKeyType):
         what, next_step = f"{path} is no private key", f"try `ssh-keygen -yf {path}`"
     raise ConfigError(what, where=host.name, next_step=next_step)
+
+
+def _read_with(path: Path) -> list[Path]:
+    """The files that are read for a key: its own, and its certificate if there is one."""
+    key = str(path).removesuffix(_CERTIFICATE)
+    certificate = Path(key + _CERTIFICATE)
+    return [Path(key), *([certificate] if certificate.exists() else [])]
 
 
 def _cut_off(error: Exception) -> bool:

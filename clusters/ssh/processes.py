@@ -1,8 +1,9 @@
 """The target's processes on a machine where somebody else started them: which they are.
 
-Promises: pure; the question is an argument vector, the answer a value; no process is an error, for a fault that hits
-nothing is a run without faults; neither the asking command nor the agent is ever taken for the target. Leaves out
-asking (a ``Connection`` or an agent does) and signalling.
+Promises: pure, but that a process of its own matches a pattern, within a limit; the question is an argument vector,
+the answer a value; no process is an error, for a fault that hits nothing is a run without faults; neither the asking
+command nor the agent is ever taken for the target. Leaves out asking (a ``Connection`` or an agent does) and
+signalling.
 """
 
 from __future__ import annotations
@@ -10,11 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from clusters.agent.agent import OURS
 from clusters.ssh.hosts import Pattern, PidFile, Target, Unit
+from clusters.ssh.matching import matching
 from harness.core.errors import ClusterError
-
-_OURS = re.compile(r"agent\.py (serve|relay|heal) --socket ")
-"""Command lines of the agent and the relays."""
 
 
 def question(target: Target) -> tuple[str, ...]:
@@ -47,7 +47,9 @@ def answer(target: Target, code: int, out: str, err: str, *, where: str, ours: C
         case Pattern(regex):
             if code != 0:
                 raise _none("the processes cannot be listed", err, where, "install procps on the host")
-            found = _matching(regex, out)
+            commands = _commands(out)
+            pids = list(commands)
+            found = [pids[place] for place in matching(regex, list(commands.values()), where=where)]
             if not set(found) - set(ours):
                 raise _none(
                     f"the pattern {regex!r} matches no process",
@@ -78,18 +80,16 @@ def _main_process(name: str, code: int, out: str, err: str, where: str) -> int:
     return int(pid)
 
 
-def _matching(regex: str, listing: str) -> list[int]:
-    """Of a listing of ``ps``. Kernel threads (children of process 2, in brackets) are no targets."""
-    found = []
+def _commands(listing: str) -> dict[int, str]:
+    """Process → command line, of a listing of ``ps``. Kernel threads (children of process 2) are no targets."""
+    found = {}
     for line in listing.splitlines():
         parts = line.split(None, 2)
         if len(parts) < 3 or not parts[0].isdigit():
             continue
         pid, parent, args = int(parts[0]), parts[1], parts[2]
-        if pid < 2 or parent == "2" or _OURS.search(args) is not None:
-            continue
-        if re.search(regex, args) is not None:
-            found.append(pid)
+        if pid >= 2 and parent != "2" and OURS.search(args) is None:
+            found[pid] = args
     return found
 
 

@@ -125,6 +125,7 @@ class PaxosSystem(TargetSystem):
             tiers=("T1", "T2") if typed.election else (),
             exempt=_exempt(typed),
             tolerates={**ANY_NUMBER, **DAMAGE_SEEN},
+            leaderless=not typed.election,
             leader_bound_to_term=typed.election,
             leader_serves=False,  # it first decides, one after another, what others began: that takes as long as it is
             linearizable_reads=True,

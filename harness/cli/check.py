@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from harness.cli import flags
+from harness.core.known import read as read_known
 from harness.core.verdict import FAIL_ON
 from harness.engine.garbage import no_garbage
 from harness.report import machine
@@ -20,6 +21,7 @@ from harness.report.plain import Lines
 @flags.output_flags
 @flags.level_flags
 @click.option("--fail-on", type=click.Choice(FAIL_ON), default="unknown", show_default=True)
+@flags.known_flag
 @click.option("--update", is_flag=True, help="store the new verdict and redraw the report in each directory")
 @flags.foreign_flags
 def check(
@@ -31,6 +33,7 @@ def check(
     quiet: bool,
     verbose: int,
     fail_on: Any,
+    known: Path | None,
     update: bool,
     foreign: flags.Foreign | None,
 ) -> None:
@@ -41,16 +44,19 @@ def check(
     if foreign is not None:
         if update:
             raise click.UsageError("--update is for runs, not for files with --format")
+        if known is not None:
+            raise click.UsageError("--known is for runs: findings in files with --format have no signature")
         lines = flags.lines(as_json=as_json, quiet=quiet, verbose=verbose)
         sys.exit(_foreign(paths, foreign, lines, fail_on, as_json=as_json, junit_xml=junit_xml, github=github))
     from harness.report import recheck, write  # what a file of another tool can do without
 
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
+    entries = () if known is None else read_known(known)
     rows = []
     for path in paths:
         if len(paths) > 1:
             screen.say(f"\n== {path}", level=-1)
-        row = recheck.check(path, fail_on=fail_on, update=update)
+        row = recheck.check(path, fail_on=fail_on, update=update, known=entries)
         recheck.show(row, screen)
         rows.append(row)
     if junit_xml is not None:

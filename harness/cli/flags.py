@@ -93,6 +93,10 @@ trust_flag = click.option(
     "--trust", is_flag=True, help="execute what the run directory names: files, images, other people's hosts"
 )
 
+known_flag = click.option(
+    "--known", type=click.Path(path_type=Path), metavar="FILE", help="known findings: they are shown and do not fail"
+)
+
 json_flag = click.option("--json", "as_json", is_flag=True, help="one JSON object on stdout, everything else on stderr")
 
 

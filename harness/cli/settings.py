@@ -3,8 +3,8 @@
 A scenario stands between environment and file, and leaves of the file only where a run takes place.
 
 Promises: every key is spelled as its flag; an unknown key or a value of the wrong form is a ConfigError that names its
-place and the nearest key; ``set`` is merged knob by knob. Leaves out whether names of systems, faults and knobs exist:
-the engine knows.
+place and the nearest key; ``set`` is merged knob by knob; what a file that is not the user's own names is executed only
+with his trust. Leaves out whether names of systems, faults and knobs exist: the engine knows.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any, cast
 
 import msgspec
 
-from harness.core import registry
+from harness.core import owned, registry
 from harness.core.duration import parse_duration
 from harness.core.errors import ConfigError
 from harness.core.files import read_text
 from harness.core.protocols import Lending
 from harness.core.secrets import shown
-from harness.core.timescale import SCALE_MAX, show_scale
+from harness.core.timescale import read_scale, show_scale
 from harness.core.verdict import FAIL_ON, FailOn
-from harness.engine import scenarios
+from harness.engine import scenarios, trust
 from harness.engine.model import RunOptions
 
 FILE = "dethrone.toml"
@@ -48,10 +48,14 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """A value and where it came from: ``flag``, ``DETHRONE_NODES``, ``dethrone.toml`` or ``default``."""
+    """A value and where it came from: ``flag``, ``DETHRONE_NODES``, ``dethrone.toml`` or ``default``.
+
+    ``doubt``: why somebody else may have written that file; "" : it is the user's own, or no file.
+    """
 
     value: Any
     origin: str
+    doubt: str = ""
 
 
 def _whole(lowest: int, highest: int) -> Callable[[Any], int]:
@@ -143,15 +147,8 @@ def _fail_on(raw: Any) -> str:
 
 
 def _time_scale(raw: Any) -> str:
-    if str(raw).strip() == "auto":
-        return "auto"
-    try:
-        value = float("" if isinstance(raw, bool) else raw)
-    except (ValueError, TypeError):
-        value = 0.0
-    if not 1 <= value <= SCALE_MAX:
-        raise ValueError(f"auto, or a number from 1 to {show_scale(SCALE_MAX)}, is needed")
-    return show_scale(value)
+    value = read_scale(raw)
+    return "auto" if value is None else show_scale(value)
 
 
 def _setting(name: str, read: Callable[[Any], Any], example: str, about: str) -> Setting:
@@ -219,6 +216,8 @@ _BESIDE_SCENARIO = frozenset(
     }
 )
 """What a file may say beside a scenario: where it is run, not what."""
+_LENDERS = ("hosts", "host", "project", "label")
+"""Keys that name other people's hosts."""
 DEFAULTS: dict[str, Any] = {
     "nodes": 5,
     "on": "docker",
@@ -232,6 +231,7 @@ DEFAULTS: dict[str, Any] = {
 def merge(flags: Mapping[str, Any], env: Mapping[str, str], path: Path | None) -> dict[str, Given]:
     """Key → value and origin. ``flags``: only what was given. ``path``: None: ``dethrone.toml`` if it is there."""
     file = read_file(path)
+    doubt = _doubt(path or Path(FILE), file, env) if file else ""
     scenario = _scenario(flags, env, file)
     layers: list[tuple[str, Mapping[str, Any], Callable[[str], str]]] = [
         ("default", DEFAULTS, lambda _: "default"),
@@ -246,7 +246,11 @@ def merge(flags: Mapping[str, Any], env: Mapping[str, str], path: Path | None) -
             value = read(key, raw, where=origin(key))
             if key == "set" and key in out:
                 value = {**out[key].value, **value}
-            out[key] = Given(value=value, origin="flag" if layer == "flag" else origin(key))
+            out[key] = Given(
+                value=value,
+                origin="flag" if layer == "flag" else origin(key),
+                doubt=doubt if layer == "file" else "",
+            )
     _refuse_foreign(out)
     return out
 
@@ -384,6 +388,7 @@ def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
         return Path(value[key]) if key in value else None
 
     hosts, host, lent = _lent(given)
+    _refuse_strangers(given, hosts=hosts, host=host)
     nodes = lent if lent and given["nodes"].origin == "default" else value["nodes"]
     return RunOptions(
         system=system,
@@ -415,6 +420,30 @@ def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
     )
 
 
+def _doubt(path: Path, file: Mapping[str, Any], env: Mapping[str, str]) -> str:
+    """Why somebody else may have written the settings, or what they name by a path that begins here; "" : nobody."""
+    paths = [file[key] for key in ("variant", "hosts") if isinstance(file.get(key), str)]
+    here = [Path.cwd()] if any(not Path(one).is_absolute() for one in paths) else []
+    return owned.doubt(path, owned.selves(env), beside=here)
+
+
+def _refuse_strangers(given: Mapping[str, Given], *, hosts: Path | None, host: tuple[str, ...]) -> None:
+    """ConfigError where a settings file that may be somebody else's names what a run would execute or reach."""
+    doubted = {key: one for key, one in given.items() if one.doubt}
+    if not doubted or ("trust" in given and given["trust"].value):
+        return
+    lent = any(key in doubted for key in _LENDERS)
+    named = RunOptions(
+        system="",
+        variant=doubted["variant"].value if "variant" in doubted else None,
+        base=doubted["base"].value if "base" in doubted else None,
+        hosts=hosts if lent else None,
+        host=host if lent else (),
+    )
+    one = next(iter(doubted.values()))
+    trust.refuse_settings(named, where=one.origin, doubt=one.doubt)
+
+
 def _unsafe_root(given: Given) -> bool:
     """Only a user says so at the moment of the run: a file may be another's."""
     if given.value and given.origin != "flag":
@@ -432,7 +461,7 @@ def _lent(given: Mapping[str, Given]) -> tuple[Path | None, tuple[str, ...], int
 
     Hosts of a configuration file are for the backend that takes hosts; a run elsewhere leaves them alone.
     """
-    named = [given[key] for key in ("hosts", "host", "project", "label") if key in given]
+    named = [given[key] for key in _LENDERS if key in given]
     file = Path(given["hosts"].value).absolute() if "hosts" in given else None
     words: tuple[str, ...] = given["host"].value if "host" in given else ()
     words += (f"project={given['project'].value}",) if "project" in given else ()

@@ -46,7 +46,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     syncs_ns: Sequence[Ns] = ()
     trips_ns: Sequence[Ns] = ()
     stalls_ns: Sequence[tuple[Ns, Ns]] = ()
-    """(since the measurement began, length) of the longer ones among wake-ups and syncs."""
+    """(since the measurement began, length) of the longer wake-ups, syncs, and waits for a processor."""
     watched_ns: Ns = 0
     """How long it was measured."""
     lost: int = 0

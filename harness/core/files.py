@@ -52,6 +52,23 @@ def read_text(path: Path, *, most: int = INPUT_MAX) -> str:
     return read_regular(path, most=most).decode("utf-8")
 
 
+def why_unwritten(error: OSError) -> str:
+    """The likely cause of a write that failed, for people to read."""
+    return _WHY.get(error.errno or 0, "the disk is full or was removed")
+
+
+_WHY = {
+    errno.EMFILE: "this process may open no more files (`ulimit -n`)",
+    errno.ENFILE: "the machine may open no more files",
+    errno.EFBIG: "a limit on the size of files (`ulimit -f`)",
+    errno.EDQUOT: "the user's quota is used up",
+    errno.EACCES: "this user may not write there",
+    errno.EPERM: "this user may not write there",
+    errno.EROFS: "the file system is read-only",
+    errno.ENOENT: "the directory was removed",
+}
+
+
 def _kind(mode: int) -> str:
     kinds = {
         stat.S_IFDIR: "a directory",

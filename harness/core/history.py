@@ -20,7 +20,7 @@ import msgspec
 
 from harness.core.errors import HistoryError
 from harness.core.events import SCHEMA, AnyEvent, Begin, End, Event
-from harness.core.files import HISTORY_MAX, read_regular
+from harness.core.files import HISTORY_MAX, read_regular, why_unwritten
 
 E = TypeVar("E", bound=Event)
 _ENCODER = msgspec.json.Encoder()
@@ -93,7 +93,7 @@ class HistoryWriter:
                 raise HistoryError(
                     f"cannot append to the history: {error.strerror}",
                     where=str(self.path),
-                    cause="the disk is full or was removed",
+                    cause=why_unwritten(error),
                     next_step="free space; what was written so far can be judged with `dethrone check`",
                 ) from error
             view = view[done:]

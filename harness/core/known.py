@@ -85,6 +85,12 @@ def read(path: Path) -> tuple[Known, ...]:
     return entries
 
 
+def line_of(signature: str) -> str:
+    """The line of an entry that names this signature, as the file takes it."""
+    # JSON's strings are TOML's.
+    return f"signature = {msgspec.json.encode(signature).decode()}"
+
+
 def mended(*, clean: int, hits: int, of: int) -> bool:
     """Whether a finding was certainly away. ``clean``: judged runs in a row without it, since it was last seen;
     ``hits``: runs that showed it, among the ``of`` that could have until then."""

@@ -92,7 +92,8 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     leader is owed only while nothing at all is broken. ``delay_max_ns`` is D. ``leader_serves``: writes at a leader
     that a quorum recognises succeed in time; False: it may have to catch up for longer. ``drift_ppm_max``: by how much
     one clock may run faster than another before leases are off; None: no bound is stated. ``loss_percent_max``: a link
-    that loses more messages than this owes nothing. ``quorum``: votes needed; None: ⌊n/2⌋ + 1.
+    that loses more messages than this owes nothing. ``quorum``: votes needed; None: ⌊n/2⌋ + 1. ``leaderless``: nobody
+    ever leads, so faults hit anybody, and no election is asked for.
     """
 
     system: str
@@ -123,6 +124,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     noise_max_ns: Ns = NOISE_MAX_NS
     """A stall of a host longer than this makes liveness there unknown."""
     quorum: int | None = None
+    leaderless: bool = False
     exits_ok: tuple[int, ...] = ()
     """Exit codes with which a node may end by itself."""
 

@@ -267,6 +267,14 @@ class Paced(Protocol):
         """From one question to the next."""
 
 
+@runtime_checkable
+class Profiled(Protocol):
+    """A system whose profiles promise so differently that each has a default run of its own."""
+
+    def profile_defaults(self, profile: str) -> RunDefaults:
+        """The default run of this profile; what hosts need (``base``, ``memory_bytes``, ``pids``) is the system's."""
+
+
 class LineFormat(Protocol):
     """A published format of trace lines."""
 

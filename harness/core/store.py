@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from harness.core.errors import ConfigError, HistoryError
-from harness.core.files import read_regular
+from harness.core.files import read_regular, why_unwritten
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ def write_atomic(path: Path, content: bytes, *, private: bool = False) -> None:
         raise HistoryError(
             f"cannot write {path.name}: {error.strerror}",
             where=str(path.parent),
-            cause="the disk is full or was removed",
+            cause=why_unwritten(error),
         ) from error
     finally:
         temporary.unlink(missing_ok=True)

@@ -63,6 +63,19 @@ def schedule_at(schedule: Schedule, scale: float) -> Schedule:
     )
 
 
+def read_scale(raw: object) -> float | None:
+    """The factor that a user wrote, a word or a number; None: ``auto``. ValueError: neither, or out of bounds."""
+    if isinstance(raw, str) and raw.strip() == "auto":
+        return None
+    try:
+        value = float(raw) if isinstance(raw, str | int | float) and not isinstance(raw, bool) else 0.0
+    except (ValueError, OverflowError):
+        value = 0.0
+    if not 1 <= value <= SCALE_MAX:
+        raise ValueError(f"auto, or a number from 1 to {show_scale(SCALE_MAX)}, is needed")
+    return value
+
+
 def show_scale(scale: float) -> str:
     """``1.5``, ``2``."""
     return f"{scale:g}"

@@ -32,6 +32,7 @@ from harness.core.clock import SECOND, Ns
 from harness.core.duration import parse_duration
 from harness.core.errors import ConfigError
 from harness.core.files import read_text
+from harness.core.timescale import read_scale
 
 FailOn = Literal["unknown", "violation", "excused", "new"]
 
@@ -51,6 +52,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     profiles: tuple[str | None, ...] = (None,)
     seeds: int = 1
     time_limit_ns: Ns = 60 * SECOND
+    time_scale: float | None = None
+    """By how much each run is slower; None: as each run measures its machine."""
     on: str = "docker"
     workload: str | None = None
     rate: int | None = None
@@ -199,6 +202,7 @@ _Forms = Mapping[str, tuple[str, Callable[[Any], Any]]]
 _ENTRY: _Forms = {
     "seeds": ("seeds", _whole(1, 100_000)),
     "time-limit": ("time_limit_ns", _span),
+    "time-scale": ("time_scale", read_scale),
     "strategies": ("strategies", _texts),
     "faults": ("faults", _texts),
     "nodes": ("nodes", _numbers),

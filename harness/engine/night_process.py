@@ -22,7 +22,7 @@ import msgspec
 
 from harness.core.clock import SECOND, Ns
 from harness.core.errors import ConfigError
-from harness.core.timescale import SCALE_MAX
+from harness.core.timescale import SCALE_MAX, show_scale
 from harness.core.verdict import Outcome
 from harness.engine.model import EXIT_INTERRUPTED, EXIT_TROUBLE, RunOptions
 from harness.engine.night_order import Cell, Job
@@ -125,6 +125,7 @@ def refuse_impossible(cells: Mapping[str, Cell], *, base: Path) -> None:
             workload=entry.workload,
             strategy=cell.strategy,
             time_limit_ns=entry.time_limit_ns,
+            time_scale=entry.time_scale,
             settings=_knobs(cell),
             profile=cell.profile,
             variant=entry.variant,
@@ -152,6 +153,7 @@ def words(job: Job, cell: Cell, out: Path, *, base: Path, known: Path | None = N
         ("--workload", entry.workload),
         ("--rate", entry.rate),
         ("--variant", entry.variant),
+        ("--time-scale", None if entry.time_scale is None else show_scale(entry.time_scale)),
         ("--known", known),
     ):
         parts += [] if value is None else [flag, str(value)]

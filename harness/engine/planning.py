@@ -30,6 +30,7 @@ from harness.core.protocols import (
     Lending,
     No,
     Paced,
+    Profiled,
     RunDefaults,
     Scalable,
     Secretive,
@@ -92,8 +93,8 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         raise ConfigError(f"{options.nodes} nodes", next_step=f"choose 1 to {MAX_NODES} with --nodes")
     _check_options(options)
     nodes = node_names(options.nodes)
-    defaults = system.defaults()
     profile = _profile(system, options.profile)
+    defaults = system.profile_defaults(profile) if isinstance(system, Profiled) else system.defaults()
     asked, backend_settings = _settings(options.settings, system, backend)
     knobs = system.knobs({**defaults.settings, **asked}, profile=profile, variant=options.variant)
     voters = system.voters(nodes, knobs, profile=profile) if isinstance(system, Electorate) else nodes

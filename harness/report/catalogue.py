@@ -12,7 +12,7 @@ from typing import Any
 from harness.core import registry
 from harness.core.duration import show_duration
 from harness.core.errors import HarnessError
-from harness.core.protocols import No
+from harness.core.protocols import No, Profiled
 from harness.report.scenario import expectation
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
@@ -37,7 +37,12 @@ def systems(_: str | None = None) -> Table:
     def describe(name: str, system: Any) -> list[tuple[str, ...]]:
         default = system.defaults()
         run = f"{', '.join(default.faults)} under {default.workload}, {show_duration(default.time_limit_ns)}"
-        return [(name, ", ".join(system.profiles()), run, ", ".join(sorted(system.operations())) or "none")]
+        profiles = tuple(system.profiles())
+        if isinstance(system, Profiled):
+            limits = {profile: system.profile_defaults(profile).time_limit_ns for profile in profiles}
+            own = {profile: limit for profile, limit in limits.items() if limit != default.time_limit_ns}
+            run += "".join(f" ({profile}: {show_duration(limit)})" for profile, limit in own.items())
+        return [(name, ", ".join(profiles), run, ", ".join(sorted(system.operations())) or "none")]
 
     return ("system", "profiles", "default run", "operations", "from"), _rows(registry.SYSTEMS, 3, describe)
 

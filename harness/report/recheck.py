@@ -13,6 +13,7 @@ import msgspec
 
 from harness.core import store
 from harness.core.errors import ConfigError, HarnessError
+from harness.core.known import Known
 from harness.core.verdict import FailOn
 from harness.engine.model import EXIT_TROUBLE, Judgement, exit_code
 from harness.report import machine, write
@@ -63,12 +64,15 @@ class Rechecked(msgspec.Struct, frozen=True, kw_only=True):
         return write.github_lines(self.files, self.trouble, report=self.report, fallback=self.path.name)
 
 
-def check(path: Path, *, fail_on: FailOn = "unknown", update: bool = False) -> Rechecked:
-    """Judge one path again; ``update`` stores the verdict and redraws the report of a directory."""
-    from harness.engine import judge
+def check(path: Path, *, fail_on: FailOn = "unknown", update: bool = False, known: Sequence[Known] = ()) -> Rechecked:
+    """Judge one path again; ``update`` stores the verdict and redraws the report of a directory. ``known``: findings
+    that do not fail it."""
+    from harness.engine import course, judge
 
     try:
         judgement, plan, history = judge.check_path(path)
+        if plan is not None:
+            judgement = judge.acknowledged(judgement, known, system=plan.system, day=course.today())
         files = None
         if history is not None:
             directory = path if path.is_dir() else None

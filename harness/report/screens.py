@@ -17,6 +17,7 @@ from harness.core import registry, secrets
 from harness.core.calibration import words
 from harness.core.clean import one_line
 from harness.core.duration import show_duration
+from harness.core.known import line_of as known_line
 from harness.core.plan import Plan
 from harness.core.schedule import PlannedFault
 from harness.core.store import PLANNED
@@ -180,7 +181,7 @@ def findings(files: RunFiles, judgement: Judgement) -> list[RenderableType]:
         if hidden > 0:
             out.append(Text(f"  ({hidden} more proving events are in the report)", style="dim"))
         if finding.signature:
-            out.append(Text(f'  known.toml  signature = "{finding.signature}"', style="dim"))
+            out.append(Text(f"  known.toml  {known_line(finding.signature)}", style="dim"))
         drawn = bars.lines(finding.data)
         out += [Text(""), *(Text("  " + line) for line in drawn)] if drawn else []
     if found:

@@ -18,6 +18,7 @@ from harness.core.promise import Promise
 from harness.core.protocols import Fault
 from harness.core.rng import Rng
 from harness.core.schedule import PlannedFault, Schedule, Step
+from nemesis.leaderless import hitting_anybody
 from nemesis.obligations import Demand, demands, faults_for, fit
 from nemesis.strategies.pacing import STEPS_MAX, pace_of
 from nemesis.strategies.packing import pack, pack_most
@@ -54,13 +55,14 @@ class RandomStrategy:
             planned = free(stream, group, kinds=faults, nodes=nodes, hold_ns=hold_ns)
             steps.append(Step(faults=planned, gap_ns=gap_ns))
             budget_ns -= pace.cost(hold_ns, gap_ns)
-        return Schedule(
+        drawn = Schedule(
             seed=rng.seed,
             strategy="random",
             steps=tuple(steps),
             obligations=tuple(sorted(name for name in met if name)),
             health_bound_ns=pace.health_bound_ns,
         )
+        return hitting_anybody(drawn, nodes=nodes) if promise.leaderless else drawn
 
 
 def owed_groups(

@@ -1269,6 +1269,16 @@ def a_run_that_was_not_meant_to_write(t):
     t.up().polls(3000, 1, "n1")
 
 
+@story("coverage", "unknown", "no election was seen", workload="election")
+def a_run_in_which_nobody_was_ever_elected(t):
+    t.up().polls(3000, 0, None)
+
+
+@story("coverage", "pass", workload="election", promised={"leaderless": True})
+def a_run_of_a_system_in_which_nobody_ever_leads(t):
+    t.up().polls(3000, 0, None)
+
+
 # --- crash ------------------------------------------------------------------------------------------------------
 
 PANIC = ("starting", "panic: runtime error: index out of range [3]", "goroutine 1 [running]:", "exit status 2")

@@ -88,3 +88,62 @@ def test_a_report_is_the_same_bytes_each_time(call, run_dir):
 def test_report_judges_what_was_never_judged(call, run_dir):
     (run_dir / "verdict.json").unlink()
     assert json.loads(call("report", str(run_dir), "--json").stdout)["verdict"] == "fail"
+
+
+@pytest.fixture
+def signatures(call, run_dir):
+    """The signatures of the findings that fail the stored run."""
+    checkers = json.loads(call("check", str(run_dir), "--json").stdout)["checkers"]
+    found = [
+        finding["signature"]
+        for checker in checkers.values()
+        for finding in checker["findings"]
+        if checker["verdict"] == "fail" and not finding["excused"]
+    ]
+    assert found
+    return list(dict.fromkeys(found))
+
+
+def listed(*signatures):
+    entries = [f'[[known]]\nsignature = "{one}"\nwhy = "planted"\n' for one in signatures]
+    Path("known.toml").write_text("\n".join(entries))
+    return "known.toml"
+
+
+def test_findings_that_are_listed_are_shown_and_do_not_fail_a_check(call, run_dir, signatures):
+    done = call("check", str(run_dir), "--known", listed(*signatures), "--fail-on", "violation", "--json")
+    value = json.loads(done.stdout)
+    assert value["verdict"] != "fail"
+    assert value["exit_code"] != 1
+    assert f"{len(signatures)} known finding" in value["reason"]
+    assert value["checkers"]["one-leader-per-term"]["findings"][0]["known"] == "planted"
+
+
+def test_a_finding_that_is_not_listed_fails_a_check_beside_those_that_are(call, run_dir, signatures):
+    file = listed("raft/one-leader-per-term/0000000000")
+    assert call("check", str(run_dir), "--known", file).exit_code == 1
+    assert len(signatures) > 1
+    done = call("check", str(run_dir), "--known", listed(*signatures[1:]), "--json")
+    assert (done.exit_code, json.loads(done.stdout)["verdict"]) == (1, "fail")
+
+
+def test_an_update_stores_what_was_known(call, run_dir, signatures):
+    call("check", str(run_dir), "--known", listed(*signatures), "--update")
+    stored = (run_dir / "verdict.json").read_text()
+    assert json.loads(stored)["judgement"]["outcome"] != "fail"
+    assert '"known":"planted"' in stored.replace(" ", "")
+    assert "known: planted" in (run_dir / "report.html").read_text()
+
+
+def test_a_list_of_known_findings_that_is_none_is_refused_before_anything_is_judged(call, run_dir):
+    Path("known.toml").write_text("[[know]]\n")
+    done = call("check", str(run_dir), "--known", "known.toml")
+    assert done.exit_code == 64
+    assert "known findings are not understood" in done.stderr
+    assert call("check", str(run_dir), "--known", "missing.toml").exit_code == 64
+
+
+def test_known_findings_are_for_runs_alone(call):
+    Path("h.jsonl").write_text("")
+    done = call("check", "h.jsonl", "--format", "jsonl", "--model", "register", "--known", "known.toml")
+    assert "--known is for runs" in done.stderr

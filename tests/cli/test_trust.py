@@ -1,11 +1,13 @@
 """A stranger's run directory or scenario runs nothing that it names, unless the user says that he trusts it."""
 
 import json
+import os
 import shutil
 
 import msgspec
 import pytest
 
+from harness.core import owned
 from harness.core.scenario import Expected, Scenario
 from harness.core.scenario_text import scenario_toml
 from harness.core.schedule import Schedule
@@ -159,6 +161,88 @@ def test_a_configuration_file_cannot_trust_a_file(call, tmp_path):
     done = call("run", "raft", "--on", "sim", "--dry-run")
     assert done.exit_code == 64
     assert "cannot trust" in done.stderr
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project with a variant of its own, named by its ``dethrone.toml``; and the file that says it was executed."""
+    place = tmp_path / "project"
+    place.mkdir()
+    place.chmod(0o755)
+    (place / "bugs.py").write_text(SPY)
+    (place / "dethrone.toml").write_text('[run]\non = "sim"\nnodes = 3\nvariant = "bugs.py:Bug"\n')
+    (place / "dethrone.toml").chmod(0o644)
+    monkeypatch.chdir(place)
+    return place, place / "executed"
+
+
+def test_a_project_of_ones_own_names_its_variant_in_its_settings(call, project):
+    _, executed = project
+    assert call("run", "raft", "--dry-run").exit_code == 0
+    assert executed.exists()
+
+
+@pytest.mark.parametrize("whose", ["another's", "anybody's file", "anybody's directory"])
+def test_a_variant_that_the_settings_of_somebody_else_name_is_not_executed(call, project, monkeypatch, whose):
+    place, executed = project
+    if whose == "another's":
+        monkeypatch.setattr(owned, "selves", lambda _env: frozenset({os.geteuid() + 1}))
+    elif whose == "anybody's file":
+        (place / "dethrone.toml").chmod(0o666)
+    else:
+        place.chmod(0o777)
+    for words in (
+        ["run", "raft", "--dry-run"],
+        ["run", "raft", "--dry-run", "--config", str(place / "dethrone.toml")],
+        ["campaign", "raft", "--seeds", "0..1", "--out", "o"],
+    ):
+        refused = call(*words)
+        assert refused.exit_code == 64
+        assert "would be executed with your rights: the variant bugs.py:Bug" in refused.stderr
+        assert "dethrone.toml" in refused.stderr
+        assert "--trust" in refused.stderr
+    assert not executed.exists()
+    assert "bugs.py:Bug" in call("run", "raft", "--show-config").stdout, "looking is what the message asks for"
+    assert call("run", "raft", "--dry-run", "--variant", "28-never-steps-down").exit_code == 0
+    assert not executed.exists()
+    assert call("run", "raft", "--dry-run", "--trust").exit_code == 0
+    assert executed.exists()
+
+
+def test_a_file_in_the_directory_of_somebody_else_is_not_ones_own_by_a_name_without_a_directory(call, project):
+    place, executed = project
+    settings = place.parent / "mine.toml"
+    (place / "dethrone.toml").rename(settings)
+    place.chmod(0o777)
+    assert call("run", "raft", "--dry-run", "--config", str(settings)).exit_code == 64
+    assert not executed.exists()
+    settings.write_text(f'[run]\non = "sim"\nvariant = "{place}/bugs.py:Bug"\n')
+    assert call("run", "raft", "--dry-run", "--config", str(settings)).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ('on = "docker"\nbase = "evil/image:latest"', "the image evil/image:latest"),
+        ('on = "ssh"\nhost = ["n1=root@192.0.2.1"]', "the hosts n1=root@192.0.2.1"),
+    ],
+)
+def test_images_and_hosts_that_the_settings_of_somebody_else_name_are_refused_too(call, project, line, named):
+    place, _ = project
+    (place / "dethrone.toml").write_text(f"[run]\n{line}\n")
+    place.chmod(0o777)
+    refused = call("run", "raft", "--dry-run")
+    assert refused.exit_code == 64
+    assert f"would be executed with your rights: {named}" in refused.stderr
+
+
+def test_all_else_that_the_settings_of_somebody_else_say_counts(call, project):
+    place, _ = project
+    (place / "dethrone.toml").write_text('[run]\non = "sim"\nnodes = 3\nvariant = "28-never-steps-down"\n')
+    place.chmod(0o777)
+    done = call("run", "raft", "--dry-run", "--json")
+    assert done.exit_code == 0
+    assert len(json.loads(done.stdout)["plan"]["nodes"]) == 3
 
 
 def test_the_command_that_runs_a_run_again_is_quoted_for_a_shell(call, strangers):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import msgspec
 import pytest
 
@@ -80,6 +82,36 @@ def test_a_file_that_cannot_be_imported_says_why(tmp_path):
     assert error.value.exit_code == 3
 
 
+@pytest.mark.parametrize("what", ["fifo", "zero", "directory", "endless"])
+def test_a_file_that_is_nothing_to_read_to_its_end_is_refused_at_once(tmp_path, what):
+    path = tmp_path / "bugs.py"
+    if what == "fifo":
+        os.mkfifo(path)
+    elif what == "zero":
+        path.symlink_to("/dev/zero")
+    elif what == "directory":
+        path.mkdir()
+    else:
+        path.touch()
+        os.truncate(path, 1 << 40)
+    for read in (lambda name: plugged(name, Rules), shipped_file):
+        with pytest.raises(ConfigError, match="cannot be read: it is") as error:
+            read(f"{path}:X")
+        assert error.value.where == f"the variant {path}:X"
+
+
+def test_a_file_is_executed_as_python_reads_it(tmp_path):
+    path = tmp_path / "bugs.py"
+    path.write_bytes(
+        b"# coding: latin-1\nfrom clusters.protocols.raft.rules import Rules\n"
+        b"NAME = '\xe9'\nclass Own(Rules):\n    def of(self, x: int): ...\n    place = __file__, __name__\n"
+    )
+    own = plugged(f"{path}:Own", Rules)
+    assert own.of.__annotations__ == {"x": int}, "no future of the file that executes it"
+    assert own.place == (str(path), "dethrone_variant_bugs")
+    assert own.of.__globals__["NAME"] == "é"
+
+
 def test_a_host_gets_the_file(file):
     content, name = shipped_file(f"{file}:ClingsToPower")
     assert content == file.read_bytes()
@@ -134,3 +166,14 @@ def test_the_exam_finds_a_crash_by_the_checker_that_is_named_for_it(file, tmp_pa
     tasks = tasks_for(["raft"], own=own, strategy="triggered", budget_ns=60 * SECOND)
     (row,), _ = run_exam(tasks, tmp_path / "exam", jobs=1, on_row=lambda *_: None)
     assert (row.found.by, row.found.base) == ("crash", "pass")
+
+
+def test_a_path_without_a_directory_is_another_file_in_another_place(tmp_path, monkeypatch):
+    found = []
+    for name in ("one", "two"):
+        place = tmp_path / name
+        place.mkdir()
+        (place / "bugs.py").write_text(SOURCE)
+        monkeypatch.chdir(place)
+        found.append(plugged("bugs.py:ClingsToPower", Rules))
+    assert found[0] is not found[1]

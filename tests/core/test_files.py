@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import socket
 from pathlib import Path
 
 import pytest
 
-from harness.core.files import open_regular, read_regular, read_text
+from harness.core.errors import HistoryError
+from harness.core.files import open_regular, read_regular, read_text, why_unwritten
+from harness.core.store import write_atomic
 
 
 def test_a_regular_file_is_read_through_links_too(tmp_path):
@@ -42,3 +46,16 @@ def test_what_has_no_end_or_makes_its_reader_wait_is_refused_at_once(tmp_path):
         ):
             with pytest.raises(OSError, match=word):
                 read_regular(path)
+
+
+def test_a_write_that_failed_names_its_own_cause_and_not_always_the_disk(tmp_path):
+    low, high = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, high))
+    try:
+        with pytest.raises(HistoryError, match="ulimit -n"):
+            write_atomic(tmp_path / "file", b"x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (low, high))
+    with pytest.raises(HistoryError, match="the directory was removed"):
+        write_atomic(tmp_path / "gone" / "file", b"x")
+    assert why_unwritten(OSError(errno.ENOSPC, "no space")) == "the disk is full or was removed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.core.errors import ConfigError
-from harness.core.known import Known, mended, read, why_known
+from harness.core.known import Known, line_of, mended, read, why_known
 from harness.core.verdict import Finding, Verdict
 from harness.engine.judge import acknowledged
 from harness.engine.model import Judgement
@@ -67,6 +67,12 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path):
 def test_an_entry_covers_its_findings_until_it_runs_out(entry, known):
     found = why_known([entry], signature=MINE, system="raft", checker="one-vote-per-term", day="2026-11-23")
     assert bool(found) is known
+
+
+@pytest.mark.parametrize("signature", [MINE, 'own:say "hi"\\n/crash/0123456789', "größe\n/crash/0123456789"])
+def test_the_line_of_a_signature_means_the_same_in_the_file(tmp_path, signature):
+    path = written(tmp_path, f'[[known]]\n{line_of(signature)}\nwhy = "ours"\n')
+    assert [entry.signature for entry in read(path)] == [signature]
 
 
 @pytest.mark.parametrize(

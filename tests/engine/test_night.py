@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -199,6 +200,14 @@ def test_knobs_and_secrets_go_by_the_environment_and_nothing_else_of_the_users_d
     assert asked["set"] == "quick=true,version=3.5,password=hush"
     assert "hush" not in " ".join(asked["words"])
     assert "hush" not in (done.directory / "night.json").read_text()
+
+
+@pytest.mark.parametrize(("scale", "asked"), [(1.5, ["1.5"]), (None, [])])
+def test_a_night_hands_its_time_scale_to_each_run_and_leaves_it_to_the_run_where_it_says_none(tmp_path, scale, asked):
+    entry = Entry(system="passes", time_scale=scale, time_limit_ns=SECOND)
+    done = started(Night(entries=(entry,), out=tmp_path / "nights"))
+    words = json.loads((done.directory / done.rows[0].run_dir / "asked.json").read_text())["words"]
+    assert [after for flag, after in pairwise(words) if flag == "--time-scale"] == asked
 
 
 def test_a_secret_that_is_not_there_is_refused(tmp_path):

@@ -43,6 +43,32 @@ def test_a_system_takes_from_the_night_what_it_leaves_out():
     assert night.out == BASE / "nights"
 
 
+@pytest.mark.parametrize(("word", "scale"), [('"auto"', None), ("2", 2.0), ("1.5", 1.5), ('"3"', 3.0)])
+def test_a_night_says_the_time_scale_for_all_systems_and_a_system_for_itself(word, scale):
+    night = parsed(
+        f"""
+        [night]
+        time-scale = {word}
+        [[systems]]
+        system = "etcd"
+        [[systems]]
+        system = "raft"
+        time-scale = 4
+        [[systems]]
+        system = "nacos"
+        time-scale = "auto"
+        """
+    )
+    assert [entry.time_scale for entry in night.entries] == [scale, 4.0, None]
+
+
+@pytest.mark.parametrize("word", ["0.5", "9", "true", "'fast'", "[2]", "nan", "inf", "1" * 400])
+def test_a_time_scale_that_no_run_could_have_is_refused_with_its_place(word):
+    with pytest.raises(ConfigError, match="time-scale") as caught:
+        parsed(f"[night]\ntime-scale = {word}\n[[systems]]\nsystem = 'raft'")
+    assert "from 1 to 8" in caught.value.cause
+
+
 def test_a_corpus_that_is_an_address_stays_one():
     assert parsed('[night]\ncorpus = "s3a://b/c"\n[[systems]]\nsystem = "raft"').corpus == "s3a://b/c"
 

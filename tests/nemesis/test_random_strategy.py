@@ -213,6 +213,34 @@ def test_an_interval_of_nothing_and_a_partition_of_one_node_are_refused():
         draw(1, nodes=1)
 
 
+@given(seed=seeds, kinds=some_kinds, nodes=st.integers(2, 7))
+@settings(max_examples=50, deadline=None)
+def test_where_nobody_leads_the_same_faults_hit_anybody_and_no_obligation_speaks_of_a_leader(seed, kinds, nodes):
+    led = draw(seed, kinds=kinds, nodes=nodes)
+    made = draw(seed, kinds=kinds, nodes=nodes, promise=msgspec.structs.replace(PROMISE, leaderless=True))
+    assert set(made.obligations) <= {"minority-cut", "clock-stepped", "restarted"}
+    assert ("minority-cut" in made.obligations) is bool(OWED["partition"] & set(led.obligations))
+    for before, step in zip(led.steps, made.steps, strict=True):
+        assert (before.gap_ns, len(before.faults)) == (step.gap_ns, len(step.faults))
+        for old, new in zip(before.faults, step.faults, strict=True):
+            assert msgspec.structs.replace(new, victims=old.victims) == old
+            assert selectors.check(new.victims, nodes=nodes).kind in {"random", "majority", "all", "cut-off"}
+            FAULTS[new.kind].check(new, nodes=nodes)
+
+
+@given(seed=seeds)
+@settings(max_examples=25, deadline=None)
+def test_where_nobody_leads_every_fault_finds_its_victims_and_a_quorum_is_left(seed):
+    view = view_of(5, leader=None)
+    made = draw(seed, promise=msgspec.structs.replace(PROMISE, leaderless=True))
+    for step in made.steps:
+        ended = set()
+        for fault, victims, _ in carried_out(step, view, seed):
+            assert not isinstance(victims, str), victims
+            ended |= set(victims) if fault.kind in {"kill", "pause"} else set()
+        assert len(ended) <= minority(5)
+
+
 def test_no_kinds_give_no_steps():
     assert draw(1, kinds=()).steps == ()
 

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 
 import msgspec
 import pytest
 
 from harness.core.clock import SECOND
+from harness.core.known import read as read_known
 from harness.core.verdict import Verdict
+from harness.engine.judge import signed
 from harness.report import html
 from harness.report.failover import failovers
 from harness.report.html.dots import _round_up
@@ -100,6 +103,53 @@ def test_hostile_texts_stay_texts(tmp_path, synthetic):
         sum(tag == "script" for tag, _ in shape(page).tags) == sum(tag == "script" for tag, _ in shape(plain).tags) == 2
     )
     assert json.loads(shape(page).data)["nodes"] == ["n1", "n2", "n3", "n4", "n5"]
+
+
+def with_signatures(files, **changes):
+    """The same run with the signatures that a judge gives its findings. ``changes``: of the findings that fail."""
+    verdicts = []
+    for verdict in files.judgement.verdicts:
+        named = signed(verdict, files.history, files.plan)
+        findings = [msgspec.structs.replace(one, **changes) if one.fails else one for one in named.findings]
+        verdicts.append(msgspec.structs.replace(named, findings=tuple(findings)))
+    judgement = msgspec.structs.replace(files.judgement, verdicts=tuple(verdicts))
+    return msgspec.structs.replace(files, judgement=judgement)
+
+
+def blocks(page):
+    """Finding (id on the page) → its part of the page."""
+    return {part.partition('"')[0]: part for part in re.split(r'<div class="finding[^"]*" id="', page)[1:]}
+
+
+def test_each_finding_shows_the_line_that_a_file_of_known_findings_takes(failing, tmp_path):
+    files = with_signatures(failing)
+    shown = blocks(html.render(files))
+    for verdict in files.judgement.verdicts:
+        for index, finding in enumerate(verdict.findings):
+            lines = re.findall(r"<code>(signature = .*?)</code>", shown[f"{verdict.checker}-{index}"])
+            assert bool(lines) is finding.fails
+            if lines:
+                entry = tmp_path / "known.toml"
+                entry.write_text(f'[[known]]\n{unescape(lines[0])}\nwhy = "ours"\n')
+                assert [one.signature for one in read_known(entry)] == [finding.signature]
+
+
+def test_a_finding_that_is_known_keeps_its_signature_on_the_page(failing):
+    files = with_signatures(failing, known="being mended")
+    block = blocks(html.render(files))["one-leader-per-term-0"]
+    assert "known: being mended" in block
+    assert "signature = " in block
+
+
+def test_a_finding_of_an_older_version_has_no_line_to_copy(failing):
+    assert not any(finding.signature for verdict in failing.judgement.verdicts for finding in verdict.findings)
+    assert "known.toml" not in html.render(failing)
+
+
+def test_a_signature_cannot_become_markup(failing):
+    page = html.render(with_signatures(failing, signature=HOSTILE))
+    assert "<script>alert" not in page
+    assert "<img" not in page
 
 
 def test_embedded_json_survives_every_character():

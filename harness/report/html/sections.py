@@ -13,6 +13,7 @@ from typing import Any
 from harness.core.clean import in_html as escape
 from harness.core.duration import show_duration
 from harness.core.events import TRACE_MALFORMED, Noise
+from harness.core.known import line_of as known_line
 from harness.core.schedule import PlannedFault
 from harness.core.secrets import shown
 from harness.core.verdict import Finding, Verdict
@@ -116,11 +117,19 @@ def _finding(key: str, finding: Finding, proofs: Sequence[Mapping[str, Any]]) ->
     more = f"<li>… and {len(rows) - _EVENTS_MAX} more proving events</li>" if len(rows) > _EVENTS_MAX else ""
     excused = f" · excused: {escape(finding.excused)}" if finding.excused else ""
     excused += f" · known: {escape(finding.known)}" if finding.known else ""
+    signature = _signature(finding)
     return (
         f'<div class="finding{"" if finding.fails else " excused"}" id="{escape(key)}">'
         f"<h3>{escape(key.rsplit('-', 1)[0])}{_class(finding)}{excused}</h3><p>{escape(finding.sentence)}</p>"
-        f'{drawing(finding.data)}<ul class="events">{events}{more}</ul></div>'
+        f'{drawing(finding.data)}<ul class="events">{events}{more}</ul>{signature}</div>'
     )
+
+
+def _signature(finding: Finding) -> str:
+    """The line of a file of known findings that names this one; "" : excused anyway, or of an older version."""
+    if not finding.signature or finding.excused is not None:
+        return ""
+    return f'<div class="hint signature">known.toml: <code>{escape(known_line(finding.signature))}</code></div>'
 
 
 def _class(finding: Finding) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import threading
@@ -105,6 +106,17 @@ def test_a_key_file_with_a_passphrase_or_none_at_all_is_said(lab):
         lab.connection(key=str(path)).connect()
     with pytest.raises(ConfigError, match="no key file"):
         lab.connection(key=str(lab.directory / "absent")).connect()
+
+
+@pytest.mark.parametrize("ending", ["", "-cert.pub"])
+def test_a_key_or_certificate_without_an_end_is_refused_at_once(lab, ending):
+    path = lab.directory / "mine"
+    paramiko.ECDSAKey.generate().write_private_key_file(str(path))
+    part = path.with_name(path.name + ending)
+    part.unlink(missing_ok=True)
+    os.mkfifo(part)
+    with pytest.raises(ConfigError, match="cannot be read: it is a FIFO"):
+        lab.connection(key=str(path)).connect()
 
 
 def test_a_machine_that_does_not_answer_yet_is_tried_again(lab):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,40 @@ def test_a_pattern_that_matches_nothing_is_an_error():
 def test_a_pattern_is_looked_for_in_the_command_not_in_the_process_ids():
     with pytest.raises(ClusterError):
         ask(Pattern("410"), LISTING)
+
+
+RUNAWAY = "(a|a)*b"
+
+
+def test_a_pattern_that_runs_away_is_an_error_at_once_and_holds_nothing_else_up():
+    listing = f"{LISTING}  700     1 {'a' * 60}\n"
+    beats = []
+    ended = threading.Event()
+
+    def beat():
+        while not ended.wait(0.01):
+            beats.append(time.monotonic())
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    began = time.monotonic()
+    with pytest.raises(ClusterError, match="needs longer than 50 ms for 'aaa") as caught:
+        ask(Pattern(RUNAWAY), listing)
+    ended.set()
+    thread.join()
+    assert (caught.value.where, "target.pattern" in caught.value.next_step) == ("n1", True)
+    assert time.monotonic() - began < 15
+    assert beats, "other threads of the harness went on"
+
+
+def test_a_pattern_meets_only_the_beginning_of_a_command_line_without_end():
+    listing = f"{LISTING}  700     1 {'x' * 100_000}etcd\n  701     1 {'x' * 10_000} etcd\n"
+    assert ask(Pattern("etcd"), listing) == (410, 411, 701)
+
+
+def test_a_process_that_matches_patterns_is_never_the_target():
+    listing = f"{LISTING}  700     1 python3 -S /var/tmp/dethrone/r/agent.py match --socket - etcd\n"
+    assert ask(Pattern("etcd"), listing) == (410, 411)
 
 
 def test_a_pid_file_gives_the_one_process():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import shutil
 import signal
@@ -11,17 +12,19 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from clusters.agent.link import AgentHost
-from clusters.ssh import on_host
+from clusters.ssh import on_host, shipping
 from clusters.ssh.shipping import list_agents, relay_command, start_agent, stop_agent
 from harness.core.clock import SECOND
 from harness.core.errors import ClusterError, NotHealed
 from harness.core.hoststate import HostState
 from harness.core.protocols import Command, NodeStart
 
+OLDER = Path(__file__).resolve().parents[2] / "golden" / "agents" / "agent-1.py.xz"
 NODE = "import time\nwhile True: time.sleep(0.05)"
 
 
@@ -123,6 +126,68 @@ def test_an_agent_is_put_there_met_and_taken_away_without_a_trace(machine):
     assert not on_host.start_ticks(note["pid"])
     assert [entry.name for entry in machine.state_dir.iterdir()] == ["lock"]
     assert not machine.stop()
+
+
+@pytest.fixture
+def older(machine, tmp_path, monkeypatch):
+    """The machine with an agent of version 1, as a harness of that version put it there, and its node, frozen."""
+    source = tmp_path / "agent.py"
+    source.write_bytes(lzma.decompress(OLDER.read_bytes()))
+    with monkeypatch.context() as then:
+        then.setattr(shipping, "agent", SimpleNamespace(__file__=str(source)))
+        placed = machine.place()
+    directory = machine.state_dir / "r1"
+    command = {"argv": [sys.executable, "-S", "-c", NODE], "env": {}, "cwd": "/"}
+    start = {"command": command, "log_path": str(directory / "node.log"), "data_dir": str(directory / "data")}
+    _, _, started, frozen = asked(
+        placed["socket"],
+        {"do": "hello", "session": "then", "after": 0, "run": "r1"},
+        {"do": "prepare", "start": start, "peers": {}, "name": "n1", "dead_man_ns": 60 * SECOND},
+        {"do": "start_node"},
+        {"do": "converge", "want": {"frozen": True}, "verify": True},
+    )
+    assert frozen["confirmed"]
+    assert letter(started["pid"]) == "T"
+    return machine, started["pid"]
+
+
+def asked(place, *requests):
+    """The answers of the agent at this socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+        wire.settimeout(20)
+        wire.connect(place)
+        lines = wire.makefile("rb")
+        out = []
+        for number, request in enumerate(requests):
+            wire.sendall(json.dumps({"id": number, **request}).encode() + b"\n")
+            while (said := json.loads(lines.readline())).get("id") != number:
+                pass
+            out.append(said["ok"])
+        return out
+
+
+def test_an_agent_of_an_older_version_is_not_spoken_with_and_the_way_out_is_told(older):
+    machine, _ = older
+    placed = {"socket": str(machine.state_dir / "r1" / "s"), "agent": str(machine.state_dir / "r1" / "agent.py")}
+    with pytest.raises(ClusterError, match="speaks version 1 of the protocol, we speak 2") as caught:
+        machine.meet(placed).run(("true",), timeout_ns=SECOND)
+    assert "dethrone heal" in caught.value.next_step
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_what_an_agent_of_an_older_version_left_is_found_and_healed_whether_it_lives_or_not(older, lives):
+    machine, pid = older
+    agent_pid = machine.note()["pid"]
+    if not lives:
+        os.kill(agent_pid, signal.SIGKILL)
+        until(lambda: not machine.listed()[0]["lives"])
+    (note,) = machine.listed()
+    assert (note["run"], note["node"], note["owner"], note["lives"]) == ("r1", "n1", "/somewhere", lives)
+    assert machine.stop()
+    until(lambda: not on_host.start_ticks(pid))
+    assert not on_host.start_ticks(agent_pid)
+    assert machine.listed() == []
+    assert [entry.name for entry in machine.state_dir.iterdir()] == ["lock"]
 
 
 def test_a_lost_connection_is_not_a_dead_node_and_no_request_is_lost_or_done_twice(lab, machine, tmp_path):

@@ -10,6 +10,8 @@ from harness.core import registry
 from harness.core.errors import ConfigError
 from harness.core.promise import SAFETY
 from harness.core.protocols import Yes
+from harness.engine.model import RunOptions
+from harness.engine.planning import draft
 
 SECOND = 1_000_000_000
 
@@ -61,6 +63,14 @@ def test_the_default_run_is_the_one_that_finds_its_faults():
     assert {"kill", "restart", "partition"} <= set(defaults.faults)
     assert defaults.stop_at_first_failure
     assert all(SYSTEM.fault_support(kind) == Yes() for kind in defaults.faults)
+
+
+def test_the_default_run_of_the_mended_one_owes_a_leader_while_nodes_are_away_and_has_time_to_show_it():
+    plan = draft(RunOptions(system="nacos", profile="nacos-mended", backend="sim"), seed=1).plan
+    assert plan.schedule.health_bound_ns is None  # faults outlast the bound, so whole clusters are awaited between
+    assert {"window:T1", "window:T2"} <= set(plan.evidence)
+    assert {step.faults[0].kind for step in plan.schedule.steps} == set(SYSTEM.defaults().faults)
+    assert SYSTEM.profile_defaults("nacos") == SYSTEM.defaults()
 
 
 def test_the_node_is_told_the_words_that_differ_and_how_long_a_call_may_take():

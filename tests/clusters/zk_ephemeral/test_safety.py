@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from harness.core.rng import Rng
-from tests.clusters.zk_ephemeral.chaos import acknowledged, drawn, logs, play, settle, steps, values, world
+from tests.clusters.zk_ephemeral.chaos import NAMES, acknowledged, drawn, logs, play, settle, steps, values, world
 
 SAFE = {"acks": "all", "truncate": "epoch"}
 CONFIGS = {
@@ -14,6 +14,13 @@ CONFIGS = {
     "controller": {"profile": "controller", "acks": "all"},
     "race-strict": {"profile": "race-strict"},
 }
+
+KIP_101 = [
+    *(("wait", "a", "a", 40), ("crash_soon", "b", "b", 10), ("write", "a", "a", 10), ("pause", "c", "c", 98)),
+    *(("pause", "a", "a", 139), ("start_all", "b", "b", 0), ("long", "a", "a", 100), ("write", "b", "b", 0)),
+]
+"""Restarted, b cuts the record that the others have committed, leads before it has fetched it again, and writes another
+one in its place."""
 
 
 def judge(w, writes, *, keeps):
@@ -28,11 +35,22 @@ def judge(w, writes, *, keeps):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
+@example(schedule=KIP_101, seed=224)
 @given(schedule=steps(), seed=st.integers(0, 1 << 16))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_happens_one_node_owns_the_lead_of_an_epoch_and_what_is_promised_survives(name, schedule, seed):
     w = world(seed, **CONFIGS[name])
     judge(w, play(w, schedule), keeps=name != "race")
+
+
+@pytest.mark.parametrize(("truncate", "agree"), [("hw", False), ("epoch", True)])
+def test_followers_cut_to_high_watermarks_may_hold_other_records_and_follow_all_the_same(truncate, agree):
+    w = world(224, truncate=truncate)
+    play(w, KIP_101)
+    assert settle(w)
+    assert [w.boxes[name].status().leader for name in NAMES[:-1]] == ["b", "b", "b"]
+    held = [values(log) for log in logs(w)]
+    assert (held[0] == held[1] == held[2]) is agree
 
 
 @pytest.mark.parametrize(

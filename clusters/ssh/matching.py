@@ -1,0 +1,30 @@
+"""A user's pattern over the command lines of a machine, matched by a process of its own.
+
+Promises: a pattern that runs away costs so many milliseconds of that process and is an error, while all else here goes
+on; the same program and the same limits as the agent's. Leaves out which command lines these are (``processes``).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from clusters.agent import agent
+from harness.core.errors import ClusterError
+
+
+def matching(pattern: str, texts: Sequence[str], *, where: str) -> list[int]:
+    """The places of those texts that match. Raises ClusterError: it cannot be known in time."""
+    asked = msgspec.json.encode({"pattern": pattern, "texts": texts}) + b"\n"
+    argv = [sys.executable, "-S", agent.HERE, "match", "--socket", "-"]
+    try:
+        done = subprocess.run(argv, input=asked, capture_output=True, timeout=agent.MATCH_WAIT_S, check=True)
+        return agent.found_by(pattern, texts, msgspec.json.decode(done.stdout))
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        why = f"the pattern {pattern!r} cannot be matched: {error}"
+    except agent.Refused as error:
+        why = str(error)
+    raise ClusterError(why, where=where, next_step="write target.pattern without repetitions of repetitions")

@@ -1,0 +1,40 @@
+"""Drawn schedules for systems in which nobody leads: what was to hit a leader or followers hits anybody.
+
+Promises: pure; kinds, times and numbers of victims stay as they were drawn, and no obligation speaks of a leader.
+Leaves out triggers: what they wait for is told by elections, and never comes.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from harness.core.quorum import minority
+from harness.core.schedule import PlannedFault, Schedule
+from nemesis.selectors import parse
+
+ROLES = ("leader", "follower", "minority-with-leader", "minority")
+"""Selectors that need to know who leads. ``cut-off`` speaks of links, and is drawn only beside a partition."""
+
+INSTEAD = {"leader-cut-off": "minority-cut", "leader-in-majority": "minority-cut"}
+"""What a partition shows where nobody leads."""
+
+_OF_NOBODY = ("leader-", "follower-")
+
+
+def hitting_anybody(schedule: Schedule, *, nodes: int) -> Schedule:
+    """The same schedule for ``nodes`` of which none leads."""
+    steps = [
+        msgspec.structs.replace(step, faults=tuple(_on_anybody(fault, nodes) for fault in step.faults))
+        for step in schedule.steps
+    ]
+    owed = {INSTEAD.get(name, name) for name in schedule.obligations}
+    kept = sorted(name for name in owed if not name.startswith(_OF_NOBODY))
+    return msgspec.structs.replace(schedule, steps=tuple(steps), obligations=tuple(kept))
+
+
+def _on_anybody(fault: PlannedFault, nodes: int) -> PlannedFault:
+    selector = parse(fault.victims)
+    if selector.kind not in ROLES:
+        return fault
+    count = max(1, minority(nodes)) if selector.kind.startswith("minority") else selector.count
+    return msgspec.structs.replace(fault, victims="random" if count == 1 else f"random:{count}")
