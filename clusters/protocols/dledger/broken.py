@@ -10,8 +10,9 @@ from typing import Literal
 
 from clusters.protocols.dledger import messages as m
 from clusters.protocols.dledger.rules import Rules
-from clusters.protocols.dledger.storage import Replacement, TermState, Unreadable
+from clusters.protocols.dledger.storage import Replacement, TermState
 from clusters.protocols.dledger.tally import Campaign
+from clusters.protocols.kit.files import Unreadable
 from harness.core.clock import Ns
 from harness.core.rng import Rng
 

@@ -27,8 +27,9 @@ from clusters.protocols.dledger.node import ACKS, CHECK, CHECKPOINT, FLUSH, LOOP
 from clusters.protocols.dledger.rules import LEADER, Rules
 from clusters.protocols.dledger.softbarrier import SoftBarrier
 from clusters.protocols.dledger.status import glance, status
-from clusters.protocols.dledger.storage import TermState, Unreadable
+from clusters.protocols.dledger.storage import TermState
 from clusters.protocols.dledger.tally import Campaign
+from clusters.protocols.kit.files import Unreadable, file_of
 from harness.core.clock import Clocks, Ns
 from harness.core.machine import (
     Await,
@@ -161,7 +162,7 @@ class DledgerCore:
 
 def _load(n: Node, disk: DiskImage) -> None:
     """Read term, log and checkpoint; `Unreadable` if this node must not go on from them."""
-    content = storage.file_of(disk, storage.LOG)
+    content = file_of(disk, storage.LOG)
     if content is not None:
         n.log.load(storage.read_log(content))
     n.end_term = n.log.last_term

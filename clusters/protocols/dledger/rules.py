@@ -15,8 +15,9 @@ from typing import Literal
 from clusters.protocols.dledger import messages as m
 from clusters.protocols.dledger.knobs import DledgerKnobs
 from clusters.protocols.dledger.messages import Entry
-from clusters.protocols.dledger.storage import Replacement, TermState, Unreadable, read_term
+from clusters.protocols.dledger.storage import Replacement, TermState, read_term
 from clusters.protocols.dledger.tally import Campaign, Round
+from clusters.protocols.kit.files import Unreadable
 from harness.core.clock import Ns
 from harness.core.rng import Rng
 

@@ -11,15 +11,14 @@ Source: DLedger 0.2.7, ``MemberState.persistTerm`` and ``loadTerm``, ``IOUtils.s
 
 from __future__ import annotations
 
-import hashlib
 import struct
 import zlib
-from functools import lru_cache
 from typing import Literal
 
 import msgspec
 
 from clusters.protocols.dledger.messages import Command, Entry
+from clusters.protocols.kit.files import Unreadable, digest
 from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Write
 
 TERM = "currterm"
@@ -31,10 +30,6 @@ CHECKPOINT = "checkpoint"
 _HEADER = struct.Struct("<II")  # length of the body, its checksum
 _PLACE = struct.Struct("<QQ")  # index, term
 RECORD_BYTES_MAX = 64 << 20
-
-
-class Unreadable(Exception):  # noqa: N818 - reads as the state that it reports
-    """A file holds something that this node did not write, or cannot be read."""
 
 
 class TermState(msgspec.Struct, frozen=True, gc=False):
@@ -99,12 +94,6 @@ class Recovered(msgspec.Struct, frozen=True):
     digests: list[str]
     ends: list[int]
     cut: int
-
-
-@lru_cache(maxsize=256)  # every node of one simulation, and its witness, ask for the same ones
-def digest(command: bytes) -> str:
-    """The payload hash that names an entry's content in traces and witnesses."""
-    return hashlib.blake2b(command, digest_size=8).hexdigest()
 
 
 def record(entry: Entry) -> tuple[bytes, str]:
@@ -180,11 +169,3 @@ def read_checkpoint(disk: DiskImage) -> Checkpoint:
         return _checkpoint_decoder.decode(content)
     except msgspec.DecodeError:
         return Checkpoint()
-
-
-def file_of(disk: DiskImage, path: str) -> bytes | None:
-    """The content of ``path``, None if absent; `Unreadable` when the disk says so."""
-    content = disk.get(path)
-    if isinstance(content, str):
-        raise Unreadable(f"{path}: cannot be read")
-    return content

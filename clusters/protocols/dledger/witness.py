@@ -32,12 +32,10 @@ from clusters.protocols.dledger.storage import (
     TERM,
     TERM_TEMPORARY,
     TermState,
-    Unreadable,
-    digest,
-    file_of,
     read_term,
     split_records,
 )
+from clusters.protocols.kit.files import Unreadable, digest, file_of
 from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Witnessed, Write
 
 

@@ -10,7 +10,8 @@ from typing import Literal
 
 from clusters.protocols.joyqueue.knobs import Knobs
 from clusters.protocols.joyqueue.rules import ClockName, Position, Round, Rules, WriteReason
-from clusters.protocols.joyqueue.storage import Replacement, Stored, Unreadable
+from clusters.protocols.joyqueue.storage import Stored
+from clusters.protocols.kit.files import Replacement, Unreadable
 from harness.core.clock import Ns
 from harness.core.rng import Rng
 

@@ -30,8 +30,9 @@ from clusters.protocols.joyqueue.messages import (
 from clusters.protocols.joyqueue.node import FAR, TASKS, Node
 from clusters.protocols.joyqueue.rules import Rules
 from clusters.protocols.joyqueue.status import glance_of, status_of
-from clusters.protocols.joyqueue.storage import METADATA, Stored, Unreadable, file_of, group_names, label_of
+from clusters.protocols.joyqueue.storage import METADATA, Stored, group_names, label_of
 from clusters.protocols.joyqueue.swallow import Shadow
+from clusters.protocols.kit.files import Unreadable, file_of
 from harness.core.clock import Clocks, Ns
 from harness.core.machine import (
     Await,

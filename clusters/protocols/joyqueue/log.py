@@ -9,7 +9,8 @@ Source: specification of JoyQueue's ``RaftLeaderElection``, §2 (last log term a
 from __future__ import annotations
 
 from clusters.protocols.joyqueue.messages import Entry
-from clusters.protocols.joyqueue.storage import Recovered, append_ops, cut_ops, record
+from clusters.protocols.joyqueue.storage import record
+from clusters.protocols.kit.files import Recovered, append_ops, cut_ops
 from harness.core.machine import DiskOp
 
 
@@ -46,7 +47,7 @@ class Log:
         self.written = 0
         self.durable = 0
 
-    def load(self, found: Recovered) -> None:
+    def load(self, found: Recovered[Entry]) -> None:
         """Start from what the disk holds."""
         self.entries, self.digests, self.ends = found.entries, found.digests, found.ends
         self.right = self.written = self.durable = len(found.entries)

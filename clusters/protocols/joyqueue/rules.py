@@ -14,7 +14,8 @@ from collections.abc import Collection
 from typing import Literal
 
 from clusters.protocols.joyqueue.knobs import Knobs, SendKind
-from clusters.protocols.joyqueue.storage import Replacement, Stored, Unreadable, read_metadata
+from clusters.protocols.joyqueue.storage import Stored, read_metadata
+from clusters.protocols.kit.files import Replacement, Unreadable
 from harness.core.clock import Ns
 from harness.core.rng import Rng
 

@@ -33,13 +33,10 @@ from clusters.protocols.joyqueue.storage import (
     METADATA,
     TEMPORARY,
     Stored,
-    Unreadable,
-    digest,
-    file_of,
     label_of,
     read_metadata,
-    split_records,
 )
+from clusters.protocols.kit.files import Unreadable, digest, file_of, split_log
 from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Witnessed, Write
 
 OPEN_MAX = 1024
@@ -302,6 +299,6 @@ def _wrote_log(group: _Group, op: Write) -> list[Witnessed]:
 
 def _parse(group: _Group, data: bytes, *, first: int = 0, base: int = 0) -> list[tuple[int, int, str]]:
     """(index from 1, term, digest) of each record."""
-    records, _ = split_records(data, first_position=first, base=base)
+    records, _ = split_log(data, path=LOG, first=first, base=base)
     group.ends.extend(end for _, _, _, end in records)
     return [(position + 1, term, digest(command)) for position, term, command, _ in records]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from clusters.protocols.kit.files import Unreadable, file_of
 from clusters.protocols.kraft import storage
 from clusters.protocols.kraft.client import on_request
 from clusters.protocols.kraft.fetching import on_fetch, on_parked_timer
@@ -44,7 +45,7 @@ from clusters.protocols.kraft.node import (
 from clusters.protocols.kraft.requests import drive, on_requests_timer, on_send_failed
 from clusters.protocols.kraft.rules import CANDIDATE, FOLLOWER, LEADER, RESIGNED, UNATTACHED, VOTED, Rules, Start
 from clusters.protocols.kraft.status import glance, status
-from clusters.protocols.kraft.storage import QuorumState, Unreadable
+from clusters.protocols.kraft.storage import QuorumState
 from clusters.protocols.kraft.transitions import become_resigned
 from clusters.protocols.kraft.voting import (
     campaign,
@@ -122,7 +123,7 @@ class KraftCore:
         n.mono, n.wall, n.rng, n.out = now.mono, now.wall, rng, out
         n.correlation = rng.below(1 << 31)  # answers to an earlier life's requests must not fit this one's
         try:
-            content = storage.file_of(disk, storage.LOG)
+            content = file_of(disk, storage.LOG)
             if content is not None:
                 n.log.load(storage.read_log(content))
         except Unreadable as error:
@@ -247,7 +248,7 @@ def _load(n: Node, disk: DiskImage) -> tuple[QuorumState, str]:
     if not n.rules.uses_stored():
         return QuorumState(), ""
     try:
-        content = storage.file_of(disk, storage.STATE)
+        content = file_of(disk, storage.STATE)
         return (QuorumState() if content is None else storage.read_state(content)), ""
     except Unreadable as error:
         return QuorumState(), str(error)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from clusters.protocols.kit.files import Recovered, append_ops, cut_ops
 from clusters.protocols.kraft.messages import Record
-from clusters.protocols.kraft.storage import Recovered, append_ops, cut_ops, frame
+from clusters.protocols.kraft.storage import LOG, record_bytes
 from harness.core.machine import DiskOp
 
 
@@ -51,18 +52,18 @@ class Log:
         self.durable = 0
         """The end of what is known to be carried out."""
 
-    def load(self, found: Recovered) -> None:
+    def load(self, found: Recovered[Record]) -> None:
         """Start from what the disk holds."""
-        self.records, self.digests, self.ends = found.records, found.digests, found.ends
-        for record in found.records:
+        self.records, self.digests, self.ends = found.entries, found.digests, found.ends
+        for record in found.entries:
             self._open(record)
-        self.end = self.written = self.durable = len(found.records)
+        self.end = self.written = self.durable = len(found.entries)
         if found.torn:
-            self.ops.extend(cut_ops(self.ends[-1] if self.ends else 0, sync=self.sync))
+            self.ops.extend(cut_ops(LOG, self.ends[-1] if self.ends else 0, sync=self.sync))
 
     def append(self, record: Record) -> None:
         """Append in memory; the bytes wait for `take_ops`."""
-        data, digest = frame(record)
+        data, digest = record_bytes(record)
         self.pending.append(data)
         self.records.append(record)
         self.digests.append(digest)
@@ -86,7 +87,7 @@ class Log:
         self.last_epoch = self.epochs[-1] if self.epochs else 0
         if to < self.written:
             self.pending.clear()
-            self.ops.extend(cut_ops(self.ends[-1] if self.ends else 0, sync=self.sync))
+            self.ops.extend(cut_ops(LOG, self.ends[-1] if self.ends else 0, sync=self.sync))
             self.written = to
             self.durable = min(self.durable, to)
         else:
@@ -108,7 +109,7 @@ class Log:
         ops = tuple(self.ops)
         if self.pending:
             at = self.ends[self.written - 1] if self.written else 0
-            ops += append_ops(b"".join(self.pending), at, sync=self.sync)
+            ops += append_ops(LOG, b"".join(self.pending), at, sync=self.sync)
         self.ops.clear()
         self.pending.clear()
         self.written = self.end

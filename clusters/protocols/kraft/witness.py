@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from clusters.protocols.kit.files import Unreadable, digest, file_of, split_log
 from clusters.protocols.kraft.messages import (
     NOBODY,
     NONE,
@@ -37,11 +38,7 @@ from clusters.protocols.kraft.storage import (
     STATE,
     STATE_TEMPORARY,
     QuorumState,
-    Unreadable,
-    digest,
-    file_of,
     read_state,
-    split,
 )
 from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Witnessed, Write
 
@@ -246,7 +243,7 @@ class KraftWitness:
         return out
 
     def _parse(self, data: bytes, *, first: int = 0, base: int = 0) -> list[tuple[int, int, str]]:
-        records, _ = split(data, first=first, base=base)
+        records, _ = split_log(data, path=LOG, first=first, base=base)
         self._ends.extend(end for _, _, _, end in records)
         return [(offset + 1, epoch, digest(command)) for offset, epoch, command, _ in records]
 

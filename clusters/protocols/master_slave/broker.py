@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from clusters.protocols.client_api import Append, ChangeConfig, ClientReply, Get, NotLeader, Ok, Put, Refused, Unknown
+from clusters.protocols.kit.files import Unreadable
 from clusters.protocols.master_slave import messages as m
 from clusters.protocols.master_slave.knobs import ASYNC_MASTER, MASTER_ID, SLAVE, MsKnobs, Place
 from clusters.protocols.master_slave.place import conf_ops, load_place
 from clusters.protocols.master_slave.rules import Rules
 from clusters.protocols.zk_ephemeral.log import LOG, Log
 from clusters.protocols.zk_ephemeral.messages import Record
-from clusters.protocols.zk_ephemeral.recordfile import Unreadable
 from harness.core.clock import MS, Clocks, Ns
 from harness.core.machine import (
     Await,

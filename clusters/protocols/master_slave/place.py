@@ -9,8 +9,8 @@ import zlib
 
 import msgspec
 
+from clusters.protocols.kit.files import Unreadable, file_of
 from clusters.protocols.master_slave.knobs import Place
-from clusters.protocols.zk_ephemeral.recordfile import Unreadable, file_of
 from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Write
 
 CONF = "broker.conf"

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal
 
+from clusters.protocols.kit.files import Unreadable
 from clusters.protocols.paxos.messages import Value
 from clusters.protocols.paxos.rules import Report, Rules, Tally
-from clusters.protocols.paxos.storage import Acceptor, DiskRecord, Loaded, Promised, Unreadable, load
+from clusters.protocols.paxos.storage import Acceptor, DiskRecord, Loaded, Promised, load
 from harness.core.clock import Ns
 from harness.core.machine import DiskImage
 from harness.core.quorum import quorum

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from clusters.protocols.kit.files import Unreadable, cut_ops
 from clusters.protocols.paxos import acceptor, election, learner, log, proposer, requests, storage
 from clusters.protocols.paxos.knobs import PaxosKnobs
 from clusters.protocols.paxos.messages import (
@@ -39,7 +40,7 @@ from clusters.protocols.paxos.node import (
     proposer_state,
 )
 from clusters.protocols.paxos.rules import Rules
-from clusters.protocols.paxos.storage import FILE, Counted, Loaded, Stored, Unreadable
+from clusters.protocols.paxos.storage import FILE, Counted, Loaded, Stored
 from harness.core.clock import MS, Clocks, Ns
 from harness.core.machine import (
     CoreEvent,
@@ -262,7 +263,7 @@ def _make_durable(n: Node, disk: DiskImage, loaded: Loaded) -> None:
     if FILE not in disk:
         return
     if loaded.torn:
-        n.store_ops(storage.cut_ops(loaded.end, sync=n.rules.syncs()))
+        n.store_ops(cut_ops(FILE, loaded.end, sync=n.rules.syncs()))
     elif n.rules.syncs():
         n.store_ops((Fsync(FILE),))
 

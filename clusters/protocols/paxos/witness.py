@@ -20,8 +20,9 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from clusters.protocols.kit.files import Unreadable
 from clusters.protocols.paxos.messages import Accepted, Heartbeat, Leader, Promise, Told, kind_of, shown
-from clusters.protocols.paxos.storage import FILE, DiskRecord, Promised, Stored, Unreadable, load, records_in
+from clusters.protocols.paxos.storage import FILE, DiskRecord, Promised, Stored, load, records_in
 from harness.core.machine import DiskImage, DiskOp, Fsync, Witnessed, Write
 
 FOUND_MAX = 5_000

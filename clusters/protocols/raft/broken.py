@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Literal
 
+from clusters.protocols.kit.files import Unreadable
 from clusters.protocols.raft.knobs import RaftKnobs
 from clusters.protocols.raft.messages import Config, VoteReply
 from clusters.protocols.raft.rules import ClockName, Position, Rules
-from clusters.protocols.raft.storage import HardState, Unreadable
+from clusters.protocols.raft.storage import HardState
 from harness.core.clock import Ns
 from harness.core.rng import Rng
 

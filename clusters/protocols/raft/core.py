@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from clusters.protocols.kit.files import Unreadable, file_of
 from clusters.protocols.raft import storage
 from clusters.protocols.raft.acks import on_append_reply
 from clusters.protocols.raft.client import on_request
@@ -33,7 +34,7 @@ from clusters.protocols.raft.prevote import on_pre_vote, on_pre_vote_reply
 from clusters.protocols.raft.quorum_check import on_heartbeat_timer, tick
 from clusters.protocols.raft.rules import Rules
 from clusters.protocols.raft.status import glance, status
-from clusters.protocols.raft.storage import HardState, Unreadable
+from clusters.protocols.raft.storage import HardState
 from clusters.protocols.raft.transfer import on_deadline as on_transfer_deadline
 from clusters.protocols.raft.transfer import on_timeout_now
 from harness.core.clock import Clocks, Ns
@@ -183,7 +184,7 @@ def _load(n: Node, disk: DiskImage) -> HardState:
     """Read vote and log; `Unreadable` if this node must not go on from them."""
     if not n.knobs.persist:
         return HardState()
-    content = storage.file_of(disk, storage.LOG)
+    content = file_of(disk, storage.LOG)
     if content is not None:
         n.log.load(storage.read_log(content))
         n.use_loaded_config()

@@ -8,8 +8,9 @@ Source: Raft paper, figure 2 and 5.3; thesis 4.1 (configuration entries).
 
 from __future__ import annotations
 
+from clusters.protocols.kit.files import Recovered, append_ops, cut_ops
 from clusters.protocols.raft.messages import Config, Entry
-from clusters.protocols.raft.storage import Recovered, append_ops, cut_ops, record
+from clusters.protocols.raft.storage import LOG, record
 from harness.core.machine import DiskOp
 
 
@@ -47,14 +48,14 @@ class Log:
         self.durable = 0
         """Last index known to be carried out."""
 
-    def load(self, found: Recovered) -> None:
+    def load(self, found: Recovered[Entry]) -> None:
         """Start from what the disk holds."""
         self.entries, self.digests, self.ends = found.entries, found.digests, found.ends
         self.last_index = self.written = self.durable = len(found.entries)
         self.last_term = found.entries[-1].term if found.entries else 0
         self.configs.extend((e.index, e.command) for e in found.entries if type(e.command) is Config)
         if found.torn:
-            self.ops.extend(cut_ops(self.ends[-1] if self.ends else 0, sync=self.sync))
+            self.ops.extend(cut_ops(LOG, self.ends[-1] if self.ends else 0, sync=self.sync))
 
     def term_at(self, index: int) -> int:
         """The term of the entry at ``index``; 0 before the first, -1 beyond the last."""
@@ -82,7 +83,7 @@ class Log:
         self.last_term = self.entries[-1].term if self.entries else 0
         if start <= self.written:
             self.records.clear()
-            self.ops.extend(cut_ops(self.ends[-1] if self.ends else 0, sync=self.sync))
+            self.ops.extend(cut_ops(LOG, self.ends[-1] if self.ends else 0, sync=self.sync))
             self.written = start - 1
             self.durable = min(self.durable, start - 1)
         else:
@@ -96,7 +97,7 @@ class Log:
         ops = tuple(self.ops)
         if self.records:
             offset = self.ends[self.written - 1] if self.written else 0
-            ops += append_ops(b"".join(self.records), offset, sync=self.sync)
+            ops += append_ops(LOG, b"".join(self.records), offset, sync=self.sync)
         self.ops.clear()
         self.records.clear()
         self.written = self.last_index

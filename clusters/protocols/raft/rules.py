@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Literal
 
+from clusters.protocols.kit.files import Unreadable
 from clusters.protocols.raft.knobs import RaftKnobs
 from clusters.protocols.raft.messages import Config, VoteReply
-from clusters.protocols.raft.storage import HardState, Unreadable, read_vote
+from clusters.protocols.raft.storage import HardState, read_vote
 from harness.core.clock import Ns
 from harness.core.rng import Rng
 

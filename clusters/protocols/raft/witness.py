@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from clusters.protocols.kit.files import Unreadable, digest, file_of, split_log
 from clusters.protocols.raft.messages import (
     AppendEntries,
     AppendReply,
@@ -33,11 +34,7 @@ from clusters.protocols.raft.storage import (
     VOTE,
     VOTE_TEMPORARY,
     HardState,
-    Unreadable,
-    digest,
-    file_of,
     read_vote,
-    split_records,
 )
 from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Witnessed, Write
 
@@ -232,7 +229,7 @@ Parsed = tuple[tuple[tuple[int, int, str], ...], tuple[int, ...], tuple[Witnesse
 
 
 def _parse(data: bytes, first: int) -> Parsed:
-    records, _ = split_records(data, first_index=first)
+    records, _ = split_log(data, path=LOG, first=first)
     return (
         tuple((index, term, digest(command)) for index, term, command, _ in records),
         tuple(end for _, _, _, end in records),

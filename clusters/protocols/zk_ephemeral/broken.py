@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Literal
 
+from clusters.protocols.kit.files import Unreadable
 from clusters.protocols.zk_ephemeral.knobs import ZkKnobs
 from clusters.protocols.zk_ephemeral.messages import STATE_PATH
-from clusters.protocols.zk_ephemeral.recordfile import Unreadable
 from clusters.protocols.zk_ephemeral.rules import Rules
 from clusters.protocols.zk_ephemeral.tree import TREE, Change, Stored, Tree
 from harness.core.clock import Ns

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from clusters.protocols.client_api import ClientReply
+from clusters.protocols.kit.files import Unreadable
 from clusters.protocols.zk_ephemeral import messages as m
 from clusters.protocols.zk_ephemeral import race, replica
 from clusters.protocols.zk_ephemeral.controller import Controller
 from clusters.protocols.zk_ephemeral.knobs import ZkKnobs
 from clusters.protocols.zk_ephemeral.log import Log, hw_ops
-from clusters.protocols.zk_ephemeral.recordfile import Unreadable
 from clusters.protocols.zk_ephemeral.rules import Rules
 from clusters.protocols.zk_ephemeral.session import CALL, CONTACT, DISCONNECTED, PING, Session
 from harness.core.clock import MS, Clocks, Ns

@@ -8,16 +8,26 @@ Source: specification of Kafka's ephemeral-node election, §3, §5.3; Kafka's le
 
 from __future__ import annotations
 
-import zlib
 from bisect import bisect_right
 from typing import Any
 
 import msgspec
 
 from clusters.protocols.client_api import Append
+from clusters.protocols.kit.files import (
+    Unreadable,
+    append_ops,
+    cut_ops,
+    file_of,
+    record,
+    replace_ops,
+    sealed,
+    split,
+    unsealed,
+    unsynced,
+)
 from clusters.protocols.zk_ephemeral.messages import Record
-from clusters.protocols.zk_ephemeral.recordfile import Unreadable, append_ops, cut_ops, file_of, record, split
-from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Write
+from harness.core.machine import DiskImage, DiskOp, Fsync
 
 LOG = "log"
 HW = "hw"
@@ -167,19 +177,13 @@ class Log:
 
 def hw_ops(hw: int, *, sync: bool = True) -> tuple[DiskOp, ...]:
     """Replace the HW checkpoint."""
-    text = b"%d" % hw
-    write = Write(HW_TEMPORARY, b"%08x %s\n" % (zlib.crc32(text), text), offset=0, truncate=True)
-    if sync:
-        return (write, Fsync(HW_TEMPORARY), Rename(HW_TEMPORARY, HW), Fsync(HW))
-    return (write, Rename(HW_TEMPORARY, HW))
+    ops = replace_ops(HW, sealed(b"%d" % hw))
+    return ops if sync else unsynced(ops)
 
 
 def read_hw(content: bytes) -> int:
     """The checkpoint; `Unreadable` when it is not exactly what `hw_ops` writes."""
     try:
-        text = content[9:-1]
-        if content[8:9] != b" " or content[-1:] != b"\n" or int(content[:8], 16) != zlib.crc32(text):
-            raise Unreadable(f"{HW}: checksum does not match")
-        return int(text)
+        return int(unsealed(content, path=HW))
     except ValueError as error:
         raise Unreadable(f"{HW}: {error}") from error

@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import Any
 
 from clusters.protocols.client_api import NotLeader, Refused
+from clusters.protocols.kit.files import Unreadable, append_ops, cut_ops
 from clusters.protocols.zk_ephemeral import messages as m
 from clusters.protocols.zk_ephemeral.knobs import ZkKnobs
-from clusters.protocols.zk_ephemeral.recordfile import Unreadable, append_ops, cut_ops
 from clusters.protocols.zk_ephemeral.rules import Rules
 from clusters.protocols.zk_ephemeral.tree import (
     TREE,

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from clusters.protocols.zk_ephemeral.recordfile import Unreadable, file_of, record, split
+from clusters.protocols.kit.files import Unreadable, file_of, record, split
 from harness.core.clock import Ns
 from harness.core.machine import DiskImage
 

@@ -23,9 +23,9 @@ from typing import Any
 
 import msgspec
 
+from clusters.protocols.kit.files import Unreadable, file_of, split
 from clusters.protocols.zk_ephemeral import messages as m
 from clusters.protocols.zk_ephemeral.log import LOG
-from clusters.protocols.zk_ephemeral.recordfile import Unreadable, file_of, split
 from clusters.protocols.zk_ephemeral.tree import TREE, load
 from harness.core.machine import DiskImage, DiskOp, Unlink, Witnessed, Write
 

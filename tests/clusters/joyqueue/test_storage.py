@@ -6,23 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.protocols.client_api import Append
-from clusters.protocols.joyqueue.messages import Entry
 from clusters.protocols.joyqueue.storage import (
     LOG,
     METADATA,
     TOPIC,
     Metadata,
-    Unreadable,
     group_names,
     label_of,
     metadata_bytes,
-    metadata_ops,
-    read_log,
     read_metadata,
     record,
 )
-from harness.core.machine import Fsync, Rename, Unlink, Write
+from harness.core.machine import Write
 from tests.clusters.joyqueue.minisim import World, metadata_of
 from tests.clusters.joyqueue.single import One, disk, entries, halted, names
 
@@ -45,47 +40,6 @@ def test_what_is_written_has_the_originals_fields():
     text = metadata_bytes(metadata_of("A", "AB", 3, "B"))
     for field in (b"electionType", b"allNodes", b"learners", b"localNodeId", b"leaderId", b"votedFor", b"currentTerm"):
         assert field in text
-
-
-@given(st.integers(0, 200), st.integers(1, 255))
-def test_no_flipped_byte_of_the_metadata_is_believed(at, flip):
-    content = bytearray(metadata_bytes(metadata_of("A", "ABC", 7, "B")))
-    content[at % len(content)] ^= flip
-    with pytest.raises(Unreadable):
-        read_metadata(bytes(content))
-
-
-def test_the_metadata_is_replaced_in_one_step_between_two_syncs():
-    kinds = [type(op) for op in metadata_ops(TOPIC, metadata_of("A", "A", 1, None))]
-    assert kinds == [Write, Fsync, Rename, Fsync]
-    assert Unlink in [type(op) for op in metadata_ops(TOPIC, metadata_of("A", "A", 1, None), "delete_rename")]
-    assert [type(op) for op in metadata_ops(TOPIC, metadata_of("A", "A", 1, None), "in_place")] == [Write]
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.text(max_size=6)), max_size=8), st.data())
-def test_a_log_cut_anywhere_loses_its_torn_end_only(items, data):
-    made = [Entry(term, Append("k", value)) for term, value in items]
-    rows = [record(at, entry)[0] for at, entry in enumerate(made)]
-    content = b"".join(rows)
-    cut = data.draw(st.integers(0, len(content)))
-    found = read_log(content[:cut])
-    whole = sum(1 for at in range(len(rows)) if sum(map(len, rows[: at + 1])) <= cut)
-    assert found.entries == made[:whole]
-    assert found.torn == (cut != sum(map(len, rows[:whole])))
-
-
-@given(st.integers(0, 10_000), st.integers(1, 255))
-def test_a_flipped_byte_in_front_of_a_logs_last_record_is_damage(at, flip):
-    content = bytearray(log_bytes(1, 1, 2))
-    first = len(record(0, entries(1)[0])[0])
-    content[at % first] ^= flip
-    with pytest.raises(Unreadable):
-        read_log(bytes(content))
-
-
-def test_a_log_that_grew_without_its_data_is_torn():
-    found = read_log(log_bytes(1) + bytes(300))
-    assert (len(found.entries), found.torn) == (1, True)
 
 
 def test_one_group_is_the_topic_itself_and_several_have_numbers_and_labels():

@@ -15,7 +15,7 @@ from clusters.protocols.kraft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.protocols.kraft.storage import LOG, STATE, QuorumState, Voter, frame, state_bytes
+from clusters.protocols.kraft.storage import LOG, STATE, QuorumState, Voter, record_bytes, state_bytes
 from clusters.protocols.kraft.target import TARGET
 from harness.core.clock import MS, Clocks
 from harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Request, Send, SetTimer
@@ -40,7 +40,7 @@ def disk(epoch=0, *, leader=NO, voted=NO, log=(), voters=(A, B, C)):
     """A disk image with that state and a log of those epochs."""
     image = {STATE: state_bytes(stored(epoch, leader=leader, voted=voted, voters=voters))}
     if log:
-        image[LOG] = b"".join(frame(record)[0] for record in records(*log))
+        image[LOG] = b"".join(record_bytes(record)[0] for record in records(*log))
     return image
 
 

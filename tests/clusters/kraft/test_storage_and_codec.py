@@ -25,20 +25,16 @@ from clusters.protocols.kraft.messages import (
 )
 from clusters.protocols.kraft.storage import (
     LOG,
-    STATE,
     QuorumState,
-    Unreadable,
     Voter,
-    frame,
     read_log,
     read_state,
+    record_bytes,
     state_bytes,
-    state_ops,
 )
 from clusters.protocols.kraft.target import TARGET
 from harness.core.clock import MS
 from harness.core.errors import ConfigError
-from harness.core.machine import Fsync, Rename, Write
 from tests.clusters.kraft.minisim import SimDisk
 from tests.clusters.kraft.single import records
 
@@ -108,42 +104,17 @@ def test_the_state_file_reads_back(epoch, leader, voted, voters):
     assert read_state(state_bytes(state)) == state
 
 
-def test_the_state_file_is_replaced_by_write_sync_rename_sync():
-    assert [type(op) for op in state_ops(b"{}")] == [Write, Fsync, Rename, Fsync]
-
-
-def test_a_crash_after_any_operation_leaves_the_old_or_the_new_state():
-    old, new = (state_bytes(QuorumState("x", -1, epoch, 1)) for epoch in (1, 2))
-    for count in range(5):
-        for power in (False, True):
-            files = SimDisk()
-            for op in (*state_ops(old), *state_ops(new)[:count]):
-                files.carry_out(op)
-            if power:
-                files.lose_power()
-            assert read_state(files.shown[STATE]).leader_epoch in (1, 2)
-
-
 @given(st.lists(commands, max_size=6), st.data())
 def test_a_log_reads_back_up_to_a_torn_tail(found, data):
     log = [Record(i, 1 + i // 2, command) for i, command in enumerate(found)]
-    content = b"".join(frame(record)[0] for record in log)
+    content = b"".join(record_bytes(record)[0] for record in log)
     whole = read_log(content)
-    assert whole.records == log
+    assert whole.entries == log
     assert not whole.torn
     cut = data.draw(st.integers(0, len(content)))
     part = read_log(content[:cut])
-    assert part.records == log[: len(part.records)]
+    assert part.entries == log[: len(part.entries)]
     assert part.torn == (cut not in (0, *whole.ends))
-
-
-@given(st.data())
-def test_a_flipped_bit_in_the_log_is_damage_never_another_log(data):
-    content = bytearray(b"".join(frame(record)[0] for record in records(1, 1, 2, 3)))
-    at = data.draw(st.integers(0, len(content) - 1))
-    content[at] ^= 1 << data.draw(st.integers(0, 7))
-    with pytest.raises(Unreadable):
-        read_log(bytes(content))
 
 
 @given(st.lists(st.one_of(st.integers(1, 9), st.integers(-6, -1)), max_size=12), st.booleans())
@@ -205,14 +176,14 @@ def test_the_factor_scales_every_timer_exactly():
     ("settings", "hint"),
     [
         ({"check_quorm": "off"}, "check_quorum"),
-        ({"check_quorum": "2"}, "1.0 or 1.5 or off"),
+        ({"check_quorum": "2"}, "1.0|1.5|off"),
         ({"election_timeout_ms": "0"}, "whole number"),
         ({"election_timeout_ms": "-5"}, "whole number"),
         ({"time_factor": "0"}, "decimal"),
         ({"time_factor": "nan"}, "decimal"),
         ({"time_factor": "0.0000001"}, "decimal"),
-        ({"observers": "n1,n1"}, "twice"),
-        ({"cluster_id": ""}, "empty"),
+        ({"observers": "n1,n1"}, "each once"),
+        ({"cluster_id": ""}, "a name"),
         ({"quorum.fetch.timeout.ms": "5", "fetch_timeout_ms": "5"}, "twice"),
     ],
 )
@@ -230,7 +201,7 @@ def test_wrong_members_observers_and_variants_are_config_errors():
         TARGET.core(node="X", members=("A",), knobs=knobs, variant=None)
     with pytest.raises(ConfigError, match="no member"):
         TARGET.core(node="A", members=("A", "B"), knobs=TARGET.knobs({"observers": "Q"}), variant=None)
-    with pytest.raises(ConfigError, match="nobody votes"):
+    with pytest.raises(ConfigError, match="no node votes"):
         TARGET.core(node="A", members=("A",), knobs=TARGET.knobs({"observers": "A"}), variant=None)
     with pytest.raises(ConfigError, match="28-never-resigns"):
         TARGET.core(node="A", members=("A", "B"), knobs=knobs, variant="28-never-resign")

@@ -1,5 +1,6 @@
 """What the witness tells, read off wire and disk."""
 
+from clusters.protocols.kit.files import append_ops, cut_ops
 from clusters.protocols.kraft.messages import (
     NONE,
     BeginQuorumEpochRequest,
@@ -16,9 +17,7 @@ from clusters.protocols.kraft.storage import (
     STATE,
     QuorumState,
     Voter,
-    append_ops,
-    cut_ops,
-    frame,
+    record_bytes,
     state_bytes,
     state_ops,
 )
@@ -136,12 +135,12 @@ def test_a_candidate_that_comes_back_counts_its_stored_vote():
 
 def test_records_are_told_as_indexes_from_one_and_cuts_as_well():
     witness, _ = fresh()
-    data = [frame(record)[0] for record in records(1, 1, 2)]
-    events = told(witness.synced(append_ops(b"".join(data), 0)))
+    data = [record_bytes(record)[0] for record in records(1, 1, 2)]
+    events = told(witness.synced(append_ops(LOG, b"".join(data), 0)))
     assert [(name, body["from"]) for name, _, body in events] == [("log_append", 1)]
-    events = told(witness.synced((*cut_ops(len(data[0])), *append_ops(data[1], len(data[0])))))
+    events = told(witness.synced((*cut_ops(LOG, len(data[0])), *append_ops(LOG, data[1], len(data[0])))))
     assert [(name, body["from"]) for name, _, body in events] == [("log_truncate", 2), ("log_append", 2)]
-    assert LOG in append_ops(b"", 0)[0].path
+    assert LOG in append_ops(LOG, b"", 0)[0].path
 
 
 def test_in_a_whole_world_elections_votes_and_log_ends_agree_with_the_cores():

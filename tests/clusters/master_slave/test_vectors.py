@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from clusters.protocols.client_api import Append, Cas, ChangeConfig, Get, NotLeader, Ok, Put, Refused, Unknown
+from clusters.protocols.kit.files import Unreadable
 from clusters.protocols.master_slave import messages as m
 from clusters.protocols.master_slave.client import Routes
 from clusters.protocols.master_slave.knobs import DEPLOYMENTS, KNOBS, Place
@@ -11,7 +12,6 @@ from clusters.protocols.master_slave.place import CONF, conf_ops, load_place
 from clusters.protocols.master_slave.target import TARGET
 from clusters.protocols.zk_ephemeral.log import LOG
 from clusters.protocols.zk_ephemeral.messages import Record
-from clusters.protocols.zk_ephemeral.recordfile import Unreadable
 from harness.core.clock import MS, SECOND, Clocks
 from harness.core.errors import ConfigError
 from harness.core.machine import Disk, DiskDone, Fired, Fsync, Halt, Message, Note, Reply, Request, Send, SendFailed

@@ -14,7 +14,6 @@ from clusters.protocols.paxos.storage import (
     Counted,
     Promised,
     Stored,
-    Unreadable,
     framed,
     load,
     records_in,
@@ -46,33 +45,6 @@ RECORDS = st.lists(
 def test_what_was_written_is_read(records):
     content = b"".join(map(framed, records))
     assert records_in(content) == (records, len(content), False)
-
-
-@given(RECORDS, st.data())
-def test_a_file_cut_anywhere_loses_its_tail_only(records, data):
-    content = b"".join(map(framed, records))
-    cut = data.draw(st.integers(0, len(content)))
-    found, end, torn = records_in(content[:cut])
-    assert found == records[: len(found)]
-    assert torn == (end != cut)
-    assert end <= cut
-
-
-@given(RECORDS.filter(bool), st.data())
-def test_a_changed_byte_is_found_and_never_another_record(records, data):
-    content = bytearray(b"".join(map(framed, records)))
-    at = data.draw(st.integers(0, len(content) - 1))
-    content[at] ^= data.draw(st.integers(1, 255))
-    try:
-        found, _, _ = records_in(bytes(content))
-    except Unreadable:
-        return
-    assert found == records[: len(found)], "a tail may look torn, but nothing else is read"
-
-
-def test_zeros_behind_the_end_are_a_torn_tail():
-    content = framed(Counted(3))
-    assert records_in(content + bytes(40)) == ([Counted(3)], len(content), True)
 
 
 def test_later_records_win():

@@ -9,14 +9,12 @@ from clusters.protocols.raft.log import Log
 from clusters.protocols.raft.messages import Config, Entry, Noop
 from clusters.protocols.raft.storage import (
     HardState,
-    Unreadable,
     read_log,
     read_vote,
     record,
     vote_bytes,
-    vote_ops,
 )
-from harness.core.machine import Fsync, Rename, Write
+from harness.core.machine import Fsync, Write
 from tests.clusters.raft.minisim import SimDisk
 from tests.clusters.raft.single import One, disk, entries, halted
 
@@ -31,29 +29,6 @@ commands = st.one_of(
 @given(st.integers(0, 2**40), st.one_of(st.none(), st.text(max_size=5)))
 def test_a_vote_file_reads_back(term, voted_for):
     assert read_vote(vote_bytes(HardState(term, voted_for))) == HardState(term, voted_for)
-
-
-@given(st.data())
-def test_any_change_of_a_vote_file_is_noticed(data):
-    content = bytearray(vote_bytes(HardState(7, "n1")))
-    at = data.draw(st.integers(0, len(content) - 1))
-    content[at] ^= 1 << data.draw(st.integers(0, 7))
-    try:
-        found = read_vote(bytes(content))
-    except Unreadable:
-        return
-    assert found == HardState(7, "n1")  # the case of a hexadecimal digit
-
-
-@pytest.mark.parametrize("length", [0, 1, 9, 20])
-def test_a_cut_vote_file_is_unreadable(length):
-    with pytest.raises(Unreadable):
-        read_vote(vote_bytes(HardState(7, "n1"))[:length])
-
-
-def test_the_vote_file_is_replaced_by_write_sync_rename_sync():
-    kinds = [type(op) for op in vote_ops(HardState(1, "A"))]
-    assert kinds == [Write, Fsync, Rename, Fsync]
 
 
 @given(st.lists(commands, max_size=6), st.data())
@@ -74,21 +49,6 @@ def test_a_log_reads_back_up_to_a_torn_tail(found, data):
         assert zeros.torn
 
 
-@given(st.data())
-def test_a_flipped_bit_in_the_log_is_damage_never_a_shorter_or_other_log(data):
-    content = bytearray(b"".join(record(entry)[0] for entry in entries(1, 1, 2, 3)))
-    at = data.draw(st.integers(0, len(content) - 1))
-    content[at] ^= 1 << data.draw(st.integers(0, 7))
-    with pytest.raises(Unreadable):
-        read_log(bytes(content))
-
-
-def test_a_record_at_the_wrong_place_is_damage():
-    first, second = (record(entry)[0] for entry in entries(1, 1))
-    with pytest.raises(Unreadable):
-        read_log(second + first)
-
-
 @given(st.lists(st.one_of(st.integers(1, 9), st.integers(-6, -1)), max_size=12), st.booleans())
 def test_batches_of_appends_and_cuts_leave_on_disk_what_is_in_memory(steps, lazy):
     log, files = Log(Config(("A",))), SimDisk()
@@ -107,19 +67,6 @@ def test_batches_of_appends_and_cuts_leave_on_disk_what_is_in_memory(steps, lazy
     assert found.digests == log.digests
     assert found.ends == log.ends
     assert not found.torn
-
-
-def test_a_crash_after_any_operation_of_a_vote_batch_leaves_the_old_or_the_new_state():
-    for count in range(5):
-        for power in (False, True):
-            files = SimDisk()
-            for op in vote_ops(HardState(1, "A")):
-                files.carry_out(op)
-            for op in vote_ops(HardState(2, "B"))[:count]:
-                files.carry_out(op)
-            if power:
-                files.lose_power()
-            assert read_vote(files.shown["vote"]) in (HardState(1, "A"), HardState(2, "B"))
 
 
 def boot(image, variant=None):
