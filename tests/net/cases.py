@@ -130,18 +130,25 @@ def cases(only: str | None = None) -> list[Case]:
 
 
 def quick(told: Mapping[str, str]) -> list[Case]:
-    """The honest build on one seed and the planted bug of the shortest history, of each protocol. ``told``: of all."""
+    """Of each protocol the honest run with all kinds of faults and the planted bug that have the shortest histories.
+
+    ``told``: the digests of all cases.
+    """
+
+    def length(case: Case) -> tuple[int, str]:
+        return lines_in(told[case.name], "order"), case.name
+
     out = []
     for name in examinable():
-        every = {case.name: case for case in cases(f"{name}/")}
-        bugs = [case for case in every.values() if case.build[:1].isdigit() and case.name in told]
-        out.append(every[f"{name}/honest/{QUICK_SEED:02}"])
-        out.append(min(bugs, key=lambda case: (lines_in(told[case.name], "order"), case.name)))
+        known = [case for case in cases(f"{name}/") if lines_in(told.get(case.name, ""), "order")]
+        honest = [case for case in known if case.build == "honest" and more_faults(case.seed) == MORE_FAULTS[-1]]
+        out += [min(honest, key=length), min((case for case in known if case.build[0].isdigit()), key=length)]
     return out
 
 
-QUICK_SEED = 3
-"""The first with all kinds of faults."""
+def more_faults(seed: int) -> tuple[str, ...]:
+    """Besides those of the default run, with this seed."""
+    return MORE_FAULTS[seed % len(MORE_FAULTS)]
 
 
 def _of(name: str) -> Iterator[Case]:
@@ -176,7 +183,7 @@ def _honest(name: str, seed: int) -> RunOptions:
         nodes=plan.nodes[seed % len(plan.nodes)],
         seed=seed,
         workload=served[turn % len(served)] if other else defaults.workload,
-        faults=tuple(dict.fromkeys((*defaults.faults, *MORE_FAULTS[seed % len(MORE_FAULTS)]))),
+        faults=tuple(dict.fromkeys((*defaults.faults, *more_faults(seed)))),
         strategy=STRATEGIES[seed % len(STRATEGIES)],
         profile=profile,
         time_limit_ns=HONEST_NS,
