@@ -1,0 +1,113 @@
+"""A slice of the net (``python -m tests.net compare`` runs all of it), and what the digests promise."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness.engine.garbage import swept
+from tests.net.__main__ import HASHES
+from tests.net.cases import SEEDS, cases, quick
+from tests.net.normal import WORDS, Digests, differing
+from tests.net.played import told_of
+
+ROOT = Path(__file__).resolve().parents[2]
+STORED = json.loads(HASHES.read_text())
+
+
+def behaviour(told):
+    return [word for word in told.split() if not word.startswith(f"{WORDS}:")]
+
+
+def test_a_slice_of_the_net_does_what_it_did():
+    wanted = quick(STORED)
+    assert len(wanted) == 16
+    differ = {}
+    for case in swept(wanted):
+        told = told_of(case)
+        if behaviour(told) != behaviour(STORED[case.name]):
+            differ[case.name] = differing(STORED[case.name], told)
+    assert not differ, "python -m tests.net compare tells all; where the change is meant: python -m tests.net record"
+
+
+def test_every_case_is_recorded():
+    assert sorted(case.name for case in cases()) == sorted(STORED)
+
+
+def test_every_seed_is_of_a_bug():
+    names = {f"{case.system}/{case.build}" for case in cases()}
+    assert set(json.loads(SEEDS.read_text())) <= names
+
+
+def test_hashes_of_strings_and_temporary_places_change_nothing(tmp_path):
+    case = cases("paxos/honest/03")[0]
+    script = "from tests.net.cases import cases; from tests.net.played import told_of; import sys;"
+    script += f"sys.stdout.write(told_of(cases({case.name!r})[0]))"
+    env = {**os.environ, "PYTHONHASHSEED": "12345", "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout == STORED[case.name]
+
+
+def digest(*lines):
+    out = Digests()
+    for kind, value in lines:
+        out.add(kind, value)
+    return out.told()
+
+
+class Told(msgspec.Struct):
+    why: str
+    n: int = 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"why": "leader silent"}, {"why": "the leader says nothing"}),
+        ({"error": "ValueError('no such thing')"}, {"error": "TargetError('nothing like it')"}),
+        ({"why": "NullAnswer"}, {"why": "EmptyAnswer"}),
+        ({"lines": ["clusters.protocols.raft.Oh: no"]}, {"lines": ["dethrone.targets.raft.Oh: no no"]}),
+        ({"file": "clusters.protocols.raft.log"}, {"file": "dethrone.targets.raft.log"}),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        (Told("one text"), Told("another text")),
+    ],
+)
+def test_prose_and_places_of_code_are_no_behaviour(one, other):
+    assert digest(("core", one)) == digest(("core", other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"why": "lower_term"}, {"why": "prev"}),
+        ({"why": "leader silent"}, {"why": ""}),
+        ({"code": "NullAnswer"}, {"code": "EmptyAnswer"}),
+        ({"term": 1}, {"term": 2}),
+        ({"to": 1}, {"too": 1}),
+        ([1, 2], [2, 1]),
+        (Told("one text"), Told("one text", 1)),
+    ],
+)
+def test_codes_numbers_keys_and_order_are(one, other):
+    told, now = digest(("core", one), ("sent", 1)), digest(("core", other), ("sent", 1))
+    assert told.split()[0] != now.split()[0]
+    assert [kind for kind in differing(told, now) if not kind.startswith(WORDS)] == ["core"]
+
+
+def test_the_order_of_lines_and_their_number_are():
+    one, two = ("core", 1), ("core", 2)
+    assert differing(digest(one, two), digest(two, one)) == ["core"]
+    assert differing(digest(one), digest(one, two)) == ["core 1 → 2"]
+
+
+def test_another_choice_among_the_same_texts_is_advice():
+    told = digest(("core", {"why": "one text"}), ("core", {"why": "one text"}))
+    now = digest(("core", {"why": "one text"}), ("core", {"why": "another text"}))
+    assert differing(told, now) == [WORDS]
+    assert told.split()[0] == now.split()[0]
