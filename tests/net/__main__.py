@@ -70,20 +70,22 @@ def main(words: Sequence[str]) -> int:
         return 0
     began = time.monotonic()
     found: dict[str, str] = {}
+    before = stored()
+    differ = 0
     for case, told in run(wanted, jobs=asked.jobs):
         found[case.name] = told
-        print(f"\r{len(found)}/{len(wanted)} ", end="", file=sys.stderr, flush=True)
+        differ += told != before.get(case.name)
+        print(f"\r{len(found)}/{len(wanted)}, {differ} differ ", end="", file=sys.stderr, flush=True)
     print(f"in {time.monotonic() - began:.0f} s", file=sys.stderr)
-    before = stored()
     only = asked.only or asked.case
     if asked.verb == "record":
         kept = {} if only is None else {name: told for name, told in before.items() if not name.startswith(only)}
         store({**kept, **found})
         return 0
-    return told(before if only is None else {name: one for name, one in before.items() if name.startswith(only)}, found)
+    return tell(before if only is None else {name: one for name, one in before.items() if name.startswith(only)}, found)
 
 
-def told(before: dict[str, str], found: dict[str, str]) -> int:
+def tell(before: dict[str, str], found: dict[str, str]) -> int:
     """Print what differs; the exit code."""
     lines, advice = [], []
     for name in sorted({*before, *found}):
