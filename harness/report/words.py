@@ -362,8 +362,8 @@ def _fault(event: ev.FaultEvent) -> str:
     return f"{what}: {words[event.outcome]}{why}"
 
 
-def _entries(entries: Sequence[Any]) -> str:
-    if not entries:
+def _entries(entries: Any) -> str:
+    if not isinstance(entries, list | tuple) or not entries:
         return "nothing"
     indexes = [entry[0] for entry in entries if isinstance(entry, list | tuple) and entry]
     if not indexes:
