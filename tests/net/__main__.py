@@ -14,17 +14,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
+import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
 
-from harness.engine.garbage import swept
+from harness.engine.spreading import spread
 from tests.net.cases import Case, cases
 from tests.net.normal import WORDS, differing
-from tests.net.played import lines_of, told_of
+from tests.net.played import lines_of, named
 
 HASHES = Path(__file__).with_name("hashes.json")
 TOLD = 40
@@ -42,13 +41,22 @@ def store(found: dict[str, str]) -> None:
     HASHES.write_text(f"{{\n{lines}\n}}\n")
 
 
-def run(wanted: Sequence[Case], *, jobs: int) -> Iterator[tuple[Case, str]]:
-    """Each case with its digests, in order."""
-    if jobs == 1:
-        yield from ((case, told_of(case)) for case in swept(wanted))
-        return
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from zip(wanted, pool.map(told_of, wanted, chunksize=8), strict=True)
+def run(wanted: Sequence[Case], *, jobs: int, before: dict[str, str]) -> dict[str, str]:
+    """The digests of each; how many differ is told as they come. SIGTERM ends the workers, too."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    began = time.monotonic()
+    found: dict[str, str] = {}
+    differ = 0
+
+    def keep(answer: tuple[str, str]) -> None:
+        nonlocal differ
+        name, found[name] = answer
+        differ += found[name] != before.get(name)
+        print(f"\r{len(found)}/{len(wanted)}, {differ} differ ", end="", file=sys.stderr, flush=True)
+
+    spread(named, wanted, jobs=jobs, keep=keep)
+    print(f"in {time.monotonic() - began:.0f} s", file=sys.stderr)
+    return found
 
 
 def main(words: Sequence[str]) -> int:
@@ -68,15 +76,8 @@ def main(words: Sequence[str]) -> int:
     if asked.verb == "show":
         print("\n".join(line for case in wanted for line in lines_of(case)))
         return 0
-    began = time.monotonic()
-    found: dict[str, str] = {}
     before = stored()
-    differ = 0
-    for case, told in run(wanted, jobs=asked.jobs):
-        found[case.name] = told
-        differ += told != before.get(case.name)
-        print(f"\r{len(found)}/{len(wanted)}, {differ} differ ", end="", file=sys.stderr, flush=True)
-    print(f"in {time.monotonic() - began:.0f} s", file=sys.stderr)
+    found = run(wanted, jobs=asked.jobs, before=before)
     only = asked.only or asked.case
     if asked.verb == "record":
         kept = {} if only is None else {name: told for name, told in before.items() if not name.startswith(only)}

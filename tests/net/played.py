@@ -36,6 +36,11 @@ def told_of(case: Case) -> str:
     return _played(case, Digests()).told()
 
 
+def named(case: Case) -> tuple[str, str]:
+    """Its name and its digests: what a worker process answers, which cannot be asked for things of ``__main__``."""
+    return case.name, told_of(case)
+
+
 def lines_of(case: Case) -> list[str]:
     """What they are digests of."""
     return _played(case, Digests(keep=True)).lines or []
