@@ -137,8 +137,9 @@ def _consistent(knobs: Settings, given: Given) -> Iterator[tuple[str, str]]:
 class KnobTable(Generic[K]):
     """All knobs of one target, and its profiles (name → the words that differ; the first is the default).
 
-    ``fill`` gives the words that follow others and were left empty; ``contradictions`` yields what cannot be together,
-    as (what is wrong, what to do), of the typed knobs and of the words that the user gave.
+    ``fill`` gives the words that follow others and were left empty. Nodes always get them filled in; plans and reports
+    only where ``spelled`` says so, for else a change of one knob is told as a change of two. ``contradictions`` yields
+    what cannot be together, as (what is wrong, what to do), of the typed knobs and of the words that the user gave.
     """
 
     def __init__(
@@ -148,12 +149,14 @@ class KnobTable(Generic[K]):
         *,
         profiles: Mapping[str, Given],
         fill: Callable[[dict[str, str]], None] = _leave,
+        spelled: bool = False,
         contradictions: Callable[[K, Given], Iterator[tuple[str, str]]] = _consistent,
     ) -> None:
         self.target = target
         self.profiles = profiles
         self.knobs: dict[str, Knob] = {}
         self.settings, self._fill, self._contradictions = settings, fill, contradictions
+        self._spelled = spelled
         self._fields: dict[str, str] = {}
         for name, hint in get_type_hints(settings, include_extras=True).items():
             knob = next((one for one in get_args(hint)[1:] if isinstance(one, Knob)), None)
@@ -177,7 +180,8 @@ class KnobTable(Generic[K]):
 
     def words(self, settings: Given, *, profile: str | None = None) -> dict[str, str]:
         """All knobs as words, ``settings`` over the profile's. Raises ConfigError for unknown names only."""
-        return self._filled({**self._words_of(self._profile(profile)), **self.given(settings)})
+        words = {**self._words_of(self._profile(profile)), **self.given(settings)}
+        return self._filled(words) if self._spelled else words
 
     def given(self, settings: Given) -> dict[str, str]:
         """The settings under their own names, in words as they are shown. ConfigError: unknown, or given twice."""

@@ -121,4 +121,5 @@ KNOBS = KnobTable(
         "demand-failover": {},
     },
     fill=_fill,
+    spelled=True,
 )

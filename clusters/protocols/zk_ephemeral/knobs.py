@@ -91,5 +91,6 @@ KNOBS = KnobTable(
         },
     },
     fill=_fill,
+    spelled=True,
     contradictions=_contradictions,
 )

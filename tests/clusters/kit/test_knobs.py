@@ -107,14 +107,16 @@ def _contradictions(knobs, given):
 
 
 TOY = KnobTable("toy", Toy, profiles={"toy": {}, "bold": {"eager": "on"}}, fill=_fill, contradictions=_contradictions)
+SPELLED = KnobTable("toy", Toy, profiles={"toy": {}}, fill=_fill, spelled=True)
 
 
 def test_a_word_of_the_same_meaning_is_shown_as_the_default_is_spelled():
     assert TOY.words({"eager": "true"})["eager"] == "on"
 
 
-def test_what_follows_another_word_is_filled_in_for_reader_and_node_alike():
-    assert TOY.words({"mode": "b"})["fenced"] == "yes"
+def test_what_follows_another_word_is_filled_in_for_nodes_and_for_readers_where_it_is_spelled_out():
+    assert TOY.words({"mode": "b"})["fenced"] == ""
+    assert SPELLED.words({"mode": "b"})["fenced"] == "yes"
     assert TOY.parse({"mode": "b"}).fenced
     assert not TOY.parse({"mode": "b", "fenced": "no"}).fenced
 
