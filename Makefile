@@ -54,7 +54,7 @@ sbom: $(STAMP)
 	@echo 'sbom.cdx.json: CycloneDX 1.5'
 
 engine: $(STAMP)
-	@$(BIN)/python -m clusters.docker.engine
+	@$(BIN)/python .ci/engine.py
 
 images: engine
 	@$(BIN)/python -m clusters.docker.image node etcd etcd-3.5 zookeeper kafka-4.1 dledger-0.2.2
