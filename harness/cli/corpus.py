@@ -1,4 +1,4 @@
-"""``dethrone corpus add | check | follow | table | trends | compact | verify | prune`` and ``dethrone compare``: many
+"""``dethrone corpus add | check | table | trends | compact | verify | prune`` and ``dethrone compare``: many
 runs, kept in one place, judged and compared."""
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from harness.cli import flags
 from harness.core.errors import ConfigError
 from harness.core.verdict import FAIL_ON
 from harness.report import corpus as told
-from harness.report import following
 from harness.report import trends as comparing
 from harness.report.terminal import Screen
 
@@ -81,6 +80,12 @@ def add(*, paths: tuple[Path, ...], where: told.Where, screen: Screen) -> int:
 @click.option("--system", metavar="SYSTEM", default="", help="runs of this system only")
 @click.option("--checker", "checkers", multiple=True, metavar="NAME", help="this checker only; may be repeated")
 @click.option("--again", is_flag=True, help="judge also what was judged by the same version of a checker")
+@click.option("--on-finding", metavar="COMMAND", default="", help="shell command that gets each new finding as JSON")
+@click.option(
+    "--known",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="known findings (TOML): --on-finding is not called for them",
+)
 @click.option("--fail-on", type=click.Choice(FAIL_ON), default="unknown", show_default=True)
 @common
 def check(
@@ -89,37 +94,17 @@ def check(
     system: str,
     checkers: tuple[str, ...],
     again: bool,
+    on_finding: str,
+    known: Path | None,
     fail_on: Any,
     where: told.Where,
     screen: Screen,
 ) -> int:
     """Judge the runs of the corpus with Spark, as `dethrone check` judges one. What was judged is not judged again."""
-    return told.check(where, screen, since=date(since), system=system, checkers=checkers, again=again, fail_on=fail_on)
-
-
-@corpus.command()
-@click.argument("paths", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option(
-    "--on-finding", metavar="COMMAND", default="", help="called by the shell for each finding, with it as JSON on stdin"
-)
-@click.option(
-    "--known",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="known findings (TOML): what they cover is told, and raised for nobody",
-)
-@click.option("--once", is_flag=True, help="take what is there, tell it, and end")
-@common
-def follow(
-    *, paths: tuple[Path, ...], on_finding: str, known: Path | None, once: bool, where: told.Where, screen: Screen
-) -> int:
-    """Tell of each finding within seconds of the end of its run, as long as it goes on.
-
-    Runs that end in PATHS are added to the corpus; those, and whatever anybody adds to it, are judged as `dethrone
-    corpus check` does. With --json a line of JSON for each finding, and one at the end. Killed and started again, it
-    goes on where it was: no finding is lost, and none is told twice. Exits 1 if it told of one that is not known.
-    """
-    asked = following.Asked(paths=paths, on_finding=on_finding, known=known, once=once)
-    return following.follow(where, screen, asked)
+    hook = told.Hook(command=on_finding, known=known)
+    return told.check(
+        where, screen, since=date(since), system=system, checkers=checkers, again=again, hook=hook, fail_on=fail_on
+    )
 
 
 @corpus.command()

@@ -9,7 +9,7 @@ reader.
     [[known]]                    # wider: every finding of a checker, and what comparisons of nights raise
     system = "raft"
     metric = "fail/leader-stability"
-    fault = "pause"              # optional: any (comparisons and `corpus follow` only)
+    fault = "pause"              # optional: any (comparisons and `corpus check` only)
     kind = "standing"            # optional: new, standing, more-often or slower (comparisons only)
     why = "ours, being mended"
 

@@ -1,7 +1,7 @@
 """What makes two findings one, in any run of any night: the rule, the settings that matter, the shape of the proof.
 
 A signature folds everything that differs from run to run: names of nodes, terms, numbers, times and values. Nights,
-``corpus follow``, trends and files of known findings all use this one. Pure.
+``corpus check``, trends and files of known findings all use this one. Pure.
 
 Guarantees: findings of different systems, variants, settings, checkers or rules never share a signature; the same cause
 gives the same one whatever the seed, the time scale and the names of the nodes. Out of scope: whether a signature is

@@ -92,7 +92,7 @@ def tell(
                 "check": f"dethrone check {directory / row.run_dir}",
                 "replay": f"dethrone replay {directory / row.run_dir}",
             }
-            wrong = _hook(hook, content, base)
+            wrong = call_hook(hook, content, base)
             if wrong:
                 trouble.append(wrong)
                 continue
@@ -101,7 +101,8 @@ def tell(
     return trouble
 
 
-def _hook(command: Sequence[str], content: Mapping[str, Any], base: Path) -> str | None:
+def call_hook(command: Sequence[str], content: Mapping[str, Any], base: Path) -> str | None:
+    """Hand a finding to the command as JSON on its standard input; why that failed, or None."""
     if not command:
         return None
     try:

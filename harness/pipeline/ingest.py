@@ -92,16 +92,10 @@ def add(
     directories: Sequence[Path],
     *,
     now_ns: int,
-    known: dict[str, Mapping[str, Any]] | None = None,
 ) -> Iterator[Added]:
-    """Add these runs, one after another; an answer each. ``now_ns``: of the Unix epoch, as the rows tell it.
-
-    ``known``: rows of the manifest by run, which get the new ones; for somebody who adds again and again and knows them
-    already. What somebody else added meanwhile is found out all the same.
-    """
+    """Add these runs, one after another; an answer each. ``now_ns``: of the Unix epoch, as the rows tell it."""
     with corpus.place.locked():
-        if known is None:
-            known = {row["run"]: row for row in corpus.runs(*KNOWN)}
+        known: dict[str, Mapping[str, Any]] = {row["run"]: row for row in corpus.runs(*KNOWN)}
         for number, directory in enumerate(directories):
             try:
                 added, row = _add(corpus, directory, known, now_ns=now_ns + number)
@@ -173,16 +167,6 @@ def _add(
             raise HistoryError(f"the manifest has a file {name}.parquet that does not tell of this run")
         return _told(others[info.run_id], content, directory, info.run_id), None
     return added, row
-
-
-def ended(directory: Path) -> bool:
-    """Whether the history of this directory has its end record, and what belongs to it is there: nobody writes it."""
-    if not all((directory / name).is_file() for name in (store.HISTORY, store.PLAN, store.RUN)):
-        return False
-    try:
-        return _ends(directory / store.HISTORY)[1] is not None
-    except (HistoryError, OSError):
-        return False
 
 
 def _described(directory: Path) -> tuple[str, _Info, Plan]:

@@ -1,79 +1,98 @@
-"""Which rows of findings are news, and whether they are known. Pure.
+"""Which findings of a corpus are new, and handing them to a command: the path of the nights, with their signature.
 
-Promises: the id of a finding does not change when its run is judged again by another version of the checker, when rows
-are compacted, or with the words of its sentence; two findings of one run never share one. Leaves out telling.
+Guarantees: as in ``harness.engine.night_found``, a finding is recorded only when the command took it (exit code 0), so
+that ``kill -9`` repeats one at most and loses none; one that was mended and returns is new again. Out of scope: judging
+(``checking``), and watching for runs (call ``corpus add`` and ``corpus check`` again).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from harness.core.known import mended
-from harness.pipeline.journal import Finding
+from harness.core import parquet
+from harness.core.errors import HistoryError
+from harness.core.ledger import state_dir
+from harness.engine.night_found import RAISED, Shown, absent, call_hook, raised
+from harness.engine.night_rows import Raised, append
+from harness.pipeline.corpus import Corpus
 from harness.pipeline.known import Known, covers
 from harness.pipeline.nights import ANY, Cell
+from harness.pipeline.places import LocalPlace
 from harness.pipeline.trends import Kind, Regression
 
+_COLUMNS = ("run", "date", "system", "checker", "version", "sentence", "term", "nodes", "certificate")
 
-def identified(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each row that is not excused, with its id."""
-    seen: Counter[tuple[Any, ...]] = Counter()
-    for row in rows:
-        if row["excused"] is not None:
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it: keys that the command took, keys that are known, and what went wrong."""
+
+    raised: tuple[str, ...]
+    known: tuple[str, ...]
+    trouble: tuple[str, ...]
+
+
+def home(corpus: Corpus) -> Path:
+    """The directory of ``raised.jsonl``: the corpus, if it is a directory of this machine."""
+    if isinstance(corpus.place, LocalPlace):
+        return corpus.place.root
+    name = hashlib.blake2b(corpus.place.url.encode(), digest_size=10).hexdigest()
+    return state_dir() / "corpora" / name
+
+
+def raise_new(corpus: Corpus, command: Sequence[str], *, known: Sequence[Known]) -> Told:
+    """Hand each new finding of the corpus to the command, once."""
+    place = home(corpus)
+    place.mkdir(parents=True, exist_ok=True)
+    runs = {row["run"]: row for row in corpus.runs("run", "path")}
+    rows = [row for row in corpus.findings().to_pylist() if row["excused"] is None]
+    before = raised(place)
+    last = max((row["date"] for row in runs.values()), default="")
+    verdicts = corpus.verdicts("run", "outcome").to_pylist()
+    judged = {row["run"] for row in verdicts if row["outcome"] in {"pass", "fail"}}
+    gone = absent(_shown([row for row in runs.values() if row["run"] in judged], rows, before=last))
+    done = {one.key for one in before if one.key not in gone or one.night == last}
+    new, listed, trouble = [], [], []
+    for row in sorted(rows, key=lambda row: (row["date"], row["run"])):
+        key = key_of(row)
+        if key in done or (key in gone and row["date"] != last):
             continue
-        key = (row["run"], row["content"], row["checker"], row["term"], *row["nodes"], *row["certificate"])
-        place = seen[key, row["written_ns"]]  # two that differ in words only
-        seen[key, row["written_ns"]] += 1
-        yield id_of(*key, place), row
+        fault = _fault_before(corpus, runs.get(row["run"]), row)
+        if why_known(row, fault=fault, known=known):
+            listed.append(key)
+            continue
+        events = [msgspec.json.decode(line) for line in (row["events"] or "").splitlines()]
+        content = {"key": key, **{name: row[name] for name in _COLUMNS}, "fault": fault, "events": events}
+        wrong = call_hook(command, {**content, "signature": row.get("signature") or ""}, Path.cwd())
+        if wrong:
+            trouble.append(wrong)
+            continue
+        done.add(key)
+        new.append(key)
+        append(place / RAISED, Raised(key=key, night=row["date"], run_dir=row["run"]))
+    return Told(raised=tuple(new), known=tuple(dict.fromkeys(listed)), trouble=tuple(trouble))
 
 
-def id_of(*parts: Any) -> str:
-    """A short name for what these parts say together."""
-    return hashlib.blake2b("\0".join(map(str, parts)).encode(), digest_size=10).hexdigest()
+def key_of(row: Mapping[str, Any]) -> str:
+    """What makes findings one: the signature; of older versions, which have none, system and checker."""
+    return row.get("signature") or f"{row['system']}/{row['checker']}"
 
 
-def finding_of(name: str, row: Mapping[str, Any], *, fault: str, known: Sequence[Known], now_ns: int) -> Finding:
-    """The news of a row. ``fault``: that had begun last before its proof."""
-    return Finding(
-        id=name,
-        run=row["run"],
-        date=row["date"],
-        system=row["system"],
-        checker=row["checker"],
-        version=row["version"],
-        sentence=row["sentence"],
-        term=row["term"],
-        nodes=tuple(row["nodes"]),
-        certificate=tuple(row["certificate"]),
-        events=tuple(msgspec.json.decode(line) for line in (row["events"] or "").splitlines()),
-        fault=fault,
-        known=why_known(row, fault=fault, known=known),
-        raised_ns=now_ns,
-        signature=row.get("signature") or "",
-    )
-
-
-def seen_before(news: Finding, causes: Mapping[str, Mapping[str, str]], days: Sequence[tuple[str, str]]) -> Finding:
-    """The same, known if an earlier run showed its cause and it was not mended since. ``causes``: signature → runs that
-    showed it, with their dates; ``days``: system and date of each run that was judged."""
-    earlier = causes.get(news.signature, {}) if news.signature and not news.known else {}
-    if not earlier:
-        return news
-    last = max(earlier.values())
-    clean = sum(system == news.system and last < date < news.date for system, date in days)
-    of = sum(system == news.system and date <= last for system, date in days)
-    if mended(clean=clean, hits=len(earlier), of=of):
-        return news
-    return msgspec.structs.replace(news, known=f"the same cause as in {next(iter(earlier))}")
+def _shown(runs: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], *, before: str) -> list[Shown]:
+    """What each run of an earlier day showed, in the order of the days."""
+    keys: dict[str, set[str]] = {}
+    for row in rows:
+        keys.setdefault(row["run"], set()).add(key_of(row))
+    earlier = sorted((run for run in runs if run["date"] < before), key=lambda run: (run["date"], run["run"]))
+    return [Shown(cell=run["system"], keys=frozenset(keys.get(run["run"], ()))) for run in earlier]
 
 
 def why_known(row: Mapping[str, Any], *, fault: str, known: Sequence[Known]) -> str:
-    """Why somebody knows of it, or "". An entry of kind ``new`` or ``standing`` covers a single finding, too."""
+    """The reason of the entry that covers it, or "". An entry of kind ``new`` or ``standing`` covers it, too."""
     cell = Cell(row["system"], fault or ANY, f"fail/{row['checker']}")
     kinds: tuple[Kind, ...] = ("new", "standing")
     for entry in known:
@@ -90,3 +109,16 @@ def why_known(row: Mapping[str, Any], *, fault: str, known: Sequence[Known]) -> 
             if covers(entry, regression):
                 return entry.why
     return ""
+
+
+def _fault_before(corpus: Corpus, run: Mapping[str, Any] | None, row: Mapping[str, Any]) -> str:
+    """As comparisons count it: the kind that had begun last before the proof was complete."""
+    last = max(row["certificate"], default=None)
+    if run is None or last is None:
+        return ""
+    try:
+        faults = parquet.faults_begun(corpus.place.open(run["path"]), where=run["path"])
+    except (HistoryError, OSError):
+        return ""
+    before = [kind for seq, kind in faults if seq < last]
+    return before[-1] if before else ""

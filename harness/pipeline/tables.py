@@ -94,24 +94,6 @@ def read(
     return current(table, pa.concat_tables(parts)).select(list(wanted))
 
 
-def read_what_can(
-    place: Place, table: Table, columns: Sequence[str], paths: Sequence[str]
-) -> tuple[pa.Table, list[tuple[str, str]]]:
-    """``read`` of those of these files that can be read; and of the others the path and why not. A file that is gone
-    was compacted, and its rows are in another one."""
-    import pyarrow as pa
-
-    needed = list(dict.fromkeys((*columns, *table.key, table.newest)))
-    parts, bad = [table.schema().empty_table().select(needed)], []
-    for path in paths:
-        try:
-            parts.append(_read_file(place, table, path, needed))
-        except HistoryError as error:
-            if place.size(path) is not None:
-                bad.append((path, error.what))
-    return current(table, pa.concat_tables(parts)).select(list(columns)), bad
-
-
 def current(table: Table, rows: pa.Table) -> pa.Table:
     """The rows that nothing newer replaced, in order of their keys."""
     import pyarrow as pa

@@ -83,6 +83,13 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
     conf: tuple[str, ...] = ()
 
 
+class Hook(msgspec.Struct, frozen=True, kw_only=True):
+    """What hears of new findings: a command of the shell (""; none), but for those that the file ``known`` covers."""
+
+    command: str = ""
+    known: Path | None = None
+
+
 def add(where: Where, paths: Sequence[Path], screen: Screen) -> int:
     """``corpus add``: the exit code."""
     from harness.pipeline import ingest
@@ -124,6 +131,7 @@ def check(
     system: str,
     checkers: tuple[str, ...],
     again: bool,
+    hook: Hook,
     fail_on: FailOn,
 ) -> int:
     """``corpus check``: the exit code."""
@@ -140,6 +148,7 @@ def check(
         system=system,
         checkers=checkers,
         again=again,
+        hook=hook,
         fail_on=fail_on,
     )
 
@@ -153,6 +162,7 @@ def _check(
     system: str,
     checkers: tuple[str, ...],
     again: bool,
+    hook: Hook,
     fail_on: FailOn,
 ) -> int:
     if not corpus.runs("run", since=since, system=system, stored=True):
@@ -168,6 +178,9 @@ def _check(
     code = machine.worst_code([EXIT_PASS if judged else EXIT_UNKNOWN, *(_code(run, fail_on) for run in done.runs)])
     _show_checked(done, screen)
     trouble = [f"{run.run}: {run.reason}" for run in done.runs if not run.settled]
+    unheard = _raise(corpus, hook, screen)
+    trouble += unheard
+    code = machine.worst_code([code, *((EXIT_TROUBLE,) if unheard else ())])
     findings = of_runs(corpus.findings(), (run.run for run in done.runs)).to_pylist()
     told(
         screen,
@@ -185,6 +198,20 @@ def _check(
         ],
     )
     return code
+
+
+def _raise(corpus: Corpus, hook: Hook, screen: Screen) -> tuple[str, ...]:
+    """Call the command for each new finding; what went wrong."""
+    if not hook.command:
+        return ()
+    from harness.pipeline import known, raising
+
+    entries = known.read(hook.known) if hook.known else ()
+    done = raising.raise_new(corpus, ("/bin/sh", "-c", hook.command), known=entries)
+    screen.say(f"{len(done.raised)} new findings handed to --on-finding, {len(done.known)} known", level=-1)
+    for line in done.trouble:
+        screen.say(Text.assemble(("trouble  ", "bold yellow"), line), level=-1)
+    return done.trouble
 
 
 def _nothing_to_check(url: str, screen: Screen, *, since: str, system: str, fail_on: FailOn) -> int:

@@ -1,11 +1,16 @@
-"""Which findings are news: one that was judged again is none, two that look alike are two."""
+"""Which findings of a corpus are new, and what becomes of those that its command does not take."""
 
 from __future__ import annotations
 
+import json
+from datetime import date, timedelta
+
+import pyarrow as pa
 import pytest
 
 from harness.pipeline.known import Known
-from harness.pipeline.raising import finding_of, identified, seen_before, why_known
+from harness.pipeline.places import LocalPlace
+from harness.pipeline.raising import key_of, raise_new, why_known
 
 
 def row(**fields):
@@ -23,41 +28,10 @@ def row(**fields):
         "nodes": ["n1", "n2"],
         "certificate": [3, 9],
         "written_ns": 1,
+        "events": '{"type": "trace"}',
+        "signature": "",
     }
     return {**base, **fields}
-
-
-def names(*rows):
-    return [name for name, _ in identified(rows)]
-
-
-@pytest.mark.parametrize("fields", [{"version": "2", "written_ns": 5}, {"sentence": "other words", "written_ns": 5}])
-def test_a_finding_that_is_judged_again_is_the_same(fields):
-    assert names(row()) == names(row(**fields))
-    first, again = names(row(), row(**fields))
-    assert first == again
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"run": "raft-b"},
-        {"content": "d"},
-        {"checker": "leader-when-owed"},
-        {"term": 5},
-        {"nodes": ["n1", "n3"]},
-        {"certificate": [3, 10]},
-        {"sentence": "the same proof, told of something else"},
-    ],
-)
-def test_findings_of_something_else_are_two(fields):
-    first, second = names(row(), row(**fields))
-    assert first != second
-    assert names(row(), row(**fields)) == [first, second]
-
-
-def test_what_is_excused_is_no_news():
-    assert names(row(excused="the disk was full")) == []
 
 
 @pytest.mark.parametrize(
@@ -80,31 +54,87 @@ def test_a_finding_is_known_as_comparisons_know_it(entry, known):
     assert why_known(row(), fault="kill", known=(Known(**words),)) == ("ours" if known else "")
 
 
-def news(run="raft-b", date="2026-11-22", signature="raft/log/1", **fields):
-    return finding_of(
-        "id", row(run=run, date=date, signature=signature, events="", **fields), fault="", known=(), now_ns=1
-    )
-
-
-def test_a_cause_that_an_earlier_run_showed_is_no_news_and_names_that_run():
-    causes = {"raft/log/1": {"raft-a": "2026-11-21"}}
-    assert seen_before(news(), causes, []).known == "the same cause as in raft-a"
-    assert seen_before(news(signature="raft/log/2"), causes, []).known == ""
-    assert seen_before(news(signature=None), {"": {"raft-a": "2026-11-21"}}, []).known == "", "rows of older versions"
-
-
-def test_a_cause_that_many_runs_in_between_did_not_show_is_news_again():
-    causes = {"raft/log/1": {"raft-a": "2026-11-01"}}
-    between = [("raft", "2026-11-10")]
-    one = news(date="2026-11-20")
-    assert seen_before(one, causes, [("raft", "2026-11-01"), *between * 10]).known == ""
-    assert seen_before(one, causes, [("raft", "2026-11-01"), *between * 9]).known
-    assert seen_before(one, causes, [("raft", "2026-11-01")] * 20 + between * 10).known, "one of twenty may be away"
-    assert seen_before(one, causes, [("raft", "2026-11-01"), *[("etcd", "2026-11-10")] * 99]).known
-
-
 def test_an_entry_with_a_signature_covers_that_cause_alone():
     mine = (Known(signature="raft/log/1", why="ours"),)
     assert why_known(row(signature="raft/log/1"), fault="kill", known=mine) == "ours"
     assert why_known(row(signature="raft/log/2"), fault="kill", known=mine) == ""
     assert why_known(row(), fault="kill", known=mine) == ""
+
+
+class Made:
+    """A corpus with these runs (name → day) and findings."""
+
+    def __init__(self, path, runs, *findings):
+        self.place = LocalPlace(path)
+        self._runs, self._findings = runs, findings
+
+    def runs(self, *columns):
+        return [{"run": run, "date": day, "system": "raft", "path": f"no/{run}"} for run, day in self._runs.items()]
+
+    def verdicts(self, *columns):
+        return pa.Table.from_pylist([{"run": run, "outcome": "pass"} for run in self._runs])
+
+    def findings(self):
+        return pa.Table.from_pylist(list(self._findings))
+
+
+def heard(path):
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+@pytest.fixture
+def hook(tmp_path):
+    path = tmp_path / "heard"
+    return path, ("/bin/sh", "-c", f"cat >> {path}; echo >> {path}")
+
+
+ONE = row(signature="raft/log/1")
+SAME = row(signature="raft/log/1", run="raft-b", date="2026-11-22")
+
+
+def test_each_cause_is_handed_over_once_however_many_runs_show_it(tmp_path, hook):
+    path, command = hook
+    other = row(signature="raft/log/2", run="raft-b", date="2026-11-22")
+    corpus = Made(tmp_path, {"raft-a": "2026-11-21", "raft-b": "2026-11-22"}, ONE, SAME, other)
+    assert raise_new(corpus, command, known=()).raised == ("raft/log/1", "raft/log/2")
+    assert raise_new(corpus, command, known=()).raised == ()
+    told = heard(path)
+    assert [one["key"] for one in told] == ["raft/log/1", "raft/log/2"]
+    assert (told[0]["run"], told[0]["certificate"], told[0]["events"]) == ("raft-a", [3, 9], [{"type": "trace"}])
+
+
+def test_a_finding_that_the_command_did_not_take_is_handed_over_again(tmp_path, hook):
+    path, command = hook
+    corpus = Made(tmp_path, {"raft-a": "2026-11-21"}, ONE)
+    failed = raise_new(corpus, ("/bin/sh", "-c", "exit 7"), known=())
+    assert (failed.raised, len(failed.trouble)) == ((), 1)
+    assert "ended with 7" in failed.trouble[0]
+    assert raise_new(corpus, command, known=()).raised == ("raft/log/1",)
+    assert len(heard(path)) == 1
+
+
+def test_excused_and_known_findings_are_not_handed_over(tmp_path, hook):
+    path, command = hook
+    corpus = Made(tmp_path, {"raft-a": "2026-11-21"}, ONE, row(signature="raft/log/3", excused="a clock fault"))
+    done = raise_new(corpus, command, known=(Known(signature="raft/log/1", why="ours"),))
+    assert (done.raised, done.known, heard(path)) == ((), ("raft/log/1",), [])
+
+
+def test_a_cause_that_many_runs_did_not_show_is_new_again_when_it_returns(tmp_path, hook):
+    path, command = hook
+    runs = {"raft-a": "2026-11-21"}
+    assert raise_new(Made(tmp_path, runs, ONE), command, known=()).raised == ("raft/log/1",)
+    day = date(2026, 11, 22)
+    for number in range(12):
+        runs[f"clean-{number}"] = (day + timedelta(number)).isoformat()
+    assert raise_new(Made(tmp_path, runs, ONE), command, known=()).raised == ()
+    back = row(signature="raft/log/1", run="raft-z", date="2026-12-24")
+    runs["raft-z"] = "2026-12-24"
+    assert raise_new(Made(tmp_path, runs, ONE, back), command, known=()).raised == ("raft/log/1",)
+    assert raise_new(Made(tmp_path, runs, ONE, back), command, known=()).raised == ()
+    assert [one["run"] for one in heard(path)] == ["raft-a", "raft-z"]
+
+
+def test_a_finding_without_a_signature_goes_by_its_system_and_checker():
+    assert key_of(row()) == "raft/one-leader-per-term"
