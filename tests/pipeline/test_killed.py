@@ -18,7 +18,7 @@ import pytest
 from harness.pipeline import following, journal
 from harness.pipeline.corpus import open_corpus
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 
 LIMIT_S = 300
 

@@ -263,7 +263,6 @@ def test_a_corpus_is_compared_night_by_night(spark, tmp_path, monkeypatch, sims)
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 def test_a_longer_election_timeout_of_simulated_nights_is_named(spark, tmp_path, monkeypatch):
     from harness.pipeline import ingest
     from harness.pipeline.corpus import open_corpus
