@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
-from tests.run_all import ENGINES, PROCESSES
+from tests.run_all import WAITING
 
 QUICK_EXAMPLES = 10
 
@@ -33,7 +33,7 @@ def objection(marks: Iterable[pytest.Mark]) -> str | None:
     of = {mark.name: mark for mark in marks}
     if "nightly" in of and not (len(of["nightly"].args) == 1 and of["nightly"].args[0]):
         return "nightly needs its reason"
-    if "slow" in of and (waits := sorted(of.keys() & {*ENGINES, *PROCESSES})):
+    if "slow" in of and (waits := sorted(of.keys() & set(WAITING))):
         return f"slow is for tests that only compute, and {waits[0]} for tests that wait"
     return None
 

@@ -2,11 +2,10 @@
 
     python tests/run_all.py quick|test|all [arguments of pytest]
 
-``quick`` runs the tests that only compute and are not slow, on all cores. ``test`` adds three parts that run at the
-same time: the tests that need an engine (Docker, real systems, Spark), one after another; those with processes and
-namespaces of their own, one after another; and, with the processor time that these leave, those that compute slowly.
-``all`` adds the tests marked ``nightly`` to every part. The exit code is the worst of all parts; a part without tests
-is no failure as long as another part ran some.
+``quick`` runs the tests that only compute and are not slow, on all cores. ``test`` adds those with processes and
+namespaces of their own, next to those on Spark; then those on Docker; and meanwhile, with the processor time that these
+leave, those that compute slowly. ``all`` adds the tests marked ``nightly`` to every part. The exit code is the worst of
+all parts; a part without tests is no failure as long as another part ran some.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple, NoReturn
 
-ENGINES = ("docker", "system", "spark")
-"""Markers of tests that need an engine and watch clocks: one after another."""
-
+DOCKER = ("docker", "system")
+SPARK = ("spark",)
 PROCESSES = ("namespaces", "processes")
-"""Markers of the other tests that watch clocks. They share no host, no network and no state directory with those."""
+WAITING = (*DOCKER, *SPARK, *PROCESSES)
+"""Markers of tests that watch clocks, by what they need: those of one kind run one after another."""
 
 LEVELS = ("quick", "test", "all")
 SLOWEST = ("--durations=25", "--durations-min=1")
@@ -47,7 +46,7 @@ class Part(NamedTuple):
     cores: bool = False
     """Whether it uses all cores."""
     yields: bool = False
-    """Whether it takes a core only where no other process wants it."""
+    """Whether it takes a core only where no other process wants it, and may last until the end of all stages."""
     words: tuple[str, ...] = ()
 
     def arguments(self, words: Sequence[str]) -> list[str]:
@@ -70,17 +69,17 @@ def naming(markers: Sequence[str]) -> list[Path]:
 
 
 def stages(level: str) -> list[list[Part]]:
-    """The parts of a level: those of one stage run at the same time, the first of them in the foreground."""
+    """The parts of a level. Those of a stage run at the same time, the first in the foreground; who yields runs on."""
     never = () if level == "all" else ("nightly",)
     words = ("--hypothesis-profile=quick",) if level == "quick" else ()
-    waiting = (*ENGINES, *PROCESSES)
-    computing = Part("computing", (), (*waiting, "slow", *never), cores=True, words=words)
+    computing = Part("computing", (), (*WAITING, "slow", *never), cores=True, words=words)
     if level == "quick":
         return [[computing]]
-    engines = Part("engines", ENGINES, never)
-    processes = Part("processes", PROCESSES, (*ENGINES, *never))
-    slow = Part("slow", ("slow",), (*waiting, *never), cores=True, yields=True)
-    return [[computing], [engines, processes, slow]]
+    processes = Part("processes", PROCESSES, (*DOCKER, *SPARK, *never))
+    spark = Part("spark", SPARK, (*DOCKER, *never))
+    slow = Part("slow", ("slow",), (*WAITING, *never), cores=True, yields=True)
+    docker = Part("docker", DOCKER, never)
+    return [[computing], [processes, spark, slow], [docker]]
 
 
 def main(level: str, words: Sequence[str]) -> int:
@@ -88,14 +87,16 @@ def main(level: str, words: Sequence[str]) -> int:
     if "-m" in words:
         return _foreground([*SLOWEST, *words])  # the user chose the markers: these tests run one after another
     codes: list[int] = []
-    for first, *others in stages(level):
-        if INTERRUPTED in codes:
-            break
-        with contextlib.ExitStack() as stack:
-            running = [stack.enter_context(_background(part, words)) for part in others]
+    with contextlib.ExitStack() as stack:
+        later = []
+        for first, *others in stages(level):
+            running = [(part, *stack.enter_context(_background(part, words))) for part in others]
             codes.append(_foreground(first.arguments(words)))
-            if codes[-1] != INTERRUPTED:
-                codes += [_ending(part, *started) for part, started in zip(others, running, strict=True)]
+            if codes[-1] == INTERRUPTED:
+                return INTERRUPTED
+            codes += [_ending(*one) for one in running if not one[0].yields]
+            later += [one for one in running if one[0].yields]
+        codes += [_ending(*one) for one in later]
     return max((code for code in codes if code != NOTHING_RAN), default=NOTHING_RAN)
 
 

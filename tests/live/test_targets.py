@@ -12,7 +12,7 @@ from harness.core.schedule import RealisedSchedule
 from harness.engine.model import RunOptions, Silence
 from harness.engine.runner import run
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.nightly("raft runs on Docker in make test")]
 
 SAFETY = {
     "one-leader-per-term",
@@ -38,7 +38,6 @@ def judged(tmp_path, system, **changes):
     return result, {verdict.checker: verdict.outcome for verdict in result.judgement.verdicts}
 
 
-@pytest.mark.nightly("the other protocols of ours run for real as raft and kraft do")
 @pytest.mark.parametrize(
     ("system", "settings"),
     [
@@ -54,7 +53,6 @@ def test_a_sound_election_breaks_no_safety_property_as_real_processes(tmp_path, 
     assert sum(outcome == "pass" for name, outcome in outcomes.items() if name in SAFETY) >= 2
 
 
-@pytest.mark.nightly("the other protocols of ours run for real as raft and kraft do")
 def test_kafka_by_ephemeral_nodes_elects_one_leader_an_epoch_among_real_processes(tmp_path, state):
     _, outcomes = judged(tmp_path, "zk-ephemeral", nodes=4, settings={"acks": "all"}, profile="controller")
     assert outcomes["one-leader-per-term"] == "pass"
@@ -90,7 +88,6 @@ def test_a_stopped_kraft_leader_resigns_before_it_goes_and_its_journal_is_whole(
         assert '"reason":"stopped"' in journal.splitlines()[-1]
 
 
-@pytest.mark.nightly("the other protocols of ours run for real as raft and kraft do")
 def test_a_dead_master_is_not_replaced_and_never_passes(tmp_path, state):
     result, _ = judged(tmp_path, "master-slave", faults=("kill",))
     assert result.judgement.outcome != "pass"

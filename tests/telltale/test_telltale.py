@@ -72,6 +72,7 @@ def test_on_containers_of_somebody_else_with_two_networks_and_ipv6(telltale, the
     assert families == {False, True}
 
 
+@pytest.mark.nightly("another run on Docker; lost rules are noticed in tests of the agent, too")
 @pytest.mark.docker
 def test_a_node_that_flushes_rules_makes_the_cut_uncertain(telltale):
     told = telltale("docker", "cut", system="telltale-strong", settings={"mode": "flush"})

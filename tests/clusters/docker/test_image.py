@@ -96,6 +96,7 @@ def test_a_base_image_that_cannot_be_had_is_a_config_error(client):
         ensure_image(client, base="127.0.0.1:1/absent:none")
 
 
+@pytest.mark.nightly("builds another image")
 @pytest.mark.docker
 def test_an_image_of_the_users_own_can_be_the_base(client):
     client.images.get(ensure_image(client)).tag("dethrone-test/own", "base")
@@ -108,6 +109,7 @@ def test_an_image_of_the_users_own_can_be_the_base(client):
         client.images.remove("dethrone-test/own:base")
 
 
+@pytest.mark.nightly("builds another image")
 @pytest.mark.docker
 def test_a_step_that_fails_leaves_no_image_and_no_container(client):
     with pytest.raises(Exception, match="could not be built") as caught:
