@@ -57,7 +57,7 @@ sbom: $(STAMP)
 	@echo 'sbom.cdx.json: CycloneDX 1.5'
 
 engine: $(STAMP)
-	@$(BIN)/python -m clusters.docker.engine
+	@$(BIN)/python .ci/engine.py
 
 images: engine
 	@$(BIN)/python -m clusters.docker.image $(IMAGES)
