@@ -29,7 +29,8 @@ def look(n: Node, why: str) -> None:
         n.close(n.follow.leader, n.follow.link)
     committed = n.log.zxids[n.commit - 1] if n.commit else 0
     shows_end = n.rules.shows_log_end or (n.lead is None and n.follow is None)
-    n.vote = Vote(n.me, n.log.last if shows_end else committed, n.current)
+    n.last_zxid = n.log.last if shows_end else committed
+    n.vote = Vote(n.me, n.last_zxid, n.current)
     n.lead = n.follow = n.leader = None
     n.role, n.phase = LOOKING, ELECTION
     n.give_up(why)

@@ -143,7 +143,7 @@ def _epoch(n: Node, follow: Following, epoch: int) -> None:
         n.voted = (epoch, follow.leader)
     n.note("epoch_accepted", {"epoch": epoch, "leader": follow.leader, "counted": counted})
     current = n.current if counted or not n.rules.counts_once else NOT_COUNTED
-    n.pack(follow.leader, follow.link, AckEpoch(epoch, current, n.log.last))
+    n.pack(follow.leader, follow.link, AckEpoch(epoch, current, n.last_zxid))
     n.phase = SYNCHRONIZATION
     follow.deadline = n.mono + n.knobs.init_ns
 

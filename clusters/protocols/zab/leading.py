@@ -64,7 +64,7 @@ class Leading:
     """What a node holds only while it leads."""
 
     def __init__(self, n: Node) -> None:
-        self.own = (n.current, n.log.last)
+        self.own = (n.current, n.last_zxid)
         self.epoch = 0
         self.fixed = self.won = self.elected = self.established = False
         """Fixed: LEADERINFO may leave. Won: an ACKEPOCH quorum. Elected: the same, and currentEpoch is stored."""

@@ -81,6 +81,8 @@ class Node:
         self.leader: str | None = None
         """The leader of the accepted epoch, once that is known to be won."""
 
+        self.last_zxid = 0
+        """The end of the log with which this node entered the election."""
         self.round = 0
         self.vote = Vote(name, 0, 0)
         """While LOOKING the own one; else the one that was decided on."""

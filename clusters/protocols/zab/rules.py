@@ -28,7 +28,7 @@ class Rules:
     refreshes_stored_vote = True
     """A follower that reaches broadcast stores the new epoch in the vote that it answers newcomers with."""
     shows_log_end = True
-    """A vote carries the end of the log, committed or not."""
+    """A vote, and an ACKEPOCH, carry the end of the log, committed or not."""
     follower_stores_accepted = True
     """acceptedEpoch is on disk before ACKEPOCH leaves."""
     leader_stores_accepted = True

@@ -4,8 +4,10 @@
 * ``elected``: the first NEWLEADER of an epoch leaves; its voters are those whose ACKEPOCH of it arrived and counts, and
   the node itself if its LEADERINFO left.
 * ``acked``: an ACK leaves: of NEWLEADER, for the whole history that was sent; of a proposal, up to its place.
-* ``commit``: UPTODATE leaves (the whole initial history), or the COMMIT of a transaction of the own epoch.
-* ``persisted``, ``found``: acceptedEpoch. It holds no vote: that an epoch is acknowledged once follows from its order.
+* ``commit``: UPTODATE leaves (the whole initial history), or, after it, the COMMIT of a transaction of that epoch; the
+  COMMITs of a sync say nothing, for an initial history is yet to be committed.
+* ``persisted``: either epoch file; ``found``: acceptedEpoch. Neither holds a vote: that an epoch is acknowledged once
+  follows from the order of the epochs.
 
 Guarantees: nothing is taken from the core. Places are indexes from 1: NEWLEADER says how long the history before its
 epoch is, and counters follow it without a gap. Out of scope: an ensemble of one node, which sends nothing; rules.
@@ -16,7 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from clusters.protocols.kit.files import Unreadable, digest, file_of, split_log
-from clusters.protocols.zab.log import ACCEPTED, LOG, LOG_TEMPORARY, read_epoch
+from clusters.protocols.zab.log import ACCEPTED, CURRENT, LOG, LOG_TEMPORARY, read_epoch
 from clusters.protocols.zab.messages import (
     COUNTER_MAX,
     NOT_COUNTED,
@@ -45,7 +47,7 @@ class ZabWitness:
         """What a process loses when it ends."""
         self._counted: dict[int, set[str]] = {}
         self._voted: set[tuple[int, str]] = set()
-        self._led = 0
+        self._led = self._serves = 0
         self._initial: dict[int, int] = {}
         """Epoch → how long the history before it is; and, as a follower, how much of it was sent."""
         self._sent_upto: dict[int, int] = {}
@@ -55,7 +57,7 @@ class ZabWitness:
         self._entries: list[Entry] = []
         self._damaged = False
         self._written: dict[str, bytes] = {}
-        self._accepted: int | None = None
+        self._stored: dict[str, int] = {}
 
     def booted(self, disk: DiskImage) -> list[Witnessed]:
         """A new incarnation: what its disk holds."""
@@ -65,7 +67,6 @@ class ZabWitness:
             file = "absent" if epoch is None else "read"
         except Unreadable:
             epoch, file = None, "unreadable"
-        self._accepted = epoch
         out = [Witnessed("found", epoch or 0, {"file": file})]
         try:
             found = self._parse(file_of(disk, LOG) or b"")
@@ -86,15 +87,17 @@ class ZabWitness:
                 return self._vote(epoch, to)
             case LeaderInfo(epoch):
                 self._counted.setdefault(epoch, set()).add(self._node)
+                self._serves = self._serves if self._serves == epoch else 0
                 return self._vote(epoch, self._node)
             case NewLeader():
                 return self._leads(body.body)
             case Ack(zxid):
                 return self._ack(zxid, to)
             case UpToDate():
+                self._serves = self._led
                 return self._commits(self._led, self._initial.get(self._led, 0))
-            case Commit(zxid) if epoch_of(zxid) == self._led:
-                return self._commits(self._led, self._initial[self._led] + (zxid & COUNTER_MAX))
+            case Commit(zxid) if epoch_of(zxid) == self._serves:
+                return self._commits(self._led, self._initial[self._serves] + (zxid & COUNTER_MAX))
             case _:
                 return []
 
@@ -153,10 +156,10 @@ class ZabWitness:
                 data = self._written.pop(op.src, b"")
                 if op.src == LOG_TEMPORARY:
                     out += self._replaced_log(data)
-                elif op.dst == ACCEPTED:
-                    self._accepted = int(data)
-            elif isinstance(op, Fsync) and op.path == ACCEPTED and self._accepted is not None:
-                out.append(Witnessed("persisted", self._accepted, {"voted_for": None}))
+                elif op.dst in (ACCEPTED, CURRENT):
+                    self._stored[op.dst] = int(data)
+            elif isinstance(op, Fsync) and op.path in self._stored:
+                out.append(Witnessed("persisted", self._stored[op.path], {"voted_for": None, "file": op.path}))
         return out
 
     def _wrote_log(self, op: Write) -> list[Witnessed]:
