@@ -15,7 +15,7 @@ from pathlib import Path
 import clusters.protocols
 from clusters.protocols.claims import Claim
 
-_TEST = re.compile(r"^def (test_claim_(\d+)_(\d+)_\w+)\(", re.MULTILINE)
+_TEST = re.compile(r"^def (test_claim_(\d+|[a-z]+)_(\d+)_\w+)\(", re.MULTILINE)
 TESTS = Path(__file__).resolve().parents[2] / "tests" / "claims"
 
 
@@ -49,7 +49,7 @@ def named_tests(folder: Path = TESTS) -> dict[str, str] | None:
     out: dict[str, str] = {}
     for file in sorted(folder.glob("test_*.py")):
         for match in _TEST.finditer(file.read_text(encoding="utf-8")):
-            out.setdefault(f"{match[2]}-{match[3]}", f"{file.name}::{match[1]}")
+            out.setdefault(f"{match[2].upper()}-{match[3]}", f"{file.name}::{match[1]}")
     return out
 
 
@@ -76,8 +76,11 @@ def _row(claim: Claim, known: dict[str, str] | None) -> tuple[str, ...]:
     return claim.number, claim.kind, claim.system, claim.text, claim.level, claim.flip or "", test, status
 
 
-def _place(number: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in number.split("-") if part.isdigit())
+def _place(number: str) -> tuple[bool, int, str, int]:
+    """Numbered sources first, then those with a word of their own, such as ``BU-1``."""
+    source, n = number.split("-")
+    named = not source.isdigit()
+    return named, 0 if named else int(source), source if named else "", int(n)
 
 
 CLAIMS = Claims()

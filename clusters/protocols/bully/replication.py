@@ -1,8 +1,8 @@
 """The replicated log behind a leader: it pushes records, followers drop what follows the common point (rollback).
 
 Guarantees: an acknowledgement waits for the own disk, or with ``write_concern=majority`` for a majority of disks; a
-follower obeys its own leader's present reign only, in the order in which it was sent. Out of scope: which node leads. An election
-may ignore the log, and then acknowledged writes are dropped: that is the protocol, not this module.
+follower obeys its own leader's present reign only, in the order in which it was sent. Out of scope: which node leads.
+An election may ignore the log, and then acknowledged writes are dropped: that is the protocol, not this module.
 """
 
 from __future__ import annotations
