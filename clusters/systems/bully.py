@@ -18,7 +18,7 @@ from clusters.protocols.bully.knobs import KNOBS, BullyKnobs
 from clusters.protocols.bully.variants import VARIANTS
 from clusters.protocols.kit.mutants import Mutant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
-from harness.core.clock import MS, Ns
+from harness.core.clock import MS, SECOND, Ns
 from harness.core.planted import ExamPlan
 from harness.core.promise import NotPromised, Promise, noise_limit_ns
 from harness.core.protocols import Reading, RunDefaults
@@ -59,9 +59,12 @@ class BullySystem(TargetSystem):
 
     def exam(self) -> ExamPlan:
         """The classic form; what it loses by its specification is no alarm."""
-        weak = ("acknowledged-survives", "log-matching", "commit-never-regresses")
+        usual = super().exam()
         return msgspec.structs.replace(
-            super().exam(), weak=weak, settings={**super().exam().settings, **self.defaults().settings}
+            usual,
+            weak=("acknowledged-survives", "log-matching", "commit-never-regresses"),
+            settings={**usual.settings, **self.defaults().settings},
+            time_limit_ns=30 * SECOND,
         )
 
     def rpc_timeout_ns(self, typed: BullyKnobs) -> Ns:

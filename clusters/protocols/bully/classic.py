@@ -80,7 +80,7 @@ class Classic:
         core = self.core
         if core.role == ELECTING and core.rules.takes_lead(answered=False):
             self.lead()
-        elif core.role == WAITING and core.rules.stands_again():
+        elif core.role == WAITING:
             self.stand("no announcement")
         elif core.role == FOLLOWER and core.coordinator is None:
             self.stand("no majority before")
@@ -118,7 +118,7 @@ class Classic:
         elif core.leads:
             if core.on.yields and not lower:
                 core.follow(src, reign)
-        elif announced or (core.rules.obeys_heartbeat() and self._better(src)):
+        elif announced or self._better(src):
             core.follow(src, reign)
 
     def _better(self, src: str) -> bool:

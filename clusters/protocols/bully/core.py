@@ -122,8 +122,7 @@ class BullyCore:
         if self.leads and self.on.step_down and not self.sees_majority():
             self.stop_leading("no majority")
         self.form.tick()
-        if self.rules.beats(leads=self.leads):
-            self.beat()
+        self.beat()
         if self.leads:
             self.data.push(always=True)
 
@@ -138,13 +137,10 @@ class BullyCore:
 
     def _heartbeat(self, src: str, body: m.Heartbeat) -> None:
         self.heard[src] = (self.now.mono, body)
-        if not body.reign:
-            if src == self.coordinator and not self.rules.unheard(self.now.mono - self.led_at):
-                return  # it has not heard of its own election yet, or it is one no more: the time-out decides
-            return
-        self.form.rival(src, body.reign)
-        if src == self.coordinator:
-            self.led_at = self.now.mono
+        if body.reign:
+            self.form.rival(src, body.reign)
+            if src == self.coordinator:
+                self.led_at = self.now.mono
 
     # --- leading and following ------------------------------------------------------------------------------------
 

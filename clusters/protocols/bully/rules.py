@@ -38,16 +38,3 @@ class Rules:
     def unheard(self, silence: Ns) -> bool:
         """Whether a node that was silent for so long is down."""
         return silence > self.on.fail_timeout
-
-    def stands_again(self) -> bool:
-        """Whether a node whose announcement does not come holds another election."""
-        return True
-
-    def obeys_heartbeat(self) -> bool:
-        """Whether a node that missed the announcement learns from heartbeats who leads."""
-        return True
-
-    def beats(self, *, leads: bool) -> bool:
-        """Whether a node sends heartbeats."""
-        del leads
-        return True

@@ -34,11 +34,6 @@ def _more_beats(knobs: BullyKnobs) -> Rules:
     return Rules(msgspec.structs.replace(knobs, heartbeat=knobs.heartbeat // 2))
 
 
-class _WaitsForever(Rules):
-    def stands_again(self) -> bool:
-        return False
-
-
 class _AllAnswer(Rules):
     def answers(self, *, higher: bool) -> bool:
         return True
@@ -52,44 +47,23 @@ class _NeverLeads(Rules):
         return False
 
 
-class _DeafToHeartbeats(Rules):
-    def obeys_heartbeat(self) -> bool:
-        return False
-
-
 class _NeverDown(Rules):
     def unheard(self, silence: Ns) -> bool:
         return False
 
 
-class _SilentLeader(Rules):
-    def beats(self, *, leads: bool) -> bool:
-        return not leads
-
-
-class _HalfIsEnough(Rules):
-    def is_majority(self, count: int, *, members: int) -> bool:
-        return 2 * count >= members
-
-
 VARIANTS: Mapping[str, Mutant] = {
-    "plain-waits-forever": bug("waits for an announcement without end", _WaitsForever, _OWED, _CONVERGES),
     "plain-never-leads": bug("does not lead when no higher id answers", _NeverLeads, _OWED, _CONVERGES),
     "plain-never-down": bug("never takes a silent node for dead", _NeverDown, _OWED),
     "plain-slow-timeout": bug("takes ten times as long to miss a coordinator", _slower, _OWED),
-    "plain-silent-leader": bug("sends no heartbeats while it leads", _SilentLeader, _OWED, _CONVERGES),
     "plain-all-answer": bug("lower ids are asked, and answer, too", _AllAnswer, _OWED, _CONVERGES),
     "plain-no-bully-no-yield": bug(
         "neither side of a healed cut gives way", _knobs(bully_back=False, yields=False), _CONVERGES
     ),
-    "plain-stays": bug(
+    "28-never-steps-down": bug(
         "does not step down without a majority", _knobs(step_down=False), _LEAVES, needs={"step_down": "on"}
     ),
-    "22-half-is-enough": bug(
-        "takes half for a majority", _HalfIsEnough, _LEAVES, needs={"step_down": "on"}, nodes_min=4
-    ),
     "harmless-more-beats": bug("beats twice as often", _more_beats),
-    "harmless-deaf-to-heartbeats": bug("learns of a leader by its announcement only", _DeafToHeartbeats),
     "flip-bu-1": bug("claim BU-1 turned: no announcement", _knobs(announce=False)),
     "flip-bu-2": bug("claim BU-2 turned: a top id keeps quiet", _knobs(elect_at_start=False, bully_back=False)),
     "flip-bu-3": bug("claim BU-3 turned: a majority is needed", _knobs(majority_to_stand=True, step_down=True)),
