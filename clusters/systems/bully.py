@@ -97,7 +97,7 @@ class BullySystem(TargetSystem):
             heartbeat_ns=typed.heartbeat,
             leader_bound_ns=bound,
             later_gap_ns=bound,
-            step_down_ns=left if typed.step_down else None,
+            step_down_ns=left if _steps_down(typed) else None,
             converge_ns=bound,
             tiers=("T1", "T2"),
             exempt=_exempt(typed),
@@ -107,6 +107,11 @@ class BullySystem(TargetSystem):
             loss_percent_max=0,
             delay_max_ns=max(MS, typed.ok_timeout // 50),
         )
+
+
+def _steps_down(knobs: BullyKnobs) -> bool:
+    """Whether a leader without a majority stops leading, and does not elect itself again."""
+    return knobs.step_down and knobs.majority_to_stand
 
 
 def _exempt(knobs: BullyKnobs) -> dict[str, NotPromised]:
@@ -122,7 +127,7 @@ def _exempt(knobs: BullyKnobs) -> dict[str, NotPromised]:
     )
     out = dict.fromkeys(untermed, _NO_TERM)
     out["leader-stability"] = _TOP
-    if not knobs.step_down:
+    if not _steps_down(knobs):
         out["step-down-without-quorum"] = _NO_QUORUM
     return out
 

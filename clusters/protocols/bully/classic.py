@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clusters.protocols.bully import messages as m
+from harness.core.clock import Clocks
 from harness.core.machine import DiskImage
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ class Classic:
             return True
         return core.members.index(src) > core.members.index(known)
 
-    def extra(self) -> dict[str, Any]:
+    def shown(self, now: Clocks) -> dict[str, Any]:
         """Nothing more."""
+        del now
         return {}

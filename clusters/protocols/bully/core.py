@@ -103,7 +103,10 @@ class BullyCore:
 
     def up(self, node: str) -> bool:
         """Whether a peer was heard lately."""
-        return node in self.heard and not self.rules.unheard(self.now.mono - self.heard[node][0])
+        return node in self.heard and self._up(node, self.now.mono)
+
+    def _up(self, node: str, mono: Ns) -> bool:
+        return not self.rules.unheard(mono - self.heard[node][0])
 
     def visible(self) -> list[str]:
         """The peers that were heard lately."""
@@ -195,10 +198,15 @@ class BullyCore:
 
     def status(self, now: Clocks) -> CoreStatus:
         """The observer record."""
-        self.now = now
-        extra = {"round": self.round, "peers_up": self.visible(), **self.form.extra()}
+        up = [node for node in self.peers if node in self.heard and self._up(node, now.mono)]
+        extra = {"round": self.round, "peers_up": up, "silence_ms": (now.mono - self.led_at) // MS}
         log, lease = self.data, self.form.lease
-        end = LogEnd(log.optime, log.log.end)
-        if log.log.end:
-            extra["silence_ms"] = (now.mono - self.led_at) // MS
-        return CoreStatus(self.role, self.term, self.coordinator, lease and lease[0], end, log.commit, extra=extra)
+        return CoreStatus(
+            self.role,
+            self.term,
+            self.coordinator,
+            lease and lease[0],
+            LogEnd(log.optime, log.log.end),
+            log.commit,
+            extra={**extra, **self.form.shown(now)},
+        )

@@ -14,7 +14,7 @@ import msgspec
 
 from clusters.protocols.bully import messages as m
 from clusters.protocols.kit.files import Unreadable, file_of, replace_ops, sealed, unsealed
-from harness.core.clock import MS
+from harness.core.clock import MS, Clocks
 from harness.core.machine import Await, Disk, DiskImage
 
 if TYPE_CHECKING:
@@ -197,8 +197,7 @@ class Mongo:
         elif core.on.yields and (core.reign, core.place) < (reign, core.members.index(src)):
             core.follow(src, reign)
 
-    def extra(self) -> dict[str, Any]:
+    def shown(self, now: Clocks) -> dict[str, Any]:
         """Its lease and priority."""
-        core = self.core
-        age = None if self.lease is None else (core.now.wall - self.lease[1]) // MS
-        return {"lease_ms": age, "priority": core.on.priority(core.me)}
+        age = None if self.lease is None else (now.wall - self.lease[1]) // MS
+        return {"lease_ms": age, "priority": self.core.on.priority(self.core.me)}

@@ -61,7 +61,10 @@ VARIANTS: Mapping[str, Mutant] = {
         "neither side of a healed cut gives way", _knobs(bully_back=False, yields=False), _CONVERGES
     ),
     "28-never-steps-down": bug(
-        "does not step down without a majority", _knobs(step_down=False), _LEAVES, needs={"step_down": "on"}
+        "does not step down without a majority",
+        _knobs(step_down=False),
+        _LEAVES,
+        needs={"step_down": "on", "majority_to_stand": "on"},
     ),
     "harmless-more-beats": bug("beats twice as often", _more_beats),
     "flip-bu-1": bug("claim BU-1 turned: no announcement", _knobs(announce=False)),

@@ -194,7 +194,9 @@ def test_a_core_that_is_told_directly_does_what_it_does_of_events(variant, monke
     assert len(directly.of(FaultEvent)) > 2
 
 
-@pytest.mark.parametrize("system", ["bully", "dledger", "joyqueue", "kraft", "master-slave", "nacos", "paxos", "zk-ephemeral"])
+@pytest.mark.parametrize(
+    "system", ["bully", "dledger", "joyqueue", "kraft", "master-slave", "nacos", "paxos", "zk-ephemeral"]
+)
 def test_every_core_does_and_says_the_same_by_the_short_way_as_by_events_and_bytes(system, monkeypatch):
     class Nobody:
         """Nothing is an instance of this."""
