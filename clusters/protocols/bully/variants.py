@@ -9,6 +9,7 @@ protocol loses by its design: it is no bug that each part of a cut cluster elect
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -26,12 +27,9 @@ def _knobs(**other: Any) -> Callable[[BullyKnobs], Rules]:
     return lambda knobs: Rules(msgspec.structs.replace(knobs, **other))
 
 
-def _slower(knobs: BullyKnobs) -> Rules:
-    return Rules(msgspec.structs.replace(knobs, fail_timeout=10 * knobs.fail_timeout))
-
-
-def _more_beats(knobs: BullyKnobs) -> Rules:
-    return Rules(msgspec.structs.replace(knobs, heartbeat=knobs.heartbeat // 2))
+def _scaled(name: str, share: Fraction) -> Callable[[BullyKnobs], Rules]:
+    """The honest rules with one time that is so much longer or shorter."""
+    return lambda knobs: Rules(msgspec.structs.replace(knobs, **{name: int(getattr(knobs, name) * share)}))
 
 
 class _AllAnswer(Rules):
@@ -55,7 +53,9 @@ class _NeverDown(Rules):
 VARIANTS: Mapping[str, Mutant] = {
     "plain-never-leads": bug("does not lead when no higher id answers", _NeverLeads, _OWED, _CONVERGES),
     "plain-never-down": bug("never takes a silent node for dead", _NeverDown, _OWED),
-    "plain-slow-timeout": bug("takes ten times as long to miss a coordinator", _slower, _OWED),
+    "plain-slow-timeout": bug(
+        "takes ten times as long to miss a coordinator", _scaled("fail_timeout", Fraction(10)), _OWED
+    ),
     "plain-all-answer": bug("lower ids are asked, and answer, too", _AllAnswer, _OWED, _CONVERGES),
     "plain-no-bully-no-yield": bug(
         "neither side of a healed cut gives way", _knobs(bully_back=False, yields=False), _CONVERGES
@@ -66,7 +66,11 @@ VARIANTS: Mapping[str, Mutant] = {
         _LEAVES,
         needs={"step_down": "on", "majority_to_stand": "on"},
     ),
-    "harmless-more-beats": bug("beats twice as often", _more_beats),
+    "harmless-more-beats": bug("beats twice as often", _scaled("heartbeat", Fraction(1, 2))),
+    "harmless-early-timeout": bug("misses a coordinator a little sooner", _scaled("fail_timeout", Fraction(3, 4))),
+    "harmless-patient": bug("waits a little longer for a higher id", _scaled("ok_timeout", Fraction(5, 4))),
+    "harmless-impatient": bug("waits less long for an announcement", _scaled("coord_timeout", Fraction(3, 4))),
+    "harmless-majority-writes": bug("acknowledges what a majority holds", _knobs(write_concern="majority")),
     "flip-bu-1": bug("claim BU-1 turned: no announcement", _knobs(announce=False)),
     "flip-bu-2": bug("claim BU-2 turned: a top id keeps quiet", _knobs(elect_at_start=False, bully_back=False)),
     "flip-bu-3": bug("claim BU-3 turned: a majority is needed", _knobs(majority_to_stand=True, step_down=True)),
