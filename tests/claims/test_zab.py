@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from clusters.protocols.client_api import Append, Get, Ok
-from clusters.protocols.zab.claims import CLAIMS
 from clusters.protocols.zab.log import ACCEPTED, CURRENT, LOG, record_bytes
 from clusters.protocols.zab.messages import (
     NOT_COUNTED,
@@ -23,6 +22,7 @@ from clusters.protocols.zab.messages import (
 )
 from clusters.protocols.zab.target import TARGET
 from harness.core.clock import MS
+from tests.claims.zab import CLAIMS
 from tests.clusters.zab.minisim import World
 
 FLIPS = {one.number: one.flip for one in CLAIMS}

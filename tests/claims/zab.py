@@ -5,7 +5,7 @@ Guarantees: each safety claim names its flip. Out of scope: the tests (``tests/c
 
 from __future__ import annotations
 
-from clusters.protocols.claims import Claim, Kind, Level
+from tests.claims.claim import Claim, Kind, Level
 
 
 def _claim(number: int, kind: Kind, level: Level, text: str, flip: str) -> Claim:
