@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from clusters.protocols.bully import messages as m
-from clusters.protocols.bully.claims import CLAIMS
 from clusters.protocols.bully.target import TARGET
 from clusters.protocols.bully.variants import VARIANTS
 from harness.core.clock import MS
+from tests.claims.bully import CLAIMS
 from tests.clusters.zk_ephemeral.minisim import World
 
 FIVE = ("n1", "n2", "n3", "n4", "n5")

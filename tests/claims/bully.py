@@ -1,8 +1,11 @@
-"""What is claimed of bully elections, as numbered claims."""
+"""What is claimed of bully elections, as data: 8 claims; the flip of each turns the knobs that the claim rests on.
+
+Guarantees: each names its flip. Out of scope: the tests (``tests/claims/test_bully.py``).
+"""
 
 from __future__ import annotations
 
-from clusters.protocols.claims import Claim, Kind
+from tests.claims.claim import Claim, Kind
 
 
 def _claim(n: int, kind: Kind, text: str) -> Claim:
