@@ -1,4 +1,7 @@
-"""What is claimed of bully elections, as numbered claims."""
+"""What is claimed of bully elections, as data: 8 claims; the flip of each turns the knobs that the claim rests on.
+
+Guarantees: each names its flip. Out of scope: the tests (``tests/claims/test_bully.py``).
+"""
 
 from __future__ import annotations
 
