@@ -52,6 +52,7 @@ def test_kernel_and_plain_search_agree_on_any_small_history(number, name, narrow
         assert quick is None or type(quick) is type(slow)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("violation", [False, True])
 @pytest.mark.parametrize("unknown", [0.0, 0.05])
 def test_compiled_and_plain_kernel_do_the_same_steps(violation, unknown):

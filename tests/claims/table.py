@@ -18,7 +18,7 @@ from tests.claims.claim import Claim
 
 HERE = Path(__file__).resolve().parent
 TABLE = HERE.parents[1] / "clusters" / "systems" / "claims.json"
-_TEST = re.compile(r"^def (test_claim_(\d+)_(\d+)_\w+)\(", re.MULTILINE)
+_TEST = re.compile(r"^def (test_claim_(\d+|[a-z]+)_(\d+)_\w+)\(", re.MULTILINE)
 _STATED = re.compile(r"^CLAIMS\b", re.MULTILINE)
 
 DOCUMENTARY = (
@@ -48,7 +48,7 @@ def named_tests(folder: Path = HERE) -> dict[str, str]:
     out: dict[str, str] = {}
     for file in sorted(folder.glob("test_*.py")):
         for match in _TEST.finditer(file.read_text(encoding="utf-8")):
-            out.setdefault(f"{match[2]}-{match[3]}", f"{file.name}::{match[1]}")
+            out.setdefault(f"{match[2].upper()}-{match[3]}", f"{file.name}::{match[1]}")
     return out
 
 
@@ -75,8 +75,11 @@ def table() -> bytes:
     return f"[\n{lines}\n]\n".encode()
 
 
-def _place(number: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in number.split("-") if part.isdigit())
+def _place(number: str) -> tuple[bool, int, str, int]:
+    """Numbered sources first, then those with a name, such as ``ZAB-1``."""
+    source, _, place = number.rpartition("-")
+    named = not source.isdigit()
+    return named, 0 if named else int(source), source, int(place)
 
 
 if __name__ == "__main__":

@@ -342,7 +342,6 @@ class Door:
 
 
 @pytest.mark.docker
-@pytest.mark.slow
 def test_an_engine_that_dies_during_a_run_is_told_as_such_and_the_run_can_be_removed_later(
     client, backend, run_id, tmp_path, monkeypatch
 ):
