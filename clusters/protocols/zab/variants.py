@@ -1,9 +1,9 @@
 """The deliberately broken builds, and the harmless ones that must raise no alarm.
 
 Guarantees: each switches one rule off and is the flip of a claim; those of ``VARIANTS`` name a checker that must catch
-them. Those of ``FLIPS`` are shown by the claim's own sequence only: it takes a crash between two writes of one sync, two
-nominees of one epoch, or three epochs of unequal histories; or what is lost is noticed as a gap and mended by another
-sync. Out of scope: the exam.
+them. Those of ``FLIPS`` are shown by the claim's own sequence only: it takes a crash between two writes of one sync,
+two nominees of one epoch, or three epochs of unequal histories; or what is lost is noticed as a gap and mended by
+another sync. Out of scope: the exam.
 
 Source: the issues of Apache ZooKeeper that the comments name, and the violations that its TLA+ specifications list.
 """
