@@ -109,6 +109,8 @@ class Mongo:
             self._wait("the votes came late")
         elif core.primaries():
             self._wait("there is a primary")
+        elif self.phase == "fresh" and core.now.mono - self.asked_at > core.on.ok_timeout:
+            self._wait("an answer was lost")
         elif {peer for peer in self.asked if core.up(peer)} <= set(self.answers):
             (self._refreshed if self.phase == "fresh" else self._count)()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusters.protocols.bully.target import TARGET
@@ -13,7 +14,8 @@ LEADS = {"classic": "COORDINATOR", "mongo": "PRIMARY"}
 FAULTS = st.tuples(st.sampled_from(("isolate", "kill", "power", "pause", "clock", "write")), st.sampled_from(NAMES))
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.slow
+@settings(max_examples=15)
 @given(st.sampled_from(sorted(LEADS)), st.lists(FAULTS, min_size=1, max_size=6), st.integers(0, 99))
 def test_one_leader_remains_after_a_heal_and_all_logs_become_its_log(profile, faults, seed):
     world = World(TARGET, NAMES, profile=profile, seed=seed, time_factor="0.1")

@@ -183,6 +183,16 @@ def test_a_tie_of_logs_waits_once_for_a_random_time():
     assert to(node, m.Elect) == ["n2", "n3"]
 
 
+def test_a_candidate_asks_again_when_an_answer_was_lost():
+    node = ready()
+    node.hear("n2", m.Freshness(1, -1, fresher=False, veto=""))
+    for _ in range(2):
+        for peer in ("n2", "n3"):
+            node.hear(peer, beat("SECONDARY"))
+        node.do(Fired("tick"), after_ms=2_000)
+    assert to(node, m.Fresh) == ["n2", "n3"]
+
+
 def test_votes_that_come_after_the_lease_do_not_count_unless_the_guard_is_off():
     for guard, role in (("on", "SECONDARY"), ("off", "PRIMARY")):
         node = ready(tally_guard=guard)
