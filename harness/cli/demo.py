@@ -15,15 +15,23 @@ from harness.report import demonstration
 @click.command()
 @click.option("--seed", type=click.IntRange(min=0), help="what both runs are drawn from [default: drawn, and printed]")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="where both run directories go")
-@click.option("--on", "backend", default="docker", show_default=True, help="where hosts come from")
+@click.option("--on", "backend", help="where hosts come from [default: the first of docker, local and sim that works]")
 @click.option("--base", help="image to build the hosts' image from")
 @flags.json_flag
 @flags.level_flags
 def demo(
-    *, seed: int | None, out: Path | None, backend: str, base: str | None, as_json: bool, quiet: bool, verbose: int
+    *,
+    seed: int | None,
+    out: Path | None,
+    backend: str | None,
+    base: str | None,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
 ) -> None:
     """Run raft under partitions, kills, pauses and clock steps (must pass), then nacos (must fail)."""
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
+    backend = backend or demonstration.backend_here(screen)
     enter(backend)
     value = demonstration.show(screen, seed=seed, out=out, backend=backend, base=base)
     screen.result(value)

@@ -1,0 +1,63 @@
+"""All claims of all protocols, gathered, and the packaged table of them."""
+
+from __future__ import annotations
+
+import json
+
+from click.testing import CliRunner
+
+from clusters.systems.claims import CLAIMS
+from harness.cli.main import main
+from harness.core import registry
+from tests.claims.claim import Claim
+from tests.claims.table import TABLE, gather, named_tests, row, table
+
+
+def test_every_number_is_there_once_a_system_and_in_order():
+    found = gather()
+    named = {"BU": 8, "ZAB": 19}
+    places = [tuple(map(int, claim.number.split("-"))) for claim in found if claim.number[0].isdigit()]
+    assert places == sorted(places)
+    assert [claim.number for claim in found[len(places) :]] == [
+        f"{source}-{n}" for source, most in sorted(named.items()) for n in range(1, most + 1)
+    ]
+    assert len({(claim.number, claim.system) for claim in found}) == len(found)
+    counts = {0: 42, 1: 50, 2: 22, 3: 32, 4: 32}
+    assert {claim.number for claim in found[: len(places)]} == {
+        f"{source}-{n}" for source, most in counts.items() for n in range(1, most + 1)
+    }
+
+
+def test_every_safety_claim_has_a_flip_and_every_flip_is_a_variant_of_its_system():
+    for claim in gather():
+        if claim.kind == "safety" and claim.level != "documentation":
+            assert claim.flip, claim.number
+        if claim.flip and claim.system in registry.names(registry.SYSTEMS):
+            assert claim.flip in registry.load(registry.SYSTEMS, claim.system).variants(), claim.number
+
+
+def test_every_claim_is_tested_or_documentary():
+    assert {row[-1] for row in CLAIMS.rows()} <= {"tested", "documentation"}
+
+
+def test_tests_are_found_by_their_names_and_missing_ones_are_reported(tmp_path):
+    (tmp_path / "test_x.py").write_text("@claim\ndef test_claim_9_3_a_thing(variant):\n    pass\n")
+    tests = named_tests(tmp_path)
+    assert tests == {"9-3": "test_x.py::test_claim_9_3_a_thing"}
+    claim = Claim(number="9-4", kind="safety", system="x", text="t", level="vector")
+    assert row(claim, tests).status == "no test"
+
+
+def test_the_packaged_table_is_what_the_claims_generate():
+    assert TABLE.read_bytes() == table(), "run: python -m tests.claims.table"
+
+
+def test_the_list_shows_them_all_or_those_of_one_system():
+    done = CliRunner().invoke(main, ["list", "claims", "--json"])
+    assert done.exit_code == 0, done.output
+    rows = json.loads(done.stdout)["rows"]
+    assert len(rows) == len(gather())
+    assert {"claim", "kind", "system", "what it says", "level", "flip", "test", "status"} <= set(rows[0])
+    done = CliRunner().invoke(main, ["list", "claims", "--system", "raft", "--json"])
+    assert {row["system"] for row in json.loads(done.stdout)["rows"]} == {"raft"}
+    assert "1-15" in CliRunner().invoke(main, ["list", "claims"]).stdout
