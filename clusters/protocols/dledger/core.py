@@ -8,8 +8,7 @@ Source: DLedger 0.2.7, ``DLedgerServer``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from clusters.protocols.dledger import append, election, follow, heartbeat, push, storage
 from clusters.protocols.dledger.client import on_request
@@ -29,124 +28,84 @@ from clusters.protocols.dledger.softbarrier import SoftBarrier
 from clusters.protocols.dledger.status import glance, status
 from clusters.protocols.dledger.storage import TermState
 from clusters.protocols.dledger.tally import Campaign
-from clusters.protocols.kit.files import Unreadable, file_of
-from harness.core.clock import Clocks, Ns
+from clusters.protocols.kit.core import KitCore
+from clusters.protocols.kit.files import file_of
+from harness.core.clock import Clocks
 from harness.core.machine import (
     Await,
-    CoreEvent,
     CoreStatus,
     DiskDone,
     DiskImage,
     DiskOp,
     Effect,
-    Fired,
     Fsync,
     Glance,
-    Halt,
-    Message,
-    Request,
     SendFailed,
     SetTimer,
 )
-from harness.core.rng import Rng
-
-_BODIES: dict[type, Callable[[Node, str, Any], None]] = {
-    VoteRequest: election.on_vote_request,
-    VoteResponse: election.on_vote_response,
-    HeartBeatRequest: heartbeat.on_heartbeat,
-    HeartBeatResponse: heartbeat.on_heartbeat_response,
-    PushEntryRequest: follow.on_push,
-    PushEntryResponse: push.on_response,
-}
 
 
-class DledgerCore:
-    """One node of a static group. ``node`` may be looked at by tests."""
+class DledgerCore(KitCore[Node]):
+    """One node of a static group."""
 
-    __slots__ = ("node", "soft")
+    __slots__ = ("_released", "node", "soft")
+
+    MESSAGES: ClassVar = {
+        VoteRequest: election.on_vote_request,
+        VoteResponse: election.on_vote_response,
+        HeartBeatRequest: heartbeat.on_heartbeat,
+        HeartBeatResponse: heartbeat.on_heartbeat_response,
+        PushEntryRequest: follow.on_push,
+        PushEntryResponse: push.on_response,
+    }
 
     def __init__(self, node: str, members: tuple[str, ...], knobs: DledgerKnobs, rules: Rules) -> None:
         self.node = Node(node, members, knobs, rules)
         self.node.on_role = _on_role
         self.soft = SoftBarrier() if knobs.persist_mode == "upstream" else None
+        self._released: list[Effect] = []
 
-    def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+    def load(self, disk: DiskImage) -> None:
         """Start from what the disk holds, as a candidate that campaigns at once."""
         n = self.node
-        n.mono, n.wall, n.rng, n.out = now.mono, now.wall, rng, out
-        n.loop_base = now.mono
-        n.opaque = rng.below(1 << 30) << LIFE_BITS
-        try:
-            _load(n, disk)
-        except Unreadable as error:
-            n.halted = True
-            out.append(Halt(f"unreadable: {error}"))
-            return
+        n.loop_base = n.mono
+        n.opaque = n.rng.below(1 << 30) << LIFE_BITS
+        _load(n, disk)
         n.note("start", {"term": n.term + 1, "vote": n.voted_for, "log_end": [shown(n.end_term), shown(n.log.end)]})
         append.apply(n)
         n.schedule()
-        self._hold_back(out)
 
-    def hear(self, src: str, body: Any, mono: Ns, wall: Ns, out: list[Effect]) -> None:
-        """Handle a peer's message."""
-        n = self.node
-        if n.halted:
-            return
-        n.mono = mono
-        n.wall = wall
-        n.out = out
-        handler = _BODIES.get(type(body))
-        if handler is None:
-            n.note("violation", {"what": "unknown message", "from": src})
-        else:
-            handler(n, src, body)
+    def rings(self, timer: str) -> None:
+        """Hand a timer to its handler."""
+        _fired(self.node, timer)
+
+    def on_request(self, request: int, body: Any) -> None:
+        """Handle a client's request."""
+        on_request(self.node, request, body)
+
+    def send_failed(self, event: SendFailed) -> None:
+        """A remote call failed at once."""
+        _failed(self.node, event)
+
+    def disk_done(self, done: DiskDone) -> None:
+        """A batch was carried out, or failed."""
         if self.soft is not None:
-            self._hold_back(out)
+            self._released = self.soft.done(done.token)
+        _disk_done(self.node, done)
 
-    def ring(self, timer: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
-        """Handle a timer that is due."""
-        n = self.node
-        if n.halted:
-            return
-        n.mono = mono
-        n.wall = wall
-        n.out = out
-        _fired(n, timer)
-        if self.soft is not None:
-            self._hold_back(out)
+    def violation(self, data: dict[str, Any]) -> None:
+        """Trace what no node of this protocol does."""
+        self.node.note("violation", data)
 
-    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Handle one event."""
-        n = self.node
-        n.rng = rng
-        if type(event) is Message:
-            self.hear(event.src, event.body, now.mono, now.wall, out)
-            return
-        if type(event) is Fired:
-            self.ring(event.timer, now.mono, now.wall, out)
-            return
-        if n.halted:
-            return
-        n.mono, n.wall, n.out = now.mono, now.wall, out
-        if isinstance(event, DiskDone):
-            if self.soft is not None:
-                released = self.soft.done(event.token)
-                _disk_done(n, event)
-                self._hold_back(out)
-                out[:0] = released
-                return
-            _disk_done(n, event)
-        elif isinstance(event, Request):
-            on_request(n, event.id, event.body)
-        elif isinstance(event, SendFailed):
-            _failed(n, event)
-        self._hold_back(out)
-
-    def _hold_back(self, out: list[Effect]) -> None:
+    def settle(self) -> None:
         """persist_mode=upstream: what follows a write of the term file waits for it."""
-        if self.soft is not None:
-            self.soft.hold(out, self.node.soft_mark)
-            self.node.soft_mark = None
+        if self.soft is None:
+            return
+        n = self.node
+        self.soft.hold(n.out, n.soft_mark)
+        n.soft_mark = None
+        n.out[:0] = self._released
+        self._released = []
 
     def status(self, now: Clocks) -> CoreStatus:
         """The observer record."""
@@ -262,8 +221,7 @@ def _disk_done(n: Node, done: DiskDone) -> None:
     if done.error is not None:
         n.note("persist_failed", {"file": "term" if is_term else str(what), "error": done.error})
         if what != "checkpoint" and n.rules.on_persist_error("term" if is_term else "log") == "halt":
-            n.halted = True
-            n.out.append(Halt(f"{'term file' if is_term else 'log'}: {done.error}"))
+            n.halt(f"{'term file' if is_term else 'log'}: {done.error}")
             return
     if isinstance(what, TermState):
         n.durable = what

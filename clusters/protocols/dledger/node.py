@@ -19,18 +19,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from clusters.protocols.client_api import ClientReply
 from clusters.protocols.dledger.knobs import DledgerKnobs
 from clusters.protocols.dledger.leading import Leading, Pending
 from clusters.protocols.dledger.log import Log
 from clusters.protocols.dledger.machine import Machine
-from clusters.protocols.dledger.messages import DledgerMessage, PushEntryRequest, PushEntryResponse
+from clusters.protocols.dledger.messages import PushEntryRequest, PushEntryResponse
 from clusters.protocols.dledger.rules import CANDIDATE, FOLLOWER, LEADER, NEVER, Rules
 from clusters.protocols.dledger.storage import TermState, term_bytes, term_ops
 from clusters.protocols.dledger.tally import WAIT_TO_REVOTE, Campaign, Round
+from clusters.protocols.kit.core import KitNode
 from harness.core.clock import Ns
-from harness.core.machine import Await, Disk, DiskOp, Effect, Note, Reply, Send, SetTimer
-from harness.core.rng import Rng
+from harness.core.machine import Await, DiskOp, Note, SetTimer
 
 LOOP, WAIT, ACKS, CHECK, FLUSH, CHECKPOINT = "loop", "wait", "acks", "check", "flush", "checkpoint"
 """The timers: the next pass; the end of a wait for answers; overdue appends; buffered pushes; syncs; the checkpoint."""
@@ -41,8 +40,8 @@ def shown(number: int) -> int:
     return number + 1
 
 
-class Node:
-    """One node. ``mono``, ``wall``, ``rng`` and ``out`` are those of the event being handled."""
+class Node(KitNode):
+    """One node."""
 
     __slots__ = (
         "answers",
@@ -54,13 +53,11 @@ class Node:
         "checkpoint_armed",
         "checkpointed",
         "committed",
-        "counters",
         "disk_pending",
         "durable",
         "end_term",
         "flag",
         "follow",
-        "halted",
         "knobs",
         "known_max_term",
         "last_beat",
@@ -76,40 +73,31 @@ class Node:
         "machine",
         "me",
         "members",
-        "mono",
         "next_vote",
         "on_role",
         "opaque",
-        "out",
         "peers",
         "pending",
         "push_floor",
-        "rng",
         "role",
         "rules",
         "soft_mark",
         "taking_leadership",
         "term",
         "term_file",
-        "token",
         "voted_for",
         "votes_in_flight",
         "waits",
-        "wall",
         "wall_clock",
     )
 
     def __init__(self, me: str, members: tuple[str, ...], knobs: DledgerKnobs, rules: Rules) -> None:
+        super().__init__()
         self.me = me
         self.members = members
         self.peers = tuple(name for name in members if name != me)
         self.knobs = knobs
         self.rules = rules
-        self.mono: Ns = 0
-        self.wall: Ns = 0
-        self.rng: Rng = Rng(0)
-        self.out: list[Effect] = []
-        self.halted = False
         self.on_role: Callable[[Node, str, str], None] = _nothing
         """Called with (old role, why) after each change of role or of leader."""
 
@@ -159,7 +147,6 @@ class Node:
         self.checkpointed = -1
         self.checkpoint_armed = False
 
-        self.token = 0
         self.durable = TermState()
         self.term_file: bytes | None = None
         self.votes_in_flight = 0
@@ -167,25 +154,12 @@ class Node:
         """Batch → the state that it stores, or which file it is of."""
         self.soft_mark: tuple[int, list[int]] | None = None
         """persist_mode=upstream: from where on effects wait for which batches, whatever becomes of them."""
-        self.counters: dict[str, int] = {}
 
     # --- saying ---------------------------------------------------------------------------------------------------
 
     def note(self, name: str, data: Mapping[str, Any]) -> None:
         """Append a trace event with the present term and role."""
         self.out.append(Note(name, self.term + 1, self.role, data))
-
-    def send(self, to: str, body: DledgerMessage) -> None:
-        """Append a message to a peer."""
-        self.out.append(Send(to, body))
-
-    def reply(self, request: int, body: ClientReply) -> None:
-        """Append an answer to a client."""
-        self.out.append(Reply(request, body))
-
-    def count(self, name: str) -> None:
-        """One more of these; shown in ``status``."""
-        self.counters[name] = self.counters.get(name, 0) + 1
 
     def call(self) -> int:
         """The number of a new remote call."""
@@ -312,10 +286,9 @@ class Node:
 
     def start_batch(self, ops: tuple[DiskOp, ...], what: TermState | str) -> int:
         """Append a disk batch without a barrier; its token."""
-        self.token += 1
-        self.disk_pending[self.token] = what
-        self.out.append(Disk(self.token, ops))
-        return self.token
+        token = self.batch(ops)
+        self.disk_pending[token] = what
+        return token
 
     def write_log(self) -> None:
         """Hand what waits of the log to the disk, unless a batch is under way: then it shares the next one."""

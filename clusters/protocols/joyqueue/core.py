@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from typing import Any
 
 from clusters.protocols.client_api import ClientRequest, Transfer
 from clusters.protocols.joyqueue import election, replication, responding, storage, transfer
@@ -27,33 +26,27 @@ from clusters.protocols.joyqueue.messages import (
     TimeoutNowRequest,
     VoteRequest,
 )
-from clusters.protocols.joyqueue.node import FAR, TASKS, Node
+from clusters.protocols.joyqueue.node import TASKS, Node
 from clusters.protocols.joyqueue.rules import Rules
 from clusters.protocols.joyqueue.status import glance_of, status_of
 from clusters.protocols.joyqueue.storage import METADATA, Stored, group_names, label_of
 from clusters.protocols.joyqueue.swallow import Shadow
-from clusters.protocols.kit.files import Unreadable, file_of
-from harness.core.clock import Clocks, Ns
+from clusters.protocols.kit.core import FAR, KitCore
+from clusters.protocols.kit.files import file_of
+from harness.core.clock import Clocks
 from harness.core.machine import (
     Await,
-    CoreEvent,
     CoreStatus,
     DiskDone,
     DiskImage,
     DiskOp,
-    Effect,
-    Fired,
     Fsync,
     Glance,
-    Halt,
-    Message,
-    Request,
     SendFailed,
 )
-from harness.core.rng import Rng
 
 
-class JoyQueueCore:
+class JoyQueueCore(KitCore[Node]):
     """One node. ``members``: all nodes of every group, learners included."""
 
     __slots__ = ("_by_name", "_shadow", "_timers", "groups", "node")
@@ -72,70 +65,23 @@ class JoyQueueCore:
             self._timers[group.transfer_timer] = (transfer.on_transfer_timer, group)
         self._shadow = Shadow() if rules.on_persist_error() == "swallow" else None
 
-    def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Start every group from what the disk holds; an unreadable file halts the node."""
-        n = self.node
-        n.mono, n.wall, n.rng, n.out = now.mono, now.wall, rng, out
+    def load(self, disk: DiskImage) -> None:
+        """Start every group from what the disk holds."""
         # Answers to an earlier life of this node must not pass for answers to this one.
-        n.next_id = rng.below(1 << 30) << 20
-        try:
-            for group in self.groups:
-                _load(group, disk)
-        except Unreadable as error:
-            n.halted = True
-            out.append(Halt(f"unreadable: {error}"))
-            return
+        self.node.next_id = self.node.rng.below(1 << 30) << 20
+        for group in self.groups:
+            _load(group, disk)
         for group in self.groups:
             _start(group, disk)
-        self._finish()
 
-    def hear(self, src: str, body: Any, mono: Ns, wall: Ns, out: list[Effect]) -> None:
-        """Handle a peer's message, then run the send tasks that are due."""
-        n = self.node
-        if n.halted:
-            return
-        n.mono = mono
-        n.wall = wall
-        n.out = out
-        self._message(src, body)
-        self._finish()
-
-    def ring(self, timer: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
-        """Handle a timer that is due, then run the send tasks that are due."""
-        n = self.node
-        if n.halted:
-            return
-        n.mono = mono
-        n.wall = wall
-        n.out = out
+    def rings(self, timer: str) -> None:
+        """Hand a timer to its group."""
         if timer == TASKS:
-            n.tasks_at = FAR
-        else:
-            found = self._timers.get(timer)
-            if found is not None:
-                found[0](found[1])
-        self._finish()
-
-    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Handle one event, then run the send tasks that are due."""
-        n = self.node
-        n.rng = rng
-        if type(event) is Message:
-            self.hear(event.src, event.body, now.mono, now.wall, out)
+            self.node.tasks_at = FAR
             return
-        if type(event) is Fired:
-            self.ring(event.timer, now.mono, now.wall, out)
-            return
-        if n.halted:
-            return
-        n.mono, n.wall, n.out = now.mono, now.wall, out
-        if isinstance(event, Request):
-            self._request(event.id, event.body)
-        elif isinstance(event, DiskDone):
-            self._disk_done(event)
-        elif isinstance(event, SendFailed):
-            self._send_failed(event)
-        self._finish()
+        found = self._timers.get(timer)
+        if found is not None:
+            found[0](found[1])
 
     def status(self, now: Clocks) -> CoreStatus:
         """The first group's share of the observer record."""
@@ -155,7 +101,8 @@ class JoyQueueCore:
 
     # --- events -------------------------------------------------------------------------------------------------
 
-    def _finish(self) -> None:
+    def settle(self) -> None:
+        """Run the send tasks that are due."""
         n = self.node
         if n.ready or n.later:
             for task in n.take_tasks():
@@ -168,7 +115,8 @@ class JoyQueueCore:
         if self._shadow is not None:
             self._shadow.record(n.out)
 
-    def _message(self, src: str, body: JoyQueueMessage) -> None:
+    def hears(self, src: str, body: JoyQueueMessage) -> None:
+        """Hand a message to its group; one of a group that is not here is dropped."""
         group = self._by_name.get(body.topic_partition_group)
         if group is None:
             return
@@ -197,14 +145,15 @@ class JoyQueueCore:
         else:
             election.vote_request_callback(call.group, call, body)
 
-    def _request(self, request: int, body: ClientRequest) -> None:
+    def on_request(self, request: int, body: ClientRequest) -> None:
+        """Handle a client's request in the group of its key."""
         if isinstance(body, Transfer):
             led = next((group for group in self.groups if group.role == LEADER), self.groups[0])
             transfer.on_transfer(led, request, body.target)
             return
         replication.on_request(self.group_of(getattr(body, "key", "")), request, body)
 
-    def _send_failed(self, event: SendFailed) -> None:
+    def send_failed(self, event: SendFailed) -> None:
         """A transport error is only logged; an append is sent again at the next heartbeat."""
         call = self.node.answered(getattr(event.body, "id", 0))
         if call is None:
@@ -214,7 +163,8 @@ class JoyQueueCore:
         if replica is not None and replica.inflight == event.body.id:
             replica.inflight = 0
 
-    def _disk_done(self, done: DiskDone) -> None:
+    def disk_done(self, done: DiskDone) -> None:
+        """A batch was carried out, or failed."""
         n = self.node
         found = n.batches.pop(done.token, None)
         if found is None:
@@ -235,8 +185,7 @@ class JoyQueueCore:
         if isinstance(what, Stored) and self._shadow is not None:
             n.out.extend(self._shadow.dropped(done.token))
             return
-        n.halted = True
-        n.out.append(Halt(f"{file} file: {done.error}"))
+        n.halt(f"{file} file: {done.error}")
 
 
 # --- the start ----------------------------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from clusters.protocols.joyqueue.knobs import Knobs, SendKind
 from clusters.protocols.joyqueue.rules import Rules
 from clusters.protocols.joyqueue.storage import Stored
+from clusters.protocols.kit.core import KitNode
 from harness.core.clock import Ns
-from harness.core.machine import Disk, DiskOp, Effect, SetTimer
-from harness.core.rng import Rng
+from harness.core.machine import DiskOp, SetTimer
 
 if TYPE_CHECKING:
     from clusters.protocols.joyqueue.group import Group
@@ -49,8 +49,8 @@ class Task(NamedTuple):
     body: Any
 
 
-class Node:
-    """One node. ``mono``, ``wall``, ``rng`` and ``out`` are those of the event being handled."""
+class Node(KitNode):
+    """One node."""
 
     __slots__ = (
         "batches",
@@ -58,32 +58,21 @@ class Node:
         "calls",
         "deferrals",
         "delays",
-        "halted",
         "knobs",
         "later",
         "me",
-        "mono",
         "next_id",
-        "out",
         "ready",
-        "rng",
         "rules",
         "tasks_at",
         "threads",
-        "token",
-        "wall",
     )
 
     def __init__(self, me: str, knobs: Knobs, rules: Rules) -> None:
+        super().__init__()
         self.me = me
         self.knobs = knobs
         self.rules = rules
-        self.mono: Ns = 0
-        self.wall: Ns = 0
-        self.rng = Rng(0)
-        self.out: list[Effect] = []
-        self.halted = False
-        self.token = 0
         self.batches: dict[int, tuple[Group, Stored | int]] = {}
         """Batch → (group, what it makes durable: a term and vote, or a right end), oldest first."""
         self.next_id = 0
@@ -101,10 +90,9 @@ class Node:
 
     def start_batch(self, group: Group, ops: tuple[DiskOp, ...], makes_durable: Stored | int) -> int:
         """Append a disk batch without a barrier; its token."""
-        self.token += 1
-        self.batches[self.token] = (group, makes_durable)
-        self.out.append(Disk(self.token, ops))
-        return self.token
+        token = self.batch(ops)
+        self.batches[token] = (group, makes_durable)
+        return token
 
     # --- requests -------------------------------------------------------------------------------------------------
 

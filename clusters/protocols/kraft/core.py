@@ -9,9 +9,9 @@ Source: Apache Kafka 3.3.1, KafkaRaftClient (initialize, poll) and QuorumState (
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
+from clusters.protocols.kit.core import FAR, KitCore
 from clusters.protocols.kit.files import Unreadable, file_of
 from clusters.protocols.kraft import storage
 from clusters.protocols.kraft.client import on_request
@@ -55,26 +55,19 @@ from clusters.protocols.kraft.voting import (
     on_vote_answer,
     on_vote_request,
 )
-from harness.core.clock import Clocks, Ns
+from harness.core.clock import Clocks
 from harness.core.machine import (
     SHUTDOWN,
     Await,
-    CoreEvent,
     CoreStatus,
     DiskDone,
     DiskImage,
     DiskOp,
-    Effect,
-    Fired,
     Fsync,
     Glance,
-    Halt,
-    Message,
-    Request,
     SendFailed,
     Unlink,
 )
-from harness.core.rng import Rng
 
 
 def on_shutdown(n: Node) -> None:
@@ -85,53 +78,47 @@ def on_shutdown(n: Node) -> None:
         become_resigned(n, "shutdown")
 
 
-_BODIES: dict[type, Callable[[Node, str, Any], None]] = {
-    FetchRequest: on_fetch,
-    FetchResponse: on_fetch_answer,
-    VoteRequest: on_vote_request,
-    VoteResponse: on_vote_answer,
-    BeginQuorumEpochRequest: on_begin_epoch,
-    BeginQuorumEpochResponse: on_begin_answer,
-    EndQuorumEpochRequest: on_end_epoch,
-    EndQuorumEpochResponse: on_end_answer,
-}
-
-_TIMERS: dict[str, Callable[[Node], None]] = {
-    ELECTION: on_election_timer,
-    FETCH: on_fetch_timer,
-    BACKOFF: on_backoff_timer,
-    QUORUM: on_quorum_timer,
-    REQUESTS: on_requests_timer,
-    PARKED: on_parked_timer,
-    LINGER: on_linger_timer,
-    SHUTDOWN: on_shutdown,
-}
-
-
-class KraftCore:
+class KraftCore(KitCore[Node]):
     """One node; its knobs say which of the members are observers."""
 
     __slots__ = ("node",)
     graceful = True
 
+    MESSAGES: ClassVar = {
+        FetchRequest: on_fetch,
+        FetchResponse: on_fetch_answer,
+        VoteRequest: on_vote_request,
+        VoteResponse: on_vote_answer,
+        BeginQuorumEpochRequest: on_begin_epoch,
+        BeginQuorumEpochResponse: on_begin_answer,
+        EndQuorumEpochRequest: on_end_epoch,
+        EndQuorumEpochResponse: on_end_answer,
+    }
+    TIMERS: ClassVar = {
+        ELECTION: on_election_timer,
+        FETCH: on_fetch_timer,
+        BACKOFF: on_backoff_timer,
+        QUORUM: on_quorum_timer,
+        REQUESTS: on_requests_timer,
+        PARKED: on_parked_timer,
+        LINGER: on_linger_timer,
+        SHUTDOWN: on_shutdown,
+    }
+    ILLEGAL = (IllegalTransition,)
+
     def __init__(self, node: str, members: tuple[str, ...], knobs: KraftKnobs, rules: Rules) -> None:
         self.node = Node(node, members, knobs, rules)
 
-    def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+    def load(self, disk: DiskImage) -> None:
         """Start from what the disk holds. A damaged log, or another voter set than the stored one, halts the node."""
         n = self.node
-        n.mono, n.wall, n.rng, n.out = now.mono, now.wall, rng, out
-        n.correlation = rng.below(1 << 31)  # answers to an earlier life's requests must not fit this one's
-        try:
-            content = file_of(disk, storage.LOG)
-            if content is not None:
-                n.log.load(storage.read_log(content))
-        except Unreadable as error:
-            _halt(n, f"unreadable {error}")
-            return
+        n.correlation = n.rng.below(1 << 31)  # answers to an earlier life's requests must not fit this one's
+        content = file_of(disk, storage.LOG)
+        if content is not None:
+            n.log.load(storage.read_log(content))
         stored, damage = _load(n, disk)
         if stored.current_voters and set(stored.voters) != set(n.voters):
-            _halt(n, f"quorum-state names the voters {sorted(stored.voters)}, the configuration {sorted(n.voters)}")
+            n.halt(f"quorum-state names the voters {sorted(stored.voters)}, the configuration {sorted(n.voters)}")
             return
         start = n.rules.start(stored, me=n.me, log_epoch=n.log.last_epoch, voter=not n.observer)
         n.state, n.epoch, n.leader, n.voted = start.state, start.epoch, start.leader, start.voted
@@ -141,72 +128,42 @@ class KraftCore:
             n.note("quorum_state_deleted", {"why": damage})
         n.note("start", {**n.file_words(stored), "rule": start.row, "state": start.state, "log": n.position()})
         _begin(n, start)
-        n.write_state()
 
-    def hear(self, src: str, body: Any, mono: Ns, wall: Ns, out: list[Effect]) -> None:
-        """Handle a peer's message."""
+    def rings(self, timer: str) -> None:
+        """A handler looks at the deadline itself; one that has moved is set again."""
         n = self.node
-        if n.halted:
-            return
-        n.mono = mono
-        n.wall = wall
-        n.out = out
-        try:
-            handler = _BODIES.get(type(body))
-            if handler is None:
-                n.note("violation", {"what": "unknown message", "from": src})
-            else:
-                handler(n, src, body)
-        except IllegalTransition as error:
-            n.note("violation", {"what": str(error)})
-            _halt(n, str(error))
-            return
-        if n.mark >= 0:
-            n.write_state()
+        n.armed.pop(timer, None)
+        super().rings(timer)
+        now = n.now()
+        if timer == ELECTION and now < n.election_at < FAR:
+            n.arm(ELECTION, n.election_at)
+        elif timer == FETCH and now < n.fetch_at < FAR:
+            n.arm(FETCH, n.fetch_at)
+        elif timer == BACKOFF and n.backing_off and now < n.backoff_at:
+            n.arm(BACKOFF, n.backoff_at)
+        elif timer == QUORUM and n.leading is not None and now < n.leading.quorum_at < FAR:
+            n.arm(QUORUM, n.leading.quorum_at)
 
-    def ring(self, timer: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
-        """Handle a timer that is due."""
-        n = self.node
-        if n.halted:
-            return
-        n.mono = mono
-        n.wall = wall
-        n.out = out
-        try:
-            _ring(n, timer)
-        except IllegalTransition as error:
-            n.note("violation", {"what": str(error)})
-            _halt(n, str(error))
-            return
-        if n.mark >= 0:
-            n.write_state()
+    def on_request(self, request: int, body: Any) -> None:
+        """Handle a client's request."""
+        on_request(self.node, request, body)
 
-    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Handle one event."""
-        n = self.node
-        n.rng = rng
-        if type(event) is Message:
-            self.hear(event.src, event.body, now.mono, now.wall, out)
-            return
-        if type(event) is Fired:
-            self.ring(event.timer, now.mono, now.wall, out)
-            return
-        if n.halted:
-            return
-        n.mono, n.wall, n.out = now.mono, now.wall, out
-        try:
-            if isinstance(event, DiskDone):
-                _disk_done(n, event)
-            elif isinstance(event, Request):
-                on_request(n, event.id, event.body)
-            elif isinstance(event, SendFailed):
-                on_send_failed(n, event.to, getattr(event.body, "correlation_id", None))
-        except IllegalTransition as error:
-            n.note("violation", {"what": str(error)})
-            _halt(n, str(error))
-            return
-        if n.mark >= 0:
-            n.write_state()
+    def send_failed(self, event: SendFailed) -> None:
+        """A connection is lost."""
+        on_send_failed(self.node, event.to, getattr(event.body, "correlation_id", None))
+
+    def disk_done(self, done: DiskDone) -> None:
+        """A batch was carried out, or failed."""
+        _disk_done(self.node, done)
+
+    def violation(self, data: dict[str, Any]) -> None:
+        """Trace what no node of this protocol does."""
+        self.node.note("violation", data)
+
+    def settle(self) -> None:
+        """The state changed: the one write of it."""
+        if self.node.mark >= 0:
+            self.node.write_state()
 
     def status(self, now: Clocks) -> CoreStatus:
         """The observer record."""
@@ -215,32 +172,6 @@ class KraftCore:
     def glance(self) -> Glance:
         """Its main fields."""
         return glance(self.node)
-
-
-def _ring(n: Node, timer: str) -> None:
-    """A timer rang: its handler looks at the deadline itself; one that has moved is set again."""
-    n.armed.pop(timer, None)
-    on_timer = _TIMERS.get(timer)
-    if on_timer is None:
-        return
-    on_timer(n)
-    now = n.now()
-    if timer == ELECTION and now < n.election_at < _FAR:
-        n.arm(ELECTION, n.election_at)
-    elif timer == FETCH and now < n.fetch_at < _FAR:
-        n.arm(FETCH, n.fetch_at)
-    elif timer == BACKOFF and n.backing_off and now < n.backoff_at:
-        n.arm(BACKOFF, n.backoff_at)
-    elif timer == QUORUM and n.leading is not None and now < n.leading.quorum_at < _FAR:
-        n.arm(QUORUM, n.leading.quorum_at)
-
-
-_FAR = 1 << 62
-
-
-def _halt(n: Node, reason: str) -> None:
-    n.halted = True
-    n.out.append(Halt(reason))
 
 
 def _load(n: Node, disk: DiskImage) -> tuple[QuorumState, str]:
@@ -306,7 +237,7 @@ def _disk_done(n: Node, done: DiskDone) -> None:
     if done.error is not None:
         n.note("persist_failed", {"file": storage.STATE if is_state else storage.LOG, "error": done.error})
         if n.rules.on_persist_error("state" if is_state else "log") == "halt":
-            _halt(n, f"{storage.STATE if is_state else storage.LOG}: {done.error}")
+            n.halt(f"{storage.STATE if is_state else storage.LOG}: {done.error}")
             return
     if isinstance(what, QuorumState):
         n.durable = what

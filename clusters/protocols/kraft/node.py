@@ -13,17 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from clusters.protocols.client_api import ClientReply
+from clusters.protocols.kit.core import KitNode
 from clusters.protocols.kraft.knobs import KraftKnobs
 from clusters.protocols.kraft.leading import Leading, Resigning
 from clusters.protocols.kraft.log import Log
-from clusters.protocols.kraft.messages import NOBODY, KraftMessage
+from clusters.protocols.kraft.messages import NOBODY
 from clusters.protocols.kraft.rules import RESIGNED, UNATTACHED, VOTED, Position, Rules
 from clusters.protocols.kraft.storage import QuorumState, Voter, state_ops
 from clusters.protocols.raft.machine import Machine
 from harness.core.clock import Ns
-from harness.core.machine import Await, Disk, DiskOp, Effect, Note, Reply, Send, SetTimer
-from harness.core.rng import Rng
+from harness.core.machine import Await, Disk, DiskOp, Note, SetTimer
 
 FAR: Ns = 1 << 62
 
@@ -49,8 +48,8 @@ class Connection:
         self.due: Ns = 0
 
 
-class Node:
-    """One node. ``mono``, ``wall``, ``rng`` and ``out`` are those of the event being handled."""
+class Node(KitNode):
+    """One node."""
 
     __slots__ = (
         "applied",
@@ -61,7 +60,6 @@ class Node:
         "commit",
         "connections",
         "correlation",
-        "counters",
         "disk_pending",
         "durable",
         "election_at",
@@ -70,7 +68,6 @@ class Node:
         "everybody",
         "fetch_at",
         "fetch_ns",
-        "halted",
         "ids",
         "knobs",
         "leader",
@@ -80,28 +77,24 @@ class Node:
         "machine",
         "mark",
         "me",
-        "mono",
         "name",
         "names",
         "observer",
         "others",
-        "out",
         "request_ns",
         "resigning",
         "retries",
-        "rng",
         "rules",
         "shutting_down",
         "state",
         "states_in_flight",
-        "token",
         "voted",
         "voters",
         "votes",
-        "wall",
     )
 
     def __init__(self, name: str, members: tuple[str, ...], knobs: KraftKnobs, rules: Rules) -> None:
+        super().__init__()
         self.name = name
         self.knobs = knobs
         self.rules = rules
@@ -120,11 +113,6 @@ class Node:
         self.fetch_ns = knobs.ns(knobs.fetch_timeout_ms)
         self.request_ns = knobs.ns(knobs.request_timeout_ms)
 
-        self.mono: Ns = 0
-        self.wall: Ns = 0
-        self.rng: Rng = Rng(0)
-        self.out: list[Effect] = []
-        self.halted = False
         self.shutting_down = False
 
         self.state = UNATTACHED
@@ -148,7 +136,6 @@ class Node:
         self.connections: dict[int, Connection] = {}
         self.correlation = 0
 
-        self.token = 0
         self.mark = -1
         self.durable = QuorumState()
         """The content of ``quorum-state`` that is known to be on disk."""
@@ -156,25 +143,12 @@ class Node:
         self.log_batches = 0
         self.disk_pending: dict[int, QuorumState | int] = {}
         """Batch → what it makes durable: a state, or the log's end; oldest first."""
-        self.counters: dict[str, int] = {}
 
     # --- saying -----------------------------------------------------------------------------------------------------
 
     def note(self, name: str, data: Mapping[str, Any]) -> None:
         """Append a trace event with the present epoch and state."""
         self.out.append(Note(name, self.epoch, self.state, data))
-
-    def send(self, to: str, body: KraftMessage) -> None:
-        """Append a message to a peer."""
-        self.out.append(Send(to, body))
-
-    def reply(self, request: int, body: ClientReply) -> None:
-        """Append an answer to a client."""
-        self.out.append(Reply(request, body))
-
-    def count(self, name: str) -> None:
-        """One more of these; shown in ``status``."""
-        self.counters[name] = self.counters.get(name, 0) + 1
 
     def who(self, node: int) -> str | None:
         """A node's name; None for nobody."""
@@ -266,14 +240,13 @@ class Node:
 
     def start_batch(self, ops: tuple[DiskOp, ...], makes_durable: QuorumState | int) -> int:
         """Append a disk batch without a barrier; its token."""
-        self.token += 1
-        self.disk_pending[self.token] = makes_durable
+        token = self.batch(ops)
+        self.disk_pending[token] = makes_durable
         if isinstance(makes_durable, int):
             self.log_batches += 1
         else:
             self.states_in_flight += 1
-        self.out.append(Disk(self.token, ops))
-        return self.token
+        return token
 
     def write_log(self) -> None:
         """Hand the waiting records to the disk as one batch."""

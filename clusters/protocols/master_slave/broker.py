@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clusters.protocols.client_api import Append, ChangeConfig, ClientReply, Get, NotLeader, Ok, Put, Refused, Unknown
-from clusters.protocols.kit.files import Unreadable
+from clusters.protocols.kit.core import KitCore, KitNode
 from clusters.protocols.master_slave import messages as m
 from clusters.protocols.master_slave.knobs import ASYNC_MASTER, MASTER_ID, SLAVE, MsKnobs, Place
 from clusters.protocols.master_slave.place import conf_ops, load_place
@@ -24,26 +24,18 @@ from clusters.protocols.zk_ephemeral.messages import Record
 from harness.core.clock import MS, Clocks, Ns
 from harness.core.machine import (
     Await,
-    CoreEvent,
     CoreStatus,
     Disk,
     DiskDone,
     DiskImage,
-    Effect,
-    Fired,
     Fsync,
     Glance,
-    Halt,
     LogEnd,
-    Message,
     Note,
-    Reply,
-    Request,
     Send,
     SendFailed,
     SetTimer,
 )
-from harness.core.rng import Rng
 
 REGISTER, HA, SEND_LIMIT, FLUSH = "register", "ha", "send_limit", "flush"
 CLUSTER, TOPIC = "dethrone", "t"
@@ -72,23 +64,20 @@ class Sending:
         self.at = at
 
 
-class BrokerCore:
+class BrokerCore(KitNode, KitCore["BrokerCore"]):
     """See the module. ``place``: what this broker is; ``next_place``: what it will be after a restart."""
 
     __slots__ = (
         "acked_most",
         "batches",
-        "counters",
         "dirty",
-        "halted",
         "heard",
         "knobs",
         "log",
         "master",
         "me",
-        "mono",
         "next_place",
-        "out",
+        "node",
         "place",
         "places",
         "refused",
@@ -99,10 +88,11 @@ class BrokerCore:
         "servers",
         "slaves",
         "syncing",
-        "token",
     )
 
     def __init__(self, node: str, members: tuple[str, ...], knobs: MsKnobs, rules: Rules) -> None:
+        super().__init__()
+        self.node = self
         self.me = node
         self.knobs = knobs
         self.rules = rules
@@ -110,9 +100,6 @@ class BrokerCore:
         self.places = knobs.layout(members)
         self.place = self.next_place = self.places[node]
         self.role = SLAVE_ROLE
-        self.mono: Ns = 0
-        self.out: list[Effect] = []
-        self.halted = False
         self.log = Log(sync=rules.waits_for_disk())
         self.master: str | None = None
         self.heard: Ns | None = None
@@ -122,29 +109,19 @@ class BrokerCore:
         self.slaves: dict[str, Slave] = {}
         self.sends: deque[Sending] = deque()
         self.acked_most = 0
-        self.token = 0
         self.batches: dict[int, int] = {}
         self.syncing: int | None = None
         self.dirty = False
         self.replies: dict[int, tuple[int, ClientReply]] = {}
-        self.counters: dict[str, int] = {}
 
     # --- core -----------------------------------------------------------------------------------------------------
 
-    def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Read the configuration and the log; an unreadable file halts the node."""
-        del rng
-        self.mono, self.out = now.mono, out
-        try:
-            self.place = self.rules.load_place(lambda: load_place(disk), self.place)
-            ops = self.log.load(disk)
-        except Unreadable as error:
-            self.halted = True
-            out.append(Halt(f"unreadable: {error}"))
-            return
+    def load(self, disk: DiskImage) -> None:
+        """Read the configuration and the log."""
+        self.place = self.rules.load_place(lambda: load_place(disk), self.place)
+        ops = self.log.load(disk)
         if ops:
-            self.token += 1
-            out += (Disk(self.token, ops), Await(self.token))
+            self.out.append(Await(self.batch(ops)))
         self._take_place(self.place)
         self._visible()
         self.note(
@@ -159,25 +136,16 @@ class BrokerCore:
         self._register()
         self._arm_ha()
 
-    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Handle one event."""
-        del rng
-        if self.halted:
-            return
-        self.mono, self.out = now.mono, out
-        kind = type(event)
-        if kind is Message:
-            self._message(event.src, event.body)  # type: ignore[union-attr]
-        elif kind is Request:
-            self._request(event.id, event.body)  # type: ignore[union-attr, arg-type]
-        elif kind is DiskDone:
-            self._disk_done(event)  # type: ignore[arg-type]
-        elif kind is Fired:
-            self._fired(event.timer)  # type: ignore[union-attr]
-        elif kind is SendFailed:
-            self._closed(event.to, "connection closed")  # type: ignore[union-attr]
+    def send_failed(self, event: SendFailed) -> None:
+        """A connection is lost."""
+        self._closed(event.to, "connection closed")
 
-    def _message(self, src: str, body: Any) -> None:
+    def violation(self, data: dict[str, Any]) -> None:
+        """Trace what no node of this protocol does."""
+        self.note("violation", data)
+
+    def hears(self, src: str, body: Any) -> None:
+        """Hand a message to its handler."""
         kind = type(body)
         if kind is m.HaAck:
             self._on_ack(src, body)
@@ -186,9 +154,10 @@ class BrokerCore:
         elif kind is m.RegisterAnswer:
             self._on_registered(body)
         else:
-            self.note("violation", {"what": "unknown message", "from": src})
+            self.violation({"what": "unknown message", "from": src})
 
-    def _fired(self, timer: str) -> None:
+    def rings(self, timer: str) -> None:
+        """Hand a timer to its handler."""
         if timer == REGISTER:
             self._register()
         elif timer == HA:
@@ -279,9 +248,7 @@ class BrokerCore:
         for token, index in self.batches.items():
             self.batches[token] = min(index, end)
         if ops:
-            self.token += 1
-            self.batches[self.token] = end
-            self.out.append(Disk(self.token, ops))
+            self.batches[self.batch(ops)] = end
 
     # --- master ---------------------------------------------------------------------------------------------------
 
@@ -360,7 +327,8 @@ class BrokerCore:
 
     # --- clients --------------------------------------------------------------------------------------------------
 
-    def _request(self, request: int, body: Any) -> None:
+    def on_request(self, request: int, body: Any) -> None:
+        """Handle a client's request."""
         if isinstance(body, Get):
             self._on_get(request, body)
         elif isinstance(body, m.Pull):
@@ -452,9 +420,7 @@ class BrokerCore:
             return
         self.next_place = place
         self.note("operator_change", {"id": place.broker_id, "role": place.broker_role, "effect": "after a restart"})
-        self.token += 1
-        self.out.append(Disk(self.token, conf_ops(place, sync=self.rules.syncs("conf"))))
-        self.out.append(Await(self.token))
+        self.out.append(Await(self.batch(conf_ops(place, sync=self.rules.syncs("conf")))))
         self.reply(request, Ok({"broker_id": place.broker_id, "effect": "after a restart"}))
         if self.rules.takes_effect("now"):
             self._take_place(place)
@@ -467,15 +433,15 @@ class BrokerCore:
             self.batches[self.token] = self.log.end
             self.out.append(Disk(self.token, self.log.take()))
 
-    def _disk_done(self, done: DiskDone) -> None:
+    def disk_done(self, done: DiskDone) -> None:
+        """A batch was carried out, or failed."""
         index = self.batches.pop(done.token, None)
         if done.token == self.syncing:
             self.syncing = None
         if done.error is not None:
             self.note("persist_failed", {"file": LOG, "error": done.error})
             if self.rules.on_persist_error(LOG) == "halt":
-                self.halted = True
-                self.out.append(Halt(f"{LOG}: {done.error}"))
+                self.halt(f"{LOG}: {done.error}")
                 return
         if index is None:
             return
@@ -498,9 +464,7 @@ class BrokerCore:
         """ASYNC_FLUSH: the barrier, some time later."""
         self.dirty = False
         if self.syncing is None and self.log.end:
-            self.token += 1
-            self.syncing = self.token
-            self.out.append(Disk(self.token, (Fsync(LOG),)))
+            self.syncing = self.batch((Fsync(LOG),))
 
     def _visible(self) -> None:
         """What is in the log file can be read."""
@@ -512,14 +476,6 @@ class BrokerCore:
     def note(self, name: str, data: Mapping[str, Any]) -> None:
         """A trace event. There is no term."""
         self.out.append(Note(name, 0, self.role, data))
-
-    def reply(self, request: int, body: ClientReply) -> None:
-        """An answer to a client."""
-        self.out.append(Reply(request, body))
-
-    def count(self, name: str) -> None:
-        """One more of these."""
-        self.counters[name] = self.counters.get(name, 0) + 1
 
     def status(self, now: Clocks) -> CoreStatus:
         """The observer record."""

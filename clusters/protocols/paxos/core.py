@@ -8,9 +8,9 @@ Source: Lamport, "Paxos Made Simple", 2001.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
+from clusters.protocols.kit.core import KitCore
 from clusters.protocols.kit.files import Unreadable, cut_ops
 from clusters.protocols.paxos import acceptor, election, learner, log, proposer, requests, storage
 from clusters.protocols.paxos.knobs import PaxosKnobs
@@ -41,23 +41,16 @@ from clusters.protocols.paxos.node import (
 )
 from clusters.protocols.paxos.rules import Rules
 from clusters.protocols.paxos.storage import FILE, Counted, Loaded, Stored
-from harness.core.clock import MS, Clocks, Ns
+from harness.core.clock import MS, Clocks
 from harness.core.machine import (
-    CoreEvent,
     CoreStatus,
     DiskDone,
     DiskImage,
-    Effect,
-    Fired,
     Fsync,
     Glance,
-    Halt,
     LogEnd,
-    Message,
-    Request,
     Send,
 )
-from harness.core.rng import Rng
 
 
 def _on_ping(n: Node, src: str, body: Ping) -> None:
@@ -69,48 +62,43 @@ def _on_pong(n: Node, src: str, body: Pong) -> None:
     """Its sender was heard of; that is all."""
 
 
-_BODIES: dict[type, Callable[[Node, str, Any], None]] = {
-    Prepare: acceptor.on_prepare,
-    Promise: proposer.on_promise,
-    Nack: proposer.on_nack,
-    Propose: acceptor.on_propose,
-    Accepted: learner.on_accepted,
-    Ask: acceptor.on_ask,
-    Told: learner.on_told,
-    Ping: _on_ping,
-    Pong: _on_pong,
-    Heartbeat: election.on_heartbeat,
-}
-
-_TIMERS: dict[str, Callable[[Node], None]] = {
-    PATIENCE: requests.on_patience_timer,
-    CATCH_UP: log.on_timer,
-    CONTEND: election.on_contend_timer,
-    BEAT: election.on_beat_timer,
-}
-
-
-class PaxosCore:
+class PaxosCore(KitCore[Node]):
     """One node. ``members``: all proposers and learners; the first ``acceptors`` of them, or all, are the acceptors."""
 
     __slots__ = ("node",)
 
+    MESSAGES: ClassVar = {
+        Prepare: acceptor.on_prepare,
+        Promise: proposer.on_promise,
+        Nack: proposer.on_nack,
+        Propose: acceptor.on_propose,
+        Accepted: learner.on_accepted,
+        Ask: acceptor.on_ask,
+        Told: learner.on_told,
+        Ping: _on_ping,
+        Pong: _on_pong,
+        Heartbeat: election.on_heartbeat,
+    }
+    TIMERS: ClassVar = {
+        PATIENCE: requests.on_patience_timer,
+        CATCH_UP: log.on_timer,
+        CONTEND: election.on_contend_timer,
+        BEAT: election.on_beat_timer,
+    }
+
     def __init__(self, node: str, members: tuple[str, ...], knobs: PaxosKnobs, rules: Rules) -> None:
         self.node = Node(node, members, knobs, rules)
 
-    def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Start from what the disk holds; an unreadable file halts the node."""
+    def load(self, disk: DiskImage) -> None:
+        """Start from what the disk holds."""
         n = self.node
-        n.at(now, rng, out)
-        n.origin = f"{n.me}-{rng.next64():016x}"
+        n.origin = f"{n.me}-{n.rng.next64():016x}"
         loaded = Loaded()
         if n.knobs.persist:
             try:
                 loaded = n.rules.load(disk, node=n.place, nodes=len(n.members))
             except Unreadable as error:
-                n.halted = True
-                out.append(Halt(f"unreadable: {FILE} file: {error}"))
-                return
+                raise Unreadable(f"{FILE} file: {error}") from error
             _make_durable(n, disk, loaded)
         n.cnt = loaded.cnt
         n.note(
@@ -137,66 +125,42 @@ class PaxosCore:
             if n.accepting and state.accepted_value is not None:
                 n.local.append(Accepted(number, state.accepted_id, state.accepted_value))
         election.begin(n)
-        self._own()
 
-    def hear(self, src: str, body: Any, mono: Ns, wall: Ns, out: list[Effect]) -> None:
-        """Handle a peer's message."""
+    def hears(self, src: str, body: Any) -> None:
+        """Hand a message to its handler; its sender can be reached."""
         n = self.node
-        if n.halted:
-            return
-        n.mono = mono
-        n.wall = wall
-        n.out = out
-        n.heard[src] = mono
-        handler = _BODIES.get(type(body))
-        if handler is None:
-            n.note("violation", 0, {"what": "unknown message", "from": src})
-        else:
-            handler(n, src, body)
+        n.heard[src] = n.mono
+        super().hears(src, body)
         if n.unreached:
             proposer.heard_somebody(n)
-        if n.local:
-            self._own()
 
-    def ring(self, timer: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
-        """Handle a timer that is due."""
-        n = self.node
-        if n.halted:
-            return
-        n.mono = mono
-        n.wall = wall
-        n.out = out
-        _fired(n, timer)
-        if n.local:
-            self._own()
+    def rings(self, timer: str) -> None:
+        """Hand a timer to its handler."""
+        if timer.startswith(ATTEMPT):
+            proposer.on_timer(self.node, int(timer[len(ATTEMPT) :]))
+        elif timer.startswith(ASKING):
+            learner.on_timer(self.node, int(timer[len(ASKING) :]))
+        else:
+            super().rings(timer)
 
-    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Handle one event."""
-        n = self.node
-        n.rng = rng
-        if type(event) is Message:
-            self.hear(event.src, event.body, now.mono, now.wall, out)
-            return
-        if type(event) is Fired:
-            self.ring(event.timer, now.mono, now.wall, out)
-            return
-        if n.halted:
-            return
-        n.at(now, rng, out)
-        if isinstance(event, DiskDone):
-            _disk_done(n, event)
-        elif isinstance(event, Request):
-            requests.on_request(n, event.id, event.body)
-        # SendFailed: nothing; every loss is handled by time alone
-        if n.local:
-            self._own()
+    def on_request(self, request: int, body: Any) -> None:
+        """Handle a client's request."""
+        requests.on_request(self.node, request, body)
 
-    def _own(self) -> None:
+    def disk_done(self, done: DiskDone) -> None:
+        """A batch was carried out, or failed."""
+        _disk_done(self.node, done)
+
+    def violation(self, data: dict[str, Any]) -> None:
+        """Trace what no node of this protocol does."""
+        self.node.note("violation", 0, data)
+
+    def settle(self) -> None:
         """What the own acceptor answered to the own proposer and learner."""
         n = self.node
         while n.local and not n.halted:
             body = n.local.popleft()
-            _BODIES[type(body)](n, n.me, body)
+            self.MESSAGES[type(body)](n, n.me, body)
 
     def glance(self) -> Glance:
         """The main fields: term is the epoch (without election: the highest instance), leader what it decided."""
@@ -268,16 +232,6 @@ def _make_durable(n: Node, disk: DiskImage, loaded: Loaded) -> None:
         n.store_ops((Fsync(FILE),))
 
 
-def _fired(n: Node, timer: str) -> None:
-    on_timer = _TIMERS.get(timer)
-    if on_timer is not None:
-        on_timer(n)
-    elif timer.startswith(ATTEMPT):
-        proposer.on_timer(n, int(timer[len(ATTEMPT) :]))
-    elif timer.startswith(ASKING):
-        learner.on_timer(n, int(timer[len(ASKING) :]))
-
-
 def _disk_done(n: Node, done: DiskDone) -> None:
     """A batch was carried out, or failed: then the node stops, for it would forget what it is about to say."""
     batch = n.stored(done.token)
@@ -287,8 +241,7 @@ def _disk_done(n: Node, done: DiskDone) -> None:
     if done.error is not None:
         n.note("persist_failed", 0, {"file": FILE, "error": done.error})
         if n.rules.on_persist_error() == "halt":
-            n.halted = True
-            n.out.append(Halt(f"{FILE} file: {done.error}"))
+            n.halt(f"{FILE} file: {done.error}")
             return
     else:
         for record in records:

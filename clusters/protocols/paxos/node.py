@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from clusters.protocols.kit.core import KitNode
 from clusters.protocols.paxos import storage
 from clusters.protocols.paxos.knobs import PaxosKnobs
 from clusters.protocols.paxos.messages import Command, LogRequest, PaxosMessage, Value
 from clusters.protocols.paxos.rules import Report, Rules
 from clusters.protocols.paxos.storage import Acceptor, DiskRecord
-from harness.core.clock import Clocks, Ns
-from harness.core.machine import Await, Disk, DiskOp, Effect, Note, Reply, Send, SetTimer
+from harness.core.clock import Ns
+from harness.core.machine import Await, DiskOp, Note, Reply, Send, SetTimer
 from harness.core.quorum import quorum
-from harness.core.rng import Rng
 
 IDLE, PREPARING, PROPOSING, DONE = "IDLE", "PREPARING", "PROPOSING", "DONE"
 LEADER, CONTENDING, FOLLOWER = "LEADER", "CONTENDING", "FOLLOWER"
@@ -79,10 +79,11 @@ class Instance:
         self.chosen_id = 0
 
 
-class Node:
-    """One node. Handlers change the fields; ``now``, ``rng`` and ``out`` are those of the event being handled."""
+class Node(KitNode):
+    """One node. Handlers change the fields."""
 
     def __init__(self, me: str, members: tuple[str, ...], knobs: PaxosKnobs, rules: Rules) -> None:
+        super().__init__()
         self.me = me
         self.members = members
         """All nodes: each may propose and learns."""
@@ -96,7 +97,6 @@ class Node:
         self.knobs = knobs
         self.rules = rules
         self.wall_timers = rules.clock() == "wall"
-        self.halted = False
         self.cnt = 0
         self.instances: dict[int, Instance] = {}
         self.latest = 0
@@ -114,7 +114,6 @@ class Node:
         self.local: deque[PaxosMessage] = deque()
         """Answers of the own acceptor to the own proposer and learner."""
         self.counters = {"attempts": 0, "abandoned": 0, "decided": 0, "nacks": 0}
-        self._token = 0
         self._batches: dict[int, tuple[tuple[DiskRecord, ...], tuple[PaxosMessage, ...]]] = {}
         # the log
         self.frontier = 1
@@ -142,15 +141,6 @@ class Node:
         self.contend_at: Ns = 0
         self.beat_at: Ns = NEVER
         """When the leader's last heartbeat came, monotonic."""
-        # of the event being handled
-        self.mono: Ns = 0
-        self.wall: Ns = 0
-        self.rng = Rng(0)
-        self.out: list[Effect] = []
-
-    def at(self, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """An event begins."""
-        self.mono, self.wall, self.rng, self.out = now.mono, now.wall, rng, out
 
     # --- looking ------------------------------------------------------------------------------------------------
 
@@ -260,10 +250,9 @@ class Node:
         return self._batches.pop(token, None)
 
     def _start(self, ops: tuple[DiskOp, ...], records: tuple[DiskRecord, ...], local: tuple[PaxosMessage, ...]) -> int:
-        self._token += 1
-        self._batches[self._token] = (records, local)
-        self.out.append(Disk(self._token, ops))
-        return self._token
+        token = self.batch(ops)
+        self._batches[token] = (records, local)
+        return token
 
     def command(self, request: LogRequest) -> Command:
         """A new entry of the log."""

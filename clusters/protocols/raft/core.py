@@ -8,10 +8,10 @@ Source: Raft paper, figure 2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
-from clusters.protocols.kit.files import Unreadable, file_of
+from clusters.protocols.kit.core import KitCore
+from clusters.protocols.kit.files import file_of
 from clusters.protocols.raft import storage
 from clusters.protocols.raft.acks import on_append_reply
 from clusters.protocols.raft.client import on_request
@@ -37,61 +37,47 @@ from clusters.protocols.raft.status import glance, status
 from clusters.protocols.raft.storage import HardState
 from clusters.protocols.raft.transfer import on_deadline as on_transfer_deadline
 from clusters.protocols.raft.transfer import on_timeout_now
-from harness.core.clock import Clocks, Ns
+from harness.core.clock import Clocks
 from harness.core.machine import (
     Await,
-    CoreEvent,
     CoreStatus,
     DiskDone,
     DiskImage,
     DiskOp,
-    Effect,
-    Fired,
     Fsync,
     Glance,
-    Halt,
-    Message,
-    Request,
 )
-from harness.core.rng import Rng
-
-_BODIES: dict[type, Callable[[Node, str, Any], None]] = {
-    AppendEntries: on_append,
-    AppendReply: on_append_reply,
-    RequestVote: on_request_vote,
-    VoteReply: on_vote_reply,
-    PreVote: on_pre_vote,
-    PreVoteReply: on_pre_vote_reply,
-    TimeoutNow: on_timeout_now,
-}
-
-_TIMERS: dict[str, Callable[[Node], None]] = {
-    ELECTION: on_election_timer,
-    HEARTBEAT: on_heartbeat_timer,
-    RETRY: on_retry_timer,
-    TRANSFER: on_transfer_deadline,
-}
 
 
-class RaftCore:
+class RaftCore(KitCore[Node]):
     """One node. ``members``: the voters at the start, in force until a configuration entry says otherwise."""
 
     __slots__ = ("node",)
 
+    MESSAGES: ClassVar = {
+        AppendEntries: on_append,
+        AppendReply: on_append_reply,
+        RequestVote: on_request_vote,
+        VoteReply: on_vote_reply,
+        PreVote: on_pre_vote,
+        PreVoteReply: on_pre_vote_reply,
+        TimeoutNow: on_timeout_now,
+    }
+    TIMERS: ClassVar = {
+        ELECTION: on_election_timer,
+        HEARTBEAT: on_heartbeat_timer,
+        RETRY: on_retry_timer,
+        TRANSFER: on_transfer_deadline,
+    }
+
     def __init__(self, node: str, members: tuple[str, ...], knobs: RaftKnobs, rules: Rules) -> None:
         self.node = Node(node, members, knobs, rules)
 
-    def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Start from what the disk holds; an unreadable file halts the node."""
+    def load(self, disk: DiskImage) -> None:
+        """Start from what the disk holds."""
         n = self.node
-        n.mono, n.wall, n.rng, n.out = now.mono, now.wall, rng, out
-        n.booted_at = now.mono
-        try:
-            state = _load(n, disk)
-        except Unreadable as error:
-            n.halted = True
-            out.append(Halt(f"unreadable: {error}"))
-            return
+        n.booted_at = n.mono
+        state = _load(n, disk)
         _make_durable(n, disk)
         n.note(
             "start",
@@ -107,65 +93,31 @@ class RaftCore:
         n.reset_deadline()
         if n.rules.resumes_leadership(node=n.me, state=state, last_log_term=n.log.last_term):
             become_leader(n, why="resumed")
+
+    def late(self, timer: str) -> None:
+        """A leader's tick comes before queued messages: they prove nothing about the time of a pause."""
+        if timer != HEARTBEAT:
+            tick(self.node, late=True)
+
+    def on_request(self, request: int, body: Any) -> None:
+        """Handle a client's request."""
+        on_request(self.node, request, body)
+
+    def disk_done(self, done: DiskDone) -> None:
+        """A batch was carried out, or failed."""
+        _disk_done(self.node, done)
+
+    def violation(self, data: dict[str, Any]) -> None:
+        """Trace what no node of this protocol does."""
+        self.node.note("violation", data)
+
+    def settle(self) -> None:
+        """Term or vote changed: the one write of both."""
+        n = self.node
         if n.vote_mark >= 0:
             n.write_vote()
-
-    def hear(self, src: str, body: Any, mono: Ns, wall: Ns, out: list[Effect]) -> None:
-        """Handle a peer's message."""
-        n = self.node
-        if n.halted:
-            return
-        n.mono = mono
-        n.wall = wall
-        n.out = out
-        if mono >= n.overdue_at:
-            tick(n, late=True)  # before queued messages: they prove nothing about the time of the pause
-        handler = _BODIES.get(type(body))
-        if handler is None:
-            n.note("violation", {"what": "unknown message", "from": src})
-        else:
-            handler(n, src, body)
-        if n.vote_mark >= 0:
-            _write_vote(n)
-
-    def ring(self, timer: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
-        """Handle a timer that is due."""
-        n = self.node
-        if n.halted:
-            return
-        n.mono = mono
-        n.wall = wall
-        n.out = out
-        if mono >= n.overdue_at and timer != HEARTBEAT:
-            tick(n, late=True)
-        on_timer = _TIMERS.get(timer)
-        if on_timer is not None:
-            on_timer(n)
-        if n.vote_mark >= 0:
-            _write_vote(n)
-
-    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Handle one event."""
-        n = self.node
-        n.rng = rng
-        if type(event) is Message:
-            self.hear(event.src, event.body, now.mono, now.wall, out)
-            return
-        if type(event) is Fired:
-            self.ring(event.timer, now.mono, now.wall, out)
-            return
-        if n.halted:
-            return
-        n.mono, n.wall, n.out = now.mono, now.wall, out
-        if n.mono >= n.overdue_at:
-            tick(n, late=True)
-        if isinstance(event, DiskDone):
-            _disk_done(n, event)
-        elif isinstance(event, Request):
-            on_request(n, event.id, event.body)
-        # SendFailed: nothing; every loss is handled by time alone
-        if n.vote_mark >= 0:
-            _write_vote(n)
+            if not n.knobs.persist and n.role == CANDIDATE and n.me not in n.votes:
+                on_own_vote(n)
 
     def status(self, now: Clocks) -> CoreStatus:
         """The observer record."""
@@ -209,12 +161,6 @@ def _make_durable(n: Node, disk: DiskImage) -> None:
         n.out.append(Await(n.start_batch(tuple(ops), state)))
 
 
-def _write_vote(n: Node) -> None:
-    n.write_vote()
-    if not n.knobs.persist and n.role == CANDIDATE and n.me not in n.votes:
-        on_own_vote(n)
-
-
 def _disk_done(n: Node, done: DiskDone) -> None:
     """A batch was carried out, or failed: then the node stops, for it would forget what it is about to say."""
     batch = n.disk_pending.pop(done.token, None)
@@ -228,8 +174,7 @@ def _disk_done(n: Node, done: DiskDone) -> None:
         file = storage.VOTE if is_vote else storage.LOG
         n.note("persist_failed", {"file": file, "error": done.error})
         if n.rules.on_persist_error(file) == "halt":
-            n.halted = True
-            n.out.append(Halt(f"{file} file: {done.error}"))
+            n.halt(f"{file} file: {done.error}")
             return
     if isinstance(what, HardState):
         n.durable = what

@@ -13,17 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from clusters.protocols.client_api import ClientReply, Failed, Get, Holder, Unknown
+from clusters.protocols.client_api import Failed, Get, Holder, Unknown
+from clusters.protocols.kit.core import KitNode
 from clusters.protocols.raft.knobs import RaftKnobs
 from clusters.protocols.raft.leading import FAR, NEVER, Handover, Leading, PreRound, Progress
 from clusters.protocols.raft.log import Log
 from clusters.protocols.raft.machine import Machine
-from clusters.protocols.raft.messages import Config, RaftMessage
+from clusters.protocols.raft.messages import Config
 from clusters.protocols.raft.rules import Position, Rules
 from clusters.protocols.raft.storage import HardState, vote_ops
 from harness.core.clock import Ns
-from harness.core.machine import Await, Disk, DiskOp, Effect, Note, Reply, Send, SetTimer
-from harness.core.rng import Rng
+from harness.core.machine import Await, Disk, DiskOp, Note, SetTimer
 
 FOLLOWER, CANDIDATE, LEADER = "FOLLOWER", "CANDIDATE", "LEADER"
 
@@ -31,8 +31,8 @@ ELECTION, HEARTBEAT, RETRY, TRANSFER = "election", "heartbeat", "retry", "transf
 """The timers: the election deadline; a leader's rounds; repeated vote requests; the end of a transfer."""
 
 
-class Node:
-    """One node. ``mono``, ``wall``, ``rng`` and ``out`` are those of the event being handled."""
+class Node(KitNode):
+    """One node."""
 
     __slots__ = (
         "answered",
@@ -45,14 +45,12 @@ class Node:
         "config_index",
         "contact",
         "contact_on_send",
-        "counters",
         "deadline",
         "disk_pending",
         "durable",
         "election_wall",
         "electorate",
         "force",
-        "halted",
         "knobs",
         "leader",
         "leading",
@@ -60,12 +58,8 @@ class Node:
         "log",
         "machine",
         "me",
-        "mono",
-        "out",
-        "overdue_at",
         "peers",
         "reset_at",
-        "rng",
         "role",
         "round",
         "round_no",
@@ -73,26 +67,20 @@ class Node:
         "self_vote_token",
         "term",
         "timeout_min",
-        "token",
         "vote_mark",
         "voted_for",
         "voters",
         "votes",
         "votes_in_flight",
-        "wall",
     )
 
     def __init__(self, me: str, members: tuple[str, ...], knobs: RaftKnobs, rules: Rules) -> None:
+        super().__init__()
         self.me = me
         self.knobs = knobs
         self.rules = rules
         self.log = Log(Config(tuple(members)), sync=rules.syncs("log"))
         self.machine = Machine((knobs.drift_num, knobs.drift_den), rules)
-        self.mono: Ns = 0
-        self.wall: Ns = 0
-        self.rng: Rng = Rng(0)
-        self.out: list[Effect] = []
-        self.halted = False
 
         self.term = 0
         self.voted_for: str | None = None
@@ -119,8 +107,6 @@ class Node:
         self.election_wall = rules.clock("election") == "wall"
         self.lease_wall = rules.clock("lease") == "wall"
         self.contact_on_send = rules.refreshes_contact("sent")
-        self.overdue_at: Ns = FAR
-        """When a leader's next tick is due: it comes before any queued message."""
 
         self.round: PreRound | None = None
         self.round_no = 0
@@ -129,7 +115,6 @@ class Node:
         self.campaigned_term = 0
         self.force = False
 
-        self.token = 0
         self.vote_mark = -1
         self.self_vote_token = 0
         self.durable = HardState()
@@ -137,7 +122,6 @@ class Node:
         self.votes_in_flight = 0
         self.disk_pending: dict[int, tuple[HardState | int, Ns]] = {}
         """Batch → (what it makes durable: a vote or a log index, when it was started), oldest first."""
-        self.counters: dict[str, int] = {}
         self._use(0, self.config)
 
     # --- saying ---------------------------------------------------------------------------------------------------
@@ -145,18 +129,6 @@ class Node:
     def note(self, name: str, data: Mapping[str, Any]) -> None:
         """Append a trace event with the present term and role."""
         self.out.append(Note(name, self.term, self.role, data))
-
-    def send(self, to: str, body: RaftMessage) -> None:
-        """Append a message to a peer."""
-        self.out.append(Send(to, body))
-
-    def reply(self, request: int, body: ClientReply) -> None:
-        """Append an answer to a client."""
-        self.out.append(Reply(request, body))
-
-    def count(self, name: str) -> None:
-        """One more of these; shown in ``status``."""
-        self.counters[name] = self.counters.get(name, 0) + 1
 
     # --- terms and roles ------------------------------------------------------------------------------------------
 
@@ -322,10 +294,9 @@ class Node:
 
     def start_batch(self, ops: tuple[DiskOp, ...], makes_durable: HardState | int) -> int:
         """Append a disk batch without a barrier; its token."""
-        self.token += 1
-        self.disk_pending[self.token] = (makes_durable, self.mono)
-        self.out.append(Disk(self.token, ops))
-        return self.token
+        token = self.batch(ops)
+        self.disk_pending[token] = (makes_durable, self.mono)
+        return token
 
     def write_vote(self) -> None:
         """Put the one write of term and vote, and its barrier, where they first changed in this event."""

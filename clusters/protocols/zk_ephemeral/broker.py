@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from clusters.protocols.client_api import ClientReply
-from clusters.protocols.kit.files import Unreadable
+from clusters.protocols.kit.core import KitCore, KitNode
 from clusters.protocols.zk_ephemeral import messages as m
 from clusters.protocols.zk_ephemeral import race, replica
 from clusters.protocols.zk_ephemeral.controller import Controller
@@ -24,30 +23,21 @@ from harness.core.clock import MS, Clocks, Ns
 from harness.core.machine import (
     SHUTDOWN,
     Await,
-    CoreEvent,
     CoreStatus,
     Disk,
     DiskDone,
     DiskImage,
-    Effect,
-    Fired,
     Glance,
-    Halt,
     LogEnd,
-    Message,
     Note,
-    Reply,
-    Request,
-    Send,
     SetTimer,
 )
-from harness.core.rng import Rng
 
 REGISTER = "register"
 
 
-class BrokerCore:
-    """One broker. ``mono``, ``wall``, ``rng`` and ``out`` are those of the event being handled."""
+class BrokerCore(KitNode, KitCore["BrokerCore"]):
+    """One broker."""
 
     graceful = True
 
@@ -63,10 +53,8 @@ class BrokerCore:
         "contenders",
         "controller",
         "controller_epoch",
-        "counters",
         "fetch_seq",
         "fetching",
-        "halted",
         "in_isr",
         "knobs",
         "leader",
@@ -76,22 +64,20 @@ class BrokerCore:
         "look_twice",
         "looking",
         "me",
-        "mono",
-        "out",
+        "node",
         "peers",
         "race",
-        "rng",
         "role",
         "rules",
         "run",
         "service",
         "session",
         "term",
-        "token",
-        "wall",
     )
 
     def __init__(self, node: str, members: tuple[str, ...], knobs: ZkKnobs, rules: Rules) -> None:
+        super().__init__()
+        self.node = self
         self.me = node
         self.knobs = knobs
         self.rules = rules
@@ -100,11 +86,6 @@ class BrokerCore:
         """Also the assignment order."""
         self.peers = tuple(name for name in self.brokers if name != node)
         self.race = knobs.mode == "race"
-        self.mono: Ns = 0
-        self.wall: Ns = 0
-        self.rng = Rng(0)
-        self.out: list[Effect] = []
-        self.halted = False
         self.role = self.NO_CONTACT
         self.term = 0
         self.leader: str | None = None
@@ -122,72 +103,35 @@ class BrokerCore:
         self.look_twice = False
         self.claiming = False
         self.contenders: tuple[str, ...] = ()
-        self.token = 0
         self.batches: dict[int, int] = {}
         """Log batch under way → the index that it makes durable."""
         self.checkpoint_hw = 0
         self.checkpoint_at: Ns | None = None
-        self.counters: dict[str, int] = {}
 
     # --- core -----------------------------------------------------------------------------------------------------
 
-    def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Load the log, open a session; an unreadable file halts the node."""
-        self.mono, self.wall, self.rng, self.out = now.mono, now.wall, rng, out
-        self.run = rng.below(1 << 52)
-        try:
-            ops = self.log.load(disk)
-        except Unreadable as error:
-            self.halted = True
-            out.append(Halt(f"unreadable: {error}"))
-            return
+    def load(self, disk: DiskImage) -> None:
+        """Load the log, open a session."""
+        self.run = self.rng.below(1 << 52)
+        ops = self.log.load(disk)
         self.checkpoint_hw = self.log.hw
         if ops:
-            self.token += 1
-            out += (Disk(self.token, ops), Await(self.token))
+            self.out.append(Await(self.batch(ops)))
         self.note("start", {"log_end": self.log.end, "last_epoch": self.log.last_epoch, "hw": self.log.hw})
         self.session.open()
 
-    def hear(self, src: str, body: Any, mono: Ns, wall: Ns, out: list[Effect]) -> None:
-        """Handle a message."""
-        if self.halted:
-            return
-        self.mono = mono
-        self.wall = wall
-        self.out = out
-        if mono >= self.session.due:
-            self.session.overdue()
-        self._message(src, body)
+    def late(self, timer: str) -> None:
+        """A lost connection is noticed before anything that waited in a queue is handled."""
+        del timer
+        self.session.overdue()
 
-    def ring(self, timer: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
-        """Handle a timer that is due."""
-        if self.halted:
-            return
-        self.mono = mono
-        self.wall = wall
-        self.out = out
-        if mono >= self.session.due:
-            self.session.overdue()
-        self._fired(timer)
+    def on_request(self, request: int, body: Any) -> None:
+        """Handle a client's request."""
+        replica.on_request(self, request, body)
 
-    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Handle one event; a lost connection is noticed before anything that waited in a queue is handled."""
-        self.rng = rng
-        if type(event) is Message:
-            self.hear(event.src, event.body, now.mono, now.wall, out)
-            return
-        if type(event) is Fired:
-            self.ring(event.timer, now.mono, now.wall, out)
-            return
-        if self.halted:
-            return
-        self.mono, self.wall, self.out = now.mono, now.wall, out
-        if now.mono >= self.session.due:
-            self.session.overdue()
-        if type(event) is DiskDone:
-            self._disk_done(event)
-        elif type(event) is Request:
-            replica.on_request(self, event.id, event.body)
+    def violation(self, data: dict[str, Any]) -> None:
+        """Trace what no node of this protocol does."""
+        self.note("violation", data)
 
     def _shut_down(self) -> None:
         """A clean stop: the session is closed, so its ephemeral nodes go at once. The shell ends the process after."""
@@ -196,7 +140,8 @@ class BrokerCore:
         self.session.close()
         self.halted = True
 
-    def _message(self, src: str, body: Any) -> None:
+    def hears(self, src: str, body: Any) -> None:
+        """Hand a message to its handler."""
         kind = type(body)
         session = self.session
         if kind is m.Fetch:
@@ -218,7 +163,7 @@ class BrokerCore:
             if self.leading is not None and body.epoch > self.term:
                 self.deposed(body.epoch, f"{src} leads a newer epoch")
         elif self.controller is None:
-            self.note("violation", {"what": "unknown message", "from": src})
+            self.violation({"what": "unknown message", "from": src})
         elif kind is m.LeaderAndIsr:
             self.controller.on_leader_and_isr(src, body)
         elif kind is m.LeaderAndIsrReply:
@@ -226,7 +171,8 @@ class BrokerCore:
         elif kind is m.UpdateMetadata:
             self.controller.on_metadata(src, body)
 
-    def _fired(self, timer: str) -> None:
+    def rings(self, timer: str) -> None:
+        """Hand a timer to its handler."""
         if timer == SHUTDOWN:
             self._shut_down()
         elif timer == PING:
@@ -248,13 +194,13 @@ class BrokerCore:
         elif self.controller is not None:
             self.controller.on_timer(timer)
 
-    def _disk_done(self, done: DiskDone) -> None:
+    def disk_done(self, done: DiskDone) -> None:
+        """A batch was carried out, or failed."""
         index = self.batches.pop(done.token, None)
         if done.error is not None:
             self.note("persist_failed", {"file": "log" if index is not None else "hw", "error": done.error})
             if self.rules.on_persist_error("log") == "halt":
-                self.halted = True
-                self.out.append(Halt(f"log: {done.error}"))
+                self.halt(f"log: {done.error}")
                 return
         if index is None:
             return
@@ -364,18 +310,6 @@ class BrokerCore:
         """A trace event with the present epoch and role."""
         self.out.append(Note(name, self.term, self.role, data))
 
-    def send(self, to: str, body: m.ZkMessage) -> None:
-        """A message to another broker."""
-        self.out.append(Send(to, body))
-
-    def reply(self, request: int, body: ClientReply) -> None:
-        """An answer to a client."""
-        self.out.append(Reply(request, body))
-
-    def count(self, name: str) -> None:
-        """One more of these."""
-        self.counters[name] = self.counters.get(name, 0) + 1
-
     def become(self, role: str, why: str) -> None:
         """Change the role, if it is another one."""
         before = self.role
@@ -413,8 +347,7 @@ class BrokerCore:
         hw = min(self.log.hw, self.log.durable)
         if hw != self.checkpoint_hw:
             self.checkpoint_hw = hw
-            self.token += 1
-            self.out.append(Disk(self.token, hw_ops(hw, sync=self.rules.syncs("hw"))))
+            self.batch(hw_ops(hw, sync=self.rules.syncs("hw")))
 
     # --- status ---------------------------------------------------------------------------------------------------
 
@@ -427,7 +360,7 @@ class BrokerCore:
             "acks": self.knobs.acks,
             "session": {
                 "id": session.id,
-                "state": DISCONNECTED if session.id is not None and now.mono >= session.due else session.state,
+                "state": DISCONNECTED if session.id is not None and now.mono >= self.overdue_at else session.state,
                 "contact_ms": since,
             },
             "in_isr": leading is not None or self.in_isr,

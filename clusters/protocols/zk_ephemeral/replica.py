@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from clusters.protocols.client_api import Append, Failed, Get, NotLeader, Ok, Put, Refused, Unknown
 from clusters.protocols.zk_ephemeral import messages as m
 from harness.core.clock import Ns
-from harness.core.machine import Disk, SetTimer
+from harness.core.machine import SetTimer
 
 if TYPE_CHECKING:
     from clusters.protocols.zk_ephemeral.broker import BrokerCore
@@ -390,9 +390,7 @@ def cut(b: BrokerCore, end: int, why: str) -> None:
     for token, index in b.batches.items():
         b.batches[token] = min(index, end)
     if ops:
-        b.token += 1
-        b.batches[b.token] = end
-        b.out.append(Disk(b.token, ops))
+        b.batches[b.batch(ops)] = end
 
 
 # --- clients ------------------------------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ Then = Callable[[m.Answer], None]
 class Owner(Protocol):
     """Who holds the session."""
 
+    overdue_at: Ns
+    """When a connected client becomes disconnected if nothing is heard."""
     mono: Ns
     wall: Ns
     out: list[Effect]
@@ -60,7 +62,6 @@ class Session:
     __slots__ = (
         "contact",
         "current",
-        "due",
         "id",
         "nonce",
         "owner",
@@ -85,8 +86,6 @@ class Session:
         self.state = CONNECTING
         self.nonce = 0
         self.contact: Ns = _NEVER
-        self.due: Ns = FAR
-        """When a connected client becomes disconnected if nothing is heard."""
         self.start = 0
         self.seen = 0
         self.waiting_events: dict[int, m.WatchFired] = {}
@@ -184,14 +183,14 @@ class Session:
 
     def on_contact_timer(self) -> None:
         """Nothing was heard for too long, or the timer was early."""
-        if self.owner.mono >= self.due:
+        if self.owner.mono >= self.owner.overdue_at:
             self.overdue()
-        elif self.due < FAR:
-            self.owner.out.append(SetTimer(CONTACT, self.due))
+        elif self.owner.overdue_at < FAR:
+            self.owner.out.append(SetTimer(CONTACT, self.owner.overdue_at))
 
     def overdue(self) -> None:
         """Two thirds of the timeout went by in silence."""
-        self.due = FAR
+        self.owner.overdue_at = FAR
         if self.state == CONNECTED:
             self.state = DISCONNECTED
             self.owner.on_disconnected()
@@ -207,9 +206,9 @@ class Session:
     def _heard(self, start: int = 0) -> None:
         now = self.owner.mono
         self.contact = now
-        if self.due == FAR:
+        if self.owner.overdue_at == FAR:
             self.owner.out.append(SetTimer(CONTACT, now + self.rules.disconnect_after()))
-        self.due = now + self.rules.disconnect_after()
+        self.owner.overdue_at = now + self.rules.disconnect_after()
         if self.state == DISCONNECTED:
             self.state = CONNECTED
             self.owner.on_reconnected()
@@ -233,7 +232,7 @@ class Session:
         self.id = None
         self.queue.clear()
         self.current = self.then = None
-        self.due = FAR
+        self.owner.overdue_at = FAR
         self.owner.out.append(SetTimer(CALL, None))
 
     def _arm_ping(self) -> None:
