@@ -2,8 +2,8 @@
 
 The same passes as ``search`` makes (see there), over objects that are registers at heart, much faster; it is loaded
 only where there is much to do, for loading costs something (``native``), and compiling it the first time ten seconds.
-Promises: the same answers as ``search``; without numba, or where this is not for the kernel, None. Compiled code is
-kept (NUMBA_CACHE_DIR, beside the sources, or the user's cache); where nothing may be written it is compiled each time.
+Guarantees: the same answers as ``search``; without numba, or where this is not for the kernel, None. Compiled code is
+kept (NUMBA_CACHE_DIR, next to the sources, or the user's cache); where nothing may be written it is compiled each time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ROWS_LEAST = 256
 """Configurations that there is room for at first."""
 MARKS_MAX = 128
 BACK = 4
-"""Each time it is stuck it goes back so many times as many marks as the time before."""
+"""Each time it is stuck it goes back this many times as many marks as before."""
 EXPAND_MAX = 16
 """Configurations looked at for one return, for each one that may be kept."""
 STEPS_LEAST = 400_000
@@ -144,7 +144,7 @@ def search(
 
 
 class _Mark(NamedTuple):
-    """Everything that a pass needs to go on from a return."""
+    """Everything that a pass needs to continue from a return."""
 
     at: int
     returns: int
@@ -192,7 +192,7 @@ class _Run:
         self.rows_max = min(bounds.memory_bytes // row_bytes // 2, ALL)
 
     def _room(self, rows: int) -> None:
-        """Room for so many, the frontier kept."""
+        """Room for this number, the frontier kept."""
         kept, old = int(self.ctl[kernel.KEPT]), self.rows
         self.rows = (
             np.empty((rows, kernel.COLUMNS), dtype=np.int64),

@@ -2,11 +2,11 @@
 
 Importing numba costs some tenths of a second and a hundred megabytes, loading an object file by llvmlite (of which
 numba is made) a tenth of that. So numba translates ``kernel.stretch`` with an entry that takes addresses only, and what
-comes out is kept where numba keeps its own: in NUMBA_CACHE_DIR, beside the sources, or in the user's cache. A file is
-good for these sources and this processor; any other one is compiled anew.
+comes out is kept where numba keeps its own: in NUMBA_CACHE_DIR, next to the sources, or in the user's cache. A file is
+good for these sources and this processor; any other one is compiled again.
 
-Promises: what is loaded calls nothing outside itself but what every C library has: it can neither raise nor allocate.
-Any other outcome is ``None``, and ``fast`` takes numba's own way. Leaves out the search.
+Guarantees: what is loaded calls nothing outside itself but what every C library has: it can neither raise nor allocate.
+Any other outcome is ``None``, and ``fast`` takes numba's own way. Out of scope: the search.
 """
 
 from __future__ import annotations
