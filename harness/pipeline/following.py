@@ -5,8 +5,8 @@ files of the manifest (their runs are judged), files of findings (they are raise
 next at once, and its file, which lands like those of anybody else, changes nothing more. Spark's checkpoint tells which
 files were seen; a batch that was broken off comes again, and every step is one that can be taken twice: a run is added
 once, what was judged is not judged again, and the journal tells what was raised. So nothing is lost or repeated, even
-if the checkpoint is: it only spares looking. Promises: what cannot be read is news once, and stops nothing. Leaves out
-telling (``harness.report.following``), and what only several runs show (``corpus check``).
+if the checkpoint is: it only spares looking. Guarantees: what cannot be read is news once, and stops nothing. Out of
+scope: telling (``harness.report.following``), and what only several runs show (``corpus check``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A place that only Hadoop knows: whole files through the file systems of a running Spark session.
 
-Promises: staged and renamed, as renames are atomic where Hadoop is at home; bytes come and go through the driver, one
+Guarantees: staged and renamed, as renames are atomic where Hadoop is at home; bytes come and go through the driver, one
 file at a time. On workers such a place cannot be opened: events reach them as the content of Spark's binary files
-(``checking``). Leaves out credentials: they are settings of Spark (``--spark-conf spark.hadoop.…``).
+(``checking``). Out of scope: credentials: they are settings of Spark (``--spark-conf spark.hadoop.…``).
 """
 
 from __future__ import annotations

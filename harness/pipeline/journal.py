@@ -3,8 +3,8 @@
 A line is written in one go, and synced where losing it would lose or repeat something; what a ``kill -9`` leaves of the
 last one is cut off. News is recorded (``Raised``) before anybody hears of it, and marked before and after it is printed
 and the user's command is called. So the file has each piece of news exactly once. What a follower was telling when it
-died the next one tells ``again``; what it had not begun to tell, as if nothing had been. Leaves out what news there is
-(``raising``).
+died the next one tells ``again``; what it had not begun to tell, as if nothing had been. Out of scope: what news there
+is (``raising``).
 """
 
 from __future__ import annotations

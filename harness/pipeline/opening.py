@@ -1,6 +1,7 @@
 """Who knows the way to a corpus: this machine, pyarrow, or Hadoop through Spark.
 
-Promises: nothing is imported or started to find that out. Leaves out the places themselves (``places``, ``hadoop``).
+Guarantees: nothing is imported or started to find that out. Out of scope: the places themselves (``places``,
+``hadoop``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which rows of findings are news, and whether they are known. Pure.
 
-Promises: the id of a finding does not change when its run is judged again by another version of the checker, when rows
-are compacted, or with the words of its sentence; two findings of one run never share one. Leaves out telling.
+Guarantees: the id of a finding does not change when its run is judged again by another version of the checker, when
+rows are compacted, or with the words of its sentence; two findings of one run never share one. Out of scope: telling.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def follow(where: told.Where, screen: Screen, asked: Asked) -> int:
     entries = known.read(asked.known) if asked.known else ()
     for path in asked.paths:
         if not path.is_dir():
-            raise ConfigError("there is no such directory to follow", where=str(path))
+            raise ConfigError("the directory to follow does not exist", where=str(path))
     with told.opened(where, screen, make=bool(asked.paths)) as corpus, journal.opened(following.home(corpus)) as open_:
         screen.say(Text("starting Spark", style="dim"))
         with session.session(options) as spark:
@@ -78,7 +78,7 @@ def _go_on(follower: Follower, stream: Stream, teller: Teller, asked: Asked, *, 
     began = time.monotonic()
     looked, waiting = 0.0, 0
     with signals(stopped.append):
-        teller.screen.say(f"following {', '.join(map(str, (*asked.paths, url)))}; Ctrl-C ends it", level=-1)
+        teller.screen.say(f"following {', '.join(map(str, (*asked.paths, url)))}; stop with Ctrl-C", level=-1)
         while not stopped:
             teller.go_on()
             if time.monotonic() - looked > LOOK_S:
@@ -97,7 +97,7 @@ def _end(follower: Follower, teller: Teller, *, url: str, waiting: int, interrup
     outcome: Any = "fail" if teller.raised else "pass"
     trouble = (*teller.trouble, *teller.failing())
     code = exit_code(outcome=outcome, trouble=bool(trouble), interrupted=interrupted)
-    parts = [f"{follower.runs} runs judged", f"{teller.raised} findings raised", f"{teller.known} known"]
+    parts = [f"{follower.runs} runs judged", f"{teller.raised} findings reported", f"{teller.known} known"]
     parts += [f"{len(trouble)} bad"] * bool(trouble) + [f"{waiting} half written"] * bool(waiting)
     teller.screen.say("; ".join(parts), level=-1)
     told.told(
@@ -205,7 +205,7 @@ class Teller:
             why = call(self._command, news, again=again)
             if why:
                 if not one.why:
-                    words = f"--on-finding {why}; it is called again: {self._command}"
+                    words = f"--on-finding {why}; retrying: {self._command}"
                     self.screen.say(Text.assemble((f"{'bad':<8}", "bold yellow"), words), level=-1)
                 one.failed(why)
             else:
@@ -251,7 +251,7 @@ def call(command: str, news: Finding, *, again: bool) -> str:
     except subprocess.TimeoutExpired:
         return f"took longer than {COMMAND_S} s"
     except OSError as error:
-        return f"could not be called: {error.strerror}"
+        return f"could not be started: {error.strerror}"
     if done.returncode == 0:
         return ""
     words = " ".join((done.stderr or done.stdout).split())[:200]

@@ -1,9 +1,9 @@
 """Client operations of a run of ours as other tools read them: Jepsen's EDN, and Porcupine's operations as JSON.
 
 Where clients name an object (a read by its key, a write as [key, value]) Jepsen gets its independent [key value]
-tuples. Promises: the order of events is kept exactly (for Porcupine, the place of an event is its time); what never
-came back is told as unknown; reading the EDN back gives the same operations. Leaves out everything that clients did
-not do.
+tuples. Guarantees: the order of events is kept exactly (for Porcupine, the place of an event is its time); what never
+came back is written as unknown; reading the EDN back gives the same operations. Out of scope: everything that clients
+did not do.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Lines = Callable[[History], Iterator[str]]
 def jepsen_edn(history: History) -> Iterator[str]:
     """One op map a line, for Knossos, Elle and Jepsen's own checkers.
 
-    As there, an operation that changes something returns what it was asked with; what it was told stands in ``:told``;
-    a compare-and-set that found another value is ``:fail``, and asks with [key [expected new]].
+    As there, an operation that changes something returns what it was asked with; what it returned is stored in
+    ``:told``; a compare-and-set that found another value is ``:fail``, and asks with [key [expected new]].
     """
     index = 0
     asked: dict[int, Invoke] = {}
@@ -84,7 +84,7 @@ def _key(invoke: Invoke, key: Any) -> Any:
 
 
 def _answer(invoke: Invoke, back: Return) -> tuple[Any, Any]:
-    """The value of a return, and what else was told."""
+    """The value of a return, and what else was returned."""
     question = _question(invoke)
     if back.status != "ok":
         return question, None
