@@ -62,7 +62,7 @@ def test_a_directory_that_names_are_looked_for_in_counts_too(file, tmp_path):
 
 
 def test_a_file_that_cannot_be_looked_at_is_in_doubt(tmp_path):
-    assert owned.doubt(tmp_path / "none.toml", {ME}).startswith("it cannot be looked at")
+    assert owned.doubt(tmp_path / "none.toml", {ME}).startswith("it cannot be examined")
 
 
 @pytest.mark.parametrize(
