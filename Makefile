@@ -8,6 +8,7 @@ VENV   ?= .venv
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
             $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 ARGS   ?=
+IMAGES := node etcd zookeeper kafka-4.1 dledger-0.2.2
 
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet
@@ -19,7 +20,7 @@ UNLOCKED := $(PIP) --upgrade 'pip>=25.1' && $(PIP) --editable '.[spark]' --group
 STAMP  := $(VENV)/.dethrone-setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock sbom engine images java tools demo test check system bench bench-checkers accept soak clean
+.PHONY: help setup lock sbom engine images images-all java tools demo check quick test test-all system bench bench-checkers accept soak clean
 
 help:
 	@echo 'make setup    a virtual environment with dethrone and the development tools'
@@ -27,7 +28,9 @@ help:
 	@echo 'make sbom     what is installed and put into images, as CycloneDX JSON'
 	@echo 'make demo     start a cluster, break it, catch a planted bug, open the report (needs Docker)'
 	@echo 'make check    ruff, formatting, mypy, import layers'
-	@echo 'make test     check, then every test (needs Docker)'
+	@echo 'make quick    check, then the tests that only compute and are not slow (3 minutes)'
+	@echo 'make test     check, then all that CI runs: real clusters on every backend, too (20 minutes; needs Docker)'
+	@echo 'make test-all check, then every test (needs Docker)'
 	@echo 'make system   only the tests against real third-party systems (needs Docker)'
 	@echo 'make bench    the benchmarks, with their figures (needs Docker)'
 	@echo 'make bench-checkers   linearizability beside Porcupine, cell by cell (beside it only where there is Go)'
@@ -54,10 +57,13 @@ sbom: $(STAMP)
 	@echo 'sbom.cdx.json: CycloneDX 1.5'
 
 engine: $(STAMP)
-	@$(BIN)/python -m clusters.docker.engine
+	@$(BIN)/python .ci/engine.py
 
 images: engine
-	@$(BIN)/python -m clusters.docker.image node etcd etcd-3.5 zookeeper kafka-4.1 dledger-0.2.2
+	@$(BIN)/python -m clusters.docker.image $(IMAGES)
+
+images-all: IMAGES += etcd-3.5
+images-all: images
 
 java: $(STAMP)
 	@$(BIN)/python tests/java_runtime.py
@@ -74,10 +80,16 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check images java tools
-	DETHRONE_TEST_PYTHONS="$$($(BIN)/python tests/other_pythons.py $(VENV)-others)" $(BIN)/python tests/run_all.py $(ARGS)
+quick: check
+	$(BIN)/python tests/run_all.py quick $(ARGS)
 
-system: images
+test: check images java tools
+	$(BIN)/python tests/run_all.py test $(ARGS)
+
+test-all: check images-all java tools
+	DETHRONE_TEST_PYTHONS="$$($(BIN)/python tests/other_pythons.py $(VENV)-others)" $(BIN)/python tests/run_all.py all $(ARGS)
+
+system: images-all
 	$(BIN)/python -m pytest -m system $(ARGS)
 
 bench: images java

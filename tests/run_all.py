@@ -1,103 +1,164 @@
-"""All tests in three parts: first those that only compute, on all cores; then those with processes, hosts, Spark or
-real systems, one after another, for they watch clocks and would disturb each other; and beside these, for they mostly
-wait, the ones that simulate for many minutes, with what the others leave of the cores.
+"""Run the tests of one level, in parts.
 
-    python tests/run_all.py [arguments of pytest]
+    python tests/run_all.py quick|test|all [arguments of pytest]
 
-Exits as pytest does, with the worst of all; a part of which no test was asked for is no failure as long as another ran
-some.
+``quick`` runs the tests that only compute and are not slow, on all cores. ``test`` adds those with processes and
+namespaces of their own, next to those on Spark; then those on Docker; and meanwhile, with the processor time that these
+leave, those that compute slowly. ``all`` adds the tests marked ``nightly`` to every part. The exit code is the worst of
+all parts; a part without tests is no failure as long as another part ran some.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, NamedTuple, NoReturn
 
-APART = "docker or spark or system or namespaces or processes"
-"""Markers of tests that are run one after another."""
+DOCKER = ("docker", "system")
+SPARK = ("spark",)
+PROCESSES = ("namespaces", "processes")
+WAITING = (*DOCKER, *SPARK, *PROCESSES)
+"""Markers of tests that watch clocks, by what they need: those of one kind run one after another."""
 
-BESIDE = "beside"
-"""Marker of tests that are run at the same time as those, in the background."""
+LEVELS = ("quick", "test", "all")
+SLOWEST = ("--durations=25", "--durations-min=1")
+"""What publishes the durations of a part."""
 
 INTERRUPTED = 2
 NOTHING_RAN = 5
 LEAST = 19
-"""The niceness of what takes no core from anybody."""
+"""The niceness of a process that takes no core from any other."""
 
 
-def main(words: Sequence[str]) -> int:
-    """Run all parts, whatever came of the ones before."""
+class Part(NamedTuple):
+    """One pytest: the markers of which its tests have one, those of which they have none, and how it runs."""
+
+    name: str
+    some_of: tuple[str, ...] = ()
+    none_of: tuple[str, ...] = ()
+    cores: bool = False
+    """Whether it uses all cores."""
+    yields: bool = False
+    """Whether it takes a core only where no other process wants it, and may last until the end of all stages."""
+    words: tuple[str, ...] = ()
+
+    def arguments(self, words: Sequence[str]) -> list[str]:
+        """What this pytest gets."""
+        terms = [f"({' or '.join(self.some_of)})"] if self.some_of else []
+        cores = ["-n", str(os.cpu_count() or 1), "--dist", "loadfile"] if self.cores else []
+        chosen = ["-m", " and ".join([*terms, *(f"not {marker}" for marker in self.none_of)])]
+        return [*chosen, *cores, *self.words, *SLOWEST, *words, *self._files(words)]
+
+    def _files(self, words: Sequence[str]) -> list[str]:
+        """Those that name its markers, unless the user chose files: collecting all of them takes half a minute."""
+        chosen = any(Path(word.partition("::")[0]).exists() for word in words)
+        return [] if chosen or not self.some_of else [str(file) for file in naming(self.some_of)]
+
+
+def naming(markers: Sequence[str]) -> list[Path]:
+    """The test files that name one of these markers."""
+    names = re.compile(rf"\bmark\.({'|'.join(markers)})\b")
+    return [file for file in sorted(Path(__file__).parent.rglob("test_*.py")) if names.search(file.read_text())]
+
+
+def stages(level: str) -> list[list[Part]]:
+    """The parts of a level. Those of a stage run at the same time, the first in the foreground; who yields runs on."""
+    never = () if level == "all" else ("nightly",)
+    words = ("--hypothesis-profile=quick",) if level == "quick" else ()
+    computing = Part("computing", (), (*WAITING, "slow", *never), cores=True, words=words)
+    if level == "quick":
+        return [[computing]]
+    processes = Part("processes", PROCESSES, (*DOCKER, *SPARK, *never))
+    spark = Part("spark", SPARK, (*DOCKER, *never))
+    slow = Part("slow", ("slow",), (*WAITING, *never), cores=True, yields=True)
+    docker = Part("docker", DOCKER, never)
+    return [[computing], [processes, spark, slow], [docker]]
+
+
+def main(level: str, words: Sequence[str]) -> int:
+    """Run all parts of this level, even if an earlier part failed."""
     if "-m" in words:
-        return _pytest(words)  # who chooses markers gets these, one after another
-    workers = str(os.cpu_count() or 1)
-    codes = [_pytest(["-m", f"not ({APART} or {BESIDE})", "-n", workers, "--dist", "loadfile", *words])]
-    if codes[-1] != INTERRUPTED:
-        with _background(["-m", BESIDE, "-p", "no:cacheprovider", *words]) as (beside, said):
-            codes.append(_pytest(["-m", APART, *words]))
-            if codes[-1] != INTERRUPTED:
-                print("the tests that ran beside these:", flush=True)
-                codes.append(_code(beside.wait()))
-                said.seek(0)
-                print(said.read(), flush=True)
+        return _foreground([*SLOWEST, *words])  # the user chose the markers: these tests run one after another
+    codes: list[int] = []
+    with contextlib.ExitStack() as stack:
+        later = []
+        for first, *others in stages(level):
+            running = [(part, *stack.enter_context(_background(part, words))) for part in others]
+            codes.append(_foreground(first.arguments(words)))
+            if codes[-1] == INTERRUPTED:
+                return INTERRUPTED
+            codes += [_ending(*one) for one in running if not one[0].yields]
+            later += [one for one in running if one[0].yields]
+        codes += [_ending(*one) for one in later]
     return max((code for code in codes if code != NOTHING_RAN), default=NOTHING_RAN)
 
 
-def _pytest(words: Sequence[str]) -> int:
+def _foreground(words: Sequence[str]) -> int:
     process = subprocess.Popen([sys.executable, "-m", "pytest", *words])
     try:
         return _code(process.wait())
     except SystemExit:
-        process.send_signal(signal.SIGINT)  # a terminal tells it by itself, who ends this process alone does not
+        process.send_signal(signal.SIGINT)  # a terminal sends it to all of the group, a kill of this process does not
         raise
     finally:
         process.wait()  # it ends what its tests started
 
 
 def _code(returned: int) -> int:
-    """As shells count: whoever was killed by a signal did not do well."""
+    """The exit code as shells count it, also after a signal."""
     return 128 - returned if returned < 0 else returned
 
 
 @contextlib.contextmanager
-def _background(words: Sequence[str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[str]]]:
-    """A pytest in a session of its own, and the file of what it says. Ended with this block if it is not over yet."""
-    command = [sys.executable, "-m", "pytest", *words]
-    with tempfile.TemporaryFile("w+", errors="replace") as said:
+def _background(part: Part, words: Sequence[str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[str]]]:
+    """Start this part in a session of its own; yield it and its output. It ends with this block at the latest."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *part.arguments(words)]
+    with tempfile.TemporaryFile("w+", errors="replace") as printed:
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
+            stdout=printed,
+            stderr=printed,
             start_new_session=True,
-            preexec_fn=_step_back,  # noqa: PLW1509 - there are no threads here
+            preexec_fn=_step_back if part.yields else None,  # noqa: PLW1509 - there are no threads here
         )
         try:
-            yield process, said
+            yield process, printed
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)  # with its workers
                 process.wait()
 
 
+def _ending(part: Part, process: subprocess.Popen[bytes], printed: IO[str]) -> int:
+    """Wait for a part in the background, and print its output."""
+    code = _code(process.wait())
+    printed.seek(0)
+    print(f"meanwhile, in the background: {part.name}\n{printed.read()}", flush=True)
+    return code
+
+
 def _step_back() -> None:
-    """Take a core only where nobody else wants it: by niceness, also among sessions where Linux groups by these."""
+    """Take a core only where no other process wants it: by niceness, also where Linux groups by sessions."""
     os.nice(LEAST)
     with contextlib.suppress(OSError):
         Path("/proc/self/autogroup").write_text(str(LEAST))
 
 
 def _ended(signum: int, _frame: object) -> NoReturn:
-    """Leave as an error does: what runs is ended on the way."""
+    """Leave as an error does, so that what runs is ended on the way."""
     raise SystemExit(128 + signum)
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, _ended)
-    sys.exit(main(sys.argv[1:]))
+    if len(sys.argv) < 2 or sys.argv[1] not in LEVELS:
+        sys.exit(f"usage: python tests/run_all.py {'|'.join(LEVELS)} [arguments of pytest]")
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -34,21 +34,21 @@ LEFT = {
     "clusters/agent": 70,
     "clusters/node": 31,
     "clusters/own": 44,
-    "clusters/protocols": 630,
+    "clusters/protocols": 604,
     "clusters/sim": 32,
     "clusters/ssh": 1,
-    "clusters/systems": 128,
+    "clusters/systems": 126,
     "harness/core": 31,
     "harness/engine": 223,
-    "harness/pipeline": 102,
-    "harness/report": 120,
+    "harness/pipeline": 100,
+    "harness/report": 118,
 }
 """Folder or document → words that are still to be rewritten. A number may only fall; at 0 its line goes."""
 FOLDERS = ("harness", "checkers", "nemesis", "workloads", "clusters", "docs")
 OLD_WORDS = {"harness/core/earlier_rules.py"}
 """Files that hold words of earlier versions on purpose."""
 
-_FINDERS = {name: re.compile(rf"\b(?:{words})(?!\w)", re.IGNORECASE) for name, words in WORDS.items()}
+_FINDERS = {name: re.compile(rf"\b(?:{words})(?![\w-])", re.IGNORECASE) for name, words in WORDS.items()}
 _COMMENT = re.compile(r"(?:^|(?<=\s))#[ :].*$")
 _CODE = re.compile(r"```.*?```|``.*?``|`[^`\n]*`", re.DOTALL)
 

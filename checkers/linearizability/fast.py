@@ -1,9 +1,9 @@
 """The search by the compiled kernel: numba, the optional extra ``fast``.
 
-The same passes as ``search`` makes (see there), over objects that are registers at heart, much faster; it is loaded
-only where there is much to do, for loading costs something (``native``), and compiling it the first time ten seconds.
-Guarantees: the same answers as ``search``; without numba, or where this is not for the kernel, None. Compiled code is
-kept (NUMBA_CACHE_DIR, next to the sources, or the user's cache); where nothing may be written it is compiled each time.
+The same passes as ``search`` makes (see there), over objects that are registers at heart, much faster. It is loaded
+only for much work: importing numba and loading compiled code take a second, compiling it the first time some twenty.
+Guarantees the same answers as ``search``; None without numba, or where this is not for the kernel. Numba keeps what it
+compiled (NUMBA_CACHE_DIR, next to the sources, or the user's cache); where it cannot write, it compiles each time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from checkers.linearizability import kernel, native
+from checkers.linearizability import kernel
 from checkers.linearizability.compact import Compact, compact
 from checkers.linearizability.frontier import Bounds, Fits, Found, GaveUp, Mode, Since, Stuck
 from checkers.linearizability.passes import by_passes
@@ -75,12 +75,6 @@ def there() -> bool:
     return find_spec("numba") is not None
 
 
-@cache
-def at_hand() -> bool:
-    """Whether the kernel has been compiled before, so that loading it costs little."""
-    return there() and native.kept() is not None
-
-
 def loaded() -> bool:
     """Whether the kernel costs no loading any more."""
     return load.cache_info().currsize > 0
@@ -89,25 +83,20 @@ def loaded() -> bool:
 @cache
 def load() -> Engine | None:
     """The kernel, compiled; None where numba cannot be used."""
-    entry = native.load() if there() else None
-    return by_numba() if entry is None else partial(native.bound, entry)
-
-
-def by_numba() -> Engine | None:
-    """The same as numba calls it: slower to load, and to call."""
     try:
         from numba import njit
-    except ImportError:  # a numba that does not fit this Python or NumPy, too
+    except ImportError:  # not installed, or a numba that does not fit this Python or NumPy
         return None
     space = dict(vars(kernel))
     for name in kernel.COMPILED:
         plain = space[name]
         bound = types.FunctionType(plain.__code__, space, name)
         bound.__module__, bound.__qualname__ = plain.__module__, plain.__qualname__
+        options: dict[str, Any] = {"error_model": "numpy", "inline": "always" if name in kernel.INLINED else "never"}
         try:
-            space[name] = njit(cache=True)(bound)
-        except RuntimeError:  # there is no place to keep it
-            space[name] = njit(bound)
+            space[name] = njit(cache=True, **options)(bound)
+        except RuntimeError:  # no directory to keep it in
+            space[name] = njit(**options)(bound)
     return partial(_with, space["stretch"])
 
 

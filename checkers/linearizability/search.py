@@ -50,9 +50,7 @@ PASSES_UNKNOWN: tuple[tuple[Mode, tuple[int, ...], int], ...] = (
 STEPS_LEAST = 20_000
 """Steps of a pass over a few returns."""
 ROWS_MANY, STEPS_TRIED = 20_000, 30_000
-"""Operations with which the kernel is compiled at once, and steps that are tried in plain Python before."""
-ROWS_MANY_AT_HAND, STEPS_TRIED_AT_HAND = 3_000, 3_000
-"""The same where it need only be loaded: steps that take about as long."""
+"""Operations with which the kernel is used at once, and steps tried in plain Python before it is loaded otherwise."""
 
 __all__ = ["Bounds", "Fits", "Found", "GaveUp", "Since", "Stuck", "by_frontiers", "search"]
 
@@ -66,9 +64,8 @@ def search(ops: Ops, model: Model, bounds: Bounds, *, since: Since | None = None
     from checkers.linearizability import fast
 
     tried = 0
-    rows_many, few = (ROWS_MANY_AT_HAND, STEPS_TRIED_AT_HAND) if fast.at_hand() else (ROWS_MANY, STEPS_TRIED)
-    if len(ops) < rows_many and not fast.loaded():
-        few = min(few, bounds.steps)
+    if len(ops) < ROWS_MANY and not fast.loaded():
+        few = min(STEPS_TRIED, bounds.steps)
         found = by_frontiers(ops, model, msgspec.structs.replace(bounds, steps=few), since=since)
         out = isinstance(found, GaveUp) and found.reason == "out of steps"
         if not out or few == bounds.steps:

@@ -3,7 +3,7 @@
 Guarantees: hosts that are deployed have fixed addresses, an agent that answered, and no node running; a deployment that
 fails or is interrupted removes what it made; ``destroy`` and ``leftovers`` look at labels only, so nothing that is not
 ours is ever touched; a member of the engine's group needs no root. Out of scope: starting an engine, which
-``python -m clusters.docker.engine`` does, and everything that happens on a host, which is the agent's.
+``make engine`` does, and everything that happens on a host, which is the agent's.
 """
 
 from __future__ import annotations

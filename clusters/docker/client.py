@@ -2,7 +2,7 @@
 
 Guarantees: ``connect`` either returns a client whose engine just answered, or raises MissingCapability that names a
 missing engine from a missing permission; ``explained`` turns what an engine throws in the middle of something into
-ClusterError. Out of scope: starting an engine (``clusters.docker.engine``).
+ClusterError. Out of scope: starting an engine.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def unreachable(address: str, error: BaseException) -> MissingCapability:
         "no Docker engine answers",
         where=address,
         cause=cause,
-        next_step="run `python -m clusters.docker.engine` (or `make setup demo`), which installs and starts one where "
-        "it can, or set DOCKER_HOST to an engine that runs",
+        next_step="start it (`sudo systemctl start docker`), install one (https://docs.docker.com/engine/install), set "
+        "DOCKER_HOST to an engine that runs, or use --on local or --on sim",
     )
 
 
@@ -101,7 +101,7 @@ def explained(doing: str, *, where: str = "") -> Iterator[None]:
             f"the Docker engine did not answer while {doing}",
             where=where or engine_address(),
             cause=f"the engine died, was restarted or is overloaded ({_shortened(error)})",
-            next_step="run `python -m clusters.docker.engine`, then `dethrone heal`, then repeat the run",
+            next_step="start the engine again, run `dethrone heal`, then repeat the run",
         ) from error
 
 

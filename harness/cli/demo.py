@@ -15,15 +15,25 @@ from harness.report import demonstration
 @click.command()
 @click.option("--seed", type=click.IntRange(min=0), help="seed of both runs [default: random, and printed]")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="parent of both run directories")
-@click.option("--on", "backend", default="docker", show_default=True, help="backend that provides the hosts")
+@click.option(
+    "--on", "backend", help="backend that provides the hosts [default: the first of docker, local and sim that works]"
+)
 @click.option("--base", help="base image of the hosts")
 @flags.json_flag
 @flags.level_flags
 def demo(
-    *, seed: int | None, out: Path | None, backend: str, base: str | None, as_json: bool, quiet: bool, verbose: int
+    *,
+    seed: int | None,
+    out: Path | None,
+    backend: str | None,
+    base: str | None,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
 ) -> None:
     """Run raft under partitions, kills, pauses and clock steps (must pass), then nacos (must fail)."""
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
+    backend = backend or demonstration.backend_here(screen)
     enter(backend)
     value = demonstration.show(screen, seed=seed, out=out, backend=backend, base=base)
     screen.result(value)

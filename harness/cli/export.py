@@ -1,4 +1,4 @@
-"""``dethrone export RUN``: the client operations of a stored run, for Jepsen's checkers and for Porcupine."""
+"""``dethrone export RUN``: the client operations of a stored run, for Jepsen's checkers."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,14 +22,13 @@ from harness.core.verdict import Outcome
 from harness.engine.judge import load_checkers
 from harness.pipeline import across, judging, layout, tables
 from harness.pipeline.corpus import Corpus, of_runs
-from harness.pipeline.frames import literal, spark_url
 from harness.pipeline.judging import HISTORY, HISTORY_VERSION, Job, Told
 from harness.pipeline.places import Place, place_of
 from harness.pipeline.session import watched
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 WAVE = 256
 """Runs that go out together; their plans go with them."""
@@ -153,30 +153,10 @@ class Work:
 
     def _frame(self, jobs: Sequence[Job]) -> pa.Table:
         """Position → answer: one task a position, in this order."""
-        work = _on_worker("" if self.place.through_spark else self.place.url, list(jobs), self.loader)
-        frame = self._contents(jobs) if self.place.through_spark else self.spark.range(0, len(jobs), 1, len(jobs))
+        work = _on_worker(self.place.url, list(jobs), self.loader)
+        frame = self.spark.range(0, len(jobs), 1, len(jobs))
         table: pa.Table = frame.mapInArrow(work, "position long, told binary").toArrow()
         return table
-
-    def _contents(self, jobs: Sequence[Job]) -> DataFrame:
-        """Position and bytes of each run, one partition a file; Spark itself takes the largest first."""
-        from pyspark.sql import functions as sf
-
-        self.spark.conf.set("spark.sql.files.maxPartitionBytes", "1b")
-        try:
-            files = self.spark.read.format("binaryFile").load(
-                [literal(spark_url(self.place, job.path)) for job in jobs]
-            )
-            ids = sf.create_map(*(sf.lit(word) for number, job in enumerate(jobs) for word in (_name(job), number)))
-            name = sf.regexp_extract("path", r"run=[^/]*/[^/]*$", 0)
-            return files.select(ids[name].alias("id"), "content")
-        finally:
-            self.spark.conf.unset("spark.sql.files.maxPartitionBytes")
-
-
-def _name(job: Job) -> str:
-    """The end of its path, which is its own."""
-    return "/".join(job.path.split("/")[-2:])
 
 
 def _answers(table: pa.Table) -> Iterator[Told]:
@@ -185,23 +165,19 @@ def _answers(table: pa.Table) -> Iterator[Told]:
 
 
 def _on_worker(url: str, jobs: list[Job], loader: Loader) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """What a task does with its row: the position of its job, and the bytes of its events where there is no ``url``."""
+    """What a task does with its row: the position of its job."""
 
     def judge_rows(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
         checkers = loader()
-        place = place_of(url) if url else None
+        place = place_of(url)
         for batch in batches:
-            for row, position in enumerate(batch.column("id").to_pylist()):
+            for position in batch.column("id").to_pylist():
                 job = jobs[position]
-
-                def source(batch: Any = batch, row: int = row, job: Job = job) -> Any:
-                    if place is not None:
-                        return place.open(job.path)
-                    return pa.BufferReader(batch.column("content")[row].as_buffer())
-
-                told = msgspec.json.encode(judging.judge_job(source, job, checkers), enc_hook=str)
+                told = msgspec.json.encode(
+                    judging.judge_job(partial(place.open, job.path), job, checkers), enc_hook=str
+                )
                 yield pa.RecordBatch.from_arrays(
                     [pa.array([position], pa.int64()), pa.array([told], pa.binary())], names=["position", "told"]
                 )

@@ -31,7 +31,8 @@ def schema() -> str:
 
 def spark_url(place: Place, path: str) -> str:
     """A file of a place, as Spark has to name it, whatever its default file system is."""
-    return f"{place.url}/{path}" if scheme_of(place.url) else f"file://{place.url}/{path}"
+    root = place.url.partition("?")[0]  # what follows are pyarrow's own options
+    return f"{root}/{path}" if scheme_of(place.url) else f"file://{place.url}/{path}"
 
 
 def literal(url: str) -> str:

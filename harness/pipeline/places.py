@@ -2,7 +2,7 @@
 
 Guarantees: a file that can be read is whole (staged and renamed, or one upload, which appears at its end); ``create``
 replaces nothing where the place can tell (a local directory can for certain, others by asking first); paths are
-relative, with ``/``. Out of scope: what the files mean. What pyarrow does not know goes through Hadoop (``hadoop``).
+relative, with ``/``. Out of scope: what the files mean.
 """
 
 from __future__ import annotations
@@ -51,8 +51,6 @@ class Place(Protocol):
     url: str
     locks: bool
     """Whether ``locked`` keeps anybody out."""
-    through_spark: bool
-    """Whether workers cannot open it by its URL, so that Spark has to hand them the bytes."""
 
     def files(self, below: str) -> list[Entry]:
         """All files below a directory, sorted by path; none where there is no such directory."""
@@ -80,7 +78,6 @@ class LocalPlace:
     """A directory of this machine."""
 
     locks = True
-    through_spark = False
 
     def __init__(self, root: Path) -> None:
         self.root = root.absolute()
@@ -196,7 +193,6 @@ class ArrowPlace:
     """A file system that pyarrow knows: S3, GCS, ABFS, HDFS with its native library."""
 
     locks = False
-    through_spark = False
 
     def __init__(self, url: str, filesystem: pafs.FileSystem, root: str) -> None:
         self.url = url
@@ -287,9 +283,8 @@ def _arrow_place(url: str, scheme: str) -> Place:
         raise ConfigError(
             f"cannot open the corpus: {' '.join(str(error).split())[:300]}",
             where=url,
-            cause="the credentials or the endpoint are missing, or this scheme is known to Hadoop alone",
-            next_step="give a local directory, s3://, gs://, abfss:// or hdfs://, or a Hadoop file system by "
-            "--spark-conf spark.hadoop.… (docs/corpus.md)",
+            cause="the credentials or the endpoint are missing, or pyarrow does not know this scheme",
+            next_step="give a local directory, s3://, gs://, abfss:// or hdfs:// (docs/corpus.md)",
         ) from error
     return ArrowPlace(url, filesystem, root)
 

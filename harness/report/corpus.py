@@ -6,10 +6,9 @@ Leaves out the work itself (``harness.pipeline``), which is imported only here a
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,31 +83,13 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
     conf: tuple[str, ...] = ()
 
 
-@contextlib.contextmanager
-def opened(where: Where, screen: Screen, *, make: bool = False) -> Iterator[Corpus]:
-    """The corpus; where only Hadoop knows the way to it, through a Spark session that lasts as long."""
-    from harness.pipeline.corpus import open_corpus
-    from harness.pipeline.opening import needs_spark, place_by_spark
-
-    if not needs_spark(where.url, where.conf):
-        yield open_corpus(where.url, make=make)
-        return
-    from harness.pipeline import session
-
-    options = session.SparkOptions(master=where.master, conf=session.parse_conf(where.conf))
-    session.check_installed()
-    screen.say(Text("starting Spark to reach its file systems", style="dim"))
-    with session.session(options) as spark:
-        yield open_corpus(place_by_spark(spark, where.url), make=make)
-
-
 def add(where: Where, paths: Sequence[Path], screen: Screen) -> int:
     """``corpus add``: the exit code."""
     from harness.pipeline import ingest
+    from harness.pipeline.corpus import open_corpus
 
     directories = ingest.find_runs(paths)
-    with opened(where, screen, make=True) as corpus:
-        return _add(corpus, directories, screen)
+    return _add(open_corpus(where.url, make=True), directories, screen)
 
 
 def _add(corpus: Corpus, directories: Sequence[Path], screen: Screen) -> int:
@@ -147,20 +128,20 @@ def check(
 ) -> int:
     """``corpus check``: the exit code."""
     from harness.pipeline import session
+    from harness.pipeline.corpus import open_corpus
 
     options = session.SparkOptions(master=where.master, conf=session.parse_conf(where.conf))
     session.check_installed()  # before the user waits for anything
-    with opened(where, screen) as corpus:
-        return _check(
-            corpus,
-            options,
-            screen,
-            since=since,
-            system=system,
-            checkers=checkers,
-            again=again,
-            fail_on=fail_on,
-        )
+    return _check(
+        open_corpus(where.url),
+        options,
+        screen,
+        since=since,
+        system=system,
+        checkers=checkers,
+        again=again,
+        fail_on=fail_on,
+    )
 
 
 def _check(
@@ -244,14 +225,15 @@ def _show_checked(done: Checked, screen: Screen) -> None:
 def table(where: Where, screen: Screen, *, name: str, since: str, system: str, limit: int, out: str) -> int:
     """``corpus table``: the exit code."""
     from harness.pipeline import asking, session
+    from harness.pipeline.corpus import open_corpus
 
     asking.check_name(name)
     options = session.SparkOptions(master=where.master, conf=session.parse_conf(where.conf))
     session.check_installed()
-    with opened(where, screen) as corpus:
-        screen.say(Text("starting Spark", style="dim"))
-        with session.session(options) as spark, session.watched(spark, Meter(screen, "tasks")):
-            shown = asking.ask(corpus, spark, name, since=since, system=system, limit=limit, out=out)
+    corpus = open_corpus(where.url)
+    screen.say(Text("starting Spark", style="dim"))
+    with session.session(options) as spark, session.watched(spark, Meter(screen, "tasks")):
+        shown = asking.ask(corpus, spark, name, since=since, system=system, limit=limit, out=out)
     words = [[_cell(row[column]) for column in shown.columns] for row in shown.rows]
     if words:
         screen.table(shown.columns, words)
@@ -284,9 +266,10 @@ def _cell(value: Any) -> str:
 def compact(where: Where, screen: Screen) -> int:
     """``corpus compact``: the exit code."""
     from harness.pipeline import upkeep
+    from harness.pipeline.corpus import open_corpus
 
-    with opened(where, screen) as corpus:
-        done = upkeep.compact(corpus, now_ns=time.time_ns())
+    corpus = open_corpus(where.url)
+    done = upkeep.compact(corpus, now_ns=time.time_ns())
     for name, before in done.before.items():
         screen.say(f"{name:<10}{before} files, now {done.after[name]}")
     screen.say(f"leftovers {done.leftovers} removed")
@@ -306,9 +289,10 @@ def compact(where: Where, screen: Screen) -> int:
 def verify(where: Where, screen: Screen) -> int:
     """``corpus verify``: the exit code."""
     from harness.pipeline import upkeep
+    from harness.pipeline.corpus import open_corpus
 
-    with opened(where, screen) as corpus:
-        done = upkeep.verify(corpus, progress=Meter(screen, "runs"))
+    corpus = open_corpus(where.url)
+    done = upkeep.verify(corpus, progress=Meter(screen, "runs"))
     for one in done.damage:
         screen.say(Text.assemble((f"{one.kind:<10}", "bold yellow"), f"{one.path}  {one.what}"), level=-1)
     screen.say(f"{done.runs} runs, {done.events:,} events, {len(done.damage)} damaged", level=-1)
@@ -328,9 +312,10 @@ def verify(where: Where, screen: Screen) -> int:
 def prune(where: Where, screen: Screen, *, keep_days: int) -> int:
     """``corpus prune``: the exit code."""
     from harness.pipeline import upkeep
+    from harness.pipeline.corpus import open_corpus
 
-    with opened(where, screen) as corpus:
-        done = upkeep.prune(corpus, keep_days=keep_days, now_ns=time.time_ns())
+    corpus = open_corpus(where.url)
+    done = upkeep.prune(corpus, keep_days=keep_days, now_ns=time.time_ns())
     screen.say(
         f"events of {len(done.runs)} runs before {done.before} removed, {done.bytes:,} bytes; "
         "their verdicts and findings stay",

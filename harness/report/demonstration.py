@@ -1,8 +1,9 @@
 """The demonstration: ``raft`` under four kinds of faults must pass, ``nacos`` under a drawn schedule must not.
 
-Promises: nothing is scripted; what did not go as told is said, with exit code 1; harness trouble is said as such, with
-exit code 3. A run whose only doubt is a noisy host is repeated once with its seed; a nacos run without a finding is
-followed by the next drawn seed, ``TRIES`` in all.
+Where no backend is named, it runs on the first of ``BACKENDS`` that can do it here, and says why not on those before.
+Guarantees: nothing is scripted; a run that did not go as announced ends with exit code 1, trouble of the harness with
+exit code 3, and both are printed. A run whose only doubt is a noisy host is repeated once with its seed; a nacos run
+without a finding is followed by the next drawn seed, ``TRIES`` in all.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
+from harness.core import registry
 from harness.core.clock import SECOND
+from harness.core.protocols import Backend, No, Yes
 from harness.core.rng import Rng
 from harness.engine.model import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE, EXIT_VIOLATION, JSON_SCHEMA, RunOptions
+from harness.engine.planning import capabilities_of
 from harness.report import machine
 from harness.report.session import Done, run_and_report
 from harness.report.terminal import Screen
@@ -25,6 +29,8 @@ from harness.report.terminal import Screen
 TRIES = 3
 RAFT_LIMIT_NS = 45 * SECOND
 NACOS_LIMIT_NS = 75 * SECOND
+FAULTS = ("partition", "kill", "pause", "clock")
+BACKENDS = ("docker", "local", "sim")
 PROOFS = ("one-leader-per-term", "one-vote-per-term")
 
 
@@ -38,7 +44,7 @@ def show(screen: Screen, *, seed: int | None, out: Path | None, backend: str, ba
         system="raft",
         backend=backend,
         base=base,
-        faults=("partition", "kill", "pause", "clock"),
+        faults=FAULTS,
         time_limit_ns=RAFT_LIMIT_NS,
         seed=rng.stream("raft").below(2**31),
         out=None if out is None else out / "raft",
@@ -51,6 +57,21 @@ def show(screen: Screen, *, seed: int | None, out: Path | None, backend: str, ba
     if raft.result.exit_code not in (EXIT_TROUBLE, EXIT_INTERRUPTED):
         parts.append(_nacos(screen, say, rng.stream("nacos"), out=out, backend=backend, base=base))
     return _close(say, seed, parts)
+
+
+def backend_here(screen: Screen) -> str:
+    """The first backend that can run the demo on this machine; the reasons against those before it are printed."""
+    needed = frozenset[str]().union(*(registry.load(registry.FAULTS, name).needs() for name in FAULTS))
+    for name in BACKENDS[:-1]:
+        backend: Backend = registry.load(registry.BACKENDS, name)
+        answer = backend.available()
+        lacking = needed - capabilities_of(backend) if isinstance(answer, Yes) else frozenset[str]()
+        if isinstance(answer, Yes) and not lacking:
+            return name
+        why = answer.why if isinstance(answer, No) else f"this machine lacks {', '.join(sorted(lacking))}"
+        screen.say(Text(f"The demo cannot run on {name}: {why}", style="dim"), level=-1)
+    screen.say("It runs in simulation: virtual time, and no process or packet of this machine.", level=-1)
+    return BACKENDS[-1]
 
 
 def _nacos(

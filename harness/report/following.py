@@ -57,6 +57,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 def follow(where: told.Where, screen: Screen, asked: Asked) -> int:
     """``corpus follow``: the exit code."""
     from harness.pipeline import following, journal, known, session
+    from harness.pipeline.corpus import open_corpus
 
     options = session.SparkOptions(master=where.master, conf=session.parse_conf(where.conf))
     session.check_installed()
@@ -64,7 +65,8 @@ def follow(where: told.Where, screen: Screen, asked: Asked) -> int:
     for path in asked.paths:
         if not path.is_dir():
             raise ConfigError("the directory to follow does not exist", where=str(path))
-    with told.opened(where, screen, make=bool(asked.paths)) as corpus, journal.opened(following.home(corpus)) as open_:
+    corpus = open_corpus(where.url, make=bool(asked.paths))
+    with journal.opened(following.home(corpus)) as open_:
         screen.say(Text("starting Spark", style="dim"))
         with session.session(options) as spark:
             teller = Teller(screen, open_, asked)

@@ -130,7 +130,7 @@ def _simulate(
     screen = show.screen
     with contextlib.ExitStack() as stack:
         source = _spark_source(stack, by, screen) if by.engine == "spark" else campaign.local_source(by.jobs)
-        bringer = _bringer(stack, by, options, screen) if by.corpus else None
+        bringer = _bringer(stack, by, options) if by.corpus else None
         tally = campaign.run_virtual(
             options,
             seeds,
@@ -169,11 +169,11 @@ def _spark_source(stack: contextlib.ExitStack, by: By, screen: Screen) -> Source
     return campaign.spark_source(spark, lambda line: screen.say(Text(line, style="dim")))
 
 
-def _bringer(stack: contextlib.ExitStack, by: By, options: RunOptions, screen: Screen) -> Bringer:
+def _bringer(stack: contextlib.ExitStack, by: By, options: RunOptions) -> Bringer:
     from harness.pipeline.campaign_corpus import bringing
-    from harness.report.corpus import Where, opened
+    from harness.pipeline.corpus import open_corpus
 
-    corpus = stack.enter_context(opened(Where(url=by.corpus, master=by.master, conf=by.conf), screen, make=True))
+    corpus = open_corpus(by.corpus, make=True)
     return stack.enter_context(bringing(corpus, options, version=version("dethrone")))
 
 

@@ -77,21 +77,22 @@ def trends(where: told.Where, screen: Screen, asked: Asked) -> int:
     """``corpus trends`` and ``compare``: the exit code."""
     from harness.pipeline import gathering, known, session
     from harness.pipeline import trends as deciding
+    from harness.pipeline.corpus import open_corpus
 
     options = session.SparkOptions(master=where.master, conf=session.parse_conf(where.conf))
     session.check_installed()
     entries = known.read(asked.known) if asked.known else ()
     policy = deciding.Policy(nights=asked.nights)
-    with told.opened(where, screen) as corpus:
-        rows = gathering.select(corpus, system=asked.system, variants=asked.variants)
-        mine, theirs, names = _sides(asked, rows, policy, corpus)
-        plain = {row["run"]: gathering.run_of(row, frozenset()) for row in rows}
-        nights = frozenset(run.night for run in plain.values() if mine(run) or theirs(run))
-        screen.say(Text("starting Spark", style="dim"))
-        with session.session(options) as spark, session.watched(spark, told.Meter(screen, "tasks")):
-            gathered = gathering.gather(corpus, spark, rows, times_of=nights)
-        said = corpus.verdicts("run", "excused").to_pylist()
-        excused = sum(row["excused"] or 0 for row in said if row["run"] in plain and mine(plain[row["run"]]))
+    corpus = open_corpus(where.url)
+    rows = gathering.select(corpus, system=asked.system, variants=asked.variants)
+    mine, theirs, names = _sides(asked, rows, policy, corpus)
+    plain = {row["run"]: gathering.run_of(row, frozenset()) for row in rows}
+    nights = frozenset(run.night for run in plain.values() if mine(run) or theirs(run))
+    screen.say(Text("starting Spark", style="dim"))
+    with session.session(options) as spark, session.watched(spark, told.Meter(screen, "tasks")):
+        gathered = gathering.gather(corpus, spark, rows, times_of=nights)
+    said = corpus.verdicts("run", "excused").to_pylist()
+    excused = sum(row["excused"] or 0 for row in said if row["run"] in plain and mine(plain[row["run"]]))
     if asked.trace:
         side = deciding.sides(gathered.facts, mine, theirs)
         return _trace(screen, asked, gathered, side, corpus=where.url)

@@ -41,6 +41,7 @@ def outcome(name, *ops, **options):
     return decide(told(*ops, sets=name == "set"), model(name, **options)).outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_every_engine_says_what_the_definition_says(name):
     seed = random.SystemRandom().randrange(1 << 32)

@@ -4,12 +4,12 @@ import itertools
 
 import pytest
 
-from clusters.protocols.claims import Claim
 from clusters.protocols.dledger import messages as m
-from clusters.protocols.dledger.claims import CLAIMS
 from clusters.protocols.dledger.flips import FLIPS
 from clusters.protocols.dledger.messages import HeartBeatRequest, VoteRequest
 from harness.core.clock import MS
+from tests.claims.claim import Claim
+from tests.claims.dledger import CLAIMS
 from tests.clusters.dledger.minisim import World
 from tests.clusters.dledger.single import One, disk
 

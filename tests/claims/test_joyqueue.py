@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from clusters.protocols.client_api import Append
-from clusters.protocols.joyqueue.claims import CLAIMS
 from clusters.protocols.joyqueue.flips import FLIPS
 from clusters.protocols.joyqueue.messages import AppendEntriesResponse, NullAnswer, VoteRequest
 from clusters.protocols.joyqueue.node import Node
 from clusters.protocols.joyqueue.storage import TOPIC
 from harness.core.clock import MS, SECOND
 from harness.core.machine import Await, Send
+from tests.claims.joyqueue import CLAIMS
 from tests.clusters.joyqueue.minisim import World
 from tests.clusters.joyqueue.single import One, names, note, sent, timers
 

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from clusters.protocols.client_api import Append
-from clusters.protocols.kraft.claims import CLAIMS
 from clusters.protocols.kraft.messages import (
     NONE,
     BeginQuorumEpochRequest,
@@ -24,6 +23,7 @@ from clusters.protocols.kraft.target import TARGET
 from harness.core.clock import MS
 from harness.core.machine import Note, Send
 from harness.core.rng import Rng
+from tests.claims.kraft import CLAIMS
 from tests.clusters.kraft.minisim import World, leaders
 from tests.clusters.kraft.single import (
     NO,

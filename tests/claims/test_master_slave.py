@@ -8,11 +8,11 @@ import pytest
 
 from clusters.protocols.client_api import Get, NotLeader, Ok
 from clusters.protocols.master_slave import messages as m
-from clusters.protocols.master_slave.claims import CLAIMS
 from clusters.protocols.master_slave.knobs import DEPLOYMENTS
 from clusters.protocols.master_slave.target import TARGET
 from clusters.protocols.master_slave.variants import VARIANTS
 from clusters.systems.master_slave import SYSTEM
+from tests.claims.master_slave import CLAIMS
 from tests.clusters.master_slave.cluster import cluster, promote, routes, scaled, send, slaves, values
 from tests.clusters.zk_ephemeral.minisim import World
 

@@ -7,7 +7,6 @@ from itertools import pairwise
 import pytest
 
 from clusters.protocols import client_api
-from clusters.protocols.nacos.claims import CLAIMS
 from clusters.protocols.nacos.messages import (
     BeatAnswer,
     BeatRequest,
@@ -25,6 +24,7 @@ from clusters.protocols.nacos.target import TARGET
 from harness.core.clock import MS
 from harness.core.machine import SetTimer
 from tests.claims.distributions import uniform
+from tests.claims.nacos import CLAIMS
 from tests.clusters.nacos.bench import Bench
 from tests.clusters.nacos.minisim import Sim
 

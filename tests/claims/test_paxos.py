@@ -6,10 +6,10 @@ import pytest
 
 from clusters.protocols.client_api import Ok
 from clusters.protocols.client_api import Propose as Want
-from clusters.protocols.paxos.claims import CLAIMS
 from clusters.protocols.paxos.messages import Accepted, Nack, Prepare, Promise, Propose
 from clusters.protocols.paxos.target import TARGET
 from harness.core.rng import Rng
+from tests.claims.paxos import CLAIMS
 from tests.clusters.paxos.chaos import drawn, play
 from tests.clusters.paxos.minisim import World
 from tests.clusters.paxos.single import One, answer, bodies, replies, sent, stored, val

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from clusters.protocols.client_api import Append, Get, NotLeader, Ok
-from clusters.protocols.raft.claims import CLAIMS
 from clusters.protocols.raft.flips import FLIPS
 from clusters.protocols.raft.messages import AppendEntries, AppendReply, RequestVote, VoteReply
 from clusters.protocols.raft.storage import VOTE_TEMPORARY, read_vote
@@ -13,6 +12,7 @@ from harness.core.clock import MS, SECOND
 from harness.core.machine import Await, Disk, Send, Write
 from harness.core.rng import Rng
 from tests.claims.distributions import uniform
+from tests.claims.raft import CLAIMS
 from tests.clusters.raft.chaos import converged, drawn, mend, play
 from tests.clusters.raft.minisim import World
 from tests.clusters.raft.single import One, entries, heartbeat, names, replies, sent

@@ -6,9 +6,9 @@ import pytest
 
 from clusters.protocols.client_api import Append, Get, NotLeader
 from clusters.protocols.zk_ephemeral import messages as m
-from clusters.protocols.zk_ephemeral.claims import CLAIMS
 from clusters.protocols.zk_ephemeral.target import TARGET
 from clusters.protocols.zk_ephemeral.variants import VARIANTS
+from tests.claims.zk_ephemeral import CLAIMS
 from tests.clusters.zk_ephemeral.minisim import World
 from tests.clusters.zk_ephemeral.single import One, replies
 

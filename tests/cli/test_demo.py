@@ -3,6 +3,28 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from harness.core import registry
+from harness.core.protocols import No, Yes
+
+
+class Made:
+    """A backend as the demo asks it."""
+
+    def __init__(self, answer, able=("signals", "iptables", "faketime")):
+        self.available = lambda: answer
+        self.capabilities = lambda: frozenset(able)
+
+
+@pytest.fixture(autouse=True)
+def backends(monkeypatch):
+    """What this machine can do, as far as the demo asks."""
+    known = {"docker": Made(Yes()), "local": Made(Yes())}
+    load = registry.load
+    monkeypatch.setattr(registry, "load", lambda group, name: known[name] if name in known else load(group, name))
+    return known
+
 
 def shown(done):
     return [line for line in done.stdout.splitlines() if line.startswith(("Both", "This", "  raft", "  nacos", "Seed"))]
@@ -11,7 +33,7 @@ def shown(done):
 def test_the_demo_exits_0_when_both_went_as_told(call, engine):
     engine.stories = {"raft": ["pass"], "nacos": ["fail"]}
     done = call("demo", "--seed", "1", "--out", "d")
-    assert done.exit_code == 0
+    assert done.exit_code == 0, done.output
     assert "Both runs ended as announced." in done.stdout
     for name in ("raft", "nacos-1"):
         assert f"d/{name}/report.html" in done.stdout
@@ -59,3 +81,41 @@ def test_the_same_demo_seed_draws_the_same_runs(call, engine):
         call("demo", "--seed", "9", "--out", out)
     seeds = [options.seed for options in engine.asked]
     assert seeds[:2] == seeds[2:]
+
+
+@pytest.mark.parametrize(
+    ("docker", "local", "runs_on", "said"),
+    [
+        (Made(Yes()), Made(Yes()), "docker", ()),
+        (Made(No(why="no engine answers")), Made(Yes()), "local", ("docker: no engine answers",)),
+        (
+            Made(No(why="no engine answers")),
+            Made(Yes(), able=("signals",)),
+            "sim",
+            ("docker: no engine answers", "local: this machine lacks faketime, iptables", "in simulation"),
+        ),
+        (
+            Made(No(why="no engine answers")),
+            Made(No(why="no namespaces")),
+            "sim",
+            ("docker: no engine answers", "local: no namespaces", "in simulation"),
+        ),
+    ],
+)
+def test_without_an_engine_it_runs_on_what_there_is_and_says_so(
+    call, engine, backends, docker, local, *, runs_on, said
+):
+    backends.update(docker=docker, local=local)
+    engine.stories = {"raft": ["pass"], "nacos": ["fail"]}
+    done = call("demo", "--seed", "1", "--out", "d")
+    assert done.exit_code == 0, done.output
+    assert {options.backend for options in engine.asked} == {runs_on}
+    assert all(words in done.output for words in said)
+    assert ("cannot run on" in done.output) is bool(said)
+
+
+def test_a_backend_that_is_named_is_taken_whatever_the_machine_can_do(call, engine, backends):
+    backends.update(docker=Made(No(why="no engine answers")))
+    engine.stories = {"raft": ["pass"], "nacos": ["fail"]}
+    assert call("demo", "--seed", "1", "--on", "sim", "--out", "d").exit_code == 0
+    assert {options.backend for options in engine.asked} == {"sim"}

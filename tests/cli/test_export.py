@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,6 @@ def test_a_run_goes_to_a_file_or_to_stdout(call, templates):
     assert told.exit_code == done.exit_code == 0
     assert Path("h.edn").read_text() == told.stdout
     assert told.stdout.startswith("{:index 0, ")
-
-
-def test_porcupine_gets_one_array(call, templates):
-    rows = json.loads(call("export", str(templates["pass"]), "--format", "porcupine-json").stdout)
-    assert rows
-    assert set(rows[0]) == {"ClientId", "Input", "Call", "Output", "Return", "Metadata"}
 
 
 def test_a_damaged_history_is_exported_as_far_as_it_goes(call, templates):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +9,7 @@ from checkers.log_reads import LogReads
 from checkers.set_reads import SetReads
 from harness.core.events import Begin, Invoke, Mark, Return
 from harness.core.foreign.reading import read_pieces
-from harness.core.foreign.writing import jepsen_edn, porcupine_json
+from harness.core.foreign.writing import jepsen_edn
 from harness.core.history import History
 from harness.core.operations import NEVER, ModelOptions, identity, of_history
 
@@ -127,15 +125,6 @@ def test_the_words_that_jepsen_reads():
     ]
 
 
-def test_the_operations_that_porcupine_reads():
-    rows = json.loads("\n".join(porcupine_json(story())))
-    assert [(row["ClientId"], row["Call"], row["Return"]) for row in rows] == [(0, 1, 3), (1, 2, 6), (2, 5, 6)]
-    assert rows[0]["Input"] == {"f": "append", "value": ["k", 1]}
-    assert rows[0]["Output"] == {"status": "ok", "value": {"index": 4}}
-    assert rows[1]["Output"] == {"status": "info", "value": None}
-    assert rows[0]["Metadata"] == {"call_ns": 5, "return_ns": 7}
-
-
 def test_a_run_that_was_exported_can_be_judged_again():
     events = [
         *story().events[:2],
@@ -150,10 +139,6 @@ def test_a_run_that_was_exported_can_be_judged_again():
         text = "\n".join(jepsen_edn(History(events[:many]))).encode()
         verdict = LogReads().judge(read_pieces([text], "jepsen-edn", functions), ModelOptions())
         assert verdict.outcome == outcome
-
-
-def test_a_history_without_operations_is_an_empty_array():
-    assert json.loads("\n".join(porcupine_json(History(story().events[:1])))) == []
 
 
 def test_a_compare_and_set_is_asked_by_key_and_fails_where_it_was_refused():

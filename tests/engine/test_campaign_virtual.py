@@ -36,6 +36,7 @@ def test_rows_come_in_the_order_of_the_seeds_whatever_the_number_of_workers(tmp_
     assert [told(row) for row in rows_of(options(), seeds, jobs=2)] == alone
 
 
+@pytest.mark.slow
 def test_the_first_failing_seeds_are_kept_whole_and_the_rest_is_a_row(tmp_path):
     rows, shown, progress = go(tmp_path, range(8), keep_failing=2)
     failing = [row for row in rows if row.outcome == "fail"]
@@ -85,6 +86,7 @@ def test_several_jobs_are_refused_on_real_hosts(tmp_path):
         campaign.run_campaign(options(backend="docker"), (1,), tmp_path, Silence(), print, jobs=2)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_seeds(tmp_path):
     def peak(count):
         def source(_options, seeds, *, count, on_the_way):

@@ -38,6 +38,7 @@ def marks(run) -> list[Mark]:
     return [mark for mark in run.history.of(Mark) if mark.name == "more"]
 
 
+@pytest.mark.slow
 def test_a_run_whose_schedule_showed_everything_is_the_run_that_it_always_was():
     whole = rehearse(options(), CHECKERS, seed=2)
     ends = rehearse(options(conclusive=False), CHECKERS, seed=2)
@@ -48,6 +49,7 @@ def test_a_run_whose_schedule_showed_everything_is_the_run_that_it_always_was():
     ]
 
 
+@pytest.mark.slow
 def test_a_run_that_missed_everything_goes_on_until_it_has_shown_it():
     drafted = misses(draft(options(), seed=2))
     run = rehearse_draft(drafted, CHECKERS)
@@ -61,6 +63,7 @@ def test_a_run_that_missed_everything_goes_on_until_it_has_shown_it():
     assert msgspec.json.encode(run.history.events) == msgspec.json.encode(again.history.events)
 
 
+@pytest.mark.slow
 def test_the_same_run_that_may_not_go_on_is_unknown():
     drafted = msgspec.structs.replace(misses(draft(options(), seed=2)), more=None)
     run = rehearse_draft(drafted, CHECKERS)
@@ -79,6 +82,7 @@ def test_a_run_goes_on_for_twice_its_time_limit_at_most():
     assert heal <= 2 * plan.time_limit_ns + 20 * SECOND
 
 
+@pytest.mark.slow
 def test_what_is_kept_of_a_run_says_the_same_as_the_whole_of_it():
     run = rehearse(options(), CHECKERS, seed=2)
     assess = unmet_by(CHECKERS)

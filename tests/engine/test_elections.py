@@ -23,6 +23,7 @@ sys.modules["bench_elections"] = bench
 _SPEC.loader.exec_module(bench)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nodes", [3, 5, 9])
 def test_the_expected_election_time_is_the_formulas(nodes):
     found = elections(bench.formula_setup(nodes), seed=1, count=600)
@@ -37,6 +38,7 @@ def test_no_election_is_sooner_than_half_a_timeout_or_later_than_a_whole_one_whe
     assert max(single) < 300 + 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("published", "trials"), [(one, 5 if one.figure == "above" else 200) for one in bench.PUBLISHED]
 )

@@ -176,6 +176,7 @@ def test_clean_builds_are_watched_by_every_checker_and_known_weaknesses_are_no_a
     assert "ALARM nacos clean seed 2" in "\n".join(exam_lines(value))
 
 
+@pytest.mark.slow
 def test_schedules_can_be_drawn_of_some_kinds_only_and_such_rows_are_rows_of_their_own(tmp_path):
     def ask(*faults):
         bug = ["28-never-steps-down"]
@@ -212,6 +213,7 @@ def test_every_bug_in_the_lists_names_checkers_that_exist():
         assert sum(bug.harmless for bug in system.planted().values()) == 5, name
 
 
+@pytest.mark.slow
 def test_rows_are_kept_and_not_computed_again(tmp_path):
     tasks = tasks_for(["raft"], bugs=["28-never-steps-down"], strategy="random", budget_ns=30 * SECOND)
     seen = []
@@ -238,6 +240,7 @@ def test_half_of_the_runs_have_all_kinds_of_faults_and_the_others_a_choice_of_tw
     assert kinds_of(("kill",), 3) == ("kill",)
 
 
+@pytest.mark.slow
 def test_a_bug_that_was_not_found_is_looked_for_again_if_there_is_more_time(tmp_path):
     def run(budget_ns):
         tasks = tasks_for(["raft"], bugs=["47-lease-on-wall-clock"], strategy="random", budget_ns=budget_ns)

@@ -102,6 +102,7 @@ def test_an_honest_run_is_run_once_for_all_bugs_and_judged_again(tmp_path, monke
     assert first.realised.faults
 
 
+@pytest.mark.slow
 def test_trouble_is_no_answer_it_is_run_again_and_twice_is_an_error(tmp_path, monkeypatch):
     run, asked = simulated(trouble=[("the agent was lost",)])
     monkeypatch.setattr(runner, "run", run)
@@ -129,6 +130,7 @@ class Moody:
         return Verdict(checker=self.name, version="1", kind="safety", outcome=outcome, reason="")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moods", [("unknown", "pass"), ("unknown", "unknown")])
 def test_an_honest_run_that_could_not_be_judged_is_run_once_more(tmp_path, monkeypatch, moods):
     run, asked = simulated()

@@ -1,4 +1,4 @@
-"""A slice of the exam in every CI run: no checker fails where nothing is wrong, and bugs of each protocol are found."""
+"""A slice of the exam: no checker fails where nothing is wrong, and bugs of each protocol are found."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from harness.engine.exam_jobs import carry_out, examinable
 from harness.engine.judge import load_checkers
 from harness.engine.spreading import spread
 
-pytestmark = [pytest.mark.slow, pytest.mark.beside]
+pytestmark = pytest.mark.slow
 
-CLEAN_SEEDS = 300
-"""Of each protocol, over all cores. A run costs 0.3 to 0.8 s of one core, so 300 of eight protocols 12 to 25 minutes of
-one core, half of that on two; ``DETHRONE_CLEAN_SEEDS=30`` makes it one to two minutes."""
+FEW = 5
+MANY = 300
+"""Clean seeds of each protocol. A run costs 0.3 to 0.8 s of one core."""
+
+LONG = pytest.mark.nightly("12 to 25 minutes of one core")
 
 LIMIT_NS = 60 * SECOND
 """Simulated time of each, also where the exam's own runs are longer."""
@@ -30,12 +32,9 @@ CHUNK = 15
 """Seeds of one task: enough to hide the start of a worker, few enough that none is idle at the end."""
 
 
-def seeds():
-    return int(os.environ.get("DETHRONE_CLEAN_SEEDS", CLEAN_SEEDS))
-
-
+@pytest.mark.parametrize("seeds", [FEW, pytest.param(MANY, marks=LONG)])
 @pytest.mark.parametrize("name", examinable())
-def test_no_checker_fails_on_the_build_without_bugs(name, tmp_path):
+def test_no_checker_fails_on_the_build_without_bugs(name, seeds, tmp_path):
     system = registry.load(registry.SYSTEMS, name)
     nobody = Planted(name="clean", says="the build without any bug")
     plan = system.exam()
@@ -48,10 +47,10 @@ def test_no_checker_fails_on_the_build_without_bugs(name, tmp_path):
             planted=nobody,
             baseline=True,
             first_seed=first,
-            seeds=min(CHUNK, seeds() - first),
+            seeds=min(CHUNK, seeds - first),
             budget_ns=3600 * SECOND,
         )
-        for first in range(0, seeds(), CHUNK)
+        for first in range(0, seeds, CHUNK)
     ]
     found = []
     spread(
@@ -62,8 +61,8 @@ def test_no_checker_fails_on_the_build_without_bugs(name, tmp_path):
     )
     assert [one.trouble for one in found if one.trouble] == []
     assert [alarm for one in found for alarm in one.alarms] == []
-    assert sum(one.runs for one in found) == seeds()
-    assert sum(one.unknown for one in found) < seeds() or name == "master-slave"
+    assert sum(one.runs for one in found) == seeds
+    assert sum(one.unknown for one in found) < seeds or name == "master-slave"
 
 
 @pytest.mark.parametrize("name", examinable())

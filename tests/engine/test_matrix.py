@@ -30,6 +30,8 @@ from harness.report.matrix_table import chosen, declared, lines, mark, table
 
 COLUMNS = {column.name: column for column in all_columns()}
 SEEDS = 2
+OFTEN = ("raft", "master-slave")
+LONG = pytest.mark.nightly("10 to 25 seconds for each column; two of them are drawn in make test")
 
 
 def column(*proofs, said="Y"):
@@ -69,7 +71,7 @@ def test_a_column_names_only_what_exists_and_a_cell_says_what_shows_it(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("name", [name if name in OFTEN else pytest.param(name, marks=LONG) for name in COLUMNS])
 def test_a_column_comes_out_as_it_says(name, tmp_path):
     rows, interrupted = run_matrix(
         tasks_for([COLUMNS[name]], seeds=SEEDS), tmp_path, jobs=1, on_row=lambda _row, _done, _of: None

@@ -21,6 +21,7 @@ def run(tmp_path, state, *words, **environment):
     return done.returncode, json.loads(done.stdout)
 
 
+@pytest.mark.nightly("75 s of faults; another test runs etcd under faults")
 def test_etcd_passes_and_what_it_cannot_show_is_not_applicable(tmp_path, state):
     words = ("etcd", "--nodes", "3", "--faults", "partition,kill", "--time-limit", "75s", "--seed", "2")
     code, result = run(tmp_path, state, *words)
@@ -43,6 +44,7 @@ def test_transactions_over_several_keys_of_etcd_are_serializable_in_real_time(tm
     assert found["evidence"]["committed"] > 100
 
 
+@pytest.mark.nightly("a DLedger whose disks keep nothing stands for ruined systems")
 def test_etcd_of_which_one_member_is_restarted_with_force_new_cluster_does_not_pass(tmp_path, state):
     words = ("etcd-unsafe", "--schedule", str(UNSAFE / "restart_n1.json"), "--time-limit", "45s", "--seed", "1")
     code, result = run(tmp_path, state, *words, PYTHONPATH=str(UNSAFE))

@@ -53,6 +53,7 @@ def test_kafka_serves_its_topics_and_elects_one_leader_an_epoch(tmp_path, state)
     assert result["checkers"]["acknowledged-survives"]["evidence"]["appends_acknowledged"] > 10
 
 
+@pytest.mark.nightly("a DLedger whose disks keep nothing runs in make test")
 def test_dledger_keeps_what_it_acknowledged_through_a_pause_of_its_leader_and_a_step_of_a_clock(tmp_path, state):
     schedule = ("--schedule", str(HERE / "pause_and_step.json"), "--time-limit", "10s", "--seed", "1")
     result = run(tmp_path, state, "rocketmq-dledger-0.2.2", *DLEDGER_QUICK, *schedule)

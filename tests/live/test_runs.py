@@ -55,6 +55,7 @@ def test_raft_survives_partitions_kills_pauses_and_clock_steps_with_evidence(tmp
     assert judged == result.judgement
 
 
+@pytest.mark.nightly("up to three runs of two minutes; simulated runs find the same")
 def test_nacos_fails_by_a_certificate_that_an_independent_script_confirms(tmp_path, state):
     for seed in range(3):
         out = tmp_path / f"run-{seed}"
@@ -66,12 +67,14 @@ def test_nacos_fails_by_a_certificate_that_an_independent_script_confirms(tmp_pa
     assert again.returncode == 1, again.stderr.decode()
 
 
+@pytest.mark.nightly("two other planted bugs run on Docker in make test")
 def test_a_leader_that_does_not_step_down_is_caught_by_the_checker_named_for_it(tmp_path, state):
     result = run(options(tmp_path, variant="28-never-steps-down", faults=("partition",)), Silence())
     assert "step-down-without-quorum" in failing(result)
     assert result.exit_code == 1
 
 
+@pytest.mark.nightly("another run on Docker; simulated clients of locks show the same anomaly")
 def test_a_guard_that_takes_any_token_is_caught_by_what_clients_of_locks_saw(tmp_path, state):
     changes = {"workload": "lock", "faults": ("kill", "pause"), "nemesis_interval_ns": 2 * SECOND}
     result = run(options(tmp_path, variant="clients-any-token-passes", time_limit_ns=12 * SECOND, **changes), Silence())
@@ -116,7 +119,10 @@ def text_of(path):
     return path.read_text() if path.exists() else ""
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly("SIGINT takes the same way out"))],
+)
 def test_a_signal_in_the_middle_of_a_fault_heals_keeps_the_history_and_exits_130(tmp_path, state, number):
     process = start(tmp_path, state, "--faults", "pause", "--seed", "1")
     wait_for(lambda: '"outcome":"installed"' in text_of(tmp_path / "run" / "history.jsonl"))

@@ -12,7 +12,7 @@ from harness.core.schedule import RealisedSchedule
 from harness.engine.model import RunOptions, Silence
 from harness.engine.runner import run
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.nightly("raft runs on Docker in make test")]
 
 SAFETY = {
     "one-leader-per-term",

@@ -11,7 +11,7 @@ import pytest
 
 from clusters.docker.programs import find_go
 
-pytestmark = [pytest.mark.docker, pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.docker, pytest.mark.system]
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "tutorial.md").read_text(encoding="utf-8")
 LIMIT_S = 400

@@ -21,8 +21,8 @@ def the_job() -> dict:
     return workflow["jobs"]["elections"]
 
 
+@pytest.mark.nightly("exports images; each of its commands has tests of its own")
 @pytest.mark.docker
-@pytest.mark.slow
 def test_every_step_of_the_workflow_works_and_the_gate_is_green_with_evidence(tmp_path):
     site, bin_dir = tmp_path / "site", Path(sys.executable).parent
     (site / "tests").mkdir(parents=True)

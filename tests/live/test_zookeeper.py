@@ -43,6 +43,7 @@ def test_zookeeper_keeps_its_locks_apart_while_its_servers_are_killed(tmp_path, 
     assert led <= told, "whoever was seen to lead an epoch has said in its log that it began"
 
 
+@pytest.mark.nightly("an image of its own; another version of etcd runs in every level")
 def test_etcd_3_5_passes_without_faults(tmp_path, state):
     words = ("--workload", "register", "--faults", "none", "--time-limit", "4s", "--seed", "1")
     result = run(tmp_path, state, "etcd-3.5", *words)
@@ -51,6 +52,7 @@ def test_etcd_3_5_passes_without_faults(tmp_path, state):
     assert verdicts(result)["leader-stability"] == "pass"
 
 
+@pytest.mark.nightly("a DLedger whose disks keep nothing stands for ruined systems")
 def test_a_zookeeper_of_which_one_server_forgets_does_not_pass(tmp_path, state):
     words = ("--schedule", str(UNSAFE / "forget_n2.json"), "--time-limit", "18s", "--seed", "1")
     result = run(tmp_path, state, "zookeeper-unsafe", *words, PYTHONPATH=str(UNSAFE))

@@ -94,6 +94,12 @@ KNOBS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         {"max_entries_per_append": "1"},
         {"vote_holdoff_after_start": "on"},
     ),
+    "zab": (
+        {"init_limit": "3"},
+        {"sync_limit": "2"},
+        {"epoch_mismatch": "refuse"},
+        {"connect_tries": "1"},
+    ),
     "zk-ephemeral": (
         {"fencing": "epochs"},
         {"truncate": "epoch"},

@@ -206,6 +206,7 @@ def test_options_that_make_no_run_are_said_at_once(spark):
         on(spark, workload="no-such")
 
 
+@pytest.mark.nightly("Spark restarts its workers; make test ends one in a check")
 @pytest.mark.spark
 def test_a_seed_that_kills_workers_is_trouble_and_harms_no_other(spark, local, monkeypatch):
     deadly = SEEDS[1]

@@ -122,6 +122,7 @@ def effects(monkeypatch, *, at, after):
     return counter
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 def test_a_follower_that_dies_at_any_step_loses_and_repeats_nothing(tmp_path, night, after):
     shutil.rmtree(night / "b")

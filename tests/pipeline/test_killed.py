@@ -18,7 +18,10 @@ import pytest
 from harness.pipeline import following, journal
 from harness.pipeline.corpus import open_corpus
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.nightly("several starts of Spark; a follower that dies at any step is tested without it"),
+]
 
 LIMIT_S = 300
 

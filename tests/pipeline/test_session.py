@@ -58,6 +58,7 @@ def test_a_missing_or_unfit_package_is_said(monkeypatch):
     assert "dethrone[spark]" in error.value.next_step
 
 
+@pytest.mark.slow
 def test_java_is_looked_at_before_pyspark_is_imported(call_check, tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     done = call_check()

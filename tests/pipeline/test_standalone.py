@@ -23,7 +23,7 @@ from harness.engine.model import RunOptions
 from harness.pipeline import ingest
 from harness.pipeline.corpus import open_corpus
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.nightly("a Spark cluster of its own; the other tests share one session")]
 
 RUNS = 8
 CHECKERS = ("--checker", "leader-has-majority", "--checker", "one-leader-per-term")

@@ -372,6 +372,7 @@ def test_a_scheme_that_nobody_knows_is_said():
         place_of("gopher://somewhere/corpus")
 
 
+@pytest.mark.slow
 def test_two_adders_at_once_store_each_run_once(tmp_path, night):
     words = [sys.executable, "-P", "-m", "harness.cli", "corpus", "add", str(night), "--corpus", str(tmp_path / "two")]
     both = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(2)]

@@ -262,8 +262,8 @@ def test_a_corpus_is_compared_night_by_night(spark, tmp_path, monkeypatch, sims)
     assert "no run matches" in CliRunner().invoke(main, ["compare", "2026-01-01", "2026-11-21"]).stderr
 
 
+@pytest.mark.nightly("24 simulated runs; other nights are compared on Spark in make test")
 @pytest.mark.spark
-@pytest.mark.slow
 def test_a_longer_election_timeout_of_simulated_nights_is_named(spark, tmp_path, monkeypatch):
     from harness.pipeline import ingest
     from harness.pipeline.corpus import open_corpus

@@ -3,7 +3,7 @@
 Promises: nothing is signalled but the given process, its own descendants, and processes whose command line names an
 agent of one of the given runs, each through a pidfd that was opened before it was looked at, so that a reused process
 id is never hit; limits are set on the one process. ``engine`` ends the Docker daemon, and only the one that
-``clusters.docker.engine`` started on this machine.
+``.ci/engine.py`` started on this machine.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import runpy
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from clusters.docker import engine
-
+ENGINE = str(Path(__file__).resolve().parents[2] / ".ci" / "engine.py")
 FEW_DESCRIPTORS = 4
 """Fewer than a run has open already: the next one is refused."""
 
@@ -84,11 +84,11 @@ def _no_memory(pid: int, out: Path, state: Path) -> str:
 
 def _engine(pid: int, out: Path, state: Path) -> str:
     """The daemon that is ours, and none other; it is started again by whoever asks for it next."""
-    found = engine._own_daemon()
+    found = runpy.run_path(ENGINE)["own_daemon"]()
     if found is None:
         return ""
     done = _kill(found, lambda: b"dockerd" in _words(found))
-    subprocess.run([sys.executable, "-m", "clusters.docker.engine"], capture_output=True, check=False)
+    subprocess.run([sys.executable, ENGINE], capture_output=True, check=False)
     return done and f"engine {found} killed and started again"
 
 

@@ -53,6 +53,7 @@ def test_on_docker(telltale):
     assert granted(told) <= GRANTED["docker"]
 
 
+@pytest.mark.nightly("a minute on hosts that need another image; local and Docker hosts suffer the same faults")
 @pytest.mark.docker
 def test_on_machines_over_ssh(telltale, field):
     told = telltale("ssh", "everything", hosts=field.file)
@@ -60,6 +61,7 @@ def test_on_machines_over_ssh(telltale, field):
     assert granted(told) <= GRANTED["ssh"]
 
 
+@pytest.mark.nightly("a minute on hosts that need another image; local and Docker hosts suffer the same faults")
 @pytest.mark.docker
 def test_on_containers_of_somebody_else_with_two_networks_and_ipv6(telltale, theirs):
     told = telltale("attach", "without_clocks", host=(f"label={theirs.label}",))
@@ -70,6 +72,7 @@ def test_on_containers_of_somebody_else_with_two_networks_and_ipv6(telltale, the
     assert families == {False, True}
 
 
+@pytest.mark.nightly("another run on Docker; lost rules are noticed in tests of the agent, too")
 @pytest.mark.docker
 def test_a_node_that_flushes_rules_makes_the_cut_uncertain(telltale):
     told = telltale("docker", "cut", system="telltale-strong", settings={"mode": "flush"})
@@ -82,6 +85,7 @@ def test_a_node_that_flushes_rules_makes_the_cut_uncertain(telltale):
     assert "our chain" in why or "our rules" in why or "its hook" in why
 
 
+@pytest.mark.nightly("another run on Docker; an evasion of its own kind")
 @pytest.mark.docker
 def test_a_node_that_has_the_agent_heal_its_own_cut_is_found_out(telltale):
     told = telltale("docker", "cut", system="telltale-strong", settings={"mode": "heal"})
@@ -92,6 +96,7 @@ def test_a_node_that_has_the_agent_heal_its_own_cut_is_found_out(telltale):
         assert "arrived although it was still cut" in why or "agent" in why
 
 
+@pytest.mark.nightly("another run on Docker; nodes die unasked in simulated runs, too")
 @pytest.mark.docker
 def test_a_node_that_dies_unasked_is_in_the_history(telltale):
     told = telltale("docker", "cut", settings={"mode": "die"})

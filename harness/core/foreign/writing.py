@@ -1,9 +1,8 @@
-"""Client operations of a run of ours as other tools read them: Jepsen's EDN, and Porcupine's operations as JSON.
+"""Client operations of a run of ours as other tools read them: Jepsen's EDN.
 
 Where clients name an object (a read by its key, a write as [key, value]) Jepsen gets its independent [key value]
-tuples. Guarantees: the order of events is kept exactly (for Porcupine, the place of an event is its time); what never
-came back is written as unknown; reading the EDN back gives the same operations. Out of scope: everything that clients
-did not do.
+tuples. Guarantees that the order of events is kept exactly, that an operation which never returned is recorded as
+unknown, and that reading the EDN back gives the same operations. Out of scope: everything that clients did not do.
 """
 
 from __future__ import annotations
@@ -11,8 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
-
-import msgspec
 
 from harness.core.events import Invoke, Return
 from harness.core.history import History
@@ -135,34 +132,5 @@ def edn(value: Any) -> str:
     return json.dumps(str(value), ensure_ascii=False)
 
 
-def porcupine_json(history: History) -> Iterator[str]:
-    """One JSON array of ``porcupine.Operation``, an element a line.
-
-    ``Input`` is {f, value}, ``Output`` {status, value}. ``Call`` and ``Return`` are places, the times in ns are in
-    ``Metadata``; what is unknown returns behind everything.
-    """
-    returns: dict[int, Return] = {}
-    for back in history.of(Return):
-        returns.setdefault(back.op, back)
-    rows = history.of(Invoke)
-    yield "["
-    for number, invoke in enumerate(rows):
-        answer: Return | None = returns.get(invoke.op)
-        known = answer is not None and answer.status != "info"
-        row = {
-            "ClientId": invoke.process,
-            "Input": {"f": invoke.f, "value": invoke.value},
-            "Call": invoke.seq,
-            "Output": {
-                "status": answer.status if answer is not None else "info",
-                "value": answer.value if answer is not None and known else None,
-            },
-            "Return": answer.seq if answer is not None and known else len(history),
-            "Metadata": {"call_ns": invoke.t, "return_ns": answer.t if answer is not None else None},
-        }
-        yield msgspec.json.encode(row).decode() + ("," if number + 1 < len(rows) else "")
-    yield "]"
-
-
-WRITERS: dict[str, Lines] = {"jepsen-edn": jepsen_edn, "porcupine-json": porcupine_json}
+WRITERS: dict[str, Lines] = {"jepsen-edn": jepsen_edn}
 """Format → what writes it."""

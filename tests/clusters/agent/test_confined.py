@@ -17,9 +17,9 @@ from harness.core.protocols import Command
 from .conftest import Box
 
 pytestmark = [
-    pytest.mark.processes,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a node a user of its own"),
     pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="that user needs a Python that it can reach"),
+    pytest.mark.processes,
 ]
 
 OWN = 64007

@@ -23,6 +23,8 @@ from harness.core.errors import ClusterError
 from harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState, Strobe
 from harness.core.protocols import Command, Host, Yes
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def host(box):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.processes
+
 AGENT = Path(__file__).resolve().parents[3] / "clusters" / "agent" / "agent.py"
 PYTHON = os.environ.get("DETHRONE_AGENT_PYTHON", sys.executable)
 LIMIT_S = 30

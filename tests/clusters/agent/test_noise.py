@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 from clusters.agent import agent
 
+pytestmark = pytest.mark.processes
+
 MS = agent.MS
 SECOND = agent.SECOND
 

@@ -6,8 +6,12 @@ import os
 import signal
 import time
 
+import pytest
+
 from clusters.agent import link
 from harness.core.clock import MS, SECOND
+
+pytestmark = pytest.mark.processes
 
 
 def test_an_answer_in_time_is_no_silence():

@@ -60,6 +60,7 @@ def test_a_run_judges_them_and_leaves_them_running(theirs, env, tmp_path, untouc
     assert list((tmp_path / "state" / "runs").iterdir()) == []
 
 
+@pytest.mark.nightly("Docker's runs are killed and healed in make test")
 def test_what_a_killed_harness_broke_is_healed(theirs, env, tmp_path, until, untouched):
     more = ["--time-limit", "60s", "--nemesis-interval", "20s", "--faults", "pause", "--seed", "1"]
     process = subprocess.Popen(

@@ -140,6 +140,7 @@ def found(name, problem, names="ABC", *, seeds=80, **settings):
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "problem", "names", "world"),
     [

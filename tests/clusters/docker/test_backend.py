@@ -342,7 +342,6 @@ class Door:
 
 
 @pytest.mark.docker
-@pytest.mark.slow
 def test_an_engine_that_dies_during_a_run_is_told_as_such_and_the_run_can_be_removed_later(
     client, backend, run_id, tmp_path, monkeypatch
 ):
@@ -359,7 +358,7 @@ def test_an_engine_that_dies_during_a_run_is_told_as_such_and_the_run_can_be_rem
         assert "lost" in [item.kind for item in news]
         with pytest.raises(HarnessError) as caught:
             backend.destroy(run_id)
-        assert "clusters.docker.engine" in caught.value.next_step
+        assert "start the engine again" in caught.value.next_step
     hosts["n1"].close()
     assert len(owned(client, run_id)) == 2
     backend.destroy(run_id)
@@ -375,7 +374,7 @@ def test_without_an_engine_the_backend_says_what_to_do(backend, monkeypatch, tmp
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/absent.sock")
     answer = backend.available()
     assert isinstance(answer, No)
-    assert "clusters.docker.engine" in answer.what_to_do
+    assert "DOCKER_HOST" in answer.what_to_do
     with pytest.raises(MissingCapability):
         deploy(backend, "x")
     assert [name for name, _ in backend.doctor()] == ["docker: engine"]

@@ -13,7 +13,7 @@ def test_a_missing_socket_reads_as_no_engine_installed_or_started(monkeypatch, t
     with pytest.raises(MissingCapability) as caught:
         connect()
     assert "does not exist" in caught.value.cause
-    assert "clusters.docker.engine" in caught.value.next_step
+    assert "DOCKER_HOST" in caught.value.next_step
 
 
 def test_a_socket_where_nobody_listens_reads_as_a_dead_engine(monkeypatch, tmp_path):
@@ -59,7 +59,7 @@ def test_an_engine_that_dies_in_the_middle_is_a_cluster_error_with_a_next_step()
         raise ConnectionResetError(104, "Connection reset by peer")
     assert caught.value.where == "n3"
     assert "starting a host" in caught.value.what
-    assert "clusters.docker.engine" in caught.value.next_step
+    assert "start the engine again" in caught.value.next_step
 
 
 def test_errors_of_our_own_pass_through_unchanged():

@@ -1,8 +1,14 @@
+import runpy
+from pathlib import Path
+
 import docker
 import pytest
 
-from clusters.docker.engine import Attempt, ensure_engine, main, next_attempt
 from harness.core.errors import MissingCapability
+
+ENGINE = runpy.run_path(str(Path(__file__).resolve().parents[3] / ".ci" / "engine.py"))
+Attempt, ensure_engine = ENGINE["Attempt"], ENGINE["ensure_engine"]
+main, next_attempt = ENGINE["main"], ENGINE["next_attempt"]
 
 
 def test_trouble_with_iptables_is_answered_with_the_legacy_ones_and_then_with_none():

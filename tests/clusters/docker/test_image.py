@@ -46,7 +46,6 @@ def test_the_command_line_names_the_image_of_each_recipe(client, capsys):
 
 
 @pytest.mark.docker
-@pytest.mark.slow
 def test_an_image_is_built_once_and_then_found(client, monkeypatch):
     tag = ensure_image(client)
 
@@ -81,7 +80,6 @@ def test_nothing_of_this_machines_configuration_stays_in_the_image(client):
 
 
 @pytest.mark.docker
-@pytest.mark.slow
 def test_the_image_of_etcd_is_the_same_host_with_one_package_more(client):
     tag = ensure_image(client, packages=packages_of("etcd"))
     plain = client.images.get(ensure_image(client)).attrs["RootFS"]["Layers"]
@@ -98,8 +96,8 @@ def test_a_base_image_that_cannot_be_had_is_a_config_error(client):
         ensure_image(client, base="127.0.0.1:1/absent:none")
 
 
+@pytest.mark.nightly("builds another image")
 @pytest.mark.docker
-@pytest.mark.slow
 def test_an_image_of_the_users_own_can_be_the_base(client):
     client.images.get(ensure_image(client)).tag("dethrone-test/own", "base")
     try:
@@ -111,6 +109,7 @@ def test_an_image_of_the_users_own_can_be_the_base(client):
         client.images.remove("dethrone-test/own:base")
 
 
+@pytest.mark.nightly("builds another image")
 @pytest.mark.docker
 def test_a_step_that_fails_leaves_no_image_and_no_container(client):
     with pytest.raises(Exception, match="could not be built") as caught:

@@ -74,6 +74,7 @@ def test_b2_is_gone_with_flags_that_are_reset_at_once_and_only_so(knobs, mended)
     assert (world.problems == []) is mended
 
 
+@pytest.mark.slow
 def test_b1_and_b2_need_no_schedule_only_threads_that_are_late():
     found = set()
     for seed in range(60):

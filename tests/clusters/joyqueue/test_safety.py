@@ -67,6 +67,7 @@ def test_every_effect_prefix_of_an_election_and_a_write_may_be_the_last(seed):
         assert world.problems == []
 
 
+@pytest.mark.slow
 def test_late_send_tasks_break_the_original_and_not_the_mended_one():
     broken = {}
     for profile in ("joyqueue", "joyqueue-mended"):
@@ -86,6 +87,7 @@ def test_a_crowd_of_groups_elects_each_its_own_leader():
     assert world.problems == []
 
 
+@pytest.mark.slow
 def test_reads_answered_from_what_is_applied_may_miss_what_was_acknowledged():
     missed = 0
     for seed in range(40):

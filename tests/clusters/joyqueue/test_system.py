@@ -119,6 +119,7 @@ def test_everything_it_shows_is_named():
     assert SYSTEM.operations() == {"append", "add", "read", "put", "get", "cas"}
 
 
+@pytest.mark.processes
 def test_three_processes_with_two_groups_elect_serve_and_tell_of_both(tmp_path):
     cluster = Cluster(tmp_path, 3, target="joyqueue", rpc_timeout_ms=150, knobs={"time_factor": "0.1", "groups": "2"})
     try:

@@ -43,6 +43,7 @@ def test_a_run_written_for_containers_runs_on_this_machine(env, tmp_path):
     assert list((tmp_path / "state" / "runs").iterdir()) == []
 
 
+@pytest.mark.nightly("Docker's runs are killed and healed in make test")
 def test_what_a_killed_harness_left_is_healed_and_a_live_run_is_not_disturbed(env, tmp_path, three, told):
     process = subprocess.Popen(
         words(tmp_path / "run", "--nodes", "3", "--time-limit", "60s", "--nemesis-interval", "1s"),

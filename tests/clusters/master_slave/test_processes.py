@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from clusters.node.config import load_target
 from clusters.node.journal import replay
 from tests.clusters.node.node_cluster import Cluster, wait_for
+
+pytestmark = pytest.mark.processes
 
 
 def test_slaves_copy_serve_reads_and_never_take_over(tmp_path):

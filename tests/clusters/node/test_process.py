@@ -15,6 +15,8 @@ from toy_target import POLITE, TARGET
 
 from clusters.node.journal import replay
 
+pytestmark = pytest.mark.processes
+
 BOTH = pytest.mark.parametrize("target", ["toy_target:TARGET", "toy_http.target:TARGET"])
 
 

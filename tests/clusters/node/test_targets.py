@@ -10,6 +10,8 @@ from node_cluster import wait_for
 from clusters.node.config import load_target
 from clusters.node.journal import replay
 
+pytestmark = pytest.mark.processes
+
 RAFT = {"target": "raft", "rpc_timeout_ms": 150, "knobs": {"time_factor": "3"}}
 NACOS = {"target": "nacos", "rpc_timeout_ms": 400, "knobs": {"time_factor": "0.05"}}
 BOTH = pytest.mark.parametrize("config", [RAFT, NACOS], ids=["raft", "nacos"])

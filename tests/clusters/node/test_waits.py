@@ -17,6 +17,8 @@ from harness.core.errors import ConfigError
 from harness.core.machine import Disk, Fsync, Write
 from harness.core.protocols import NodeSpec
 
+pytestmark = pytest.mark.processes
+
 
 def test_the_kernels_figures_are_parsed_and_what_is_none_is_none():
     assert waits.run_delay(b"12 34 5\n") == 34

@@ -12,6 +12,8 @@ import pytest
 
 from clusters.own import beside
 
+pytestmark = pytest.mark.processes
+
 LIMIT_S = 20
 
 

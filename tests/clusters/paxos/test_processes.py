@@ -12,6 +12,8 @@ from clusters.systems.paxos import SYSTEM
 from harness.core.protocols import NodeSpec
 from tests.clusters.systems.processes import Processes
 
+pytestmark = pytest.mark.processes
+
 SECOND = 1_000_000_000
 
 

@@ -65,11 +65,12 @@ def test_the_same_seed_gives_the_same_bytes_whatever_the_hash_seed(system, fault
     assert digest(3, hash_seed=2, faults=faults, system=system) == first
 
 
+@pytest.mark.nightly("needs other Pythons, which make test-all prepares")
 @RUNS
 def test_the_same_seed_gives_the_same_bytes_whatever_the_interpreter(system, faults):
     others = interpreters()
     if not others:
-        pytest.skip("one Python only: no second interpreter here has what a run needs (make test prepares them)")
+        pytest.skip("one Python only: no second interpreter here has what a run needs (make test-all prepares them)")
     first = digest(3, hash_seed=1, faults=faults, system=system)
     for hash_seed, python in enumerate(others, start=2):
         assert digest(3, hash_seed=hash_seed, faults=faults, system=system, python=python) == first, python
@@ -194,7 +195,9 @@ def test_a_core_that_is_told_directly_does_what_it_does_of_events(variant, monke
     assert len(directly.of(FaultEvent)) > 2
 
 
-@pytest.mark.parametrize("system", ["dledger", "joyqueue", "kraft", "master-slave", "nacos", "paxos", "zk-ephemeral"])
+@pytest.mark.parametrize(
+    "system", ["dledger", "joyqueue", "kraft", "master-slave", "nacos", "paxos", "zab", "zk-ephemeral"]
+)
 def test_every_core_does_and_says_the_same_by_the_short_way_as_by_events_and_bytes(system, monkeypatch):
     class Nobody:
         """Nothing is an instance of this."""

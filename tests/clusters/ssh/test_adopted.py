@@ -20,6 +20,8 @@ from clusters.ssh.hosts import parse_hosts
 from harness.core.errors import ClusterError
 from harness.core.hoststate import HEALTHY, HostState
 
+pytestmark = pytest.mark.processes
+
 
 class Service:
     """On each machine a process with a pid file, and a command that starts it."""

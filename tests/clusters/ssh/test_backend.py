@@ -13,6 +13,8 @@ from harness.core.errors import ClusterError, ConfigError, NotHealed
 from harness.core.hoststate import HEALTHY, HostState
 from harness.core.protocols import Backend, Converging, No, Yes
 
+pytestmark = pytest.mark.processes
+
 
 def test_it_is_a_backend_that_converges(machines):
     backend: Backend = machines.backend

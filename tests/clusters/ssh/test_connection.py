@@ -14,6 +14,8 @@ from clusters.ssh.connection import HostKeyError, LoginError, fingerprint, known
 from clusters.ssh.hosts import Bastion
 from harness.core.errors import ClusterError, ConfigError
 
+pytestmark = pytest.mark.processes
+
 
 def test_a_command_gets_its_input_and_tells_its_output_and_its_exit_code(lab):
     connection = lab.connection()

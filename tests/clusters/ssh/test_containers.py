@@ -13,7 +13,7 @@ from clusters.ssh.hosts import parse_hosts
 from harness.core.hoststate import HEALTHY, HostState
 from harness.core.protocols import Command, DeploySpec, NodeStart
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow]
+pytestmark = pytest.mark.docker
 
 
 def backend_of(file: Path) -> SshBackend:

@@ -15,6 +15,8 @@ from clusters.ssh.hosts import Pattern, PidFile, Target, Unit
 from clusters.ssh.processes import answer, question
 from harness.core.errors import ClusterError
 
+pytestmark = pytest.mark.processes
+
 LISTING = """\
     1     0 /sbin/init etcd
     2     0 [kthreadd]

@@ -75,7 +75,6 @@ def backends() -> list[str]:
 
 
 @pytest.mark.docker
-@pytest.mark.slow
 def test_one_scenario_file_has_the_same_verdict_on_every_backend(field, env, tmp_path):
     scenario = tmp_path / "forgetful.toml"
     scenario.write_text(FORGETFUL)
@@ -91,8 +90,8 @@ def test_one_scenario_file_has_the_same_verdict_on_every_backend(field, env, tmp
     assert {node: field.ours(node) for node in NODES} == dict.fromkeys(NODES, "")
 
 
+@pytest.mark.nightly("Docker's runs are killed and healed in make test")
 @pytest.mark.docker
-@pytest.mark.slow
 def test_after_kill_nine_of_a_run_machines_heal_themselves_in_time_and_heal_finishes_the_rest(field, env, tmp_path):
     schedule = tmp_path / "cut.toml"
     schedule.write_text(LASTING)

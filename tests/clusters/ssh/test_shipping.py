@@ -24,6 +24,8 @@ from harness.core.errors import ClusterError, NotHealed
 from harness.core.hoststate import HostState
 from harness.core.protocols import Command, NodeStart
 
+pytestmark = pytest.mark.processes
+
 OLDER = Path(__file__).resolve().parents[2] / "golden" / "agents" / "agent-1.py.xz"
 NODE = "import time\nwhile True: time.sleep(0.05)"
 

@@ -21,7 +21,7 @@ from harness.core.errors import ClusterError
 from harness.core.hoststate import HEALTHY, HostState
 from harness.core.protocols import Command, DeploySpec, NodeStart
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow]
+pytestmark = [pytest.mark.docker, pytest.mark.nightly("an image of its own, with systemd")]
 
 BOOT = """set -e
 version="$(stat -fc %T /sys/fs/cgroup)"

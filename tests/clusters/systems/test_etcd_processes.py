@@ -13,7 +13,7 @@ import pytest
 from processes import Processes
 from specs import specs
 
-from clusters.docker.engine import connect
+from clusters.docker.client import connect
 from clusters.docker.image import ensure_image, packages_of
 from clusters.systems.etcd import SYSTEM, member_id
 

@@ -8,6 +8,8 @@ from clusters.node.config import load_target
 from clusters.node.journal import replay
 from tests.clusters.node.node_cluster import Cluster, wait_for
 
+pytestmark = pytest.mark.processes
+
 KNOBS = {
     "zookeeper_session_timeout_ms": "900",
     "replica_lag_time_max_ms": "1500",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusters.protocols.claims import Claim
+from tests.claims.claim import Claim
 
 _KAFKA = "kafka on zookeeper"
 

@@ -6,7 +6,7 @@ Promises: every claim names its flip, also those of liveness, timing and archite
 
 from __future__ import annotations
 
-from clusters.protocols.claims import Claim, Kind, Level
+from tests.claims.claim import Claim, Kind, Level
 
 
 def _claim(number: int, kind: Kind, level: Level, text: str) -> Claim:

@@ -1,11 +1,13 @@
 """A running Docker engine on this machine: found, or installed and started.
 
+It serves this repository's own tests and demo: what is installed from here installs no daemons.
+
 Guarantees: an engine that works is left alone; on a Debian-like machine, as root or with a sudo without password, a
 missing one is installed through apt and started, by systemd where it runs and otherwise as a process of its own whose
 log and pid file are kept in the state directory; the wait for it is by condition and bounded; anything else is said
 with the command that helps. Out of scope: images, and stopping an engine that it did not start.
 
-Run as ``python -m clusters.docker.engine`` (``--stop`` ends the engine that this module started).
+Run as ``python .ci/engine.py`` or by ``make engine`` (``--stop`` ends the engine that this script started).
 """
 
 from __future__ import annotations
@@ -81,12 +83,12 @@ def ensure_engine(*, progress: Progress = silent, limit_s: float = START_LIMIT_S
 
 def stop_engine(*, limit_s: float = 20.0) -> bool:
     """End the engine that this module started as a process; False if there is none."""
-    pid = _own_daemon()
+    pid = own_daemon()
     if pid is None:
         return False
     os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + limit_s
-    while _own_daemon() is not None:
+    while own_daemon() is not None:
         if time.monotonic() > deadline:
             raise MissingCapability(
                 f"the engine did not end within {limit_s:.0f} s",
@@ -157,7 +159,7 @@ def _start_process(*, progress: Progress, limit_s: float) -> None:
             cause="neither systemd, nor root, nor a sudo without password",
             next_step="start `dockerd` as root, or set DOCKER_HOST to an engine that runs",
         )
-    if _own_daemon() is not None:  # started earlier and not yet listening
+    if own_daemon() is not None:  # started earlier and not yet listening
         _wait(time.monotonic() + limit_s, process=None)
         return
     deadline = time.monotonic() + limit_s
@@ -219,7 +221,7 @@ def _legacy_directory(directory: Path) -> Path:
     return shims
 
 
-def _own_daemon() -> int | None:
+def own_daemon() -> int | None:
     """The pid of the daemon that this module started, if it still lives."""
     try:
         pid = int((state_directory("engine") / "dockerd.pid").read_text(encoding="ascii"))
@@ -261,7 +263,7 @@ def main(arguments: Sequence[str]) -> int:
         if list(arguments) == ["--stop"]:
             progress("stopped" if stop_engine() else "none of ours runs")
         elif arguments:
-            sys.stderr.write("usage: python -m clusters.docker.engine [--stop]\n")
+            sys.stderr.write("usage: python .ci/engine.py [--stop]\n")
             return 64
         else:
             engine = ensure_engine(progress=progress)

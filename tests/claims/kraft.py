@@ -5,7 +5,7 @@ Promises: each safety claim names its flip. Leaves out the tests (``tests/claims
 
 from __future__ import annotations
 
-from clusters.protocols.claims import Claim, Kind, Level
+from tests.claims.claim import Claim, Kind, Level
 
 
 def _claim(number: int, kind: Kind, level: Level, text: str) -> Claim:

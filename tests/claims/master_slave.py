@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusters.protocols.claims import Claim, Kind, Level
+from tests.claims.claim import Claim, Kind, Level
 
 _SYSTEM = "rocketmq master/slave"
 

@@ -5,7 +5,7 @@ Promises: pure data. Leaves out the tests (``tests/claims/test_paxos.py``).
 
 from __future__ import annotations
 
-from clusters.protocols.claims import Claim, Kind, Level
+from tests.claims.claim import Claim, Kind, Level
 
 
 def _claim(n: int, text: str, level: Level, kind: Kind = "safety") -> Claim:

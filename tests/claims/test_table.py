@@ -1,4 +1,4 @@
-"""All claims of all protocols, gathered."""
+"""All claims of all protocols, gathered, and the packaged table of them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import json
 
 from click.testing import CliRunner
 
-from clusters.protocols.claims import Claim
-from clusters.systems.claims import CLAIMS, gather, named_tests
+from clusters.systems.claims import CLAIMS
 from harness.cli.main import main
 from harness.core import registry
+from tests.claims.claim import Claim
+from tests.claims.table import TABLE, gather, named_tests, row, table
 
 
 def test_every_number_is_there_once_a_system_and_in_order():
     found = gather()
-    places = [tuple(map(int, claim.number.split("-"))) for claim in found]
+    named = {"ZAB": 19}
+    places = [tuple(map(int, claim.number.split("-"))) for claim in found if claim.number[0].isdigit()]
     assert places == sorted(places)
+    assert [claim.number for claim in found[len(places) :]] == [
+        f"{source}-{n}" for source, most in sorted(named.items()) for n in range(1, most + 1)
+    ]
     assert len({(claim.number, claim.system) for claim in found}) == len(found)
     counts = {0: 42, 1: 50, 2: 22, 3: 32, 4: 32}
-    assert {claim.number for claim in found} == {
+    assert {claim.number for claim in found[: len(places)]} == {
         f"{source}-{n}" for source, most in counts.items() for n in range(1, most + 1)
     }
 
@@ -35,18 +40,16 @@ def test_every_claim_is_tested_or_documentary():
     assert {row[-1] for row in CLAIMS.rows()} <= {"tested", "documentation"}
 
 
-def test_tests_are_found_by_their_names_and_missing_ones_are_said(tmp_path, monkeypatch):
+def test_tests_are_found_by_their_names_and_missing_ones_are_reported(tmp_path):
     (tmp_path / "test_x.py").write_text("@claim\ndef test_claim_9_3_a_thing(variant):\n    pass\n")
-    assert named_tests(tmp_path) == {"9-3": "test_x.py::test_claim_9_3_a_thing"}
-    assert named_tests(tmp_path / "none") is None
-    from clusters.systems import claims as module
+    tests = named_tests(tmp_path)
+    assert tests == {"9-3": "test_x.py::test_claim_9_3_a_thing"}
+    claim = Claim(number="9-4", kind="safety", system="x", text="t", level="vector")
+    assert row(claim, tests).status == "no test"
 
-    row = Claim(number="9-4", kind="safety", system="x", text="t", level="vector")
-    monkeypatch.setattr(module, "gather", lambda: (row,))
-    monkeypatch.setattr(module, "named_tests", lambda: named_tests(tmp_path))
-    assert CLAIMS.rows()[0][-1] == "no test"
-    monkeypatch.setattr(module, "named_tests", lambda: None)
-    assert CLAIMS.rows()[0][-1] == "tests not here"
+
+def test_the_packaged_table_is_what_the_claims_generate():
+    assert TABLE.read_bytes() == table(), "run: python -m tests.claims.table"
 
 
 def test_the_list_shows_them_all_or_those_of_one_system():

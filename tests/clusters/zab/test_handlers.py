@@ -1,0 +1,184 @@
+"""Handlers of single nodes, one event at a time."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusters.protocols.client_api import Append, Cas, Get, NotLeader, Ok, Put, Refused, Release, Unknown
+from clusters.protocols.zab.leading import on_tick
+from clusters.protocols.zab.log import ACCEPTED, CURRENT
+from clusters.protocols.zab.messages import (
+    COUNTER_MAX,
+    Closed,
+    Diff,
+    FollowerInfo,
+    LeaderInfo,
+    NewLeader,
+    Notification,
+    Packet,
+    Ping,
+    Snap,
+    Trunc,
+    Vote,
+    zxid_of,
+)
+from clusters.protocols.zab.node import Link
+from clusters.protocols.zab.target import TARGET
+from harness.core.errors import ConfigError
+from tests.claims.test_zab import files
+from tests.clusters.zab.minisim import World
+
+
+def test_a_connection_hands_over_in_order_each_message_once():
+    link = Link(1, 0)
+    assert link.take(Packet(1, 2, Ping()), 5) == []
+    assert (link.heard, link.got) == (0, 0)
+    assert link.take(Packet(1, 1, Diff(0)), 6) == [Diff(0), Ping()]
+    assert link.take(Packet(1, 2, Ping()), 7) == []
+    assert link.got == 2
+
+
+def test_a_packet_of_an_unknown_connection_is_answered_with_its_end():
+    world = World(asleep="AB")
+    world.deliver("A", "C", Packet(99, 1, Ping()))
+    assert (world.sent[-1][2], world.sent[-1][3]) == ("A", Closed(99))
+
+
+@pytest.mark.parametrize("vote", [Vote("X", 0, 0), Vote("C", 0, 0)])
+def test_votes_of_and_for_strangers_are_ignored(vote):
+    world = World(asleep="AB")
+    world.deliver("X" if vote.leader == "C" else "A", "C", Notification(vote, 9, "LOOKING"))
+    assert world.boxes["C"].node.round == 1
+
+
+def test_a_late_voter_of_an_older_round_gets_the_own_vote():
+    world = World(asleep="AB")
+    world.boxes["C"].node.round = 5
+    world.deliver("A", "C", Notification(Vote("A", 9, 9), 4, "LOOKING"))
+    body = world.sent[-1][3]
+    assert (body.round, body.vote.leader) == (5, "C")
+
+
+def test_a_node_refuses_to_start_where_its_epochs_contradict():
+    world = World(asleep="AB", disks={"C": {ACCEPTED: b"1\n", CURRENT: b"2\n"}})
+    assert "below currentEpoch" in world.boxes["C"].halted
+
+
+def test_a_log_ahead_of_current_epoch_starts_with_the_stored_one():
+    world = World(asleep="AB", disks={"C": files(1, zxid_of(2, 1))})
+    assert world.boxes["C"].node.vote == Vote("C", zxid_of(2, 1), 1)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mode"),
+    [
+        ((zxid_of(1, 1), zxid_of(2, 1)), Diff),  # its log is a part of the leader's
+        ((), Diff),
+        ((zxid_of(1, 1), zxid_of(2, 1), zxid_of(2, 2)), Diff),
+        ((zxid_of(1, 1), zxid_of(1, 2)), Snap),  # diverges where the leader's next epoch begins
+    ],
+)
+def test_how_a_follower_is_synchronized(theirs, mode):
+    own = (zxid_of(1, 1), zxid_of(2, 1), zxid_of(2, 2))
+    world = World(asleep="A", disks={"C": files(2, *own), "B": files(1, *theirs)})
+    world.elect(among="BC")
+    assert len(world.bodies(mode, src="C", dst="B")) == 1
+    assert world.boxes["B"].zxids == list(own)
+
+
+def test_a_follower_with_more_than_the_leader_cuts_its_log():
+    old = (zxid_of(1, 1), zxid_of(1, 2))
+    world = World(asleep="A", disks={"C": files(2, old[0]), "B": files(1, *old)})
+    world.elect(among="BC")
+    assert world.bodies(Trunc, dst="B") == [Trunc(old[0])]
+    assert world.boxes["B"].zxids == [old[0]]
+
+
+def test_a_follower_passes_writes_on_and_answers_them_at_its_commit():
+    world = World()
+    world.elect()
+    assert isinstance(world.ask("A", Append("k", 1)), Ok)
+    assert world.ask("B", Put("r", 5)).index == 2
+    assert world.ask("A", Cas("r", 4, 6)).value is False
+    assert world.ask("C", Get("r")).value == 5
+    assert isinstance(world.ask("A", Release("l", "me")), Refused)
+
+
+def test_nothing_is_served_while_looking_and_waiting_writes_become_unknown():
+    world = World(asleep="AB")
+    assert world.ask("C", Get("k")) == NotLeader(None)
+    world = World()
+    world.elect()
+    world.isolate("A")
+    number = world.request("A", Append("k", 1))
+    world.run(5_000)
+    assert isinstance(world.replies[number], Unknown)
+
+
+def test_a_leader_whose_counter_is_used_up_looks_again():
+    world = World()
+    world.elect()
+    world.boxes["C"].node.lead.counter = COUNTER_MAX
+    world.request("C", Append("k", 1))
+    assert world.boxes["C"].node.role == "LOOKING"
+    world.elect()
+    assert world.boxes["C"].node.accepted == 2
+
+
+def test_a_follower_refuses_an_epoch_below_the_accepted_one():
+    world = World(asleep="AC", disks={"B": {ACCEPTED: b"7\n", CURRENT: b"0\n"}})
+    world.run(10)
+    for src, state in (("C", "LEADING"), ("A", "FOLLOWING")):
+        world.deliver(src, "B", Notification(Vote("C", 0, 0), 1, state))
+    opened = world.bodies(FollowerInfo, src="B")
+    assert opened == [FollowerInfo(7)]
+    world.deliver("C", "B", Packet(world.boxes["B"].node.follow.link.number, 1, LeaderInfo(6)))
+    world.run(10)
+    assert world.boxes["B"].node.role == "LOOKING"
+    assert world.notes("epoch_refused")
+
+
+def test_a_follower_tries_again_where_its_leader_does_not_lead_yet():
+    world = World(asleep="AC")
+    for src, state in (("C", "LEADING"), ("A", "FOLLOWING")):
+        world.deliver(src, "B", Notification(Vote("C", 0, 0), 1, state))
+    for tries in range(1, 6):
+        assert len(world.bodies(FollowerInfo, src="B")) == tries
+        world.deliver("C", "B", Closed(world.boxes["B"].node.follow.link.number))
+        world.run(110)
+    assert world.boxes["B"].node.role == "LOOKING"
+
+
+def test_a_gap_in_the_proposals_ends_the_connection():
+    world = World()
+    world.elect()
+    follow = world.boxes["A"].node.follow
+    follow.last = zxid_of(1, 5)
+    world.write("C", 1)
+    assert world.notes("gap", of="A")
+
+
+def test_a_lone_voter_leads():
+    world = World("A")
+    assert world.elect() == "A"
+    assert world.write("A", 1)
+
+
+def test_a_tick_at_a_node_that_does_not_lead_does_nothing():
+    world = World(asleep="AB")
+    node = world.boxes["C"].node
+    before = len(node.out)
+    on_tick(node)
+    assert len(node.out) == before
+
+
+def test_knobs_are_spelled_as_zookeeper_spells_them_and_may_not_contradict():
+    assert TARGET.knobs({"tickTime": "100", "initLimit": "3"}).init_ns == 300_000_000
+    with pytest.raises(ConfigError):
+        TARGET.knobs({"min_notification_interval_ms": "70000"})
+
+
+def test_a_history_without_transactions_is_acknowledged_too():
+    world = World()
+    world.elect()
+    assert {body.end for body in world.bodies(NewLeader)} == {0}

@@ -1,0 +1,124 @@
+"""The levels of tests: Makefile, runner, markers and CONTRIBUTING agree."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import run_all
+from tests.conftest import QUICK_EXAMPLES, objection
+
+ROOT = Path(__file__).parents[1]
+LISTED = re.compile(r"^\| `(tests/\S+\.py)` \| \S", re.MULTILINE)
+
+
+def recipe(target):
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    found = re.search(rf"^{target}:[^=\n]*\n((?:\t.*\n)+)", text, re.MULTILINE)
+    assert found, target
+    return found[1]
+
+
+def test_each_target_runs_its_level_and_ci_runs_make_test():
+    for target, level in {"quick": "quick", "test": "test", "test-all": "all"}.items():
+        assert f"tests/run_all.py {level} " in recipe(target)
+    assert run_all.LEVELS == ("quick", "test", "all")
+    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").endswith("exec make test\n")
+
+
+def test_what_only_test_all_runs_is_listed_in_contributing_with_its_reason():
+    files = {str(file.relative_to(ROOT)) for file in run_all.naming(["nightly"])} - {"tests/test_levels.py"}
+    listed = LISTED.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    assert sorted(listed) == sorted(files)
+
+
+@pytest.mark.parametrize(
+    ("marks", "why"),
+    [
+        ([], None),
+        ([pytest.mark.docker, pytest.mark.system, pytest.mark.nightly("an image of its own")], None),
+        ([pytest.mark.slow, pytest.mark.nightly("minutes")], None),
+        ([pytest.mark.nightly], "nightly needs its reason"),
+        ([pytest.mark.slow, pytest.mark.spark], "slow is for tests that only compute, and spark for tests that wait"),
+    ],
+)
+def test_markers_that_contradict_each_other_are_refused(marks, why):
+    assert objection(mark.mark for mark in marks) == why
+
+
+TRIED: list[int] = []
+
+
+@settings(max_examples=QUICK_EXAMPLES + 5)
+@given(st.integers())
+def test_a_property(number):
+    TRIED.append(number)
+    assert number + 1 > number
+
+
+def test_quick_holds_every_property_to_few_examples(request):
+    TRIED.clear()
+    test_a_property()
+    quick = request.config.getoption("--hypothesis-profile") == "quick"
+    assert len(TRIED) == QUICK_EXAMPLES + (0 if quick else 5)
+
+
+@pytest.fixture
+def runner(monkeypatch):
+    """The markers of every pytest that would be started, and exit codes by their number."""
+    started, codes = [], {}
+
+    class Started:
+        def __init__(self, command, **_):
+            assert command[:3] == [sys.executable, "-m", "pytest"]
+            started.append(command[command.index("-m", 3) + 1])
+            self.code = codes.get(len(started), 0)
+
+        def wait(self):
+            return self.code
+
+        poll = wait
+
+    monkeypatch.setattr(run_all.subprocess, "Popen", Started)
+    return started, codes
+
+
+def test_each_level_runs_its_parts(runner):
+    started, _ = runner
+    assert run_all.main("quick", []) == 0
+    assert started == [
+        "not docker and not system and not spark and not namespaces and not processes and not slow and not nightly"
+    ]
+    started.clear()
+    assert run_all.main("test", []) == 0
+    assert ["not nightly" in part for part in started] == [True] * 5
+    started.clear()
+    assert run_all.main("all", []) == 0
+    assert ["not nightly" in part for part in started] == [False] * 5
+
+
+def test_every_test_is_in_exactly_one_part_of_test_all():
+    markers = [*run_all.WAITING, "slow"]
+    parts = [part for stage in run_all.stages("all") for part in stage]
+    for chosen in range(2 ** len(markers)):
+        of = {marker for bit, marker in enumerate(markers) if chosen >> bit & 1}
+        fits = [part for part in parts if (not part.some_of or of & {*part.some_of}) and not of & {*part.none_of}]
+        assert len(fits) == 1
+
+
+def test_the_worst_part_counts_and_no_stage_follows_an_interrupted_one(runner):
+    started, codes = runner
+    codes.update({1: 0, 2: 1})
+    assert run_all.main("test", []) == 1
+    started.clear()
+    codes.update({1: run_all.NOTHING_RAN, 2: 0})
+    assert run_all.main("test", []) == 0
+    started.clear()
+    codes.update({1: run_all.INTERRUPTED})
+    assert run_all.main("test", []) == run_all.INTERRUPTED
+    assert len(started) == 1
