@@ -39,6 +39,12 @@ INTERVALS_NS: tuple[Ns, ...] = (2 * SECOND, 1 * SECOND)
 WORKLOADS = ("log", "register", "set", "list-append", "lock", "lease", "membership", "agreement", "election")
 
 KNOBS: Mapping[str, tuple[Mapping[str, str], ...]] = {
+    "bully": (
+        {"local_term": "on"},
+        {"step_down": "on", "majority_to_stand": "on"},
+        {"write_concern": "majority"},
+        {"election": "mongo", "lease_persisted": "on", "priorities": "n4:3,n5:2"},
+    ),
     "dledger": (
         {"persist_mode": "upstream"},
         {"fsync": "async"},

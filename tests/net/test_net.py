@@ -27,7 +27,7 @@ def behaviour(told):
 
 def test_a_slice_of_the_net_does_what_it_did():
     wanted = quick(STORED)
-    assert len(wanted) == 16
+    assert len(wanted) == 20
     differ = {}
     for case in swept(wanted):
         told = told_of(case)

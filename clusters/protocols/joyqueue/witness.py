@@ -19,7 +19,6 @@ Source: specification of JoyQueue's ``RaftLeaderElection``, §4 and §6 (JQ-B1, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from clusters.protocols.joyqueue.messages import (
@@ -28,57 +27,38 @@ from clusters.protocols.joyqueue.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.protocols.joyqueue.storage import (
-    LOG,
-    METADATA,
-    TEMPORARY,
-    Stored,
-    label_of,
-    read_metadata,
-)
-from clusters.protocols.kit.files import Unreadable, digest, file_of, split_log
-from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Witnessed, Write
+from clusters.protocols.joyqueue.storage import LOG, METADATA, Stored, label_of, read_metadata
+from clusters.protocols.kit.witness import ElectionWatch, RecordLogWatch, StateFileWatch, log_parser
+from harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
 
 OPEN_MAX = 1024
 """Requests of one kind that wait for their answers; the oldest are forgotten."""
 
 
-class _Group:
+class _Group(ElectionWatch):
     """What is seen of one partition group within one incarnation."""
 
-    __slots__ = (
-        "acked",
-        "answered",
-        "asked",
-        "commit",
-        "damaged",
-        "ends",
-        "found",
-        "grants",
-        "label",
-        "led",
-        "renamed",
-        "temporary",
-        "voted",
-    )
+    __slots__ = ("asked", "file", "known", "log")
 
-    def __init__(self, label: str) -> None:
-        self.label = label
-        self.found = False
-        self.answered = 0
-        self.grants: dict[int, set[str]] = {}
+    def __init__(self, node: str, name: str) -> None:
+        label = label_of(name)
+
+        def says(event: str, term: int, data: dict[str, Any]) -> Witnessed:
+            return Witnessed(event, term, {**data, "group": label} if label else data)
+
+        super().__init__(node, says)
+        self.known = False
+        """Whether ``found`` was reported."""
         self.asked: set[int] = set()
-        self.voted: set[tuple[int, str]] = set()
-        self.led = -1
-        self.acked = (-1, -1)
-        self.commit = 0
-        self.ends: list[int] = []
-        self.damaged = False
-        self.temporary: Stored | None = None
-        self.renamed: Stored | None = None
+        self.log = RecordLogWatch(f"{name}/{LOG}", log_parser(LOG, first=0), says)
+        self.file = StateFileWatch(f"{name}/{METADATA}", _stored)
 
-    def says(self, name: str, term: int, data: Mapping[str, Any]) -> Witnessed:
-        return Witnessed(name, term, {**data, "group": self.label} if self.label else data)
+    def finds(self, disk: DiskImage) -> Witnessed:
+        """The metadata as it lies there, whatever the node makes of it."""
+        self.known = True
+        file = self.file.found(disk)
+        stored = self.file.now or Stored()
+        return self.found(file, stored.term, stored.voted_for)
 
 
 class JoyQueueWitness:
@@ -103,7 +83,7 @@ class JoyQueueWitness:
     def _group(self, name: str) -> _Group:
         found = self._groups.get(name)
         if found is None:
-            found = self._groups[name] = _Group(label_of(name))
+            found = self._groups[name] = _Group(self._node, name)
         return found
 
     # --- the disk -------------------------------------------------------------------------------------------------
@@ -114,9 +94,9 @@ class JoyQueueWitness:
         out: list[Witnessed] = []
         for name in sorted({path.rpartition("/")[0] for path in disk}):
             group = self._group(name)
-            out.append(_found(group, disk.get(f"{name}/{METADATA}")))
-            if f"{name}/{LOG}" in disk:
-                out += _boot_log(group, disk, f"{name}/{LOG}")
+            out.append(group.finds(disk))
+            if group.log.path in disk:
+                out += group.log.booted(disk)
         return out
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
@@ -124,25 +104,13 @@ class JoyQueueWitness:
         out: list[Witnessed] = []
         for op in ops:
             path = op.dst if isinstance(op, Rename) else op.path
-            name, _, file = path.rpartition("/")
-            group = self._group(name)
-            if not group.found:
-                out.append(_found(group, None))
-            if isinstance(op, Write):
-                if file == LOG:
-                    out += _wrote_log(group, op)
-                elif file == TEMPORARY:
-                    group.temporary = _stored(op.data)
-                elif file == METADATA:
-                    group.renamed = _stored(op.data)
-            elif isinstance(op, Rename) and file == METADATA:
-                group.renamed = group.temporary
-            elif isinstance(op, Fsync) and file == METADATA and group.renamed is not None:
-                stored = group.renamed
-                out.append(group.says("persisted", stored.term, {"voted_for": stored.voted_for}))
-            elif isinstance(op, Unlink) and file == LOG:
-                group.ends = []
-                out.append(group.says("log_truncate", 0, {"from": 1}))
+            group = self._group(path.rpartition("/")[0])
+            if not group.known:
+                out.append(group.finds({}))
+            if path == group.log.path:
+                out += group.log.carried(op)
+            elif group.file.carried(op) == "durable" and (stored := group.file.now):
+                out.append(group.persisted(stored.term, stored.voted_for))
         return out
 
     # --- the wire -------------------------------------------------------------------------------------------------
@@ -160,7 +128,7 @@ class JoyQueueWitness:
             asked = self._sent.pop(body.id, None)
             if asked is not None and body.vote_granted:
                 name, term = asked
-                self._group(name).grants.setdefault(term, set()).add(src)
+                self._group(name).granted(term, src)
         return []
 
     def sent(self, to: str, body: Any) -> list[Witnessed]:
@@ -177,48 +145,31 @@ class JoyQueueWitness:
             term = self._requests.pop((to, body.id), None)
             group = self._group(body.topic_partition_group)
             if term is not None and body.vote_granted:
-                return _vote(group, term, to)
-            return _answered(group, body.term, to)
+                return group.votes(term, to)
+            return group.answers(body.term, to)
         return []
 
     def _sent_append_answer(self, to: str, body: AppendEntriesResponse) -> list[Witnessed]:
         group = self._group(body.topic_partition_group)
-        if (to, body.id) not in self._appends:
-            return _answered(group, body.term, to) if body.term > group.answered else []
-        del self._appends[to, body.id]
-        if not body.success:
-            return _answered(group, body.term, to)
-        now = (body.term, body.next_position)
-        if now == group.acked:
-            return []
-        group.acked = now
-        group.answered = max(group.answered, body.term)
-        return [group.says("acked", body.term, {"index": body.next_position, "leader": to})]
+        compared = (to, body.id) in self._appends
+        self._appends.pop((to, body.id), None)
+        if compared and body.success:
+            return group.acks(body.term, body.next_position, to)
+        return group.answers(body.term, to)
 
     def _sent_vote_request(self, body: VoteRequest) -> list[Witnessed]:
         group = self._group(body.topic_partition_group)
         group.asked.add(body.term)
         _remember(self._sent, body.id, (body.topic_partition_group, body.term))
-        if group.renamed == Stored(body.term, self._node):
-            return _vote(group, body.term, self._node)
-        return []
+        return group.votes(body.term, self._node) if group.file.now == Stored(body.term, self._node) else []
 
     def _sent_append(self, body: AppendEntriesRequest) -> list[Witnessed]:
         group = self._group(body.topic_partition_group)
-        if body.term == group.led and body.commit_position <= group.commit:
-            return []
         out: list[Witnessed] = []
         if body.term != group.led and body.leader_id == self._node:
-            group.led = body.term
-            group.answered = max(group.answered, body.term)
-            voters = set(group.grants.get(body.term, ()))
-            if body.term in group.asked or group.renamed == Stored(body.term, self._node):
-                voters.add(self._node)
-            out.append(group.says("elected", body.term, {"voters": sorted(voters)}))
-        if body.commit_position > group.commit:
-            group.commit = body.commit_position
-            out.append(group.says("commit", body.term, {"index": body.commit_position}))
-        return out
+            stood = body.term in group.asked or group.file.now == Stored(body.term, self._node)
+            out = group.leads(body.term, stood=stood)
+        return out + group.commits(body.term, body.commit_position)
 
 
 def _remember(table: dict[Any, Any], key: Any, value: Any) -> None:
@@ -227,78 +178,6 @@ def _remember(table: dict[Any, Any], key: Any, value: Any) -> None:
         del table[next(iter(table))]
 
 
-def _vote(group: _Group, term: int, candidate: str) -> list[Witnessed]:
-    if (term, candidate) in group.voted:
-        return []
-    group.voted.add((term, candidate))
-    group.answered = max(group.answered, term)
-    return [group.says("vote", term, {"candidate": candidate})]
-
-
-def _answered(group: _Group, term: int, to: str) -> list[Witnessed]:
-    """An answer that grants nothing still tells the term that this node is in."""
-    if term <= group.answered:
-        return []
-    group.answered = term
-    return [group.says("answered", term, {"to": to})]
-
-
-def _found(group: _Group, content: bytes | str | None) -> Witnessed:
-    """The metadata as it lies there, whatever the node makes of it."""
-    group.found = True
-    if content is None:
-        return group.says("found", 0, {"voted_for": None, "file": "absent"})
-    stored = group.renamed = None if isinstance(content, str) else _stored(content)
-    if stored is None:
-        return group.says("found", 0, {"voted_for": None, "file": "unreadable"})
-    return group.says("found", stored.term, {"voted_for": stored.voted_for, "file": "read"})
-
-
-def _stored(content: bytes) -> Stored | None:
-    try:
-        metadata = read_metadata(content)
-    except Unreadable:
-        return None
+def _stored(content: bytes) -> Stored:
+    metadata = read_metadata(content)
     return Stored(metadata.current_term, metadata.voted_for)
-
-
-def _boot_log(group: _Group, disk: DiskImage, path: str) -> list[Witnessed]:
-    try:
-        found = _parse(group, file_of(disk, path) or b"")
-    except Unreadable:
-        group.damaged = True
-        return []
-    out = [group.says("log_truncate", 0, {"from": len(group.ends) + 1})]
-    if found:
-        out.append(group.says("log_append", found[-1][1], {"from": 1, "entries": found}))
-    return out
-
-
-def _wrote_log(group: _Group, op: Write) -> list[Witnessed]:
-    """Records cut off and records appended by one write."""
-    if group.damaged:
-        return []
-    out: list[Witnessed] = []
-    end = group.ends[-1] if group.ends else 0
-    offset = end if op.offset is None else op.offset
-    if offset < end:
-        while group.ends and group.ends[-1] > offset:
-            group.ends.pop()
-        out.append(group.says("log_truncate", 0, {"from": len(group.ends) + 1}))
-    if op.data:
-        first = len(group.ends)
-        try:
-            found = _parse(group, op.data, first=first, base=offset)
-        except Unreadable:
-            group.damaged = True
-            return out
-        if found:
-            out.append(group.says("log_append", found[-1][1], {"from": first + 1, "entries": found}))
-    return out
-
-
-def _parse(group: _Group, data: bytes, *, first: int = 0, base: int = 0) -> list[tuple[int, int, str]]:
-    """(index from 1, term, digest) of each record."""
-    records, _ = split_log(data, path=LOG, first=first, base=base)
-    group.ends.extend(end for _, _, _, end in records)
-    return [(position + 1, term, digest(command)) for position, term, command, _ in records]

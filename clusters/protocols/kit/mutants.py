@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -42,6 +43,34 @@ class Mutant(msgspec.Struct, frozen=True, kw_only=True):
 def bug(says: str, rules: Callable[[Any], Any], *caught_by: str, **more: Any) -> Mutant:
     """A planted bug, and the checkers of which any one must catch it."""
     return Mutant(says=says, rules=rules, caught_by=caught_by, **more)
+
+
+_PLANTED = "_planted"
+"""Attribute of a class of broken rules: its names → what is planted there."""
+
+
+def mutant(name: str, *, says: str, caught_by: tuple[str, ...] = (), **more: Any) -> Callable[[type[R]], type[R]]:
+    """Plants this class of rules: the bug of that name is listed here, on the rule that it breaks, and nowhere else."""
+
+    def plant(rules: type[R]) -> type[R]:
+        known: Mapping[str, Mutant] = vars(rules).get(_PLANTED, {})
+        setattr(rules, _PLANTED, {name: bug(says, rules, *caught_by, **more), **known})
+        return rules
+
+    return plant
+
+
+def planted(*modules: ModuleType) -> Mapping[str, Mutant]:
+    """All bugs that these modules plant: those with a number first, in its order, and then the others as they stand."""
+    found = {
+        name: one
+        for module in modules
+        for rules in vars(module).values()
+        if isinstance(rules, type) and rules.__module__ == module.__name__
+        for name, one in vars(rules).get(_PLANTED, {}).items()
+    }
+    numbered = sorted(name for name in found if name[0].isdigit())
+    return {name: found[name] for name in (*numbered, *(name for name in found if name not in numbered))}
 
 
 class MutantTable(Generic[K, R]):

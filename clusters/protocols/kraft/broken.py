@@ -1,8 +1,11 @@
-"""The rules of the planted bugs, and of the harmless builds: each class overrides what it is named for.
+"""The planted bugs, and the harmless builds: each class overrides the rule that its name and its mistake are listed on.
 
-Promises: the number is the one of the table of planted bugs; beside it stand the real systems that made the mistake.
-Leaves out which knobs and checkers belong to it (`variants`). The honest build never refers to this module.
+Guarantees: the number is the one of the table of planted bugs; a comment names the real systems that made the mistake.
+Out of scope: builds that break a single claim (`flips`), and what has no counterpart here (`variants`). The
+honest build never refers to this module.
 """
+
+# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from clusters.protocols.kit.mutants import mutant
 from clusters.protocols.kraft.knobs import KraftKnobs
 from clusters.protocols.kraft.messages import NOBODY
 from clusters.protocols.kraft.rules import LEADER, UNATTACHED, File, Position, Rules, Start
@@ -18,162 +22,195 @@ from clusters.protocols.kraft.storage import QuorumState
 from harness.core.clock import Ns
 from harness.core.rng import Rng
 
+_VOTE, _LEADER, _TERM = "one-vote-per-term", "one-leader-per-term", "term-never-decreases"
+_MAJORITY, _OWED, _LIVELOCK = "leader-has-majority", "leader-when-owed", "no-livelock"
+_COMPLETE, _COMMIT, _ACKED = "leader-completeness", "commit-never-regresses", "acknowledged-survives"
+_STEP_DOWN, _DURABLE = "step-down-without-quorum", "vote-is-durable"
+_RESIGNS = {"check_quorum": "1.0|1.5"}
+
+
 # --- the vote on disk -----------------------------------------------------------------------------------------------
 
 
-class VoteNotWritten(Rules):
-    """01. NodeDB, etcd 2877, Nacos."""
-
-    def stored(self, state: QuorumState) -> QuorumState:  # noqa: D102
+@mutant("01-vote-not-written", says="writes the epoch but not the vote", caught_by=(_VOTE, _LEADER, _DURABLE))
+class VoteNotWritten(Rules):  # NodeDB, etcd 2877, Nacos
+    def stored(self, state: QuorumState) -> QuorumState:
         return msgspec.structs.replace(state, voted_id=NOBODY)
 
 
-class AnswerBeforePersist(Rules):
-    """02. redis 533d0e0."""
-
-    def answers_after_persist(self) -> bool:  # noqa: D102
+@mutant(
+    "02-answer-before-persist", says="answers a vote request before the vote is on disk", caught_by=(_VOTE, _DURABLE)
+)
+class AnswerBeforePersist(Rules):  # redis 533d0e0
+    def answers_after_persist(self) -> bool:
         return False
 
 
+@mutant(
+    "04-ignore-failed-vote-write", says="goes on after quorum-state could not be written", caught_by=(_VOTE, _DURABLE)
+)
 class IgnoreFailedVoteWrite(Rules):
-    """04. jraft 1241, DLedger, JoyQueue: the answer does not wait for what becomes of the write, nor does anything."""
+    """Seen in jraft 1241, DLedger, JoyQueue: no answer waits for what becomes of the write."""
 
-    def on_persist_error(self, file: File) -> Literal["halt", "ignore"]:  # noqa: D102
+    def on_persist_error(self, file: File) -> Literal["halt", "ignore"]:
         return "ignore" if file == "state" else "halt"
 
-    def answers_after_persist(self) -> bool:  # noqa: D102
+    def answers_after_persist(self) -> bool:
         return False
 
 
-class VoteNotSynced(Rules):
-    """05. jgroups 4c6961f, DLedger."""
-
-    def syncs(self, file: File) -> bool:  # noqa: D102
+@mutant("05-vote-not-synced", says="replaces quorum-state without fsync", caught_by=(_VOTE, _DURABLE))
+class VoteNotSynced(Rules):  # jgroups 4c6961f, DLedger
+    def syncs(self, file: File) -> bool:
         return file != "state"
 
 
-class DeleteThenRename(Rules):
-    """06. DLedger; ZK-4269."""
-
-    def deletes_first(self) -> bool:  # noqa: D102
+@mutant(
+    "06-delete-then-rename",
+    says="deletes quorum-state before the new one takes its place",
+    caught_by=(_VOTE, _TERM, _DURABLE),
+)
+class DeleteThenRename(Rules):  # DLedger; ZK-4269
+    def deletes_first(self) -> bool:
         return True
 
 
-class ResumesLeadership(Rules):
-    """10. KAFKA-10527."""
-
-    def start_as_former_leader(self, epoch: int, me: int) -> Start:  # noqa: D102
+@mutant(
+    "10-resumes-leadership", says="goes on leading its epoch after a restart", caught_by=("log-matching", _MAJORITY)
+)
+class ResumesLeadership(Rules):  # KAFKA-10527
+    def start_as_former_leader(self, epoch: int, me: int) -> Start:
         return Start(2, LEADER, epoch, leader=me)
 
 
-class ForgetsOwnVote(Rules):
-    """11. KAFKA-10661: neither having led nor having voted for itself keeps it from voting."""
-
-    def start_as_former_leader(self, epoch: int, me: int) -> Start:  # noqa: ARG002, D102
+@mutant(
+    "11-forgets-own-vote",
+    says="after a restart votes in an epoch that it led, or in which it voted for itself",
+    caught_by=(_VOTE, _LEADER),
+)
+class ForgetsOwnVote(Rules):  # KAFKA-10661: neither having led nor having voted for itself keeps it from voting
+    def start_as_former_leader(self, epoch: int, me: int) -> Start:
         return Start(2, UNATTACHED, epoch)
 
-    def start_as_candidate(self, epoch: int, me: int) -> Start:  # noqa: ARG002, D102
+    def start_as_candidate(self, epoch: int, me: int) -> Start:
         return Start(3, UNATTACHED, epoch)
 
 
-class WritesEpochBefore(Rules):
-    """Not of the table: an off-by-one on disk, plain enough that any restart of a node shows it."""
-
-    def stored(self, state: QuorumState) -> QuorumState:  # noqa: D102
+@mutant(
+    "plain-writes-epoch-before", says="stores each epoch one too low, so that any restart goes back", caught_by=(_TERM,)
+)
+class WritesEpochBefore(Rules):  # An off-by-one on disk, plain enough that any restart of a node shows it
+    def stored(self, state: QuorumState) -> QuorumState:
         return msgspec.structs.replace(state, leader_epoch=max(0, state.leader_epoch - 1))
 
 
 # --- granting and counting ------------------------------------------------------------------------------------------
 
 
-class NoLogCheck(Rules):
-    """12. Nacos 785."""
-
-    def log_up_to_date(self, candidate: Position, own: Position) -> bool:  # noqa: ARG002, D102
+@mutant("12-grant-without-log-check", says="votes for candidates with an older log", caught_by=(_COMPLETE, _ACKED))
+class NoLogCheck(Rules):  # Nacos 785
+    def log_up_to_date(self, candidate: Position, own: Position) -> bool:
         return True
 
 
+@mutant(
+    "14-last-epoch-is-current",
+    says="gives the epoch before its campaign as the one of its last record",
+    caught_by=(_COMPLETE,),
+)
 class LastEpochIsCurrent(Rules):
-    """14. DLedger 52. The epoch before the campaign: the campaign's own would be refused as impossible."""
+    """DLedger 52. The epoch before the campaign: the campaign's own would be refused as impossible."""
 
-    def last_position(self, last_epoch: int, end: int, own_epoch: int) -> Position:  # noqa: ARG002, D102
+    def last_position(self, last_epoch: int, end: int, own_epoch: int) -> Position:
         return own_epoch - 1, end
 
 
-class CountsOlderEpoch(Rules):
-    """16. Xraft 33."""
-
-    def counts_vote(  # noqa: D102
-        self, *, granted: bool, epoch: int, own_epoch: int, candidate: bool, from_voter: bool
-    ) -> bool:
+@mutant("16-counts-older-epoch", says="counts votes given in an earlier epoch", caught_by=(_LEADER, _MAJORITY))
+class CountsOlderEpoch(Rules):  # Xraft 33
+    def counts_vote(self, *, granted: bool, epoch: int, own_epoch: int, candidate: bool, from_voter: bool) -> bool:
         return granted and candidate and epoch <= own_epoch and from_voter
 
 
+@mutant(
+    "17-counts-higher-epoch",
+    says="gives up on an answer with a higher epoch and tallies it all the same",
+    caught_by=(_LEADER, _MAJORITY),
+)
 class CountsHigherEpoch(Rules):
-    """17. JoyQueue, canonical fdce566: gives up without a return, and the answer is tallied all the same."""
+    """JoyQueue, canonical fdce566: gives up without a return, and the answer is tallied all the same."""
 
-    def counts_vote(  # noqa: D102
-        self, *, granted: bool, epoch: int, own_epoch: int, candidate: bool, from_voter: bool
-    ) -> bool:
+    def counts_vote(self, *, granted: bool, epoch: int, own_epoch: int, candidate: bool, from_voter: bool) -> bool:
         return candidate and from_voter and ((granted and epoch == own_epoch) or epoch > own_epoch)
 
-    def may_lead_from(self, state: str) -> bool:  # noqa: ARG002, D102
+    def may_lead_from(self, state: str) -> bool:
         return True
 
 
-class MajorityOfResponders(Rules):
-    """21. Sentinel f4be6f1, JGroups views."""
-
-    def has_majority(  # noqa: D102
-        self, granted: Collection[int], answered: Collection[int], voters: Sequence[int]
-    ) -> bool:
+@mutant(
+    "21-majority-of-responders",
+    says="is elected by a majority of those who answered",
+    caught_by=(_MAJORITY, _LEADER),
+    nodes_min=5,
+)
+class MajorityOfResponders(Rules):  # Sentinel f4be6f1, JGroups views
+    def has_majority(self, granted: Collection[int], answered: Collection[int], voters: Sequence[int]) -> bool:
         if len(voters) == 1 or len(answered) == 1:
             return super().has_majority(granted, answered, voters)
         return len(granted) >= self.majority(len(answered))
 
 
-class HalfIsEnough(Rules):
-    """22. The class of braft 3884640."""
-
-    def majority(self, voters: int) -> int:  # noqa: D102
+@mutant(
+    "22-half-is-enough", says="takes half of an even number for a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
+)
+class HalfIsEnough(Rules):  # The class of braft 3884640
+    def majority(self, voters: int) -> int:
         return (voters + 1) // 2
 
 
+@mutant(
+    "23-observers-vote",
+    says="asks and counts observers",
+    caught_by=("members-only", _MAJORITY, _LEADER),
+    needs={"observers": "*"},
+    advised={"observers": "n4,n5"},
+    nodes_min=5,
+)
 class ObserversVote(Rules):
-    """23. hashicorp 477, NATS: observers answer vote requests, and their votes are asked for and counted."""
+    """Seen in hashicorp 477, NATS: observers answer vote requests, and their votes are asked for and counted."""
 
-    def takes_part(self, *, voter: bool) -> bool:  # noqa: ARG002, D102
+    def takes_part(self, *, voter: bool) -> bool:
         return True
 
-    def electorate(self, voters: tuple[int, ...], everybody: tuple[int, ...]) -> tuple[int, ...]:  # noqa: ARG002, D102
+    def electorate(self, voters: tuple[int, ...], everybody: tuple[int, ...]) -> tuple[int, ...]:
         return everybody
 
 
-class EpochMayFall(Rules):
-    """25. NATS 25561f4, WRaft 4."""
-
-    def is_stale(self, epoch: int, own_epoch: int) -> bool:  # noqa: ARG002, D102
+@mutant("25-epoch-may-fall", says="takes over a lower epoch from an old message", caught_by=(_TERM,))
+class EpochMayFall(Rules):  # NATS 25561f4, WRaft 4
+    def is_stale(self, epoch: int, own_epoch: int) -> bool:
         return False
 
 
-class VotesTwice(Rules):
-    """Not of the table: votes for everybody who asks; without a random part, so that campaigns of one epoch meet."""
-
-    def grants(self, state: str, *, voted: int, candidate: int, up_to_date: bool) -> bool:  # noqa: D102
+@mutant(
+    "plain-votes-twice",
+    says="votes for everybody who campaigns in an epoch, and all campaign at once",
+    caught_by=(_VOTE, _LEADER),
+)
+class VotesTwice(Rules):  # Votes for everybody who asks; without a random part, so that campaigns of one epoch meet
+    def grants(self, state: str, *, voted: int, candidate: int, up_to_date: bool) -> bool:
         del voted
         return super().grants(state, voted=candidate, candidate=candidate, up_to_date=up_to_date)
 
-    def election_timeout_ms(self, rng: Rng) -> int:  # noqa: ARG002, D102
+    def election_timeout_ms(self, rng: Rng) -> int:
         return self.knobs.election_timeout_ms
 
 
-class WantsEveryVote(Rules):
-    """Not of the table: nobody is elected while any voter is silent."""
-
-    def has_majority(  # noqa: D102
+@mutant("plain-wants-every-vote", says="is elected only with the votes of all voters", caught_by=(_OWED,))
+class WantsEveryVote(Rules):  # Nobody is elected while any voter is silent
+    def has_majority(
         self,
         granted: Collection[int],
-        answered: Collection[int],  # noqa: ARG002
+        answered: Collection[int],
         voters: Sequence[int],
     ) -> bool:
         return len(granted) >= len(voters)
@@ -182,130 +219,129 @@ class WantsEveryVote(Rules):
 # --- leading and timing ---------------------------------------------------------------------------------------------
 
 
-class NeverResigns(Rules):
-    """28. KAFKA-15489, JoyQueue, Nacos."""
-
-    def check_quorum_ns(self) -> Ns | None:  # noqa: D102
+@mutant("28-never-resigns", says="goes on leading without a quorum", caught_by=(_STEP_DOWN,), needs=_RESIGNS)
+class NeverResigns(Rules):  # KAFKA-15489, JoyQueue, Nacos
+    def check_quorum_ns(self) -> Ns | None:
         return None
 
 
-class OwnAppendIsContact(Rules):
-    """30. Nacos sendBeat: here a leader sends nothing by itself, so it is its own writing."""
-
-    def own_append_is_contact(self) -> bool:  # noqa: D102
+@mutant(
+    "30-own-append-is-contact",
+    says="takes its own writing for contact with the voters",
+    caught_by=(_STEP_DOWN,),
+    needs=_RESIGNS,
+)
+class OwnAppendIsContact(Rules):  # Nacos sendBeat: here a leader sends nothing by itself, so it is its own writing
+    def own_append_is_contact(self) -> bool:
         return True
 
 
-class AnyRequestRestartsTimers(Rules):
-    """31. NATS 5fe8be8, tikv 8223."""
-
-    def restarts_on_request(self) -> bool:  # noqa: D102
+@mutant(
+    "31-any-request-restarts-timers",
+    says="waits anew after every vote request, granted or not",
+    caught_by=(_OWED, _LIVELOCK),
+)
+class AnyRequestRestartsTimers(Rules):  # NATS 5fe8be8, tikv 8223
+    def restarts_on_request(self) -> bool:
         return True
 
 
-class NoJitter(Rules):
-    """33. Raft paper, 9.3; etcd 780bbb2."""
-
-    def election_timeout_ms(self, rng: Rng) -> int:  # noqa: ARG002, D102
+@mutant("33-no-jitter", says="always waits the shortest times", caught_by=(_LIVELOCK,))
+class NoJitter(Rules):  # Raft paper, 9.3; etcd 780bbb2
+    def election_timeout_ms(self, rng: Rng) -> int:
         return self.knobs.election_timeout_ms
 
-    def backoff_ms(self, rng: Rng, retries: int) -> int:  # noqa: ARG002, D102
+    def backoff_ms(self, rng: Rng, retries: int) -> int:
         return min(self.knobs.backoff_unit_ms, self.knobs.election_backoff_max_ms)
 
 
-class SameSeedEverywhere(Rules):
-    """34. etcd 15784."""
-
+@mutant("34-same-seed", says="draws its times from one seed on all nodes", caught_by=(_LIVELOCK,))
+class SameSeedEverywhere(Rules):  # etcd 15784
     def __init__(self, knobs: KraftKnobs) -> None:
         super().__init__(knobs)
         self._own = Rng(0)
 
-    def election_timeout_ms(self, rng: Rng) -> int:  # noqa: ARG002, D102
+    def election_timeout_ms(self, rng: Rng) -> int:
         return super().election_timeout_ms(self._own)
 
-    def backoff_ms(self, rng: Rng, retries: int) -> int:  # noqa: ARG002, D102
+    def backoff_ms(self, rng: Rng, retries: int) -> int:
         return super().backoff_ms(self._own, retries)
 
 
-class TimersOnWallClock(Rules):
-    """52. DLedger."""
-
-    def clock(self) -> Literal["mono", "wall"]:  # noqa: D102
+@mutant("52-timers-on-wall-clock", says="measures its timers on the wall clock", caught_by=(_OWED,))
+class TimersOnWallClock(Rules):  # DLedger
+    def clock(self) -> Literal["mono", "wall"]:
         return "wall"
 
 
 # --- log and high watermark -----------------------------------------------------------------------------------------
 
 
-class CommitsOldEpochs(Rules):
-    """40. PySyncObj 169, NATS c8687fc, DLedger, JoyQueue; Raft paper, figure 8."""
-
-    def may_advance(self, offset: int, epoch_start: int) -> bool:  # noqa: ARG002, D102
+@mutant(
+    "40-commits-old-epochs", says="moves the high watermark by records of earlier epochs", caught_by=(_COMMIT, _ACKED)
+)
+class CommitsOldEpochs(Rules):  # PySyncObj 169, NATS c8687fc, DLedger, JoyQueue; Raft paper, figure 8
+    def may_advance(self, offset: int, epoch_start: int) -> bool:
         return True
 
 
-class FollowerHwUnchecked(Rules):
-    """42. PySyncObj 166. A new leader does not know its high watermark: then there is none."""
-
-    def follower_hw(self, own: int, end: int, leaders: int) -> int:  # noqa: ARG002, D102
+@mutant("42-follower-hw-unchecked", says="takes over the leader's high watermark as it is", caught_by=(_COMMIT,))
+class FollowerHwUnchecked(Rules):  # PySyncObj 166. A new leader does not know its high watermark: then there is none
+    def follower_hw(self, own: int, end: int, leaders: int) -> int:
         return max(0, leaders)
 
 
-class NeverDiverges(Rules):
-    """Not of the table: a leader believes every follower that its log is a piece of its own."""
-
-    def diverges(self, asked: Position, own: Position) -> bool:  # noqa: ARG002, D102
+@mutant(
+    "plain-never-diverges", says="as leader never tells a follower to cut its log", caught_by=("log-matching", _ACKED)
+)
+class NeverDiverges(Rules):  # A leader believes every follower that its log is a piece of its own
+    def diverges(self, asked: Position, own: Position) -> bool:
         return False
 
 
-class AcksAfterLocalAppend(Rules):
-    """45. Nacos, Redis."""
-
-    def acks_client(self, at: Literal["appended", "committed"]) -> bool:  # noqa: ARG002, D102
+@mutant(
+    "45-acks-after-local-append", says="tells the client ok when only it itself holds the write", caught_by=(_ACKED,)
+)
+class AcksAfterLocalAppend(Rules):  # Nacos, Redis
+    def acks_client(self, at: Literal["appended", "committed"]) -> bool:
         return True
 
 
-class FetchesBeforeSync(Rules):
-    """46. NATS 2.12, ZK-3911: a fetch acknowledges everything before it."""
-
-    def syncs(self, file: File) -> bool:  # noqa: D102
+@mutant("46-fetches-before-sync", says="acknowledges records that a power loss can take", caught_by=(_ACKED,))
+class FetchesBeforeSync(Rules):  # NATS 2.12, ZK-3911: a fetch acknowledges everything before it
+    def syncs(self, file: File) -> bool:
         return file != "log"
 
 
 # --- harmless -------------------------------------------------------------------------------------------------------
 
 
-class LongerJitter(Rules):
-    """A quarter more spread."""
-
-    def election_timeout_ms(self, rng: Rng) -> int:  # noqa: D102
+@mutant("harmless-longer-jitter", says="draws its election timers from a wider range")
+class LongerJitter(Rules):  # A quarter more spread
+    def election_timeout_ms(self, rng: Rng) -> int:
         e = self.knobs.election_timeout_ms
         return e + rng.below(e + e // 4 + 1)
 
 
-class HalfFetchWait(Rules):
-    """Twice the fetches."""
-
-    def fetch_wait_ms(self) -> int:  # noqa: D102
+@mutant("harmless-half-fetch-wait", says="fetches twice as often")
+class HalfFetchWait(Rules):  # Twice the fetches
+    def fetch_wait_ms(self) -> int:
         return max(1, self.knobs.fetch_max_wait_ms // 2)
 
 
-class QuickRetry(Rules):
-    """Half the wait after a failed request."""
-
-    def retry_backoff_ms(self) -> int:  # noqa: D102
+@mutant("harmless-quick-retry", says="repeats failed requests sooner")
+class QuickRetry(Rules):  # Half the wait after a failed request
+    def retry_backoff_ms(self) -> int:
         return max(1, self.knobs.retry_backoff_ms // 2)
 
 
-class EagerHighWatermark(Rules):
-    """Followers hear of a commit at once, as of later versions (KIP-1166)."""
-
-    def answers_on_commit(self) -> bool:  # noqa: D102
+@mutant("harmless-eager-high-watermark", says="tells followers of a commit at once")
+class EagerHighWatermark(Rules):  # Followers hear of a commit at once, as of later versions (KIP-1166)
+    def answers_on_commit(self) -> bool:
         return True
 
 
-class NoLinger(Rules):
-    """Every write is a batch of its own."""
-
-    def linger_ms(self) -> int:  # noqa: D102
+@mutant("harmless-no-linger", says="appends every write by itself")
+class NoLinger(Rules):  # Every write is a batch of its own
+    def linger_ms(self) -> int:
         return 0

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.protocols.kit.files import Unreadable, digest, file_of, split_log
+from clusters.protocols.kit.witness import ElectionWatch, RecordLogWatch, StateFileWatch, log_parser
 from clusters.protocols.kraft.messages import (
     NOBODY,
     NONE,
@@ -33,90 +33,48 @@ from clusters.protocols.kraft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.protocols.kraft.storage import (
-    LOG,
-    STATE,
-    STATE_TEMPORARY,
-    QuorumState,
-    read_state,
-)
-from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Witnessed, Write
+from clusters.protocols.kraft.storage import LOG, STATE, QuorumState, read_state
+from harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
+
+_PARSE = log_parser(LOG, first=0)
 
 
-class KraftWitness:
+class KraftWitness(ElectionWatch):
     """The witness of one node."""
 
-    __slots__ = (
-        "_acked",
-        "_answered",
-        "_commit",
-        "_damaged",
-        "_ends",
-        "_grants",
-        "_led",
-        "_me",
-        "_names",
-        "_node",
-        "_renamed",
-        "_stood",
-        "_temporary",
-        "_voted",
-        "_voters",
-    )
+    __slots__ = ("_file", "_log", "_me", "_names", "_stood", "_voters")
 
     def __init__(self, *, node: str, members: tuple[str, ...]) -> None:
-        self._node = node
         self._names = dict(enumerate(members, 1))
         self._me = members.index(node) + 1 if node in members else NOBODY
         self._voters: tuple[str, ...] = ()
-        self._forget()
+        super().__init__(node)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """What a process loses when it ends."""
-        self._grants: dict[int, set[str]] = {}
-        self._voted: set[tuple[int, str]] = set()
+        super().forget()
         self._stood: set[int] = set()
-        self._led = -1
-        self._acked = (-1, -1)
-        self._answered = 0
-        self._commit = 0
-        self._ends: list[int] = []
-        self._damaged = False
-        self._temporary: QuorumState | None = None
-        self._renamed: QuorumState | None = None
+        self._log = RecordLogWatch(LOG, _PARSE)
+        self._file = StateFileWatch(STATE, read_state)
 
     def booted(self, disk: DiskImage) -> list[Witnessed]:
         """A new incarnation: the log that its disk holds. Its state is ``persisted`` once the node synced it again."""
-        self._forget()
-        out = self._found(disk)
-        try:
-            found = self._parse(file_of(disk, LOG) or b"")
-        except Unreadable:
-            self._damaged = True
-            return out
-        out.append(Witnessed("log_truncate", 0, {"from": len(self._ends) + 1}))
-        if found:
-            out.append(Witnessed("log_append", found[-1][1], {"from": 1, "entries": found}))
-        return out
+        self.forget()
+        return [self._found(disk), *self._log.booted(disk)]
 
-    def _found(self, disk: DiskImage) -> list[Witnessed]:
+    def _found(self, disk: DiskImage) -> Witnessed:
         """The file as it lies there, whatever the node makes of it."""
-        content = disk.get(STATE)
-        if content is None:
-            return [Witnessed("found", 0, {"voted_for": None, "file": "absent"})]
-        state = self._renamed = None if isinstance(content, str) else _state(content)
+        file = self._file.found(disk)
+        state = self._file.now
         if state is None:
-            return [Witnessed("found", 0, {"voted_for": None, "file": "unreadable"})]
+            return self.found(file, 0, None)
         self._remember(state)
         if state.leader_id != NOBODY:
-            return [Witnessed("found", state.leader_epoch, {"file": "read"})]
-        voted_for = self._names.get(state.voted_id)
-        return [Witnessed("found", state.leader_epoch, {"voted_for": voted_for, "file": "read"})]
+            return Witnessed("found", state.leader_epoch, {"file": file})
+        return self.found(file, state.leader_epoch, self._names.get(state.voted_id))
 
-    def _remember(self, state: QuorumState | None) -> None:
+    def _remember(self, state: QuorumState) -> None:
         """The voter set, and whether this node stood, as the file says."""
-        if state is None:
-            return
         self._voters = tuple(self._names.get(voter, str(voter)) for voter in state.voters)
         if state.voted_id == self._me:
             self._stood.add(state.leader_epoch)
@@ -128,25 +86,23 @@ class KraftWitness:
         kind = type(body)
         if kind is FetchRequest:
             epoch = body.current_leader_epoch
-            if body.last_fetched_epoch == epoch and (epoch, body.fetch_offset) != self._acked:
-                self._acked = (epoch, body.fetch_offset)
-                self._answered = max(self._answered, epoch)
-                return [Witnessed("acked", epoch, {"index": body.fetch_offset, "leader": to})]
+            if body.last_fetched_epoch == epoch:
+                return self.acks(epoch, body.fetch_offset, to)
         elif kind is FetchResponse:
             if body.error_code == NONE:
                 return self._leads(body.current_leader.leader_epoch, body.high_watermark)
-            return self._answer(body.current_leader.leader_epoch, to)
+            return self.answers(body.current_leader.leader_epoch, to)
         elif kind is VoteResponse:
             partition = body.partition
             if partition is not None:
                 epoch = partition.leader_epoch
-                return self._vote(epoch, to) if partition.vote_granted else self._answer(epoch, to)
+                return self.votes(epoch, to) if partition.vote_granted else self.answers(epoch, to)
         elif kind is BeginQuorumEpochResponse or kind is EndQuorumEpochResponse:
-            return self._answer(body.leader_epoch, to)
+            return self.answers(body.leader_epoch, to)
         elif kind is VoteRequest:
             if body.candidate_id == self._me:
                 self._stood.add(body.candidate_epoch)
-                return self._vote(body.candidate_epoch, self._node)
+                return self.votes(body.candidate_epoch, self.node)
         elif kind is BeginQuorumEpochRequest and body.leader_id == self._me:
             return self._leads(body.leader_epoch, -1)
         return []
@@ -156,41 +112,15 @@ class KraftWitness:
         if type(body) is VoteResponse:
             partition = body.partition
             if partition is not None and partition.vote_granted:
-                self._grants.setdefault(partition.leader_epoch, set()).add(src)
+                self.granted(partition.leader_epoch, src)
         return []
 
-    def _answer(self, epoch: int, to: str) -> list[Witnessed]:
-        """An answer that grants nothing still tells the epoch that this node is in."""
-        if epoch <= self._answered:
-            return []
-        self._answered = epoch
-        return [Witnessed("answered", epoch, {"to": to})]
-
-    def _vote(self, epoch: int, candidate: str) -> list[Witnessed]:
-        if (epoch, candidate) in self._voted:
-            return []
-        self._voted.add((epoch, candidate))
-        self._answered = max(self._answered, epoch)
-        return [Witnessed("vote", epoch, {"candidate": candidate})]
-
     def _leads(self, epoch: int, hw: int) -> list[Witnessed]:
-        if epoch == self._led and hw <= self._commit:
-            return []
         out: list[Witnessed] = []
-        if epoch != self._led:
-            self._led = epoch
-            self._answered = max(self._answered, epoch)
-            voters = set(self._grants.get(epoch, ()))
-            if epoch in self._stood:
-                voters.add(self._node)
-            data: dict[str, Any] = {"voters": sorted(voters)}
-            if self._voters:
-                data["config"] = {"voters": list(self._voters)}
-            out.append(Witnessed("elected", epoch, data))
-        if hw > self._commit:
-            self._commit = hw
-            out.append(Witnessed("commit", epoch, {"index": hw}))
-        return out
+        if epoch != self.led:
+            more = {"config": {"voters": list(self._voters)}} if self._voters else {}
+            out = self.leads(epoch, stood=epoch in self._stood, **more)
+        return out + self.commits(epoch, hw)
 
     # --- the disk ---------------------------------------------------------------------------------------------------
 
@@ -198,58 +128,17 @@ class KraftWitness:
         """This batch was carried out."""
         out: list[Witnessed] = []
         for op in ops:
-            if isinstance(op, Write):
-                if op.path == LOG:
-                    out += self._wrote_log(op)
-                elif op.path == STATE_TEMPORARY:
-                    self._temporary = _state(op.data)
-            elif isinstance(op, Rename) and op.dst == STATE:
-                self._renamed = self._temporary
-                self._remember(self._renamed)
-                if self._renamed is not None and self._renamed.leader_id == self._me:
-                    out += self._leads(self._renamed.leader_epoch, -1)
-            elif isinstance(op, Fsync) and op.path == STATE and self._renamed is not None:
-                out.append(self._persisted(self._renamed))
-            elif isinstance(op, Unlink) and op.path == STATE:
-                self._renamed = None
+            if not isinstance(op, Rename) and op.path == LOG:
+                out += self._log.carried(op)
+                continue
+            change, state = self._file.carried(op), self._file.now
+            if state is None:
+                continue
+            if change == "replaced":
+                self._remember(state)
+                if state.leader_id == self._me:
+                    out += self._leads(state.leader_epoch, -1)
+            elif change == "durable":
+                words = {"voted_for": self._names.get(state.voted_id), "leader": self._names.get(state.leader_id)}
+                out.append(Witnessed("persisted", state.leader_epoch, words))
         return out
-
-    def _persisted(self, state: QuorumState) -> Witnessed:
-        return Witnessed("persisted", state.leader_epoch, self._words(state))
-
-    def _words(self, state: QuorumState) -> dict[str, str | None]:
-        return {"voted_for": self._names.get(state.voted_id), "leader": self._names.get(state.leader_id)}
-
-    def _wrote_log(self, op: Write) -> list[Witnessed]:
-        """Records cut off and records appended by one write."""
-        if self._damaged:
-            return []
-        out: list[Witnessed] = []
-        end = self._ends[-1] if self._ends else 0
-        at = end if op.offset is None else op.offset
-        if at < end:
-            while self._ends and self._ends[-1] > at:
-                self._ends.pop()
-            out.append(Witnessed("log_truncate", 0, {"from": len(self._ends) + 1}))
-        if op.data:
-            first = len(self._ends)
-            try:
-                found = self._parse(op.data, first=first, base=at)
-            except Unreadable:
-                self._damaged = True
-                return out
-            if found:
-                out.append(Witnessed("log_append", found[-1][1], {"from": first + 1, "entries": found}))
-        return out
-
-    def _parse(self, data: bytes, *, first: int = 0, base: int = 0) -> list[tuple[int, int, str]]:
-        records, _ = split_log(data, path=LOG, first=first, base=base)
-        self._ends.extend(end for _, _, _, end in records)
-        return [(offset + 1, epoch, digest(command)) for offset, epoch, command, _ in records]
-
-
-def _state(content: bytes) -> QuorumState | None:
-    try:
-        return read_state(content)
-    except Unreadable:
-        return None

@@ -15,7 +15,7 @@ from clusters.protocols.master_slave.messages import MsMessage, MsRequest
 from clusters.protocols.master_slave.nameserver import NameServerCore
 from clusters.protocols.master_slave.rules import Rules
 from clusters.protocols.master_slave.variants import VARIANTS
-from clusters.protocols.master_slave.witness import MsWitness
+from clusters.protocols.zk_ephemeral.witness import LogWitness
 from harness.core.machine import Core
 
 
@@ -32,5 +32,5 @@ TARGET = KitTarget(
     message=MsMessage,
     request=MsRequest,
     core=_core,
-    witness=lambda node, _: MsWitness(node),
+    witness=lambda _, __: LogWitness(),
 )

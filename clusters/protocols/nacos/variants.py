@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusters.protocols.kit.mutants import Mutant, bug
+from clusters.protocols.kit.mutants import Mutant, planted
 from clusters.protocols.nacos import broken
 from clusters.protocols.nacos.knobs import LEADER_TIMEOUT_MS, TICK_PERIOD_MS
 from clusters.protocols.nacos.messages import DatumStamp, State
@@ -196,75 +196,7 @@ _FLIPS: tuple[tuple[int, str, type[Rules]], ...] = (
 )
 
 
-_VOTE, _LEADER, _TERM, _DURABLE = "one-vote-per-term", "one-leader-per-term", "term-never-decreases", "vote-is-durable"
-_MAJORITY, _OWED, _STEP_DOWN = "leader-has-majority", "leader-when-owed", "step-down-without-quorum"
-_STORED = {"persist_vote": "true"}
-_CURRENT = {"count_current_term_only": "true"}
-_ANSWERED = {"leader_needs_majority_acks": "true"}
-
 VARIANTS: Mapping[str, Mutant] = {
-    "02-answer-before-persist": bug(
-        "answers a vote request before the vote is on disk", broken.AnswerBeforePersist, _VOTE, _DURABLE, needs=_STORED
-    ),
-    "04-ignore-failed-vote-write": bug(
-        "goes on after the vote could not be written", broken.IgnoreFailedWrite, _VOTE, _DURABLE, needs=_STORED
-    ),
-    "05-vote-not-synced": bug("replaces the file without fsync", broken.NotSynced, _VOTE, _DURABLE, needs=_STORED),
-    "06-delete-then-rename": bug(
-        "deletes the file before the new one takes its place",
-        broken.DeleteThenRename,
-        _VOTE,
-        _TERM,
-        _DURABLE,
-        needs=_STORED,
-    ),
-    "07-unreadable-means-fresh": bug(
-        "takes an unreadable file for a node that never voted",
-        broken.UnreadableMeansFresh,
-        _VOTE,
-        _TERM,
-        _DURABLE,
-        needs=_STORED,
-    ),
-    "10-resumes-leadership": bug(
-        "leads after a restart in a term in which it voted for itself",
-        broken.ResumesLeadership,
-        _MAJORITY,
-        _LEADER,
-        needs=_STORED,
-    ),
-    "16-counts-older-term": bug(
-        "counts records of earlier terms", broken.CountsOlderTerm, _LEADER, _MAJORITY, needs=_CURRENT
-    ),
-    "21-majority-of-responders": bug(
-        "is elected by a majority of those who answered",
-        broken.MajorityOfResponders,
-        _MAJORITY,
-        _LEADER,
-        needs=_CURRENT,
-    ),
-    "22-half-is-enough": bug(
-        "takes half of an even number for a majority", broken.HalfIsEnough, _LEADER, _MAJORITY, nodes_min=4
-    ),
-    "25-term-may-fall": bug("takes over the lower term of a beat", broken.TermMayFall, _TERM, needs=_STORED),
-    "28-never-steps-down": bug(
-        "goes on leading without a majority", broken.NeverStepsDown, _STEP_DOWN, needs=_ANSWERED
-    ),
-    "30-sending-is-contact": bug(
-        "takes its own beats for answers", broken.SendingIsContact, _STEP_DOWN, needs=_ANSWERED
-    ),
-    "31-any-request-resets-due": bug(
-        "waits anew after every vote request, granted or not", broken.AnyRequestResetsDue, _OWED
-    ),
-    "52-timers-on-wall-clock": bug("ticks by the wall clock", broken.TimersOnWallClock, _OWED),
-    "plain-votes-twice": bug(
-        "votes for everybody who asks in a term", broken.EqualTermWins, _VOTE, _LEADER, needs=_STORED
-    ),
-    "plain-wants-every-vote": bug("is elected only with the votes of all members", broken.WantsEveryVote, _OWED),
-    "harmless-longer-jitter": bug("draws its dues from a wider range", broken.LongerJitter),
-    "harmless-more-beats": bug("beats more often", broken.MoreBeats),
-    "harmless-early-start": bug("begins one tick earlier", broken.HalfTicks),
-    "harmless-more-notes": bug("says who leads with every answer", broken.SaysItEachTime),
-    "harmless-keeps-former": bug("never asks for the record of a former leader", broken.KeepsFormer),
+    **planted(broken),
     **{f"flip-3-{n}": Mutant(says=says, rules=rules) for n, says, rules in _FLIPS},
 }

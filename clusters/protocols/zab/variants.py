@@ -1,8 +1,9 @@
 """The deliberately broken builds, and the harmless ones that must raise no alarm.
 
 Guarantees: each switches one rule off and is the flip of a claim; those of ``VARIANTS`` name a checker that must catch
-them. Those of ``FLIPS`` are shown by the claim's own sequence only: it takes a crash between two writes of one sync, or
-two nominees of one epoch, or what is lost is noticed as a gap and mended by another sync. Out of scope: the exam.
+them. Those of ``FLIPS`` are shown by the claim's own sequence only: it takes a crash between two writes of one sync,
+two nominees of one epoch, or three epochs of unequal histories; or the loss is noticed as a gap and another sync mends
+it. Out of scope: the exam.
 
 Source: the issues of Apache ZooKeeper that the comments name, and the violations that its TLA+ specifications list.
 """
@@ -44,9 +45,6 @@ VARIANTS: Mapping[str, Mutant] = {
     "skip-epoch-acks": bug(  # ZOOKEEPER-1192
         "wins an epoch before a quorum acknowledged it", without("waits_for_epoch_acks"), _MAJORITY, _LEADER
     ),
-    "no-epoch-compare": bug(  # ZOOKEEPER-1082
-        "compares histories by zxid alone", without("compares_epochs"), *_LOST
-    ),
     "round-not-adopted": bug("ignores votes of a later round", without("adopts_round"), _OWED, _CONVERGE),
     "stored-vote-stale": bug(  # ZOOKEEPER-1732
         "as follower answers newcomers with the vote of before the epoch",
@@ -77,6 +75,9 @@ FLIPS: Mapping[str, Mutant] = {
     ),
     "forward-late": Mutant(  # near ZOOKEEPER-3104
         says="sends a follower new proposals only after it acknowledged NEWLEADER", rules=without("forwards_at_once")
+    ),
+    "no-epoch-compare": Mutant(  # ZOOKEEPER-1082
+        says="compares histories by zxid alone", rules=without("compares_epochs")
     ),
     "recount-equal": Mutant(
         says="lets an epoch be counted again that it accepted before", rules=without("counts_once")

@@ -23,33 +23,52 @@ from typing import Any
 
 import msgspec
 
-from clusters.protocols.kit.files import Unreadable, file_of, split
+from clusters.protocols.kit.files import Unreadable, split
+from clusters.protocols.kit.witness import Parsed, RecordLogWatch
 from clusters.protocols.zk_ephemeral import messages as m
 from clusters.protocols.zk_ephemeral.log import LOG
 from clusters.protocols.zk_ephemeral.tree import TREE, load
-from harness.core.machine import DiskImage, DiskOp, Unlink, Witnessed, Write
+from harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
 
 _ENCODE = msgspec.json.Encoder().encode
 _DECODER = msgspec.json.Decoder(m.Record)
 
 
-class ZkWitness:
+class LogWitness:
+    """The log of one broker; what decides its elections is seen by those that derive from this."""
+
+    __slots__ = ("_log",)
+
+    def __init__(self) -> None:
+        self._log = RecordLogWatch(LOG, _parse)
+
+    def booted(self, disk: DiskImage) -> list[Witnessed]:
+        """A new incarnation: the log that its disk holds."""
+        self._log = RecordLogWatch(LOG, _parse)
+        return self._log.booted(disk) if LOG in disk else []
+
+    def sent(self, to: str, body: Any) -> list[Witnessed]:
+        """Nothing that is sent decides anything."""
+        del to, body
+        return []
+
+    def received(self, src: str, body: Any) -> list[Witnessed]:
+        """As above."""
+        del src, body
+        return []
+
+    def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
+        """This batch was carried out."""
+        return [seen for op in ops if not isinstance(op, Rename) and op.path == LOG for seen in self._log.carried(op)]
+
+
+class ZkWitness(LogWitness):
     """The witness of one node."""
 
-    __slots__ = (
-        "_asked",
-        "_commands",
-        "_commit",
-        "_damaged",
-        "_ends",
-        "_granted",
-        "_led",
-        "_node",
-        "_published",
-        "_serves",
-    )
+    __slots__ = ("_asked", "_commands", "_commit", "_granted", "_led", "_node", "_published", "_serves")
 
     def __init__(self, node: str, *, serves: bool = False) -> None:
+        super().__init__()
         self._node = node
         self._serves = serves
         """Whether an empty disk is the service's."""
@@ -60,29 +79,15 @@ class ZkWitness:
         self._commit = 0
         self._published: dict[tuple[int, int], int] = {}
         self._commands: dict[tuple[int, int, int], None] = {}
-        self._ends: list[int] = []
-        self._damaged = False
         self._asked: dict[tuple[int, int], tuple[int, str]] = {}
-        """(session, call) → the epoch that it asks for, and who asks."""
+        """(session, call) → the epoch that it asks for, and the node that asks."""
         self._granted = 0
 
     def booted(self, disk: DiskImage) -> list[Witnessed]:
-        """A new incarnation: the log that its disk holds."""
+        """A new incarnation: the log that its disk holds, or the epoch in the service's tree."""
         self._forget()
-        if TREE in disk or (self._serves and not disk):
-            return [_stored_epoch(disk)]
-        try:
-            content = file_of(disk, LOG)
-            if content is None:
-                return []
-            found = self._parse(content, 0)
-        except Unreadable:
-            self._damaged = True
-            return []
-        out = [Witnessed("log_truncate", 0, {"from": len(self._ends) + 1})]
-        if found:
-            out.append(Witnessed("log_append", found[-1][1], {"from": 1, "entries": found}))
-        return out
+        seen = super().booted(disk)
+        return [_stored_epoch(disk)] if TREE in disk or (self._serves and not disk) else seen
 
     def sent(self, to: str, body: Any) -> list[Witnessed]:
         """This message is about to leave."""
@@ -139,44 +144,17 @@ class ZkWitness:
         self._led = epoch
         return [Witnessed("elected", epoch, {"voters": []})]
 
-    def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
-        """This batch was carried out."""
-        out: list[Witnessed] = []
-        if self._damaged:
-            return out
-        for op in ops:
-            if isinstance(op, Unlink) and op.path == LOG:
-                self._ends = []
-                out.append(Witnessed("log_truncate", 0, {"from": 1}))
-            elif isinstance(op, Write) and op.path == LOG:
-                end = self._ends[-1] if self._ends else 0
-                offset = end if op.offset is None else op.offset
-                if offset < end:
-                    while self._ends and self._ends[-1] > offset:
-                        self._ends.pop()
-                    out.append(Witnessed("log_truncate", 0, {"from": len(self._ends) + 1}))
-                if op.data:
-                    first = len(self._ends) + 1
-                    try:
-                        found = self._parse(op.data, offset)
-                    except Unreadable:
-                        self._damaged = True
-                        return out
-                    if found:
-                        out.append(Witnessed("log_append", found[-1][1], {"from": first, "entries": found}))
-        return out
 
-    def _parse(self, data: bytes, base: int) -> list[tuple[int, int, str]]:
-        bodies, _ = split(data, path=LOG)
-        out = []
-        for body, end in bodies:
-            try:
-                one = _DECODER.decode(body)
-            except msgspec.DecodeError as error:
-                raise Unreadable(str(error)) from error
-            self._ends.append(base + end)
-            out.append((one.index, one.epoch, hashlib.blake2b(_ENCODE(one.command), digest_size=8).hexdigest()))
-        return out
+def _parse(data: bytes, _: int, __: int) -> Parsed:
+    bodies, _ = split(data, path=LOG)
+    try:
+        records = [_DECODER.decode(body) for body, _ in bodies]
+    except msgspec.DecodeError as error:
+        raise Unreadable(str(error)) from error
+    found = [
+        (one.index, one.epoch, hashlib.blake2b(_ENCODE(one.command), digest_size=8).hexdigest()) for one in records
+    ]
+    return found, [end for _, end in bodies], ()
 
 
 def _stored_epoch(disk: DiskImage) -> Witnessed:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusters.node.config import load_target
+from clusters.protocols.bully.knobs import KNOBS as BULLY
 from clusters.protocols.dledger.knobs import KNOBS as DLEDGER
 from clusters.protocols.joyqueue.knobs import KNOBS as JOYQUEUE
 from clusters.protocols.kit.knobs import KnobTable, Settings, one_of, scaling, switch, time, whole
@@ -22,7 +23,7 @@ from clusters.protocols.zk_ephemeral.knobs import KNOBS as ZK_EPHEMERAL
 from harness.core.clock import MS, Ns
 from harness.core.errors import ConfigError
 
-TABLES = (DLEDGER, JOYQUEUE, KRAFT, MASTER_SLAVE, NACOS, PAXOS, RAFT, ZK_EPHEMERAL)
+TABLES = (BULLY, DLEDGER, JOYQUEUE, KRAFT, MASTER_SLAVE, NACOS, PAXOS, RAFT, ZK_EPHEMERAL)
 PROFILES = [pytest.param(table, profile, id=profile) for table in TABLES for profile in table.profiles]
 KNOBS = [pytest.param(table, name, id=f"{table.target}-{name}") for table in TABLES for name in table.knobs]
 ORIGINALS = [

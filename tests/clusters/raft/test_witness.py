@@ -100,7 +100,7 @@ def test_a_damaged_or_empty_disk_does_not_stop_the_witness(image):
 def test_the_witness_knows_neither_rules_nor_core():
     source = open(module.__file__).read()  # noqa: PTH123, SIM115 - one line of a test
     imported = [line for line in source.splitlines() if line.startswith(("from clusters", "import clusters"))]
-    assert all(any(part in line for part in ("messages", "storage", "kit.files")) for line in imported)
+    assert all(any(part in line for part in ("messages", "storage", "kit.files", "kit.witness")) for line in imported)
 
 
 @pytest.mark.parametrize("profile", ["raft", "raft-paper"])

@@ -196,7 +196,7 @@ def test_a_core_that_is_told_directly_does_what_it_does_of_events(variant, monke
 
 
 @pytest.mark.parametrize(
-    "system", ["dledger", "joyqueue", "kraft", "master-slave", "nacos", "paxos", "zab", "zk-ephemeral"]
+    "system", ["bully", "dledger", "joyqueue", "kraft", "master-slave", "nacos", "paxos", "zab", "zk-ephemeral"]
 )
 def test_every_core_does_and_says_the_same_by_the_short_way_as_by_events_and_bytes(system, monkeypatch):
     class Nobody:
