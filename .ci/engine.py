@@ -64,10 +64,10 @@ def ensure_engine(*, progress: Progress = silent, limit_s: float = START_LIMIT_S
         raise  # it works for others: nothing to start
     except MissingCapability:
         if os.environ.get("DOCKER_HOST"):
-            raise  # somebody else's engine: not ours to start
+            raise  # another user's engine: not ours to start
     with locked(state_directory("engine") / "lock", limit_s=packages.INSTALL_LIMIT_S + limit_s, progress=progress):
         try:
-            return _describe("found", began)  # whoever held the lock has started it
+            return _describe("found", began)  # the process that held the lock has started it
         except MissingCapability:
             pass
         if shutil.which("dockerd", path=packages.tools_path()) is None:
@@ -194,7 +194,7 @@ def _launch(prefix: Sequence[str], attempt: Attempt) -> tuple[subprocess.Popen[b
     if attempt.legacy_iptables:
         path = f"{_legacy_directory(directory)}{os.pathsep}{path}"
     pid_file = directory / "dockerd.pid"
-    pid_file.unlink(missing_ok=True)  # nobody of ours runs: it is stale
+    pid_file.unlink(missing_ok=True)  # no process of ours runs: it is stale
     argv = [*prefix, "env", f"PATH={path}", "dockerd", "--pidfile", str(pid_file), "--log-level", "warn"]
     if attempt.no_iptables:  # containers of one bridge reach each other without it
         argv += ["--iptables=false", "--ip6tables=false"]

@@ -1,14 +1,15 @@
-"""acknowledged-survives: what a client was told is there, is there; and nothing is there that nobody may have written.
+"""acknowledged-survives: acknowledged values are there, and no value is there that no client may have written.
 
 Operations of the workload ``log``: ``append`` [key, value] with unique values, ``read`` key → list. Judged:
 
 * each append answered ``ok`` is in the final reads (phase ``final``) of its key. Where reads are promised to be
   linearizable: in every one of them; else in at least one of them, and in each that a leader answered;
-* no value twice, no value that nobody wrote or whose append certainly failed;
+* no value twice, no value that no client wrote or whose append certainly failed;
 * where reads are promised to be linearizable: every read holds what was acknowledged before it was asked, and no two
   reads disagree about the order. Not promised: counted (``stale_reads``, ``order_disagreements``), not judged.
 
-Precedence is that of the history: a return written before an invoke happened before it. Left out: appends that ended
+Precedence is that of the history: a return written before an invoke happened before it. Out of scope: appends that
+ended
 ``info`` or never returned (they may or may not be there); values that the workload wrote twice.
 
 Source: Jepsen's set and list-append workloads, here with values that are written once.
@@ -232,7 +233,9 @@ def _foreign(history: History, promise: Promise, name: str, key: _Key) -> list[F
             why = ""
             if values is phantom:
                 why = (
-                    ", but nobody had written it" if one is None or one.status != "fail" else ", but its append failed"
+                    ", but no client had written it"
+                    if one is None or one.status != "fail"
+                    else ", but its append failed"
                 )
             certificate = [read.invoked, read.returned]
             certificate += [one.invoked] if one is not None else []

@@ -1,16 +1,16 @@
-"""agreement: in one instance nobody ever decides anything else, and what is decided was proposed.
+"""agreement: one instance never has two decisions, and what is decided was proposed.
 
 Instances are numbered decisions (Paxos, or each entry of a log kept by it). A value is decided where
 
-* a client is told so: the answer of ``propose`` [instance, value] or ``learn`` instance, unless it is null (not known);
+* a client learns it: the answer of ``propose`` [instance, value] or ``learn`` instance, unless it is null (not known);
 * a node says so in its trace: ``decided``, ``learned`` or ``chosen`` with ``instance`` and ``value``;
 * a majority of acceptors was witnessed to accept it under one number: ``accepted`` of the shell with ``instance``,
   ``id`` and ``value``. That is a decision, whether any learner noticed or not.
 
 Judged: no two decisions of an instance differ, over all nodes, times and restarts; a client's value (``kind`` absent or
 ``value``) was proposed for that very instance, by an operation invoked before, which did not certainly fail. Passing
-needs an instance whose decision was told twice. Left out: progress; commands and epochs as to who proposed them (they
-come from nodes); systems and workloads in which nobody decides by instance (``n/a``).
+needs an instance whose decision was reported twice. Out of scope: progress; commands and epochs as to who proposed them
+(they come from nodes); systems and workloads without decisions by instance (``n/a``).
 
 Source: Lamport, "Paxos Made Simple", 2001, section 2.1 (the safety requirements).
 """
@@ -34,7 +34,7 @@ from harness.core.verdict import Finding, Verdict
 WORKLOAD = "agreement"
 """The workload whose clients propose: under it, having seen nothing is a lack of evidence."""
 SAID = frozenset({"decided", "learned", "chosen"})
-"""Trace events that tell a decision."""
+"""Trace events that report a decision."""
 CERTIFICATE_MAX = 8
 
 Place = tuple[str, int]
@@ -45,7 +45,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One telling of a decision. ``node`` "" where a majority of acceptors tells it; ``seqs`` are the events."""
+    """One report of a decision. ``node`` "" where a majority of acceptors shows it; ``seqs`` are the events."""
 
     key: bytes
     value: Any
@@ -54,7 +54,7 @@ class Decision:
     how: str
     seqs: tuple[int, ...]
     given: bool
-    """It is a client's value, which somebody must have proposed."""
+    """It is a client's value, which a client must have proposed."""
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ class Ledger:
         self._asked: dict[int, tuple[Invoke, int, Proposal | None]] = {}
 
     def feed(self, event: Any) -> Place | None:
-        """Take one event; the instance of which it told a decision, if it did."""
+        """Take one event; the instance of which it reported a decision, if it did."""
         kind = type(event)
         if kind is Traced:
             return self._traced(event)
@@ -168,14 +168,14 @@ class Ledger:
         return min(same, key=lambda one: len(one.seqs)), min(others, key=lambda one: len(one.seqs))
 
     def foreign(self, place: Place) -> tuple[Decision, str, tuple[int, ...]] | None:
-        """A decided value that nobody can have proposed there, why not, and the events that show it."""
+        """A decided value that cannot have been proposed there, why not, and the events that show it."""
         here = self.instances[place]
         for one in here.decisions:
             if not one.given:
                 continue
             proposals = [item for item in here.proposals.get(one.key, ()) if item.seq < max(one.seqs)]
             if not proposals:
-                return one, "but nobody had proposed it", ()
+                return one, "but it had not been proposed", ()
             if all(item.status == "fail" and item.returned < max(one.seqs) for item in proposals):
                 return one, "but its proposal failed", (proposals[0].seq, proposals[0].returned)
         return None
@@ -197,7 +197,7 @@ class Agreement(Base):
             ledger.feed(event)
         decided = {place: here for place, here in ledger.instances.items() if here.decisions}
         if not decided and not ledger.proposals and plan.workload.name != WORKLOAD:
-            return self.na("not observable: nobody proposes or decides values by instance")
+            return self.na("not observable: no node proposes or decides values by instance")
         findings: list[Finding] = []
         for place in sorted(decided):
             pair = ledger.conflict(place)
@@ -212,7 +212,7 @@ class Agreement(Base):
             history,
             findings=sorted(findings, key=lambda one: one.certificate),
             judged=twice,
-            nothing="no decision was told twice" if decided else "nothing was decided",
+            nothing="no decision was reported twice" if decided else "nothing was decided",
             evidence={
                 "proposals": ledger.proposals,
                 "instances_decided": len(decided),
@@ -227,7 +227,7 @@ class Agreement(Base):
         )
 
     def watcher(self, promise: Promise, plan: Plan) -> Callable[[Observed | Any], bool]:
-        """True once an instance has two decisions, or one that nobody proposed."""
+        """True once an instance has two decisions, or one that was not proposed."""
         ledger = Ledger(votes_needed(promise, len(plan.voters)))
         watch = Excuses(promise)
         owed = promise.owes(self.name)

@@ -1,7 +1,7 @@
 """What all checkers share: when a property is not judged, when findings are excused, how a verdict comes about.
 
-Promises: never ``pass`` for an incomplete or damaged history or for a property that was not exercised; a finding that
-realised faults took out of the promise is shown and does not fail. Leaves out every property itself.
+Guarantees: never ``pass`` for an incomplete or damaged history or for a property that was not exercised; a finding that
+realised faults took out of the promise is shown and does not fail. Out of scope: every property itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 VERSION = "1"
 FINDINGS_MAX = 20
-"""Findings listed in a verdict; the evidence tells how many there were."""
+"""Findings listed in a verdict; the evidence counts them all."""
 WRITELESS = frozenset({"election"})
 """Workloads that write nothing: what needs written data cannot be observed under them."""
 WRITES = frozenset({"append", "put", "cas", "write", "add", "enqueue", "publish", "propose", "txn"})
@@ -222,7 +222,7 @@ class Excuses:
         return None
 
     def anything(self, lo: Ns, hi: Ns) -> str | None:
-        """Why whatever went wrong within [lo, hi] is excused, if it is."""
+        """Why a fault of the system within [lo, hi] is excused, if it is."""
         return self.liveness(lo, hi) or self.safety(hi)
 
 
@@ -263,8 +263,3 @@ def finding(
         excused=found.timing(until) if timed else found.safety(until),
         data=dict(data or {}),
     )
-
-
-def seconds(span_ns: Ns) -> str:
-    """Nanoseconds as people read them."""
-    return f"{span_ns / 1e9:.3f} s" if abs(span_ns) >= 1_000_000_000 else f"{span_ns / 1e6:.1f} ms"

@@ -3,8 +3,8 @@ entries stay in the log, and a leader only appends.
 
 Sources: the core's own commit notes in its own order; witnessed logs (a follower's commit is compared with its log at
 its next acknowledgement, when its batches are on disk); polls, of which one was certainly answered before the other was
-asked, and polls that tell commit and log end as one atom. Left out: the commit of a fresh incarnation (volatile, it may
-start again), and logs that were not witnessed.
+asked, and polls that report commit and log end as one atom. Out of scope: the commit of a fresh incarnation (volatile,
+it may start again), and logs that were not witnessed.
 
 Source: Raft paper, figure 2 (commitIndex "increases monotonically") and figure 3, "Leader Append-Only".
 """

@@ -4,12 +4,12 @@ all that was committed anywhere at the heal.
 Judged: each stretch after a fault in which no fault is left and all voters certainly form a clique, if it lasts longer
 than the promise. Where nodes that do not vote are needed (``owed_in_calm``), a fault on one of them ends it like any
 other. Sources: polls within it. A node has converged once a poll names the common leader (in the common term, where the
-promise binds them), and one tells a commit ≥ the highest that any node had told before the heal.
+promise binds them), and one reports a commit ≥ the highest that any node had reported before the heal.
 
 Noise of the hosts is charged (``checkers.noise``): voters that had not converged when the promise and the charge were
 over fail; those that converged between the two, and stretches that end before, are unknown. Unknown, never fail: a node
 that was not polled closely; one that leads in term 0, which is no term. Out of scope: the cold start, commits that are
-not observable, stretches that end while votes are split by chance (``splits_max``), and whatever comes after a node
+not observable, stretches that end while votes are split by chance (``splits_max``), and all that comes after a node
 that does not vote, but may be needed, has ended by itself.
 """
 
@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.base import Base, breaks_nothing, excuses, in_force, seconds
+from checkers.base import Base, breaks_nothing, excuses, in_force
 from checkers.facts import groups, in_group
 from checkers.noise import certain, disturbance, unknown_by_noise
 from checkers.recognition import Key, Recognition, no_term, recognition, step_between
 from checkers.rounds import split_wait_ns, worn_out
 from checkers.windows import Window, outsider_ended, owed_windows
 from harness.core.clock import Ns
+from harness.core.duration import show_duration
 from harness.core.events import FaultEvent, Observed
 from harness.core.history import History
 from harness.core.plan import Plan
@@ -114,7 +115,7 @@ class ConvergenceAfterHeal(Base):
             history,
             findings=findings,
             judged=judged,
-            nothing=f"no heal was followed by {seconds(bound)} without a fault",
+            nothing=f"no heal was followed by {show_duration(bound)} without a fault",
             evidence={"heals": len(healed), "too_short": short, "bound_ns": bound},
             metrics={"convergence": times},
             doubts=[*doubts, *blind],
@@ -145,7 +146,7 @@ def converged(seen: Recognition, plan: Plan, window: Window, bound: Ns) -> Outco
             None, f"{', '.join(unseen)} could not be polled closely after a heal", tuple(unseen), unseen=True
         )
     if behind and due is not None:
-        why = f"{', '.join(behind)} had not committed up to {due.commit}, which {due.node} had told before the heal"
+        why = f"{', '.join(behind)} had not committed up to {due.commit}, which {due.node} had reported before the heal"
         return Outcome(None, why, behind)
     untermed = seen.untermed(window.lo, until)
     if untermed is not None:
@@ -207,7 +208,7 @@ def _apart(
     heal = [event.seq for event in history.of(FaultEvent) if event.phase == "end" and event.span.lo <= window.lo][-1:]
     wanted = [*outcome.nodes, *(node for node in last if node not in outcome.nodes)]
     return Finding(
-        sentence=f"{seconds(bound)} after everything had healed, {outcome.why}{in_group(seen.group)}.",
+        sentence=f"{show_duration(bound)} after everything had healed, {outcome.why}{in_group(seen.group)}.",
         certificate=tuple(sorted({*heal, *(last[node] for node in wanted[:6] if node in last)})),
         nodes=outcome.nodes,
         excused=excuses(history, promise).liveness(window.lo, window.lo + bound),

@@ -1,22 +1,22 @@
 """coverage: whether the run showed what it was meant to show. A run that never hit anything passes nothing.
 
-Asked of every run: the history is complete; an election was seen, where anybody leads; each node told its status often
+Asked of every run: the history is complete; an election was seen, where nodes lead; each node reported its status often
 enough; not too many faults of unknown outcome; no trace line that was malformed; an acknowledged write, if the workload
 writes; and no more than a fifth of the time lost to noise (``checkers.noise``). Asked by the schedule
 (``plan.schedule.obligations``), each met by one fault that was certainly in force:
 
 * ``leader-cut-off``: a partition left the leader without two-way links to a majority; ``leader-isolated``: without any;
-* ``leader-in-majority``: a partition cut somebody off while the leader kept two-way links to a majority;
+* ``leader-in-majority``: a partition cut a node off while the leader kept two-way links to a majority;
 * ``minority-cut``: a partition left some voter without two-way links to a majority while others still had them;
 * ``majority-without-leader``: a partition left a majority connected, and the leader out of it;
 * ``leader-killed``, ``follower-killed`` (kill or stop); ``leader-paused``, ``follower-paused``; ``clock-stepped``;
   ``restarted``.
 
 Asked by the plan (``Plan.evidence``), of the phases of the run: in its warm-up, under faults and in the quiet phase
-after the last heal a quorum told its status, and of the writes asked for then at least one in ten was acknowledged.
+after the last heal a quorum reported its status, and of the writes asked for then at least one in ten was acknowledged.
 What only the last phase shows says nothing of the system under faults.
 
-Unmet: ``unknown`` with what is missing and what to do. Left out: judging the system.
+Unmet: ``unknown`` with what is missing and what to do. Out of scope: judging the system.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ class Coverage(Base):
         if untermed is not None:
             missing.append(no_term(untermed))
         elif not elected and not promise.leaderless:
-            missing.append("no election was seen; look whether the nodes can reach each other at all")
+            missing.append("no election was seen; check whether the nodes can reach each other")
         written = _writes(history)
         acknowledged = sum(ok for _, ok in written)
         if writes_expected(plan) and not acknowledged:
-            missing.append("no write was acknowledged; look at the errors of the operations")
+            missing.append("no write was acknowledged; check the errors of the operations")
         by_phase = _writes_by_phase(history, written)
         missing += _phases(history, promise, plan, by_phase)
         for name in plan.schedule.obligations:
@@ -96,7 +96,7 @@ class Coverage(Base):
         by_noise: list[str] = []
         if figures["excused_percent"] > NOISE_SHARE_MAX_PERCENT:
             by_noise.append(
-                f"unknown by noise: {figures['excused_percent']} % of the run's time are charged to noise of the hosts,"
+                f"unknown by noise: {figures['excused_percent']} % of the run time is charged to noise of the hosts,"
                 f" limit {NOISE_SHARE_MAX_PERCENT} %; use a quieter machine or longer timers"
             )
         return self.conclude(
@@ -186,7 +186,7 @@ def _leader(history: History, event: FaultEvent, line: Timeline) -> int | None:
 
 
 def _hit(event: FaultEvent, kinds: tuple[str, ...], *, leader: bool) -> bool:
-    """Whether a fault of these kinds hit the leader, or somebody who was certainly not it."""
+    """Whether a fault of these kinds hit the leader, or a node that was certainly not it."""
     if event.kind not in kinds:
         return False
     roles = [event.roles.get(victim, "unknown").lower() for victim in event.victims]
@@ -269,7 +269,7 @@ def _observations(history: History, plan: Plan) -> list[str]:
     few = [f"{node} ({counts[node]})" for node in plan.nodes if counts[node] < OBSERVATIONS_MIN]
     if not few:
         return []
-    return [f"fewer than {OBSERVATIONS_MIN} answers of {', '.join(few)}; give the run more time, or look at its log"]
+    return [f"fewer than {OBSERVATIONS_MIN} answers of {', '.join(few)}; give the run more time, or check its log"]
 
 
 def _outcomes(history: History) -> list[str]:
@@ -279,7 +279,7 @@ def _outcomes(history: History) -> list[str]:
     unclear = sum(event.outcome == "indeterminate" or event.fault in lapsed for event in begun)
     out = []
     if begun and unclear * 100 > INDETERMINATE_MAX_PERCENT * len(begun):
-        out.append(f"{unclear} of {len(begun)} faults may or may not have been in force; look at their evidence")
+        out.append(f"{unclear} of {len(begun)} faults may or may not have been in force; check their evidence")
     failed = [event for event in history.of(FaultEvent) if event.outcome == "heal_failed"]
     if failed:
         out.append(f"{failed[0].kind} on {', '.join(failed[0].victims)} did not heal; run `dethrone heal`")
@@ -329,7 +329,7 @@ def noise_figures(history: History, plan: Plan, noise: Disturbance) -> dict[str,
 
 
 def _spans(history: History) -> dict[str, tuple[Ns, Ns]]:
-    """Phase → from when to when, of those that the marks tell."""
+    """Phase → from when to when, of those that the marks show."""
     marks = [mark for mark in history.of(Mark) if mark.name in PHASES]
     ends = [*(mark.t for mark in marks[1:]), history.events[-1].t if len(history) else 0]
     return {mark.name: (mark.t, end) for mark, end in zip(marks, ends, strict=False)}
@@ -364,15 +364,16 @@ def _phases(history: History, promise: Promise, plan: Plan, writes: Mapping[str,
             told = [node for node, count in counts.items() if count >= PHASE_ANSWERS_MIN]
             if len(told) < quorum:
                 out.append(
-                    f"{len(told)} of {len(plan.voters)} voters told their status {PHASE_ANSWERS_MIN} times in the phase"
-                    f" {phase}, and {quorum} are needed; look at their logs"
+                    f"{len(told)} of {len(plan.voters)} voters reported their status "
+                    f"{PHASE_ANSWERS_MIN} times in the phase"
+                    f" {phase}, and {quorum} are needed; check their logs"
                 )
         elif what == "writes" and writes_expected(plan):
             done, of = writes.get(phase, (0, 0))
             if not done or done * 100 < of * PHASE_WRITES_PERCENT:
                 out.append(
                     f"{done} of {of} writes of the phase {phase} were acknowledged, and {PHASE_WRITES_PERCENT} % are"
-                    " needed; look at the errors of the operations"
+                    " needed; check the errors of the operations"
                 )
     return out
 

@@ -107,7 +107,7 @@ def _judged(event: NodeProcess, facts: _Facts, excused: Excuses) -> Finding | st
     life, how = _life(event), f"{event.node} exited on its own {code_words(event.code)}"
     died, trace = facts.died.get(life), facts.crashed.get(life)
     if died is None:
-        return f"{how}, and the history does not record its last lines; look at its log"
+        return f"{how}, and the history does not record its last lines; check its log"
     if life in facts.shell_failed:
         return f"{how}: the harness' own shell around the core failed: {telling_line(died.lines)}"
     why = not_its_own(died.code, died.lines, died.detail)
@@ -116,7 +116,7 @@ def _judged(event: NodeProcess, facts: _Facts, excused: Excuses) -> Finding | st
     early = facts.faults_from is None or event.seq < facts.faults_from
     certain = trace is not None or crashed_early(died.code, died.lines, ready=life in facts.ready)
     if early and not certain:
-        return f"{how} before it could be used, which a wrong command or configuration does too; look at its log"
+        return f"{how} before it could be used, which a wrong command or configuration does too; check its log"
     when = " before the first fault" if early else ""
     last = telling_line(died.lines)
     return Finding(

@@ -1,7 +1,7 @@
 """Cycles of a directed graph whose edges are of several kinds: whether there is one, its components, a short one.
 
-Promises: linear time for the question and for the components (Kahn's peeling, Tarjan's algorithm without recursion);
-a cycle that is told visits no node twice; the search is bounded by edges looked at, and says when it stopped. Leaves
+Guarantees: linear time for the question and for the components (Kahn's peeling, Tarjan's algorithm without recursion);
+a reported cycle visits no node twice; the search is bounded by edges looked at, and says when it stopped. Leaves
 out what the kinds mean.
 
 Source: Kahn, "Topological sorting of large networks", 1962; Tarjan, "Depth-first search and linear graph algorithms",

@@ -2,10 +2,10 @@
 
 The part of ``vote-is-durable`` for protocols whose votes are numbers of an instance: per instance, the number promised
 on disk is at least every number that the node promised, and the number of what it accepted at least that of the
-acceptance that it told last. A file that cannot be read holds nothing: its process must stay silent.
+acceptance that it reported last. A file that cannot be read holds nothing: its process must stay silent.
 
-Promises: told instances only (a witness may leave old ones out and says so); the first finding of a node is enough.
-Leaves out whether a promise is kept within one life: what that costs shows in ``agreement``.
+Guarantees: reported instances only (a witness may omit old ones and says so); the first finding of a node is enough.
+Out of scope: whether a promise is kept within one life: what that costs shows in ``agreement``.
 
 Source: Lamport, "Paxos Made Simple", 2.4 ("stable storage … must be updated before it sends the response").
 """
@@ -23,7 +23,7 @@ from harness.core.verdict import Finding
 
 
 class Numbers:
-    """One node over its lives: instance → the promise with the highest number; the acceptance told last."""
+    """One node over its lives: instance → the promise with the highest number; the acceptance reported last."""
 
     __slots__ = ("_accepted", "_blind", "_promised")
 
@@ -51,7 +51,7 @@ class Numbers:
                 finding(
                     history,
                     promise,
-                    f"{event.node} could not read its file after a restart, and went on: it {event.name} number"
+                    f"{event.node} could not read its file after a restart, and continued: it {event.name} number"
                     f" {number} in instance {instance}{in_group(event.group)}.",
                     (blind.seq, event.seq),
                     nodes=(event.node,),

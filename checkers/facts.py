@@ -1,10 +1,10 @@
 """Facts about elections that several checkers share, read off the trace events.
 
 * an *election*: a node says, or was witnessed, to have become leader of a term (``elected``, source core or shell);
-* a *vote*: witnessed on the wire or told to the disk (``vote``, source shell only). ``relabel`` is no vote.
+* a *vote*: witnessed on the wire or written to the disk (``vote``, source shell only). ``relabel`` is no vote.
 
-Promises: malformed bodies are passed over, never guessed; what the shell witnessed outranks what the core says. Leaves
-out polls (``harness.core.columns``).
+Guarantees: malformed bodies are passed over, never guessed; what the shell witnessed outranks what the core says.
+Out of scope: polls (``harness.core.columns``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OWN_ORDER = attrgetter("incarnation", "n")
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """One ``elected`` event. ``voters`` and ``members`` are None where it does not tell them."""
+    """One ``elected`` event. ``voters`` and ``members`` are None where it does not report them."""
 
     group: str
     node: str
@@ -47,7 +47,7 @@ class Vote:
 
 
 def election(event: Traced) -> Election | None:
-    """The election that this event tells of, if it does."""
+    """The election that this event reports, if it does."""
     if event.name != "elected" or event.term <= 0:
         return None
     data: Mapping[str, Any] = event.data
@@ -63,7 +63,7 @@ def election(event: Traced) -> Election | None:
 
 
 def vote(event: Traced) -> Vote | None:
-    """The vote that this event tells of, if it does."""
+    """The vote that this event reports, if it does."""
     if event.name != "vote" or event.source != "shell" or event.term <= 0:
         return None
     candidate = event.data.get("candidate")
@@ -148,7 +148,7 @@ def _names(value: Any) -> frozenset[str] | None:
 
 
 def _members(data: Mapping[str, Any]) -> frozenset[str] | None:
-    """The voters of the configuration in force, where the event tells them."""
+    """The voters of the configuration in force, where the event reports them."""
     given = _names(data.get("members"))
     if given is None:
         config = data.get("config")

@@ -5,13 +5,13 @@ it was certainly in force to the first campaign or pre-vote of another node, to 
 and to the first write acknowledged after that. A stage that was not reached before the next fault, or the end of the
 run, is censored there: lists of (ns, censored) are what a Kaplan–Meier estimate wants. ``noticed`` is ``detect`` for
 systems that write no trace of campaigns: also the first answer by which another node seeks to lead or knows of a later
-term. ``not_owed``: which of these faults, by their place in the lists, left nobody from whom a leader was owed.
+term. ``not_owed``: which of these faults, by their place in the lists, left no node from which a leader was owed.
 ``noisy``: at which of them noise of a voter is charged before a new leader served (``checkers.noise``); these times are
 the machine's as well, so medians leave them out; ``noisy_faults``: the numbers of these faults.
 Besides: how long two leaders of different terms certainly claimed to lead at once, elections, split votes, and term
 inflation.
 
-Left out: any bound; percentiles are of the uncensored values only and say so.
+Out of scope: any bound; percentiles are of the uncensored values only and say so.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from harness.core.promise import Channel, Promise
 from harness.core.verdict import Verdict
 
 ROUNDS = frozenset({"election_started", "campaign"})
-"""Core notes of an election proper: each term in which somebody stood is one round."""
+"""Core notes of an election proper: each term in which a node stood is one round."""
 
 CAMPAIGNS = ROUNDS | {"prevote_started"}
 """Core notes by which a node begins to seek leadership."""
 SEEKS = frozenset({"candidate", "precandidate", "prospective", "looking", "voted"})
-"""Roles, as nodes tell them, of one that seeks leadership or has just voted for somebody who does."""
+"""Roles, as nodes report them, of one that seeks leadership or has just voted for another that does."""
 
 STAGES = ("detect", "elect", "write")
 
@@ -156,7 +156,7 @@ def _hits_leader(history: History, event: FaultEvent, line: Timeline, quorum: in
 
 
 def _stages(history: History, fault: FaultEvent) -> tuple[dict[str, tuple[Ns, bool]], int]:
-    """Stage → (ns since the fault was in force, censored); and in how many terms somebody stood until then."""
+    """Stage → (ns since the fault was in force, censored); and in how many terms a node stood until then."""
     since = fault.span.hi
     until = _until(history, since)
     leader = _led(fault)
@@ -214,7 +214,7 @@ def _answered(row: Observed) -> Ns:
 
 
 def _owed(history: History, plan: Plan, *, since: Ns, ns: Ns) -> bool:
-    """Whether, in this outage, somebody of whom a leader is promised could have had one."""
+    """Whether, in this outage, the nodes to which a leader is promised could have had one."""
     return excuses(history, plan.promise).liveness(since, since + ns) is None and any(
         window.tier in plan.promise.tiers
         and window.lo < since + ns
@@ -268,7 +268,7 @@ def _median(values: list[tuple[Ns, bool]]) -> Ns | None:
 
 
 def _split_votes(history: History) -> int:
-    """Terms in which two or more nodes voted for themselves and nobody was elected."""
+    """Terms in which two or more nodes voted for themselves and no node was elected."""
     stood: dict[tuple[str, int], set[str]] = defaultdict(set)
     for vote in votes(history):
         if vote.voter == vote.candidate:

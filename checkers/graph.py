@@ -7,10 +7,11 @@ until it does. Clock skew cuts nothing, but a change of it touches its host. Whi
 have lapsed (``rules-lost``, ``dead-man``) none of them is, until its next confirmed state.
 
 While the members in force are not, or not everywhere, the plan's voters (``checkers.members``), no interval is settled:
-nobody is owed a leader then.
+no leader is owed then.
 
-Promises: an interval has one adjacency; integers and bit masks only (voter i is bit i), witness sets computed once a
-distinct adjacency. Leaves out what a protocol makes of a graph: that is ``checkers.windows`` and the promise's tiers.
+Guarantees: an interval has one adjacency; integers and bit masks only (voter i is bit i), witness sets computed once a
+distinct adjacency. Out of scope: what a protocol makes of a graph: that is ``checkers.windows`` and the promise's
+tiers.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Adjacency:
     clean: tuple[int, ...]
 
     def two_way(self, who: int | None = None) -> tuple[int, ...]:
-        """For each voter the healthy voters that it certainly has a two-way link to, itself left out."""
+        """For each voter the healthy voters that it certainly has a two-way link to, without itself."""
         size = len(self.voters)
         good = self.healthy if who is None else self.healthy & who
         out = []
@@ -112,7 +113,7 @@ class Timeline:
     voters: tuple[str, ...]
     intervals: tuple[Interval, ...]
     alone: bool = False
-    """Some configuration had one voter only: it leads without hearing anybody."""
+    """Some configuration had one voter only: it leads without hearing any node."""
 
     def at(self, t: Ns) -> Interval | None:
         """The interval that holds this moment."""
@@ -123,7 +124,7 @@ class Timeline:
         return tuple(voter for bit, voter in enumerate(self.voters) if mask >> bit & 1)
 
     def mask(self, names: Sequence[str] | frozenset[str]) -> int:
-        """The mask of these voters; others are left out."""
+        """The mask of these voters; others are dropped."""
         return sum(1 << bit for bit, voter in enumerate(self.voters) if voter in names)
 
     def clique_since(self, mask: int, until: Ns) -> Ns | None:
@@ -417,7 +418,7 @@ _RANK: Mapping[Tier, int] = {"T1": 0, "T2": 1, "T3": 2, "T5": 3, "T4": 4}
 
 
 def witness(adjacency: Adjacency, quorum: int) -> Witness | None:
-    """The set to whom a leader is most surely owed in this graph; None if to nobody, or nothing is certain."""
+    """The set to whom a leader is most surely owed in this graph; None if to none, or nothing is certain."""
     size = len(adjacency.voters)
     everyone = (1 << size) - 1
     neighbours = adjacency.two_way()

@@ -1,9 +1,9 @@
 """leader-completeness: the log end of a new leader of term T is ≥ every (term, index) known committed in a term < T.
 
-Known committed: what a leader told others to be committed, what a quorum was witnessed to store in its leader's own
-term, and writes whose client was told (index, term). Log ends: the witnessed log at the election without entries of T
-itself; or a poll of the leader of T whose last entry is still of an older term. Left out: commits of followers (they
-follow from a leader's), and everything where log ends cannot be seen.
+Known committed: what a leader announced as committed, what a quorum was witnessed to store in its leader's own
+term, and writes whose client received (index, term). Log ends: the witnessed log at the election without entries of T
+itself; or a poll of the leader of T whose last entry is still of an older term. Out of scope: commits of followers
+(they follow from a leader's), and everything where log ends cannot be seen.
 
 Source: Raft paper, figure 3 and section 5.4.
 """
@@ -42,7 +42,7 @@ class LeaderCompleteness(Base):
             return self.na("not observable: this workload writes nothing, and nothing was committed")
         findings, pairs = incomplete_leaders(history, promise, known, ends)
         if not pairs and history.complete and breaks_nothing(history, plan):
-            return self.na("not exercised: the schedule breaks nothing, and nobody was elected anew")
+            return self.na("not exercised: the schedule breaks nothing, and no second leader was elected")
         return self.conclude(
             history,
             findings=findings,

@@ -1,8 +1,9 @@
-"""leader-has-majority: whoever is elected holds the votes of a majority of the members in force.
+"""leader-has-majority: an elected node holds the votes of a majority of the members in force.
 
 Sources: the voters of witnessed ``elected`` events (of the core's own where nothing is witnessed), counted against the
 members that the event names, else the plan's voters. From polls alone: leader i of term T is refuted if more than n − q
-members are known to have voted for others in T. Left out: learners, and polls where a leader is not bound to a term.
+members are known to have voted for others in T. Out of scope: learners, and polls where a leader is not bound to a
+term.
 
 Source: Raft paper, section 5.2; "votes of a majority of the servers in the full cluster".
 """
@@ -49,12 +50,12 @@ class LeaderHasMajority(Base):
             history,
             findings=findings + refuted,
             judged=len(judged) + polled,
-            nothing="no election told its voters",
+            nothing="no election reported its voters",
             evidence={"elections_counted": len(judged), "leaders_judged_by_polls": polled},
         )
 
     def watcher(self, promise: Promise, plan: Plan) -> Callable[[Observed | Any], bool]:
-        """True once somebody was elected by too few."""
+        """True once a node was elected by too few."""
         watch = Excuses(promise)
         owed = promise.owes(self.name)
         changed = False
@@ -65,7 +66,7 @@ class LeaderHasMajority(Base):
                 return False
             if type(event) is Traced:
                 if event.name == CONFIG:
-                    changed = True  # whose votes count is told by the whole history only
+                    changed = True  # whose votes count is known from the whole history only
                     return False
                 fact = election(event)
                 if fact is None or not list(counted([fact], plan)):

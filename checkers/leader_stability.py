@@ -4,16 +4,16 @@ its term without having won a pre-vote round.
 Two rules, each only where the realised faults leave no doubt:
 
 * *deposed*: a quorum W that holds the leader was a clique over clean links, its nodes and clocks untouched, for at
-  least B before the leader was still seen leading term T with all of W naming it; and then somebody leads a higher term
+  least B before the leader was still seen leading term T with all of W naming it; and then a node leads a higher term
   while W is untouched still. Faults of others, and their heals, do not touch W. Exempt: a node had opened, and won, a
   pre-vote round for the higher term before W followed that leader (it deposes once, when it returns); without traces,
   any voter outside W.
-* *raised*: with pre-vote, a node that certainly hears nobody rises in term after two election timeouts of that; nobody
-  can have granted it a round, and nobody can have told it the term. Exempt: its disk held back what it had been told.
+* *raised*: with pre-vote, a node that certainly hears no node rises in term after two election timeouts of that; no
+  node can have granted it a round, or sent it the term. Exempt: its disk held back what it had received.
 
 Unknown, never fail: a change at which noise of W is charged (``checkers.noise``): a stretch that began before the next
 leader was elected and ended no more than one election round before that; an older one explains nothing. The same holds
-for each rise of a term. Left out: leaders that never worked for B.
+for each rise of a term. Out of scope: leaders that never worked for B.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 
-from checkers.base import Base, excuses, seconds, votes_needed
+from checkers.base import Base, excuses, votes_needed
 from checkers.facts import elections, groups, in_group, traces
 from checkers.graph import Timeline, timeline
 from checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
 from checkers.recognition import Key, Recognition, recognition
 from checkers.step_down_without_quorum import deaf_stretches
 from harness.core.clock import MS, Ns
+from harness.core.duration import show_duration
 from harness.core.events import Observed, Traced
 from harness.core.history import History
 from harness.core.plan import Plan
@@ -38,7 +39,7 @@ from harness.core.verdict import Finding, Verdict
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """First evidence that somebody leads this term: certainly not before ``lo``, certainly by ``hi``."""
+    """First evidence that a node leads this term: certainly not before ``lo``, certainly by ``hi``."""
 
     leader: str
     term: int
@@ -97,7 +98,7 @@ class LeaderStability(Base):
             history,
             findings=findings,
             judged=judged,
-            nothing=f"no leader worked for {seconds(promise.leader_bound_ns)} with an untouched quorum",
+            nothing=f"no leader worked for {show_duration(promise.leader_bound_ns)} with an untouched quorum",
             evidence={"untouched_leaderships": judged, "exempt": exempt, "isolated_nodes_watched": isolated},
             doubts=blind,
             noise=by_noise,
@@ -248,7 +249,7 @@ class _Judge:
         return Finding(
             sentence=(
                 f"{deposed.leader} led term {deposed.term}{in_group(self._group)} with {names}, which no fault had"
-                f" touched for {seconds(after.hi - deposed.quiet_since)}, and was deposed: {who} then led term"
+                f" touched for {show_duration(after.hi - deposed.quiet_since)}, and was deposed: {who} then led term"
                 f" {after.term}."
             ),
             certificate=tuple(
@@ -262,9 +263,9 @@ class _Judge:
     # --- rule two -------------------------------------------------------------------------------------------------
 
     def raised(self, noise: Disturbance, by_noise: list[str]) -> tuple[list[Finding], int]:
-        """Nodes that rose in term while they certainly heard nobody; and how many such nodes were watched.
+        """Nodes that rose in term while they certainly heard no node; and how many such nodes were watched.
 
-        A rise at which noise is charged may be of a term that the node was told before: that is added to ``by_noise``.
+        A rise at which noise is charged may be of a term that the node received before: that is added to ``by_noise``.
         """
         findings: list[Finding] = []
         watched = 0
@@ -308,7 +309,7 @@ class _Judge:
         return findings, watched
 
     def _held_back(self, node: str, lo: Ns, hi: Ns) -> bool:
-        """Whether a slow sync that began before ``lo`` ended in [lo, hi]: what was stored then was told before."""
+        """Whether a slow sync that began before ``lo`` ended in [lo, hi]: what was stored then was received before."""
         return any(
             event.name == "fsync_slow"
             and lo <= event.span.hi <= hi

@@ -12,10 +12,10 @@ that a quorum recognises. A window fails if
 Noise of a host of the window is charged (``checkers.noise``): what it leaves of a gap fails if it is longer than the
 bound, and is unknown otherwise. Unknown, never fail: too few polls to be sure; a node that says it leads in term 0,
 which is no term; no window of a tier for which the plan asks (``Plan.evidence``).
-Nothing is owed in a gap that begins after more rounds in vain than the system's waits stay random for, if it says so
+Nothing is owed in a gap that begins after more lost rounds than the system's waits stay random for, if it says so
 (``Promise.rounds_random``), or for as long as votes that were split by chance took (``splits_max``). Windows shorter
-than B are reported and pass nothing; recovery times are censored where the window ends first. Left out: tiers that are
-not promised (counted), and windows shorter than one election timeout.
+than B are reported and pass nothing; recovery times are censored where the window ends first. Out of scope: tiers that
+are not promised (counted), and windows shorter than one election timeout.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.base import WRITES, Base, excuses, seconds
+from checkers.base import WRITES, Base, excuses
 from checkers.facts import groups
 from checkers.graph import explain
 from checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
@@ -34,6 +34,7 @@ from checkers.rounds import split_wait_ns, worn_out
 from checkers.windows import Window, owed_windows
 from harness.core.clock import Ns
 from harness.core.columns import columns
+from harness.core.duration import show_duration
 from harness.core.events import Invoke
 from harness.core.history import History
 from harness.core.plan import Plan
@@ -43,8 +44,8 @@ from harness.core.schedule import LEAVING_A_MAJORITY
 from harness.core.verdict import Finding, Verdict
 
 _LONGER: Mapping[Tier, str] = {
-    "T1": "give the run more time, or a longer --nemesis-interval",
-    "T2": "give a --nemesis-interval above that, so that a cut or a dead node lasts as long",
+    "T1": "give the run more time, or raise --nemesis-interval",
+    "T2": "raise --nemesis-interval above that, so that a cut or a dead node lasts long enough",
 }
 """What makes windows of a tier longer, of the tiers that plans ask for."""
 
@@ -53,7 +54,7 @@ ATTEMPTS_MIN = 3
 PARTS = 8
 """Where in a gap an absence may begin to be certain: at each such part of the bound."""
 LOOKS_MAX = 5_000
-"""In so many places at most, however long a damaged history says that the gap is."""
+"""In at most this number of places, however long a damaged history says that the gap is."""
 
 
 @dataclass(slots=True)
@@ -121,7 +122,7 @@ class LeaderWhenOwed(Base):
             history,
             findings=findings,
             judged=sum(tally.exercised.values()),
-            nothing=f"no window of a promised tier lasted {seconds(promise.leader_bound_ns)}",
+            nothing=f"no window of a promised tier lasted {show_duration(promise.leader_bound_ns)}",
             evidence=evidence,
             metrics={
                 "recovery_worst_ns": known[-1] if known else None,
@@ -139,18 +140,18 @@ class LeaderWhenOwed(Base):
         for window in owed_windows(history, promise, plan):
             if window.tier == _LESSENED and window.length >= promise.leader_bound_ns:
                 return ()
-        what = f"a window of {_LESSENED} of {seconds(promise.leader_bound_ns)}"
+        what = f"a window of {_LESSENED} of {show_duration(promise.leader_bound_ns)}"
         return (Unmet(what=what, kinds=tuple(kind for kind in plan.schedule.kinds if kind in LEAVING_A_MAJORITY)),)
 
 
 _LESSENED = "T2"
-"""The tier of a majority that hears each other while somebody is gone."""
+"""The tier of a majority that hears each other while some node is gone."""
 
 
 def _not_exercised(plan: Plan, promise: Promise, tally: _Tally) -> list[str]:
     """A doubt for each tier of which the plan asks for a window, and none was long enough."""
     return [
-        f"not exercised: no {tier} window lasted {seconds(promise.leader_bound_ns)}"
+        f"not exercised: no {tier} window lasted {show_duration(promise.leader_bound_ns)}"
         f" ({tally.short[tier]} shorter ones); {_LONGER[tier]}"
         for tier in promise.tiers
         if f"window:{tier}" in plan.evidence and not tally.exercised[tier]
@@ -209,10 +210,10 @@ class _Judge:
         if hi - lo <= bound:
             self._tally.splits += 1
             return
-        what = "had no leader" if first else "lost its leader and had none again"
+        what = "had no leader" if first else "lost their leader and elected none"
         if self._noise.uncharged(window.members, lo, hi) <= bound:
             self._tally.noisy += 1
-            gap = f"{', '.join(window.members)} {what} for {seconds(hi - lo)}, limit {seconds(bound)}"
+            gap = f"{', '.join(window.members)} {what} for {show_duration(hi - lo)}, limit {show_duration(bound)}"
             self._tally.by_noise.append(unknown_by_noise(gap, lo, hi, self._noise, window.members))
             return
         untermed = self._seen.untermed(lo, hi)
@@ -223,7 +224,8 @@ class _Judge:
         if not self._leaderless(window, lo, hi, bound):
             self._tally.unseen += 1
             self._tally.doubts.append(
-                f"no progress was seen for {seconds(hi - lo)}, but too few polls to be sure that no leader was there"
+                f"no progress was seen for {show_duration(hi - lo)}, but too few polls to be sure "
+                "that no leader was there"
             )
             return
         more = self._noise.charge_note(window.members, lo, hi)
@@ -231,8 +233,8 @@ class _Judge:
             window,
             lo,
             hi,
-            f"{', '.join(window.members)} could all talk to each other ({window.tier}) and {what} for"
-            f" {seconds(hi - lo)}; at most {seconds(bound)} is promised{more}.",
+            f"{', '.join(window.members)} {what} for {show_duration(hi - lo)} (limit {show_duration(bound)}{more}),"
+            f" although all could talk to each other ({window.tier}).",
         )
 
     def _leaderless(self, window: Window, lo: Ns, hi: Ns, bound: Ns) -> bool:
@@ -274,7 +276,8 @@ class _Judge:
         if len(tried) < ATTEMPTS_MIN or len({write.process for write in tried}) < 2 or waited <= bound // 2:
             return
         what = (
-            f"{leader} was recognised as leader by a quorum for {seconds(until - since)} ({window.tier}), but none of"
+            f"{leader} was recognised as leader by a quorum for {show_duration(until - since)} "
+            f"({window.tier}), but none of"
             f" {len(tried)} writes sent to it succeeded"
         )
         left = self._noise.uncharged(window.members, tried[0].invoked, max(ends))

@@ -3,23 +3,24 @@
 Two kinds of leases are judged, as far as a run uses them:
 
 * *locks of clients* (workload ``lease``): ``acquire`` and ``renew`` [lock, owner, ttl_ms] → token, ``release`` [lock,
-  owner] → token, ``holder`` lock → [owner, token]. An owner *certainly* holds from the moment at which it was told so
-  until its ttl has passed since it ASKED, or until it asks for the release; the system counts its ttl from later on and
-  by no faster clock (within its drift), so nobody else may certainly hold then. Asking anew with a shorter ttl shortens
-  its hold. It *possibly* holds from its question on until a release was told; possible holds are never compared.
-  A hold is not certain if an earlier release of the same owner may still take effect.
-  Tokens: an acquired token is above every token told before it was asked for; a renewed, released or seen one is not
-  below. A token that was given back is not seen again. While somebody certainly holds, whoever asks sees it. What a
-  ``holder`` tells is judged only where reads are promised to be linearizable.
+  owner] → token, ``holder`` lock → [owner, token]. An owner *certainly* holds from the moment at which it received the
+  grant until its ttl has passed since it ASKED, or until it asks for the release; the system counts its ttl from later
+  on and by no faster clock (within its drift), so no other may certainly hold then. Asking again with a shorter ttl
+  shortens its hold. It *possibly* holds from its question on until a release was acknowledged; possible holds are never
+  compared. A hold is not certain if an earlier release of the same owner may still take effect.
+  Tokens: an acquired token is above every token granted before it was asked for; a renewed, released or seen one is not
+  below. A token that was given back is not seen again. While a client certainly holds, any client that asks sees it.
+  What a
+  ``holder`` answers is judged only where reads are promised to be linearizable.
 * *leases of leaders* (``read_served`` with what was left of the lease): no read is served under the lease of a leader
-  after a leader of a higher term was witnessed to tell a commit that this read does not know. The lease is there to
+  after a leader of a higher term was witnessed to report a commit that this read does not know. The lease is there to
   prevent exactly that; reads that a round confirmed are no matter of it.
 
 Clocks that ran apart by more than the promise allows (``drift_ppm_max``) excuse everything after it; so does a fault of
 clocks that the promise bears for its other properties of safety only (``Promise.safe_under``).
 
-Left out: operations whose outcome is unknown (they may hold, never certainly), locks that nobody gets although nobody
-holds them, and leases that no event shows. Precedence is that of the history.
+Out of scope: operations whose outcome is unknown (they may hold, never certainly), locks that no client gets although
+none holds them, and leases that no event shows. Precedence is that of the history.
 
 Source: Gray, Cheriton, "Leases", 1989; Ongaro, thesis, 6.4.1; tokens: Kleppmann, "How to do distributed locking", 2016.
 """
@@ -33,9 +34,10 @@ from typing import Any
 
 import msgspec
 
-from checkers.base import Base, excuses, finding, moment, seconds
+from checkers.base import Base, excuses, finding, moment
 from checkers.facts import in_group, named
 from harness.core.clock import MS, Ns
+from harness.core.duration import show_duration
 from harness.core.events import Converged, Invoke, Return, Traced
 from harness.core.history import History
 from harness.core.plan import Plan
@@ -92,7 +94,7 @@ class LeaseExclusion(Base):
         locks = collect(history)
         reads = lease_reads(history)
         if not locks and not reads and plan.workload.name != WORKLOAD and history.complete:
-            return self.na("not exercised: nobody asked for a lease, and no read was served under one")
+            return self.na("not exercised: no client asked for a lease, and no read was served under one")
         findings: list[Finding] = []
         holds = tokens = 0
         for lock in locks:
@@ -109,7 +111,7 @@ class LeaseExclusion(Base):
             history,
             findings=sorted(findings, key=lambda one: one.certificate),
             judged=holds + compared,
-            nothing="nobody certainly held a lease",
+            nothing="no client certainly held a lease",
             evidence={
                 "locks": len(locks),
                 "certain_holds": holds,
@@ -149,7 +151,7 @@ def drifted_apart(history: History, promise: Promise) -> Ns | None:
 
 
 def collect(history: History) -> list[_Lock]:
-    """Operations by lock. Malformed values are passed over, failed operations left out: they had no effect."""
+    """Operations by lock. Malformed values and failed operations are skipped: they had no effect."""
     returns: dict[int, Return] = {}
     for item in history.of(Return):
         returns.setdefault(item.op, item)
@@ -232,7 +234,7 @@ def _overlaps(history: History, promise: Promise, lock: _Lock, certain: list[_Ho
                 history,
                 promise,
                 f"{other.owner} (token {other.token}) and {hold.owner} (token {hold.token}) both certainly held"
-                f" {lock.name}{in_group(lock.group)} for {seconds(min(hold.hi, other.hi) - hold.lo)}.",
+                f" {lock.name}{in_group(lock.group)} for {show_duration(min(hold.hi, other.hi) - hold.lo)}.",
                 (*other.seqs, *hold.seqs),
                 data={"lock": lock.name, "owners": [other.owner, hold.owner]},
             )
@@ -241,7 +243,7 @@ def _overlaps(history: History, promise: Promise, lock: _Lock, certain: list[_Ho
 
 
 def _falling_tokens(history: History, promise: Promise, lock: _Lock) -> Iterable[Finding]:
-    """Tokens against the highest that was told before their question, and against those given back."""
+    """Tokens against the highest that was granted before their question, and against those given back."""
     told = sorted((op for op in lock.ops if op.told is not None and op.token >= 0), key=_answer)
     position = 0
     best: _Op | None = None
@@ -261,10 +263,9 @@ def _falling_tokens(history: History, promise: Promise, lock: _Lock) -> Iterable
         what = {"acquire": "was given", "renew": "renewed", "release": "gave back", "holder": "was seen with"}[op.f]
         who = f"{op.owner} {what} token {op.token} of {lock.name}{in_group(lock.group)}"
         if best is not None and (op.token < best.token or (op.token == best.token and op.f == "acquire")):
-            how = "after" if op.token < best.token else "which is not above"
-            sentence = f"{who} {how} token {best.token} had been told to {best.owner or 'somebody'}."
+            sentence = f"{who} after token {best.token} had been granted to {best.owner or 'another owner'}."
             if op.token == best.token:
-                sentence = f"{who}, which {best.owner} had been told before."
+                sentence = f"{who}, which {best.owner} had received before."
             yield _token_finding(history, promise, sentence, best, op)
         elif op.token in given_back:
             owner = given_back[op.token].owner
@@ -276,7 +277,7 @@ def _token_finding(history: History, promise: Promise, sentence: str, before: _O
 
 
 def _unseen(history: History, promise: Promise, lock: _Lock, certain: list[_Hold]) -> Iterable[Finding]:
-    """Whoever asks while somebody certainly holds, and is told within that time, is told of it."""
+    """A question that is asked and answered while one owner certainly holds the lock must name that owner."""
     for op in lock.ops:
         if op.f != "holder" or op.told is None or op.token >= 0:
             continue
@@ -286,8 +287,8 @@ def _unseen(history: History, promise: Promise, lock: _Lock, certain: list[_Hold
         yield finding(
             history,
             promise,
-            f"Nobody was seen to hold {lock.name}{in_group(lock.group)} while {hold.owner} (token {hold.token})"
-            " certainly did.",
+            f"A client saw no holder of {lock.name}{in_group(lock.group)} while {hold.owner} (token {hold.token})"
+            " certainly held it.",
             (*hold.seqs, op.asked.seq, op.told.seq),
         )
 
@@ -309,7 +310,7 @@ def lease_reads(history: History) -> list[Traced]:
 
 
 def _stale_reads(history: History, promise: Promise, reads: list[Traced]) -> tuple[list[Finding], int]:
-    """(findings, reads that could be compared: somebody led a higher term in the end)."""
+    """(findings, reads that could be compared: a node led a higher term in the end)."""
     commits: dict[str, list[tuple[Ns, int, int, Traced]]] = defaultdict(list)
     for event in named(history).get("commit", ()):
         index: Any = event.data.get("index")
@@ -322,7 +323,7 @@ def _stale_reads(history: History, promise: Promise, reads: list[Traced]) -> tup
         rows.sort(key=lambda row: (row[0], row[3].seq))
         position = 0
         newest: dict[int, tuple[int, Traced]] = {}
-        """Term → the highest commit told in it so far, and by what event."""
+        """Term → the highest commit reported in it so far, and by what event."""
         for read in sorted((one for one in reads if one.group == group), key=lambda one: (one.span.lo, one.seq)):
             while position < len(rows) and rows[position][0] < read.span.lo:
                 _, term, index, event = rows[position]
@@ -343,7 +344,8 @@ def _stale_reads(history: History, promise: Promise, reads: list[Traced]) -> tup
                     history,
                     promise,
                     f"{read.node} served a read under its lease of term {read.term}{in_group(group)}, up to entry"
-                    f" {known}, {seconds(read.span.lo - event.span.hi)} after {event.node} had committed entry {index}"
+                    f" {known}, {show_duration(read.span.lo - event.span.hi)} after {event.node} "
+                    f"had committed entry {index}"
                     f" in term {event.term}.",
                     (event.seq, read.seq),
                     nodes=(read.node, event.node),

@@ -3,8 +3,8 @@
     register, cas-register, kv, multi-register, mutex, fifo-queue, set
 
 Sets to which elements are only added are judged by the checker ``set``, which knows more names for what is wrong.
-Promises: what the engines could not decide is ``unknown``, with how far they came; a violation names the lines of the
-operations that cannot be put in order. Leaves out the engines (``checkers.linearizability``) and what operations do
+Guarantees: what the engines could not decide is ``unknown``, with how far they came; a violation names the lines of the
+operations that cannot be put in order. Out of scope: the engines (``checkers.linearizability``) and what operations do
 (``checkers.models``).
 """
 
@@ -85,7 +85,7 @@ class LinearModel(SeenChecker):
 
 
 def _only_grows(op: Operation) -> bool:
-    """A read, or an add that does not tell whether the element was new."""
+    """A read, or an add that does not report whether the element was new."""
     told = isinstance(op.result, bool) and not isinstance(op.value, bool)
     return NAMES[op.f] is F.READ or (NAMES[op.f] is F.ADD and not told)
 

@@ -2,14 +2,14 @@
 
 Operations of the workload ``register``: ``put`` [key, v], ``get`` key → v, ``cas`` [key, old, new] → whether it was
 set. Judged, a register at a time: some order of the operations, true to real time, explains every answer; a cas that
-was told ``false`` found another value at some moment of it; what failed did not happen; what was never answered may
+got ``false`` found another value at some moment of it; what failed did not happen; what was never answered may
 have happened, then or later, or not at all. A register that was never written holds None.
 
 Where reads may be old (the promise names no linearizable reads), writes and cas are judged in the same way without the
-reads, and of a read only that somebody may have written what it shows, before it returned.
+reads, and of a read only that a client may have written what it shows, before it returned.
 
-Promises: exact; what takes more than ``MEMORY_BYTES_MAX`` to search ends in ``unknown`` with how far it came. Left out:
-reads of lists (``acknowledged-survives``) and transactions (``list-append``).
+Guarantees: exact; what takes more than ``MEMORY_BYTES_MAX`` to search ends in ``unknown`` with how far it came. Left
+out: reads of lists (``acknowledged-survives``) and transactions (``list-append``).
 
 Source: Herlihy, Wing, "Linearizability", 1990; the engines name theirs (``checkers.linearizability``).
 """
@@ -42,7 +42,7 @@ class Linearizable(SeenChecker):
         return frozenset({"put", "get", "cas"})
 
     def options(self, promise: Promise) -> ModelOptions:
-        """A cas that was told false is an answer."""
+        """A cas that got false is an answer."""
         return msgspec.structs.replace(super().options(promise), strict_cas=True, memory_bytes_max=MEMORY_BYTES_MAX)
 
     def keyed(self, op: Operation) -> Operation:
@@ -86,7 +86,7 @@ class Linearizable(SeenChecker):
 
 
 def _effective(rows: Iterable[Operation], doubts: list[str]) -> Iterator[Operation]:
-    """Without what certainly did not happen; a cas that was told false is one that the register refused."""
+    """Without what certainly did not happen; a cas that got false is one that the register refused."""
     for op in rows:
         if op.status == "fail" or (op.f == "get" and op.status == "info"):
             continue
@@ -97,11 +97,11 @@ def _effective(rows: Iterable[Operation], doubts: list[str]) -> Iterator[Operati
         elif op.result is False:
             yield msgspec.structs.replace(op, status="fail")
         else:
-            doubts.append(f"a cas (event {op.invoked}) told neither true nor false, so it cannot be judged")
+            doubts.append(f"a cas (event {op.invoked}) answered neither true nor false, so it cannot be judged")
 
 
 def _phantoms(writes: Iterable[Operation], reads: Iterable[Operation]) -> Iterator[Anomaly]:
-    """Reads of what nobody can have written by then."""
+    """Reads of what no client can have written by then."""
     since: dict[object, int] = {}
     for op in writes:
         if op.status != "fail":
@@ -111,7 +111,7 @@ def _phantoms(writes: Iterable[Operation], reads: Iterable[Operation]) -> Iterat
         if op.result is not None and since.get((identity(op.key), identity(op.result)), op.returned) >= op.returned:
             yield Anomaly(
                 kind="phantom",
-                sentence=f"phantom: a read{of_key(op.key)} shows {told(op.result)}, which nobody can have written"
+                sentence=f"phantom: a read{of_key(op.key)} shows {told(op.result)}, which no client can have written"
                 " before it returned.",
                 proof=(op,),
                 data={"key": told(op.key)},

@@ -3,7 +3,7 @@
 Operations ``txn`` with ``["append", key, value]`` and ``["r", key, nil]``; values are unique in a list. Judged, with
 what each consistency level forbids:
 
-* always: ``phantom`` (a value that nobody appended), ``duplicate`` (a value twice in a list), ``G0`` (writes mixed);
+* always: ``phantom`` (a value that no client appended), ``duplicate`` (a value twice in a list), ``G0`` (writes mixed);
 * from ``read-committed`` on: ``G1a`` (a value of a failed transaction was read), ``G1b`` (a state in the middle of a
   transaction was read), ``G1c`` (information flows in a circle), ``incompatible-order`` (two reads of a list, neither a
   beginning of the other);
@@ -13,9 +13,10 @@ what each consistency level forbids:
 * from ``strong-session-serializable`` on: the same cycles, if they need the order of one client (``-process``);
 * ``strict-serializable``: also if they need real time (``-realtime``).
 
-What the level allows is counted (``tolerated``). Promises: what is told follows from what was seen, whatever became of
-transactions of unknown outcome; linear in the operations, but for the search for short cycles, which is bounded. Left
-out: anomalies of predicates; cycles through lists whose order cannot be trusted (they are told themselves).
+What the level allows is counted (``tolerated``). Guarantees: what is reported follows from what was seen, whatever
+became of transactions of unknown outcome; linear in the operations, but for the search for short cycles, which is
+bounded. Out of scope: anomalies of predicates; cycles through lists whose order cannot be trusted (they are reported
+themselves).
 
 Source: Adya, "Weak consistency", 1999; Kingsbury, Alvaro, "Elle", VLDB 2020.
 """
@@ -50,7 +51,7 @@ LEVELS = {
 """Consistency level → what it forbids."""
 
 STRANGE_MAX = 100
-"""Values of one list that nobody can have committed: more are not looked for."""
+"""Values of one list that cannot have been committed: more are not looked for."""
 
 
 OPERATIONS_MAX = 500_000
@@ -91,7 +92,7 @@ class ListAppend(SeenChecker):
         reads = sum(len(one.looks) for one in observed.lists.values())
         doubts = list(observed.doubts)
         if graph.left_out:
-            doubts.append(f"{graph.left_out} pairs of a reader and an append that nobody saw were not compared")
+            doubts.append(f"{graph.left_out} pairs of a reader and an append that no read showed were not compared")
         return Seen(
             anomalies=[one for one in anomalies if one.kind in forbidden],
             tolerated=[one for one in anomalies if one.kind not in forbidden],
@@ -176,7 +177,7 @@ def _holder(one: List, at: int) -> Look:
 
 
 def _shown(one: List) -> Iterator[tuple[Any, Look]]:
-    """Values that some read shows and nobody can have committed, each with a read that does."""
+    """Values that some read shows and that cannot have been committed, each with a read that does."""
     left = STRANGE_MAX
     for at, value in enumerate(one.order):
         write = one.writes.get(value)
@@ -198,7 +199,8 @@ def _phantoms(one: List) -> Iterator[Anomaly]:
         if value not in one.writes:
             yield Anomaly(
                 kind="phantom",
-                sentence=f"phantom: a transaction{_who(look.txn)} read {told(value)} in {name}, which nobody appended.",
+                sentence=f"phantom: a transaction{_who(look.txn)} read {told(value)} in {name}, "
+                "which no client appended.",
                 proof=(look.txn.op,),
                 data={"key": name},
             )
@@ -261,7 +263,7 @@ def _intermediate(one: List) -> Iterator[Anomaly]:
 
 
 def _shuffled(one: List) -> Iterator[Anomaly]:
-    """The appends of one transaction to one list come one after the other, none left out."""
+    """The appends of one transaction to one list come one after the other, without gaps."""
     if not one.ordered:
         return
     count: dict[int, int] = defaultdict(int)

@@ -3,12 +3,12 @@
 Edges between committed transactions: ``ww`` (the next version is of another one), ``wr`` (read what it wrote), ``rw``
 (read a version whose successor it wrote), ``process`` (one client did it before), ``realtime`` (it had returned before
 the other was asked). An acknowledged value that no read shows stands after the longest read. Real time is one chain of
-moments, with a way in at each return and a way out at each invocation: three edges a transaction, whatever the number
+moments, with a way in at each return and a way out at each invocation: three edges a transaction, for any number
 of clients. Cycles: G0 is all ``ww``; G1c adds ``wr``; G-single has exactly one ``rw``; G2 two or more; each also with
 ``-process`` or ``-realtime``, if such an edge is needed.
 
-Promises: no cycle is told that does not follow from what was seen; if there is any, at least one is told. Leaves out
-versions of lists whose order cannot be trusted.
+Guarantees: no cycle is reported that does not follow from what was seen; if there is any, at least one is reported. Out
+of scope: versions of lists whose order cannot be trusted.
 
 Source: Adya, "Weak consistency: a generalized theory", 1999; Kingsbury, Alvaro, "Elle", VLDB 2020.
 """
@@ -32,7 +32,7 @@ WW, WR, RW, PROCESS, RETURNED, LATER, INVOKED = range(7)
 
 REALTIME = frozenset({RETURNED, LATER, INVOKED})
 CYCLES_MAX = 3
-"""Cycles told of each name."""
+"""Cycles reported of each name."""
 
 EDGES_MAX = 3_000_000
 """Edges that the search for short cycles looks at before it takes what it has."""
@@ -61,7 +61,7 @@ class Graph:
     edges: Edges
     why: list[Because]
     left_out: int = 0
-    """Pairs that UNSEEN_MAX left out."""
+    """Pairs dropped because of UNSEEN_MAX."""
 
     @property
     def when(self) -> Ints:
@@ -90,7 +90,7 @@ class Cycle:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """All that was told. ``exhausted``: the search stopped at its bound, shorter or weaker cycles may exist."""
+    """All that was found. ``exhausted``: the search stopped at its bound, shorter or weaker cycles may exist."""
 
     cycles: list[Cycle]
     exhausted: bool
@@ -125,7 +125,7 @@ class _Making:
             self.why.append(why)
 
     def writer(self, one: List, value: Any) -> int:
-        """The node of who appended it; -1: nobody who committed."""
+        """The node of the transaction that appended it; -1: none that committed."""
         write = one.writes.get(value)
         return -1 if write is None else self.node_of.get(write.txn.number, -1)
 
@@ -266,7 +266,7 @@ def _search(
 ) -> Iterator[list[Step]]:
     """Cycles of that kind, from every component of the edges that it may use.
 
-    With several ``rw`` only where nothing stronger is told of the component: no level forbids just one of them.
+    With several ``rw`` only where nothing stronger is reported of the component: no level forbids just one of them.
     """
     nodes = len(when)
     allowed = sorted(search.then | {search.first})
@@ -308,7 +308,7 @@ def _search(
 
 
 def _any(edges: Edges, nodes: int) -> list[Step]:
-    """Some shortest cycle, of whatever kind: where the search for the kinds came to its bound."""
+    """Some shortest cycle, of any kind: where the search for the kinds came to its bound."""
     members = np.zeros(nodes, dtype=np.bool_)
     members[components(edges, nodes)[0]] = True
     mine = edges.where(members[edges.src] & members[edges.dst])

@@ -2,9 +2,9 @@
 
 A transaction is one operation ``txn`` whose value is a list of ``["append", key, value]`` and ``["r", key, nil]``; its
 result is the same with the reads filled in. The order of a list's versions is read off its longest read: every other
-read has to be a prefix of it. Promises: a transaction that failed wrote nothing; one whose outcome is unknown committed
-if somebody saw a value of its, and is left out otherwise; nothing is guessed from malformed ones, which become doubts.
-Leaves out judging.
+read has to be a prefix of it. Guarantees: a transaction that failed wrote nothing; one whose outcome is unknown
+committed if another transaction saw one of its values, and is dropped otherwise; nothing is guessed from malformed
+ones, which become doubts. Out of scope: judging.
 
 Source: Kingsbury, Alvaro, "Elle: inferring isolation anomalies from experimental observations", VLDB 2020.
 """
@@ -26,7 +26,7 @@ DOUBTS_MAX = 5
 
 
 class Micro(msgspec.Struct, gc=False):
-    """One step of a transaction. ``seen`` is what a read told, None where that is unknown."""
+    """One step of a transaction. ``seen`` is what a read returned, None where that is unknown."""
 
     append: bool
     key: Any
@@ -43,7 +43,7 @@ class Txn(msgspec.Struct, gc=False):
 
     @property
     def known(self) -> bool:
-        """Whether it certainly committed and told what it read."""
+        """Whether it certainly committed and reported what it read."""
         return self.op.status == "ok"
 
 
@@ -156,7 +156,7 @@ def _micros(op: Operation) -> list[Micro] | str:
             if told is not None and seen is None:
                 seen = ()
             if seen is not None and not isinstance(seen, list | tuple):
-                return "a read of a list told no list"
+                return "a read of a list returned no list"
             out.append(Micro(append=False, key=key, seen=seen))
         else:
             return f"unknown step {f!r} in a transaction; known: append, r"
@@ -211,7 +211,7 @@ def _order(one: List) -> None:
 
 
 def _seen(lists: dict[Any, List]) -> set[int]:
-    """Numbers of the transactions of which somebody else, or they themselves, saw a value in some list."""
+    """Numbers of the transactions of which others, or they themselves, saw a value in some list."""
     out: set[int] = set()
     for one in lists.values():
         if one.again:

@@ -1,6 +1,6 @@
 """A cycle of transactions in words and as a drawing: a sentence an edge, and places for a small picture.
 
-Promises: pure data, no markup: ``drawing`` holds integers and words only. Leaves out rendering.
+Guarantees: pure data, no markup: ``drawing`` holds integers and words only. Out of scope: rendering.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MEANING = {
     "G2": "each read what another one had not written yet",
 }
 LINKS_MAX = 12
-"""Edges that a sentence tells one by one."""
+"""Edges that a sentence lists one by one."""
 
 
 def names(cycle: Cycle) -> dict[int, str]:

@@ -1,21 +1,21 @@
-"""lock: nobody certainly holds a lock while somebody else certainly does, and fencing tokens rise.
+"""lock: two clients never certainly hold a lock at one moment, and fencing tokens rise.
 
 Operations ``acquire``, ``renew``, ``release`` and ``use``. Their value is nil (the lock, or the one of this key; the
 owner is the client process), or [owner], or [owner, ttl_ms] where holds run out; of ``use`` it is the token. An
-``ok`` acquire or renew may tell a fencing token (a whole number). Judged, a lock at a time:
+``ok`` acquire or renew may return a fencing token (a whole number). Judged, a lock at a time:
 
 * ``overlap``: two owners certainly held it at one moment. An owner *certainly* holds from the moment at which it was
-  told so until it asks for the release, and no longer than its ttl after it ASKED, made shorter by what clocks may
-  differ (``drift_ppm_max``). It *possibly* holds from its question until its release was told; possible holds excuse,
-  they never accuse. While an earlier release of the same owner may still take effect, its hold is not certain;
-* ``token``: an acquire was told a token that is not above one told before the acquire was asked; or two acquires were
-  told the same one; or a renew was told a lower one than its owner had;
+  granted until it asks for the release, and no longer than its ttl after it ASKED, made shorter by what clocks may
+  differ (``drift_ppm_max``). It *possibly* holds from its question until its release was acknowledged; possible holds
+  excuse, they never accuse. While an earlier release of the same owner may still take effect, its hold is not certain;
+* ``token``: an acquire got a token that is not above one granted before the acquire was asked; or two acquires
+  got the same one; or a renew got a lower one than its owner had;
 * ``fencing``: a ``use`` was accepted with a lower token than one accepted before it was asked;
-* ``not-held``: a release was acknowledged to somebody who never asked for the lock before.
+* ``not-held``: a release was acknowledged to a client that never asked for the lock before.
 
-Counted, not judged: acquires that failed while nobody possibly held (``refused_while_free``). Promises: time is that of
-sorting. Left out: whether one order explains all (the model ``mutex`` of ``linearizable`` says that); leases without
-times in the history (then only the release ends a hold, and its ttl makes it uncertain at once).
+Counted, not judged: acquires that failed while no client possibly held (``refused_while_free``). Guarantees: time is
+that of sorting. Out of scope: whether one order explains all (the model ``mutex`` of ``linearizable`` says that);
+leases without times in the history (then only the release ends a hold, and its ttl makes it uncertain at once).
 
 Source: Gray, Cheriton, "Leases", 1989; Kleppmann, "How to do distributed locking", 2016.
 """
@@ -28,9 +28,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.base import seconds
 from checkers.seen import Anomaly, Seen, SeenChecker, concerning, of_key, place
 from harness.core.clock import MS, Ns
+from harness.core.duration import show_duration
 from harness.core.operations import NEVER, ModelOptions, Operation, Operations, identity
 
 ACTIVE_MAX = 64
@@ -43,7 +43,7 @@ FOREVER = 2**62
 
 @dataclass(slots=True)
 class Ask:
-    """One operation on a lock, understood. ``token`` is -1 where none was told."""
+    """One operation on a lock, understood. ``token`` is -1 where none was granted."""
 
     f: str
     owner: str
@@ -110,7 +110,7 @@ class LockHolds(SeenChecker):
         return Seen(
             anomalies=anomalies,
             judged=holds,
-            nothing="nobody certainly held a lock",
+            nothing="no client certainly held a lock",
             evidence={"locks": len(locks), "certain_holds": holds, "tokens": tokens},
             doubts=doubts,
             metrics={"refused_while_free": refused} if refused else {},
@@ -168,7 +168,7 @@ def _of_one(asks: Sequence[Ask], drift_ppm_max: int) -> Iterator[Hold]:
     open_before: list[Ask] = []
     """Earlier questions without an answer when this one was asked: they may still take effect after it."""
     never_over: list[Ask] = []
-    """Those of them that nobody ever answered: any release, and of the others the one with the shortest ttl."""
+    """Those of them that were never answered: any release, and of the others the one with the shortest ttl."""
     for at, ask in enumerate(asks):
         op = ask.op
         open_before = [one for one in open_before if one.op.returned > op.invoked]
@@ -193,7 +193,7 @@ def _release_among(*asks: Sequence[Ask]) -> bool:
 
 
 def _kept(asks: Sequence[Ask]) -> list[Ask]:
-    """One release, and the question with the shortest ttl: the others change nothing beside them."""
+    """One release, and the question with the shortest ttl: the others change nothing in addition."""
     releases = [one for one in asks if one.f == "release"]
     others = [one for one in asks if one.f != "release"]
     return [*releases[:1], *sorted(others, key=lambda one: FOREVER if one.ttl is None else one.ttl)[:1]]
@@ -248,15 +248,15 @@ def _with(ask: Ask) -> str:
 
 
 def _for(one: Hold, other: Hold) -> str:
-    """For how long, where times tell it."""
+    """For how long, where times show it."""
     end = min(one.until_ns, other.until_ns)
     if end >= FOREVER or other.ask.op.returned_ns < 0:
         return ""
-    return f" for up to {seconds(end - other.ask.op.returned_ns)}"
+    return f" for up to {show_duration(end - other.ask.op.returned_ns)}"
 
 
 def _tokens(lock: Lock) -> Iterator[Anomaly]:
-    """Tokens against the highest that was told before they were asked for."""
+    """Tokens against the highest that was granted before they were asked for."""
     given = [ask for ask in lock.asks if ask.f in ("acquire", "renew") and ask.token >= 0]
     back = sorted(given, key=lambda ask: ask.op.returned)
     position = 0
@@ -270,11 +270,11 @@ def _tokens(lock: Lock) -> Iterator[Anomaly]:
         twin = first.get(ask.token)
         if ask.f == "acquire":
             if twin is not None and twin.owner != ask.owner:
-                yield _token(lock, twin, ask, f"were both told token {ask.token}")
+                yield _token(lock, twin, ask, f"both received token {ask.token}")
                 continue
             first.setdefault(ask.token, ask)
         if best is not None and (ask.token < best.token):
-            yield _token(lock, best, ask, f"were told token {best.token} and after it token {ask.token}")
+            yield _token(lock, best, ask, f"received token {best.token} and then token {ask.token}")
 
 
 def _token(lock: Lock, before: Ask, after: Ask, what: str) -> Anomaly:
@@ -315,7 +315,7 @@ def _not_held(lock: Lock) -> Iterator[Anomaly]:
     for ask in lock.asks:
         if ask.f in ("acquire", "renew") and ask.op.status != "fail":
             asked.add(ask.owner)
-            # a question that came before the release was told may have been granted before it
+            # a question that came before the release was acknowledged may have been granted before it
             waiting[ask.owner] = [one for one in waiting[ask.owner] if one.op.returned < ask.op.invoked]
             yield from _unheld(lock, waiting.pop(ask.owner))
         elif ask.f == "release" and ask.op.status == "ok" and ask.owner not in asked:
@@ -335,7 +335,7 @@ def _unheld(lock: Lock, releases: Sequence[Ask]) -> Iterator[Anomaly]:
 
 
 def _refused_while_free(lock: Lock) -> int:
-    """Acquires that certainly failed although nobody can have held the lock at any moment of them."""
+    """Acquires that certainly failed although no client can have held the lock at any moment of them."""
     begun: list[tuple[int, int]] = []
     """Possible holds: from the question to the return of the release that certainly ended it."""
     ends: dict[str, list[int]] = defaultdict(list)

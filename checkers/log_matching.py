@@ -1,8 +1,8 @@
 """log-matching: equal (index, term) means equal prefix; a committed index has one (term, payload hash) on all nodes.
 
 Source of truth: log entries witnessed on each node's disk, over all times and incarnations, compared by rolling prefix
-hashes; and what each node committed of them. Left out: systems whose logs are not witnessed (``n/a``); a log with a gap
-is compared entry by entry only.
+hashes; and what each node committed of them. Out of scope: systems whose logs are not witnessed (``n/a``); a log with a
+gap is compared entry by entry only.
 
 Source: Raft paper, figure 3, "Log Matching" and "State Machine Safety".
 """

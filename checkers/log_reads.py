@@ -1,23 +1,23 @@
 """log: values are appended to logs, and readers see each of them once, all in one order, without gaps.
 
 Operations: ``append`` v → its index, or nothing; ``read`` → the whole log; ``poll`` → the next [index, value] pairs for
-this reader (a client process); ``seek`` index: this reader goes on there. One log, or one a key. Judged:
+this reader (a client process); ``seek`` index: this reader continues there. One log, or one a key. Judged:
 
-* ``lost``: a value was acknowledged, or read, and from some moment on no read shows it any more; or nobody polled it
-  although somebody polled past its index;
+* ``lost``: a value was acknowledged, or read, and from some moment on no read shows it any more; or no reader polled it
+  although one polled past its index;
 * ``duplicate``: a value in two places of one log;
 * ``reordered``: an append that was over before another one was asked stands behind it; or a reader went back;
 * ``diverged``: two reads of which neither is a beginning of the other, or two values at one index;
 * ``gap``: a reader skipped an index at which a value is known;
-* ``phantom``: a value that nobody appended, whose append failed, or that was asked for only after the read;
+* ``phantom``: a value that no client appended, whose append failed, or that was asked for only after the read;
 * ``stale``: a read lacks what was acknowledged, or read, before it was asked, and a later one shows it.
 
 Where reads may be old (``stale_reads``), ``stale`` is counted, not judged, and a value is lost if none of the reads
 that were asked after the last append shows it. Runs of ours are judged where reads are promised to be linearizable:
 elsewhere a follower may also show what is undone later, and ``acknowledged-survives`` says what must not be lost.
-Promises: exact for logs that are read as a whole: otherwise a history is passed if and only if it is linearizable. Left
-out: indices that no value is known for (a log may hold marks of its own there); values that were appended twice; polls
-of unknown outcome, after which a reader may begin anywhere.
+Guarantees: exact for logs that are read as a whole: otherwise a history is passed if and only if it is linearizable.
+Out of scope: indices that no value is known for (a log may hold marks of its own there); values that were appended
+twice; polls of unknown outcome, after which a reader may begin anywhere.
 
 Source: Jepsen's ``kafka`` workload and list-append; the exact statement by phases (``checkers.phases``).
 """
@@ -138,14 +138,14 @@ def collect(operations: Operations) -> tuple[list[Log], list[str]]:
                 if isinstance(values, list | tuple):
                     log.reads.append(Read(op, [identity(value) for value in values]))
                 else:
-                    doubts.append(f"a read{place(op)} told no list of values, so it cannot be judged")
+                    doubts.append(f"a read{place(op)} returned no list of values, so it cannot be judged")
         elif op.f == "seek" or op.status != "ok":
             if op.f == "seek" or op.status == "info":
                 log.polls.append((op, []))
         else:
             pairs = _pairs(op.result)
             if pairs is None:
-                doubts.append(f"a poll{place(op)} told no [index, value] pairs, so it cannot be judged")
+                doubts.append(f"a poll{place(op)} returned no [index, value] pairs, so it cannot be judged")
                 pairs = []
             log.polls.append((op, pairs))
     return list(logs.values()), doubts
@@ -165,7 +165,7 @@ def _pairs(result: Any) -> list[tuple[int, Any]] | None:
 
 
 def index_of(op: Operation) -> int | None:
-    """The index that an append was told, if it was."""
+    """The index that an append returned, if it did."""
     told_index = op.result.get("index") if isinstance(op.result, dict) else op.result
     return told_index if op.status == "ok" and type(told_index) is int else None
 
@@ -231,7 +231,7 @@ def _strange(log: Log) -> Iterator[Anomaly]:
         append = log.appends.get(value)
         proof: tuple[Operation, ...]
         if append is None:
-            why, proof = "which nobody appended", (read,)
+            why, proof = "which no client appended", (read,)
         elif append.status == "fail":
             why, proof = f"whose append failed{place(append)}", (append, read)
         elif append.invoked > read.returned:
@@ -274,7 +274,7 @@ def _duplicates(log: Log) -> Iterator[Anomaly]:
 def _missing(log: Log, chain: Sequence[Read], order: Sequence[Any]) -> Iterator[Anomaly]:
     """Reads that end before something that was certainly there when they were asked.
 
-    All reads here are beginnings of one order, so whatever was certain is a length that a read must have; it is more
+    All reads here are beginnings of one order, so all that was certain is a length that a read must have; it is more
     than any read has for a value that none shows.
     """
     at_place = {value: at for at, value in enumerate(order)}
@@ -344,7 +344,9 @@ def _lost_at_last(log: Log, finals: Sequence[Read]) -> Iterator[Anomaly]:
 
 
 def _by_phases(log: Log, order: Sequence[Any]) -> Iterator[Anomaly]:
-    """Appends whose order in the log is not that of real time; reads add nothing to it that is not told elsewhere."""
+    """Appends whose order in the log is not that of real time;
+    reads add nothing to it that is not reported elsewhere.
+    """
     shown = set(order)
     spots = [Spot.of(at, op, write=True) for at, value in enumerate(order) if (op := log.committed(value)) is not None]
     for value, op in log.appends.items():
@@ -375,7 +377,7 @@ def _reordered(log: Log, earlier: Operation, later: Operation) -> Anomaly:
 
 
 def of_polls(log: Log) -> Iterator[Anomaly]:
-    """The anomalies that indices show: those that appends were told, and those that readers saw."""
+    """The anomalies that indices show: those that appends returned, and those that readers saw."""
     at_index: dict[int, tuple[Any, Operation]] = {}
     place_of: dict[Any, tuple[int, Operation]] = {}
     sources = [(index, value, op) for value, op in log.appends.items() if (index := index_of(op)) is not None]
@@ -449,7 +451,7 @@ def _readers(log: Log, at_index: dict[int, tuple[Any, Operation]]) -> Iterator[A
 
 
 def _never_polled(log: Log) -> Iterator[Anomaly]:
-    """Acknowledged values that nobody polled though somebody came from before their index to behind it."""
+    """Acknowledged values that no reader polled though one came from before their index to behind it."""
     polled = {value for _, pairs in log.polls for _, value in pairs}
     passed: list[tuple[int, int, Operation]] = []
     last: dict[int, int] = {}
@@ -479,7 +481,7 @@ def _never_polled(log: Log) -> Iterator[Anomaly]:
             yield Anomaly(
                 kind="lost",
                 sentence=f"lost: {told(value)} had been acknowledged at index {index}{of_key(log.key)}{place(op)};"
-                f" nobody ever polled it, though a reader went past that index{place(who)}.",
+                f" no reader ever polled it, though one went past that index{place(who)}.",
                 proof=(op, who),
             )
 

@@ -1,8 +1,8 @@
-"""Who the members are, as far as the stored logs tell it: configurations of one group, and when they were changing.
+"""Who the members are, as far as the stored logs show it: configurations of one group, and when they were changing.
 
 Sources: ``config`` events of the shell, in each node's own order, with what its log lost again. Without any, the plan's
-voters are the members all the time. Promises: a node's configuration is the last one in its stored log; one that its
-core says to have appended, and that is not stored yet, is kept beside it. Leaves out commits and whose votes count.
+voters are the members all the time. Guarantees: a node's configuration is the last one in its stored log; one that its
+core says to have appended, and that is not stored yet, is kept next to it. Out of scope: commits and whose votes count.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def initial(plan: Plan) -> Config:
 
 
 def config(event: Traced) -> Config | None:
-    """The configuration that this event tells of; None if it is none, or malformed."""
+    """The configuration that this event reports; None if it is none, or malformed."""
     if event.name != CONFIG:
         return None
     data: Mapping[str, Any] = event.data

@@ -2,16 +2,17 @@
 
 Three rules, all on what was witnessed on the wire and on disk:
 
-* *votes*: nobody else's vote stands behind a witnessed ``elected``. The members are those of the last configuration in
+* *votes*: no other vote stands behind a witnessed ``elected``. The members are those of the last configuration in
   the new leader's stored log (those of the plan, while there is none); a configuration that it appended and has not
   stored yet counts, too. Its own vote is left aside: whether it was counted cannot be seen.
 * *campaigns*: a node that stores its removal, and knows that entry to be committed, seeks to lead no more.
-* *acknowledgements*: what a leader tells to be committed in its own term, a majority of the members had told it to
+* *acknowledgements*: what a leader reports as committed in its own term, a majority of the members had acknowledged to
   store before. Members are those of any configuration that was the last one while the entry was in its log; an entry
-  that changes the members is counted by the new ones. A node whose later trace is missing may have told anything.
-  Judged only where configurations were witnessed: without them, `leader-completeness` says what a wrong count costs.
+  that changes the members is counted by the new ones. A node whose later trace is missing may have acknowledged
+  anything. Judged only where configurations were witnessed: without them, `leader-completeness` says what a wrong count
+  costs.
 
-Left out: votes in rounds that were lost, and commits of entries of earlier terms.
+Out of scope: votes in rounds that were lost, and commits of entries of earlier terms.
 
 Source: Ongaro, thesis, chapter 4: each server uses the latest configuration in its log, committed or not.
 """
@@ -35,12 +36,12 @@ from harness.core.verdict import Finding, Verdict
 
 @dataclass(slots=True)
 class _Told:
-    """What one node told the leader of one term to store, by time: (earliest moment, highest index so far, seq)."""
+    """What one node acknowledged to the leader of one term, by time: (earliest moment, highest index so far, seq)."""
 
     rows: list[tuple[Ns, int, int]] = field(default_factory=list)
 
     def by(self, t: Ns, index: int) -> int | None:
-        """The event by which it had told to store ``index`` at ``t`` at the latest; None: it had not."""
+        """The event by which it had acknowledged ``index`` at ``t`` at the latest; None: it had not."""
         position = bisect.bisect_right(self.rows, (t, 1 << 62, 1 << 62))
         if position == 0 or self.rows[position - 1][1] < index:
             return None
@@ -89,7 +90,7 @@ class _Judge:
             for one in rows:
                 self._of_term.setdefault((group, one.term), {})[one.index] = one
         self._entries: set[tuple[str, int, int]] = set()
-        """(group, index, term) of entries that anybody stored; only where the members change."""
+        """(group, index, term) of entries that any node stored; only where the members change."""
         self._told: dict[tuple[str, int, str], _Told] = defaultdict(_Told)
         self._last: dict[tuple[str, str], Ns] = {}
         """When a node's trace ends, as far as it is here."""
@@ -198,7 +199,7 @@ class _Judge:
             finding(
                 self._history,
                 self._promise,
-                f"{node} sought to lead term {event.term}{in_group(group)} although it knew that its removal"
+                f"{node} stood for election in term {event.term}{in_group(group)} although it knew that its removal"
                 f" (entry {last.index}) was committed.",
                 (last.seq, event.seq),
                 nodes=(node,),
@@ -237,8 +238,9 @@ class _Judge:
             finding(
                 self._history,
                 self._promise,
-                f"{leader} told that entry {index} of its term {term}{in_group(group)} was committed when only"
-                f" {', '.join(holders) or 'nobody'} of the members {', '.join(sorted(one.voters))} had stored it.",
+                f"{leader} reported entry {index} of its term {term}{in_group(group)} as committed when"
+                f" {'only ' + ', '.join(holders) if holders else 'none'} of the members"
+                f" {', '.join(sorted(one.voters))} had stored it.",
                 (*([one.seq] if one.seq else []), *acks[:6], event.seq),
                 nodes=(leader,),
                 term=term,

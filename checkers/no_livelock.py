@@ -1,13 +1,13 @@
-"""no-livelock: voters that all hear each other do not go on electing nobody.
+"""no-livelock: voters that all hear each other do not keep failing to elect a leader.
 
 Judged in windows (``checkers.windows``) of the tiers T1 and T2, in which nothing outside can spoil a campaign:
 
-* *rounds*: no voter seeks to lead more than ``rounds_max`` times in a row in vain, that is, without being elected,
-  acknowledging a leader or seeing one in between. A round is a pre-vote round that was opened (``prevote_started``), or
-  a vote for itself that no won pre-vote round led to. That others lead meanwhile does not end a row: a node that never
-  joins them is a livelock of its own. Not owed in windows at whose beginning two voters had stood in vain more often
-  than their waits stay random for (``Promise.rounds_random``).
-* *split votes*: over all such windows without added loss or delay, the terms in which somebody stood and which nobody
+* *rounds*: no voter seeks to lead more than ``rounds_max`` times in a row without success, that is, without being
+  elected, acknowledging a leader or seeing one in between. A round is a pre-vote round that was opened
+  (``prevote_started``), or a vote for itself that no won pre-vote round led to. That others lead meanwhile does not end
+  a row: a node that never joins them is a livelock of its own. Not owed in windows at whose beginning two voters had
+  lost more rounds than their waits stay random for (``Promise.rounds_random``).
+* *split votes*: over all such windows without added loss or delay, the terms in which a node stood and which none
   won because several stood are no more than ``split_vote_percent`` explains. A finding needs a chance below one in a
   million that an honest system shows as many (binomial), so a few splits in a few terms are never one.
 
@@ -17,8 +17,8 @@ And anywhere, since it takes nothing but one lost answer to be asked again:
   the vote of that term because it was given away. Else every lost answer costs a vote, and the candidate its term.
 
 Noise of the hosts of a window is charged (``checkers.noise``): rounds and split votes at that time do not count, and a
-finding that needs them is unknown. Left out: rounds that ended because a link lost messages (they count as rounds),
-rounds that a node tells at the end of a slow sync (what it did meanwhile was held back, so nobody knows when that was),
+finding that needs them is unknown. Out of scope: rounds that ended because a link lost messages (they count as rounds),
+rounds that a node reports at the end of a slow sync (what it did meanwhile was held back, so that time is unknown),
 tiers T3 to T5, and how long it took: that is `leader-when-owed`.
 
 Source: Raft paper, 5.2 and 9.3 (randomised timeouts make split votes rare, and resolve them quickly).
@@ -31,12 +31,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from checkers.base import Base, excuses, seconds
+from checkers.base import Base, excuses
 from checkers.facts import elections, groups, in_group, traces
 from checkers.graph import bits
 from checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
 from checkers.rounds import stands, steps, worn_out
 from checkers.windows import Window, windows
+from harness.core.duration import show_duration
 from harness.core.events import Traced
 from harness.core.history import History
 from harness.core.plan import Plan
@@ -50,7 +51,7 @@ _TIERS = frozenset({"T1", "T2"})
 
 @dataclass(slots=True)
 class _Terms:
-    """Terms of one group in which somebody stood, and the votes of those that several spoiled for each other."""
+    """Terms of one group in which a node stood, and the votes of those that several spoiled for each other."""
 
     stood: int = 0
     split: list[list[Traced]] = field(default_factory=list)
@@ -98,7 +99,7 @@ class NoLivelock(Base):
             history,
             findings=[*findings, *again],
             judged=sum(fair[number].length >= promise.leader_bound_ns for number in owed),
-            nothing=f"no window of voters that all hear each other lasted {seconds(promise.leader_bound_ns)}",
+            nothing=f"no window of voters that all hear each other lasted {show_duration(promise.leader_bound_ns)}",
             evidence={
                 "windows": len(fair),
                 "not_owed_after_rounds_in_vain": worn,
@@ -164,15 +165,15 @@ class _Judge:
         wait = self._promise.election_timeout_ns
         sure = sum(not self._noise.within(window.members, event.span.lo, event.span.hi + wait) for event in row)
         if sure <= most:
-            said = f"{node} sought to lead {len(row)} times in a row and lost each time, limit {most}"
+            said = f"{node} stood for election {len(row)} times in a row and lost each time, limit {most}"
             self.by_noise.append(unknown_by_noise(said, lo, hi, self._noise, window.members))
             return
         self.findings.append(
             Finding(
                 sentence=(
-                    f"{node} sought to lead {len(row)} times in a row{in_group(self._group)}, for {seconds(hi - lo)},"
-                    f" and neither led nor followed anybody, although {', '.join(window.members)} could all talk to"
-                    f" each other ({window.tier}); at most {most} times is promised."
+                    f"{node} stood for election {len(row)} times in a row{in_group(self._group)} within"
+                    f" {show_duration(hi - lo)} (limit {most}) and neither led nor followed a leader, although"
+                    f" {', '.join(window.members)} could all talk to each other ({window.tier})."
                 ),
                 certificate=(row[0].seq, *(event.seq for event in row[-5:])),
                 nodes=(node,),
@@ -213,8 +214,8 @@ class _Judge:
         return [
             Finding(
                 sentence=(
-                    f"In {len(split)} of {stood} terms in which somebody stood{in_group(self._group)}, several stood at"
-                    f" once and nobody won; at most {most} % of them may end so, and chance does not explain more."
+                    f"Several candidates split the vote and none won in {len(split)} of {stood} terms with a"
+                    f" candidate{in_group(self._group)} (limit {most} %, and chance explains no more)."
                 ),
                 certificate=tuple(sorted({event.seq for event in shown})),
                 nodes=tuple(sorted({event.node for votes in split for event in votes})),
@@ -226,7 +227,7 @@ class _Judge:
 
 
 def refused_again(history: History, promise: Promise, group: str) -> Iterator[Finding]:
-    """The first of each node: a candidate that was given a vote and, asking again, was told that it is gone."""
+    """The first of each node: a candidate that got its vote, repeated its request, and was refused."""
     for (of, node), events in traces(history).items():
         if of != group:
             continue
@@ -241,8 +242,8 @@ def refused_again(history: History, promise: Promise, group: str) -> Iterator[Fi
             elif event.data.get("why") == "voted" and key in given:
                 yield Finding(
                     sentence=(
-                        f"{node} voted for {candidate} in term {event.term}{in_group(group)}, and when that one asked"
-                        " again, for want of an answer, refused it because of that very vote."
+                        f"{node} voted for {candidate} in term {event.term}{in_group(group)}, then refused the repeated"
+                        f" request of {candidate} because of that same vote."
                     ),
                     certificate=(given[key].seq, event.seq),
                     nodes=tuple(sorted({node, candidate})),

@@ -6,7 +6,7 @@ Sums of short waits, and totals of a whole host (``load``, ``summary``), excuse 
 * what an agent measured (``MEASURED``); the reports of one hanging sync, same host and ``id``, are one stretch;
 * what our own node shell recorded (``Traced``, source ``shell``, where the plan says that the shell is ours, channel
   ``shell``, and time is real): ``fsync_slow``, and of ``stall`` what run delay, throttling and steal explain. Trace
-  lines of a tested system never count, whatever they are called;
+  lines of a tested system never count, under any name;
 * stretches for which nothing is known of a host (``MISSING``), at any length.
 
 What lies inside a realised pause, disk, clock or cpu fault of its host, or within one election round after it, is the
@@ -26,9 +26,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from checkers.base import seconds
 from checkers.facts import named
 from harness.core.clock import MS, Ns
+from harness.core.duration import show_duration
 from harness.core.events import Converged, Noise
 from harness.core.history import History
 from harness.core.hoststate import HostState
@@ -108,7 +108,7 @@ class Disturbance:
     def charge_note(self, hosts: Sequence[str], lo: Ns, hi: Ns) -> str:
         """What a finding's sentence adds where noise was charged and does not explain it."""
         charged = self.charged(hosts, lo, hi)
-        return f", and noise of the hosts explains {seconds(charged)} more" if charged else ""
+        return f", and noise of the hosts explains {show_duration(charged)} more" if charged else ""
 
     def deadline(self, hosts: Sequence[str], lo: Ns, bound: Ns) -> Ns:
         """The first moment at which the system has had ``bound`` since ``lo``."""
@@ -136,7 +136,8 @@ def disturbance(history: History, promise: Promise, plan: Plan) -> Disturbance:
 def unknown_by_noise(what: str, lo: Ns, hi: Ns, noise: Disturbance, hosts: Sequence[str]) -> str:
     """A doubt in words: what would have been a finding, and how much of that time is charged."""
     charged = noise.charged(hosts, lo, hi)
-    return f"unknown by noise: {what}; {seconds(charged)} of these {seconds(hi - lo)} are charged to noise of the hosts"
+    spans = f"{show_duration(charged)} of these {show_duration(hi - lo)}"
+    return f"unknown by noise: {what}; {spans} are charged to noise of the hosts"
 
 
 def certain(noise: Disturbance, findings: Iterable[Finding]) -> tuple[list[Finding], list[str]]:

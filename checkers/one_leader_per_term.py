@@ -2,7 +2,7 @@
 
 Sources: ``elected`` events of shell and core; polls whose role and term belong together, where the promise binds a
 leader to its term (then also two nodes that name different leaders for one term). Clock-free: the certificate is two
-events, whatever their times. Left out: polls of systems whose ``leader`` field may contradict their role, and term 0.
+events, at any time. Out of scope: polls of systems whose ``leader`` field may contradict their role, and term 0.
 
 Source: Raft paper, figure 3, "Election Safety".
 """

@@ -1,8 +1,8 @@
 """one-vote-per-term: a node gives its vote of one term to one candidate only, restarts included.
 
 Sources: ``vote`` events of the shell (on the wire, after the disk), over all incarnations; and polled ``voted_for``
-within one incarnation, where the promise binds a leader to its term. Left out: ``relabel`` events; polled votes across
-restarts (a vote told before it was stored and then lost with the process was never given).
+within one incarnation, where the promise binds a leader to its term. Out of scope: ``relabel`` events; polled votes
+across restarts (a vote reported before it was stored and then lost with the process was never given).
 
 Source: Raft paper, figure 2, "RequestVote RPC" and "Persistent state".
 """
@@ -75,7 +75,9 @@ class OneVotePerTerm(Base):
 
 
 def polled_double_votes(table: Columns) -> list[tuple[tuple[str, str, int], dict[str, int]]]:
-    """(group, node, term) → candidate → ``seq``, where one incarnation told two candidates for one term. Vectorised."""
+    """(group, node, term) → candidate → ``seq``, where one incarnation named two candidates for one term.
+    Vectorised.
+    """
     obs = table.observed
     rows = np.flatnonzero((obs.voted_for >= 0) & (obs.term > 0) & obs.told_at_once)
     if not len(rows):

@@ -3,8 +3,8 @@
 Where reads show all that was written (sets that only grow, logs), they order everything into phases: what the first
 read shows was written before it, what only the second one shows in between, and so on. Such an order can be made a
 sequential one exactly if no operation of a later phase had returned before one of an earlier phase was asked: phases
-and real time are both orders "by level", so any contradiction is one between two operations. Promises: linear once
-the phases are sorted. Leaves out how phases are found.
+and real time are both orders "by level", so any contradiction is one between two operations. Guarantees: linear once
+the phases are sorted. Out of scope: how phases are found.
 """
 
 from __future__ import annotations

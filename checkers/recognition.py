@@ -1,9 +1,9 @@
 """When a leader was recognised by a quorum, as far as polls and traces show it.
 
 A *key* is a leader and its term (its name alone, where a leader is not bound to a term). It is recognised at a poll if
-the leader itself was seen leading and a quorum's last polls name it. Promises: optimistic where it matters (what may
+the leader itself was seen leading and a quorum's last polls name it. Guarantees: optimistic where it matters (what may
 have been recognised is never called absent) and exact about its evidence: absence is certain only if enough voters were
-polled closely enough. Leaves out any bound.
+polled closely enough. Out of scope: any bound.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Recognition:
         """Whether no leader can have been recognised by a quorum within [lo, hi] for longer than ``step_ns``.
 
         ``dead``: voters that were certainly down or frozen all that time. A voter that was not polled at least every
-        ``step_ns`` may have followed, or been, anybody.
+        ``step_ns`` may have followed, or been, any node.
         """
         rows = self.asked_within(lo, hi)
         asked: dict[str, list[tuple[Ns, Ns]]] = defaultdict(list)
@@ -145,9 +145,9 @@ def recognition(history: History, promise: Promise, plan: Plan, group: str) -> R
 
 
 def no_term(leader: str) -> str:
-    """How a doubt tells of a leader that names no term."""
+    """How a doubt describes a leader that names no term."""
     return (
-        f"{leader} says that it leads, in term 0, and term 0 is no term; let its status tell the term"
+        f"{leader} claims to lead in term 0, which is not a valid term; make its status report the term"
         " (`dethrone doctor FILE` examines a description)"
     )
 

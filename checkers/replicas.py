@@ -1,10 +1,10 @@
 """Logs of all nodes, rebuilt from what their shells witnessed on disk, replayed once a history.
 
 Gives: where two logs disagree, where a commit went back or beyond its log, which entries are known committed, and each
-new leader's log end. Promises: O(entries) by rolling prefix hashes; nothing is judged on a log that was not witnessed
+new leader's log end. Guarantees: O(entries) by rolling prefix hashes; nothing is judged on a log that was not witnessed
 in that incarnation, nor on a batch that may still have been on its way to the disk: a follower's commit is compared
-with its log at its next acknowledgement, a leader's once its own log has reached it. Leaves out whose fault it is, and
-polls.
+with its log at its next acknowledgement, a leader's once its own log has reached it. Out of scope: whose fault it is,
+and polls.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def replay(history: History, promise: Promise, plan: Plan) -> Replay:
 
 
 def acknowledged(history: History) -> list[Committed]:
-    """Writes whose client was told (index, term): known committed."""
+    """Writes whose client received (index, term): known committed."""
     out = []
     for back in history.of(Return):
         if back.status != "ok" or not isinstance(back.value, Mapping):
@@ -113,7 +113,7 @@ def acknowledged(history: History) -> list[Committed]:
         index: Any = back.value.get("index")
         term: Any = back.value.get("term")
         if _positive(index) and _positive(term):
-            out.append(Committed(back.group, term, term, index, "a client was told so", (back.seq,)))
+            out.append(Committed(back.group, term, term, index, "a client received the acknowledgement", (back.seq,)))
     return out
 
 
@@ -257,7 +257,7 @@ class _Replayer:
             self._pin(replica, index, commit, leader=True)
 
     def _compare(self, where: tuple[str, int, int], found: tuple[int | None, Any, int, str]) -> None:
-        """An entry at (group, index, term): the same as whoever stored it first?"""
+        """An entry at (group, index, term): the same as the first stored one?"""
         known = self._entries.get(where)
         if known is None:
             self._entries[where] = found
@@ -348,7 +348,7 @@ class _Replayer:
                 acks[event.node] = (stored, event.seq)
 
     def _pin(self, replica: _Replica, index: int, commit: Traced, *, leader: bool) -> None:
-        """The node committed its log up to ``index``; compare with what anybody committed there."""
+        """The node committed its log up to ``index``; compare with what any node committed there."""
         entry = replica.at(index)
         if entry is None:
             return

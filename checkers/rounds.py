@@ -1,9 +1,9 @@
 """What nodes did about leadership, round by round, in their own order; and the votes that they split.
 
 A round is a pre-vote round that was opened (``prevote_started``), or a vote for itself that no won pre-vote round led
-to. It was in vain if the node opens another one without being elected, acknowledging a leader or seeing one in between.
-Rounds that a node tells at the end of a slow sync are left out unless they are asked for, since what it did meanwhile
-was held back, so that nobody knows when that was. Leaves out judging.
+to. It was lost if the node opens another one without being elected, acknowledging a leader or seeing one in between.
+Rounds that a node reports at the end of a slow sync are dropped unless they are asked for, since what it did meanwhile
+was held back, so that its time is unknown. Out of scope: judging.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from harness.core.promise import Promise
 
 LATE_NS: Ns = 10 * MS
 LATE_SHARE = 10
-"""After a slow sync everything that was held back is told within LATE_NS, or, since what waited may have to be synced
-itself, one batch after the other, within this part of the time that the sync took."""
+"""After a slow sync everything that was held back is reported within LATE_NS, or, since what waited may have to be
+synced itself, one batch after the other, within this part of the time that the sync took."""
 
 
 def steps(node: str, events: Iterable[Traced], *, late: bool = False) -> Iterator[tuple[Traced, bool]]:
     """What a node did about leadership, in its own order: True for a new round, False for its end in success.
 
-    ``late``: also rounds that are told at the end of a slow sync, at a time that is not theirs.
+    ``late``: also rounds that are reported at the end of a slow sync, at a time that is not theirs.
     """
     won = False
     late_until: Ns = -1
@@ -55,7 +55,7 @@ def stands(event: Traced, node: str) -> bool:
 
 
 def worn_out(history: History, promise: Promise, group: str, nodes: Iterable[str], at: Ns) -> bool:
-    """Whether two of the nodes had stood in vain more often in a row at this moment than their waits stay random for.
+    """Whether two of the nodes had lost more rounds in a row at this moment than their waits stay random for.
 
     They may then stand in step for ever. Always False where no such number is promised (``Promise.rounds_random``).
     """
@@ -74,7 +74,7 @@ def worn_out(history: History, promise: Promise, group: str, nodes: Iterable[str
 
 
 def split_terms(history: History, group: str, nodes: Iterable[str], within: tuple[Ns, Ns]) -> int:
-    """In how many terms of that time two or more of the nodes stood, and nobody was elected."""
+    """In how many terms of that time two or more of the nodes stood, and no node was elected."""
     lo, hi = within
     stood: dict[int, set[str]] = {}
     for node in nodes:

@@ -1,8 +1,9 @@
 """Judging what clients saw: one way for runs of ours and for the histories of other tools.
 
-A checker here says which anomalies it finds in operations; this module makes verdicts of them. Promises: an anomaly of
-a run is excused as every finding is (``checkers.base``); operations that come with doubts, or that show nothing, are
-``unknown`` and never ``pass``; of many anomalies the first of each class come first. Leaves out every property itself.
+A checker here says which anomalies it finds in operations; this module makes verdicts of them. Guarantees: an anomaly
+of a run is excused as every finding is (``checkers.base``); operations that come with doubts, or that show nothing, are
+``unknown`` and never ``pass``; of many anomalies the first of each class come first. Out of scope: every property
+itself.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ PLACES_MAX = 8
 """Events that a certificate names at most."""
 
 BARS_MAX, LABEL_MAX = 24, 100
-"""Operations that a finding's data draws as bars; characters of the words beside one."""
+"""Operations that a finding's data draws as bars; characters of the words next to one."""
 
 
 class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +53,7 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """What a checker found. ``judged``: how often the property was tested; ``nothing``: what to say if that is 0.
 
-    ``tolerated``: anomalies that are not held against anybody; counted by class in the metrics.
+    ``tolerated``: anomalies that are no findings; counted by class in the metrics.
     """
 
     anomalies: Sequence[Anomaly]
@@ -203,7 +204,7 @@ def label(op: Operation) -> str:
 
 
 def by_turns(anomalies: Sequence[Anomaly]) -> list[Anomaly]:
-    """The first of each class, then the second of each, and so on: a report shows only so many."""
+    """The first of each class, then the second of each, and so on: a report shows only the first ones."""
     count: dict[str, int] = {}
     ranked: list[tuple[int, int, Anomaly]] = []
     for at, one in enumerate(anomalies):

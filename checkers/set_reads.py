@@ -4,16 +4,16 @@ Operations ``add`` v and ``read`` → all elements, of one set or of one a key. 
 
 * ``lost``: an element was acknowledged, or shown by a read, and from some moment on no read shows it any more;
 * ``stale``: a read lacks an element that was acknowledged, or shown, before the read was asked, and a later read shows
-  it; also where only the order of two adds tells it (the read shows one that was asked after the other was there);
+  it; also where only the order of two adds shows it (the read shows one that was asked after the other was there);
 * ``diverged``: of two reads each lacks an element of the other one;
-* ``phantom``: an element that nobody added, whose adds all failed, or that was asked for only after the read;
+* ``phantom``: an element that no client added, whose adds all failed, or that was asked for only after the read;
 * ``duplicate``: an element twice in one read.
 
 Where reads may be old (``stale_reads``), ``stale`` and ``diverged`` are counted, not judged, and an element is lost
 if none of the reads that were asked after the last add shows it (in a run of ours: of those of its final phase).
-Promises: exact; otherwise a history is passed if and only if it is linearizable; time is that of sorting, and of
-looking at what the reads show. Left out: sets from which elements are removed (the model ``set`` of ``linearizable``
-knows them).
+Guarantees: exact; otherwise a history is passed if and only if it is linearizable; time is that of sorting, and of
+looking at what the reads show. Out of scope: sets from which elements are removed (the model ``set`` of
+``linearizable`` knows them).
 
 Source: Jepsen's checkers ``set`` and ``set-full``; the exact statement by phases (``checkers.phases``).
 """
@@ -120,7 +120,7 @@ def collect(operations: Operations) -> tuple[list[Elements], list[str]]:
         elif op.status == "ok":
             values = () if op.result is None else op.result
             if not isinstance(values, list | tuple | set | frozenset):
-                doubts.append(f"a read{place(op)} told no list of elements, so it cannot be judged")
+                doubts.append(f"a read{place(op)} returned no list of elements, so it cannot be judged")
                 continue
             known = [identity(value) for value in values]
             shown = frozenset(known)
@@ -214,7 +214,7 @@ def _strange(one: Elements) -> Iterator[Anomaly]:
             elif value in one.failed:
                 why, other = f"whose add failed{place(one.failed[value])}", (one.failed[value],)
             else:
-                why, other = "which nobody added", ()
+                why, other = "which no client added", ()
             yield Anomaly(
                 kind="phantom",
                 sentence=f"phantom: a read{place(read.op)} shows {told(value)}{of_key(one.key)}, {why}.",
@@ -253,7 +253,7 @@ def _missing(one: Elements) -> Iterator[Anomaly]:
                 continue
             reported.add((kind, value))
             if kind == "lost":
-                required.discard(value)  # told once; all later reads lack it as well
+                required.discard(value)  # reported once; all later reads lack it as well
             witness = since[value][1]
             how = "been acknowledged" if witness.f == "add" else "been shown by another read"
             rest = "and no later one shows it" if kind == "lost" else "though a later one shows it again"
@@ -288,7 +288,7 @@ def _chain(one: Elements) -> tuple[list[Read], list[Anomaly]]:
 
 
 def _by_phases(one: Elements, chain: Sequence[Read]) -> Iterator[Anomaly]:
-    """What only the order of two adds tells: one is shown without the other, which had been there before."""
+    """What only the order of two adds shows: one is shown without the other, which had been there before."""
     spots: list[Spot] = []
     entered: set[Any] = set()
     phase = 0

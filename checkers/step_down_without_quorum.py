@@ -5,20 +5,21 @@ packets are cut, or they are down or frozen); while the members change, only whi
 starts when the cut is confirmed, when a frozen leader was thawed, or when a node that was deaf already is first seen to
 lead. Sources: polls that were asked later than that by more than the promise and still say LEADER, in the same term.
 Noise of that host is charged (``checkers.noise``): a claim is a finding only after the promise plus what is charged.
-Unknown, never fail: no poll of the deaf leader after the bound. Left out: a leader that nobody hears but that hears a
-majority.
+Unknown, never fail: no poll of the deaf leader after the bound. Out of scope: a leader that no node hears but that
+hears a majority.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.base import Base, breaks_nothing, excuses, seconds, votes_needed
+from checkers.base import Base, breaks_nothing, excuses, votes_needed
 from checkers.facts import groups, in_group
 from checkers.graph import Timeline, timeline
 from checkers.noise import certain, disturbance, unknown_by_noise
 from checkers.recognition import no_term
 from harness.core.clock import Ns
+from harness.core.duration import show_duration
 from harness.core.events import Converged, Observed
 from harness.core.history import History
 from harness.core.plan import Plan
@@ -78,12 +79,15 @@ class StepDownWithoutQuorum(Base):
                     continue
                 late = [row for row in inside if row.span.lo > since + bound]
                 if not late:
-                    doubts.append(f"{deaf.node} was not polled while it was cut off for longer than {seconds(bound)}")
+                    doubts.append(
+                        f"{deaf.node} was not polled while it was cut off for longer than {show_duration(bound)}"
+                    )
                     continue
                 still = [row for row in late if _claims(row, claim)]
                 sure = [row for row in still if noise.uncharged((deaf.node,), since, row.span.lo) > bound]
                 if still and not sure:
-                    said = f"{deaf.node} claimed to lead term {claim.term} after it was cut off, limit {seconds(bound)}"
+                    limit = show_duration(bound)
+                    said = f"{deaf.node} claimed to lead term {claim.term} after losing its majority, limit {limit}"
                     by_noise.append(unknown_by_noise(said, since, still[-1].span.lo, noise, (deaf.node,)))
                     continue
                 if still and claim.term <= 0 and promise.leader_bound_to_term:
@@ -97,7 +101,7 @@ class StepDownWithoutQuorum(Base):
             history,
             findings=findings,
             judged=judged,
-            nothing=f"no leader was cut off from the majority for longer than {seconds(bound)}",
+            nothing=f"no leader was cut off from the majority for longer than {show_duration(bound)}",
             evidence={"leaders_cut_off": judged + short, "too_short": short, "bound_ns": bound},
             metrics={"step_down": times},
             doubts=[*doubts, *blind],
@@ -114,7 +118,7 @@ def deaf_stretches(line: Timeline, quorum: int) -> list[Deaf]:
         for interval in line.intervals:
             unheard, _ = interval.adjacency.hears(bit)
             missing = unheard.bit_count()
-            # While the members change, a quorum may be two of them: then only who hears nobody is certainly deaf.
+            # While the members change, a quorum may be two: then only a node that hears no other is certainly deaf.
             cut_off = missing > spare if interval.settled else missing == len(line.voters) - 1 and not line.alone
             deaf = cut_off and bool(interval.adjacency.alive >> bit & 1)
             if deaf and since is None:
@@ -145,9 +149,9 @@ def _clings(history: History, promise: Promise, deaf: Deaf, claim: Observed, sti
     last = still[-1]
     return Finding(
         sentence=(
-            f"{deaf.node} still claims to lead term {claim.term}{in_group(claim.group)}"
-            f" {seconds(last.span.lo - deaf.lo)} after it was cut off from hearing a majority; at most"
-            f" {seconds(promise.step_down_ns or 0)} is promised."
+            f"{deaf.node} still claimed to lead term {claim.term}{in_group(claim.group)},"
+            f" {show_duration(last.span.lo - deaf.lo)} after losing its majority (limit "
+            f"{show_duration(promise.step_down_ns or 0)})."
         ),
         certificate=tuple(sorted({claim.seq, *cuts, still[0].seq, last.seq})),
         nodes=(deaf.node,),

@@ -3,9 +3,9 @@
 Sources, each compared with itself within one incarnation, in the node's own order: what the core notes; the state that
 was witnessed to be stored; polls, of which one was certainly answered before the other was asked. A message does not
 count there: it may have waited for a connection while newer ones left for other peers. Across restarts: the highest
-term in which the node was *witnessed* to act or to store (else: that it told for at least a second, or led in) against
-everything later. Left out: term 0 ("none"), and terms told in memory just before a crash, which a node may honestly
-forget.
+term in which the node was *witnessed* to act or to store (else: that it reported for at least a second, or led in)
+against everything later. Out of scope: term 0 ("none"), and terms reported just before a crash, which a node may
+honestly forget.
 
 Source: Raft paper, section 5.1.
 """
@@ -32,7 +32,7 @@ WITNESSED = frozenset({"vote", "elected", "acked", "persisted"})
 ORDERED = frozenset({"persisted"})
 """Shell events that happen in the order of the terms they carry."""
 SETTLED_NS = 1 * SECOND
-"""A term that was told for so long is taken as stored, where nothing was witnessed."""
+"""A term that was reported for this time is taken as stored, where nothing was witnessed."""
 
 Step = tuple[str, str, int, int, int, int]
 """(group, node, the higher term, its seq, the lower term, its seq)."""
@@ -59,7 +59,7 @@ class TermNeverDecreases(Base):
             history,
             findings=[_fell(history, promise, step) for step in worst.values()],
             judged=terms,
-            nothing="no node told a term",
+            nothing="no node reported a term",
             evidence={"terms_told": terms, "nodes": len({node for _, node in traces(history)} | _polled(table))},
         )
 

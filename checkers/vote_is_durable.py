@@ -2,17 +2,17 @@
 
 Judged at each ``found``: what a new incarnation found stored, read by the shell before the node makes anything of it.
 
-* its term is at least every term in which an earlier incarnation voted, led, acknowledged, answered or was told that
+* its term is at least every term in which an earlier incarnation voted, led, acknowledged, answered or learned that
   its state is stored;
-* the vote of that very term, if one was given, is for the candidate to whom it was given (where votes are told: what
-  some protocols call the vote is also set when a leader is heard);
+* the vote of that very term, if one was given, is for the candidate to whom it was given (where votes are reported:
+  what some protocols call the vote is also set when a leader is heard);
 * where votes are numbers of an instance (Paxos), not terms: the number promised there is at least every one that the
-  node promised, and what it accepted has at least the number of what it told last (`durable_numbers`);
+  node promised, and what it accepted has at least the number of what it reported last (`durable_numbers`);
 * a file that cannot be read holds nothing: then this incarnation must stay silent (halt). Votes, acknowledgements and
   answers of it are findings; that it ended is no finding here (`coverage` shows it).
 
 A run whose schedule ends no process, and in which none was started again, shows nothing: ``n/a``; so does one in which
-only others were than those who keep votes (a coordination service). Left out: what a node
+only others were than those that keep votes (a coordination service). Out of scope: what a node
 said only about itself (status), and who damaged the disk: a fault beyond the promise excuses.
 
 Source: Raft paper, figure 2, "Persistent state on all servers (updated on stable storage before responding to RPCs)".
@@ -86,12 +86,12 @@ class VoteIsDurable(Base):
             if not again and not planned:
                 return self.na("not exercised: nothing in this schedule ends a process")
             if keepers and again and not keepers & again:
-                return self.na("not exercised: nobody who keeps votes was started again")
+                return self.na("not exercised: no node that keeps votes was restarted")
         return self.conclude(
             history,
             findings=sorted(findings, key=lambda one: one.certificate),
             judged=audits,
-            nothing="no node that had answered in a term was started again",
+            nothing="no node that had answered in a term was restarted",
             evidence={"audits": audits, "unreadable": unreadable},
         )
 
@@ -136,7 +136,7 @@ def _audit(
                         history,
                         promise,
                         f"{node} {SAYS[before.name]} in term {before.term}{in_group(group)}, could not read its vote"
-                        f" file after a restart, and went on: it {SAYS[event.name]} in term {event.term}.",
+                        f" file after a restart, and continued: it {SAYS[event.name]} in term {event.term}.",
                         (before.seq, blind.seq, event.seq),
                         nodes=(node,),
                         term=before.term,

@@ -1,7 +1,7 @@
 """Liveness windows: the longest stretches with one witness set and no fault touching it.
 
-Promises: a window ends at any change of a member, of a link to or between members, or of an outsider that can reach
-them. Leaves out whether a window is long enough, and what had to happen in it.
+Guarantees: a window ends at any change of a member, of a link to or between members, or of an outsider that can reach
+them. Out of scope: whether a window is long enough, and what had to happen in it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _calm(history: History, plan: Plan) -> list[tuple[Ns, Ns]]:
 def outsider_ended(history: History, plan: Plan) -> Ns | None:
     """When the first node that does not vote ended by itself, if one did: a coordination service, an observer.
 
-    It may tell so itself, as the project's own nodes do, or its process just be gone.
+    It may report that itself, as the project's own nodes do, or its process just be gone.
     """
     halts = [
         (event.node, event.span.lo) for event in history.of(Traced) if event.name == "halt" and event.source == "shell"

@@ -1,7 +1,7 @@
 """What nodes on other hosts need from the package index: one package, pinned with the hashes of all its files.
 
-Promises: pip refuses any other file, wherever it came from (``--require-hashes``). ``.ci/lock`` writes the list. Out of
-scope: fetching it.
+Guarantees: pip refuses any other file, wherever it came from (``--require-hashes``). ``.ci/lock`` writes the list. Out
+of scope: fetching it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Free ranges of addresses for the network of a run, out of the range that is reserved for benchmarks.
 
-Promises: no range that this machine routes already; two runs that look at the same moment begin at different places.
-Leaves out taking a range: whoever makes a network finds out whether somebody was quicker.
+Guarantees: no range that this machine routes already; two runs that look at the same moment begin at different places.
+Out of scope: taking a range: the caller that makes a network finds out whether another one was quicker.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ POOL = ipaddress.IPv4Network("198.18.0.0/15")
 _RANGES = tuple(POOL.subnets(new_prefix=24))
 
 FIRST_HOST = 11
-"""Address of the first node within its range; what is below belongs to whoever made the network."""
+"""Address of the first node within its range; what is below belongs to the maker of the network."""
 
 MAX_NODES = 200
 

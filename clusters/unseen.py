@@ -1,6 +1,6 @@
-"""What a run cannot see of nodes that somebody else started: backends that adopt such nodes leave it out.
+"""What a run cannot see of nodes that another user started: backends that adopt such nodes skip it.
 
-Promises: pure; what is left are polls and what clients were answered. Leaves out who adopts what.
+Guarantees: pure; what is left are polls and what clients were answered. Out of scope: who adopts what.
 """
 
 from __future__ import annotations
@@ -10,5 +10,5 @@ UNSEEN = frozenset({"traced", "witness", "shell", "found", "incarnation"})
 
 
 def from_outside(observable: tuple[str, ...]) -> tuple[str, ...]:
-    """Of a system's channels (``Showing.shows``) those that are left where its nodes are somebody else's."""
+    """Of a system's channels (``Showing.shows``) those that are left where its nodes are another user's."""
     return tuple(channel for channel in observable if channel not in UNSEEN)

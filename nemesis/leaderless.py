@@ -1,7 +1,7 @@
-"""Drawn schedules for systems in which nobody leads: what was to hit a leader or followers hits anybody.
+"""Drawn schedules for systems in which no node leads: what was to hit a leader or followers hits any node.
 
-Promises: pure; kinds, times and numbers of victims stay as they were drawn, and no obligation speaks of a leader.
-Leaves out triggers: what they wait for is told by elections, and never comes.
+Guarantees: pure; kinds, times and numbers of victims stay as they were drawn, and no obligation speaks of a leader.
+Out of scope: triggers: they wait for elections, which never come.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from harness.core.schedule import PlannedFault, Schedule
 from nemesis.selectors import parse
 
 ROLES = ("leader", "follower", "minority-with-leader", "minority")
-"""Selectors that need to know who leads. ``cut-off`` speaks of links, and is drawn only beside a partition."""
+"""Selectors that need to know who leads. ``cut-off`` speaks of links, and is drawn only together with a partition."""
 
 INSTEAD = {"leader-cut-off": "minority-cut", "leader-in-majority": "minority-cut"}
-"""What a partition shows where nobody leads."""
+"""What a partition shows where no node leads."""
 
 _OF_NOBODY = ("leader-", "follower-")
 

@@ -4,12 +4,12 @@
                leader-in-majority   a partition that leaves the leader with a quorum
     kill       leader-killed, follower-killed
     pause      leader-paused, follower-paused
-    clock      clock-stepped        somebody's wall clock stepped
-    restart    restarted            somebody killed and started again at once
+    clock      clock-stepped        a wall clock stepped
+    restart    restarted            a node killed and restarted at once
 
-A *demand* is one obligation to be met, or, for a kind that owes none, one fault of it. Promises: pure; demands that
+A *demand* is one obligation to be met, or, for a kind that owes none, one fault of it. Guarantees: pure; demands that
 ``fit`` together never take more nodes than a minority out of action at once (one, where there is no minority), so a
-quorum is left. Leaves out when and in which order.
+quorum is left. Out of scope: when and in which order.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def fit(group: Sequence[Demand], *, nodes: int) -> bool:
     if len(hard) < 2:
         return True
     if any(demand.kind not in (*_PROCESS, "partition") for demand in hard):
-        return False  # a plug-in's fault: nobody here knows what it leaves standing
+        return False  # a plug-in's fault: its effect on the nodes is unknown here
     if sum(demand.who == "leader" for demand in hard) > 1:
         return False  # a leader that is killed while cut off cannot show that it steps down
     if len(hard) <= minority(nodes):
@@ -134,7 +134,7 @@ def _partition(demand: Demand, rng: Rng, nodes: int, hold_ns: Ns, *, alone: bool
 
 
 def _process(demand: Demand, rng: Rng, nodes: int, hold_ns: Ns, *, company: int, cut: Demand | None) -> PlannedFault:
-    """A fault of somebody's process; of the node that ``cut`` cuts off, if there is no room for another victim.
+    """A fault of one node's process; of the node that ``cut`` cuts off, if there is no room for another victim.
 
     A leader that is cut off is left alone for half the time, to show that it steps down.
     """
@@ -152,7 +152,7 @@ def _process(demand: Demand, rng: Rng, nodes: int, hold_ns: Ns, *, company: int,
 
 
 def _clock(rng: Rng, nodes: int, hold_ns: Ns, *, alone: bool) -> PlannedFault:
-    """A step of somebody's clock, whoever leads: by a selector that can always be resolved.
+    """A step of one node's clock, with any leader: by a selector that can always be resolved.
 
     In company it comes after the others, which may have ended processes, and hits enough nodes that one runs.
     """

@@ -1,6 +1,7 @@
 """Reading a planned fault's parameters: values come from JSON, so nothing about them is taken for granted.
 
-Promises: every mistake is a ConfigError that names the fault kind and the parameter. Leaves out what a parameter means.
+Guarantees: every mistake is a ConfigError that names the fault kind and the parameter. Out of scope: what a parameter
+means.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
     follower, follower:2   that many running voters that do not lead
     minority-with-leader   the leader and as many others as a minority has
     minority               a minority without the leader
-    majority               as many nodes as a quorum, whoever they are
+    majority               as many nodes as a quorum, drawn from all
     cut-off                a running node that the desired state cuts from every quorum; while there is none: a follower
     outsider               a node that does not vote: an observer, a coordination service
-    random, random:2       that many nodes, whoever they are
+    random, random:2       that many nodes, drawn from all
     node:n3, node:n1,n2    exactly these
     all                    every node
 
@@ -23,9 +23,9 @@ Of a fault in a step with named faults:
     spared-by:a,b          everybody else
 
 Followers, minorities, majorities and quorums are of the voters: an observer or a coordination service is among
-outsiders, ``random``, ``all``, peers and names only. Promises: pure; an unknown selector is a ConfigError with the
+outsiders, ``random``, ``all``, peers and names only. Guarantees: pure; an unknown selector is a ConfigError with the
 nearest known one; a selector that cannot be resolved now (no leader is known) is a reason in words, never a guess.
-Leaves out what is done to the nodes.
+Out of scope: what is done to the nodes.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def parse(text: str) -> Selector:
     if kind not in KINDS:
         raise unknown_name("selector", text.strip(), KINDS)
     if kind in NAMING:
-        # Names keep their case: they are somebody's own.
+        # Names keep their case: they belong to the user.
         names = tuple(dict.fromkeys(name for name in re.split(r"[,\s]+", text.strip()[len(kind) + 1 :]) if name))
         if not names:
             what, example = ("node", "node:n3 or node:n1,n2") if kind == "node" else ("fault", f"{kind}:a")
@@ -117,7 +117,7 @@ def size(selector: Selector, nodes: int) -> int:
 
 
 def check(text: str, *, nodes: int) -> Selector:
-    """Parse, and raise ConfigError when a cluster of ``nodes`` can never have so many, or such, victims."""
+    """Parse, and raise ConfigError when a cluster of ``nodes`` can never have that many, or such, victims."""
     selector = parse(text)
     count = size(selector, nodes)
     most = nodes - 1 if selector.kind in {"follower", "cut-off", "peer"} else nodes
@@ -129,7 +129,7 @@ def check(text: str, *, nodes: int) -> Selector:
         )
     if count < 1:
         raise ConfigError(
-            f"{text!r} selects nobody of {nodes}",
+            f"{text!r} selects none of {nodes}",
             cause="so small a cluster has no minority",
             next_step="give at least 3 --nodes, or another selector",
         )
@@ -211,7 +211,7 @@ def _of_faults(selector: Selector, view: ClusterView) -> tuple[str, ...] | str:
         return f"no fault called {', '.join(absent)} was in force before"
     hit = {node for name in selector.names for node in view.hit[name]}
     chosen = hit if selector.kind == "hit-by" else set(view.nodes) - hit
-    return tuple(sorted(chosen)) if chosen else f"nobody was spared by {', '.join(selector.names)}"
+    return tuple(sorted(chosen)) if chosen else f"no node was spared by {', '.join(selector.names)}"
 
 
 def running(view: ClusterView) -> list[str]:

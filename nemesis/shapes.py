@@ -1,7 +1,7 @@
 """Shapes of partitions as pure functions: nodes → directed cuts ``(src, dst)``: what src sends never arrives at dst.
 
-Promises: every function is a formula over names; no node is ever cut from itself; the same arguments give the same
-cuts. Leaves out who is chosen and how a cut is carried out.
+Guarantees: every function is a formula over names; no node is ever cut from itself; the same arguments give the same
+cuts. Out of scope: who is chosen and how a cut is carried out.
 
 Sources: Alquraan et al., "An analysis of network-partitioning failures in cloud systems", OSDI 2018 (complete, partial,
 simplex partitions); Ng et al., "Omni-Paxos", EuroSys 2023 (quorum-loss, constrained election, chained); Jepsen's
@@ -67,12 +67,12 @@ def one_link(a: str, b: str) -> Cuts:
 
 
 def one_way_in(group: Collection[str], nodes: Sequence[str]) -> Cuts:
-    """Each of ``group`` is deaf: it sends, but hears nobody."""
+    """Each of ``group`` is deaf: it sends, but hears no node."""
     return one_way(nodes, group)
 
 
 def one_way_out(group: Collection[str], nodes: Sequence[str]) -> Cuts:
-    """Each of ``group`` is mute: it hears, but nobody hears it."""
+    """Each of ``group`` is mute: it hears, but no node hears it."""
     return one_way(group, nodes)
 
 

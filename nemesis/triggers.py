@@ -6,8 +6,8 @@
     pre-voting               a node asks for pre-votes; candidate = actor
     pre-vote-granted         a node granted a pre-vote; voter = actor, candidate
     stepped-down             a leader leads no more
-    write-acked              a client was told that its write is done; actor: who told it
-    appended, committed      a node's log grew (in Paxos: it accepted); what a node tells others to be committed grew
+    write-acked              a client got the acknowledgement of its write; actor: the node that sent it
+    appended, committed      a node's log grew (in Paxos: it accepted); what a node reports as committed grew
     persisted                a node's term and vote are on disk
     configuration-appended   a node uses a new configuration
     term-reached             a node is in a term; needs ``where = {term = N}`` or ``{term_min = N}``
@@ -17,10 +17,10 @@
     traced                   any line of a trace by its name: needs ``where = {name = "…"}``
 
 ``where`` compares fields: ``term``, ``term_min``, ``source`` (``core``: the node's own words, ``shell``: witnessed on
-its wire and disk) and whatever the event's data hold. A happening that both sources tell counts once, as of the first.
+its wire and disk) and any field of the event's data. A happening that both sources report counts once, as of the first.
 
-Promises: pure; protocols name their events in their own way, the names here mean the same in all of them. Leaves out
-counting, bounds and when a trigger is armed.
+Guarantees: pure; protocols name their events in their own way, the names here mean the same in all of them. Out of
+scope: counting, bounds and when a trigger is armed.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class EventCondition(msgspec.Struct, frozen=True, kw_only=True):
         return self.needs
 
     def hears(self) -> tuple[type[Event], ...]:
-        """Types of events that may tell of it."""
+        """Types of events that may show it."""
         return self.types
 
     def check(self, trigger: OnEvent, *, nodes: int) -> None:
@@ -98,12 +98,12 @@ class EventCondition(msgspec.Struct, frozen=True, kw_only=True):
         if kind not in _BY:
             raise ConfigError(
                 f"{trigger.by!r} does not say by whom {self.name!r} must have been done",
-                cause="whoever does it is compared with it, nobody is chosen",
+                cause="the node that acts is compared with it; no node is selected",
                 next_step=f"known: {ANYBODY}, {', '.join(_BY)}",
             )
 
     def match(self, event: Any, trigger: OnEvent, asked: Invoke | None) -> Occurrence | None:
-        """The occurrence that the event tells of; None if it is another, or lacks a field of ``where``."""
+        """The occurrence that the event shows; None if it is another, or lacks a field of ``where``."""
         if self.traces is not None and type(event) is Traced and event.name not in self.traces:
             return None
         found = self.read(event, asked)
@@ -153,14 +153,14 @@ def _data(event: Any) -> Mapping[str, Any]:
 
 
 def _seen(event: Any, name: str, key: tuple[Any, ...] | None = None, /, **others: str) -> Occurrence:
-    """An occurrence at the event's node; told twice in one term it is the same, unless ``key`` says otherwise."""
+    """An occurrence at the event's node; reported twice in one term it is the same, unless ``key`` says otherwise."""
     roles = {"actor": (event.node,), **{role: (node,) for role, node in others.items() if node}}
     own = (event.node, event.incarnation, *((event.term,) if key is None else key))
     return Occurrence(event=name, span=event.span, key=own, roles=roles, term=event.term, group=event.group)
 
 
 def _elected(event: Traced | Observed, _: Invoke | None) -> Occurrence | None:
-    if type(event) is Observed:  # a system without traces: whoever is first seen to lead a term
+    if type(event) is Observed:  # a system without traces: the first node seen to lead a term
         if not event.leads or not event.term:
             return None
         return msgspec.structs.replace(_seen(event, "elected"), key=(event.node, event.term))
@@ -173,7 +173,7 @@ def _elected(event: Traced | Observed, _: Invoke | None) -> Occurrence | None:
 
 
 def _granted(event: Traced) -> str | None:
-    """The candidate that got this node's vote by this line; None: nobody."""
+    """The candidate that got this node's vote by this line; None: no candidate."""
     data = event.data
     candidate = data.get("candidate")
     if not isinstance(candidate, str) or candidate == event.node:
@@ -217,7 +217,7 @@ def _stepped_down(event: Traced, _: Invoke | None) -> Occurrence | None:
             return None
     elif event.data.get("from") is not None and event.data["from"] not in _LEADING:
         return None
-    return _seen(event, "stepped-down", (event.span.lo,))  # several lines of one moment tell of it
+    return _seen(event, "stepped-down", (event.span.lo,))  # several lines of one moment show it
 
 
 def _write_acked(event: Return, asked: Invoke | None) -> Occurrence | None:
@@ -238,7 +238,7 @@ def _each(name: str) -> Reader:
 
 
 def _appended(event: Traced, _: Invoke | None) -> Occurrence | None:
-    """Every line; an acceptance is told by both sources."""
+    """Every line; an acceptance is reported by both sources."""
     if event.name == "accepted" and event.source != "shell":
         return None
     return _seen(event, "appended", (event.n,))
@@ -360,7 +360,7 @@ STEPPED_DOWN = _traced(
 )
 WRITE_ACKED = EventCondition(
     name="write-acked",
-    line="a client was told that its write is done; the actor told it",
+    line="a client got the acknowledgement of its write; the actor sent it",
     types=(Return,),
     read=_write_acked,
     needs=frozenset({"ops"}),

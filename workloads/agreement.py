@@ -1,14 +1,14 @@
 """agreement: clients propose different values for the same instances through different nodes, and ask what was decided.
 
-    propose  value [k, v]   ok: the value decided in instance k, whoever proposed it
+    propose  value [k, v]   ok: the value decided in instance k, proposed by any client
     learn    value k        ok: the value decided in instance k, None if the node cannot learn one
 
 Each process proposes once in an instance, so an instance is contended by all of them; who was held up comes late, to a
 decision that must stand. Besides, processes meet: they wait for the next beat and propose for one instance at the same
-moment, as far as the rate lets them, so that proposers duel. And now and then somebody proposes another value for an
+moment, as far as the rate lets them, so that proposers duel. And now and then a client proposes another value for an
 older instance through a node of its choice: one that missed the decision has to find it before it may propose. In the
-end every process asks every node for a choice of instances. Promises: no value is ever used twice in a run; instances
-are 1, 2, 3 … Leaves out judging.
+end every process asks every node for a choice of instances. Guarantees: no value is ever used twice in a run; instances
+are 1, 2, 3 … Out of scope: judging.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ PROPOSALS, MEETINGS, QUESTIONS, LATE = 2, 2, 2, 1
 BEAT_NS = 500 * MS
 
 BEHIND_MAX = 12
-"""A process that is further behind than so many instances skips to the others."""
+"""A process that is further behind than this number of instances skips to the others."""
 
 LOOK_BACK = 50
-"""A question, or a late proposal, is for one of the last so many instances."""
+"""A question, or a late proposal, is for one of this number of latest instances."""
 
 FINAL_INSTANCES = 24
 """Instances that are asked for in the end, spread evenly over all that were proposed for."""
@@ -79,7 +79,7 @@ class _Contention:
         self._meets: dict[int, Ns] = {}
         """The beat that a process waits for."""
         self._beat: Ns = 0
-        """The last beat that somebody came to."""
+        """The last beat that a process reached."""
 
     def next(self, process: int, now: Ns, view: ClusterView) -> OpPlan | Ns:
         """A proposal for this process' next instance or the one of the beat, a late one, a question; or a wait."""
@@ -124,8 +124,8 @@ class _Contention:
 class FinalQuestions:
     """Questions for a choice of instances at every node; ends by itself. See ``harness.core.protocols.Generator``.
 
-    How many instances there are is not known here; the questions begin with 1 and double until nobody knows a decision,
-    then they are spread over what was found.
+    How many instances there are is not known here; the questions begin with 1 and double until no node knows a
+    decision, then they are spread over what was found.
     """
 
     def __init__(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> None:

@@ -4,9 +4,9 @@
             EachProcess(lambda who: Ops(final), processes=6)], processes=6)
 
 Every part is a ``harness.core.protocols.Generator`` and takes others: it answers with an operation, with a moment at
-which to ask again, or with None: no more for this process. Promises: pure and deterministic, for time and chance are
-arguments; a return goes to the part that made the operation, and to nobody else; a part that answered None to a process
-is not relied on to be asked by it again. A generator may be used in one place only. Leaves out the rate over all
+which to ask again, or with None: no more for this process. Guarantees: pure and deterministic, for time and chance are
+arguments; a return goes to the part that made the operation, and to no other; a part that answered None to a process
+is not relied on to be asked by it again. A generator may be used in one place only. Out of scope: the rate over all
 clients (the engine's), and what operations mean.
 
 Source: the vocabulary is that of Jepsen's ``jepsen.generator``.
@@ -45,7 +45,7 @@ class Part:
         return asked
 
     def returned(self, process: int, op: OpPlan, result: Return) -> None:
-        """Pass it on. What was asked before this part was in use is nobody's."""
+        """Pass it on. What was asked before this part was in use belongs to no part."""
         maker = self._makers.pop(process, None)
         if maker is not None:
             maker.returned(process, op, result)
@@ -75,7 +75,7 @@ class Ops:
 
 
 class Forever:
-    """An operation made anew for each call; endless."""
+    """A new operation for each call; endless."""
 
     def __init__(self, make: Callable[[ClusterView], OpPlan]) -> None:
         self._make = make
@@ -111,7 +111,7 @@ class Sleep:
 
 
 class Limit(Part):
-    """At most so many operations."""
+    """At most this number of operations."""
 
     def __init__(self, count: int, inner: Generator) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class TimeLimit(Part):
         self._until: Ns | None = None
 
     def next(self, process: int, now: Ns, view: ClusterView) -> Asked:
-        """The inner one's, until the time is over. Nobody is made to wait beyond it."""
+        """The inner one's, until the time is over. No process waits beyond it."""
         if self._until is None:
             self._until = now + self._span_ns
         if now >= self._until:
@@ -233,7 +233,7 @@ class Phases(Part):
 
 
 class Cycle(Part):
-    """A new one each time the one before has no more for whoever asks; ends with one that has nothing at all."""
+    """A new one each time the one before has no more for the asking process; ends with one that has nothing at all."""
 
     def __init__(self, make: Callable[[], Generator], *, times: int | None = None) -> None:
         super().__init__()
@@ -258,7 +258,7 @@ class Cycle(Part):
 
 
 class Choice(Part):
-    """For each question one of several, by weight; one that has no more for the asker is left out for that asker."""
+    """For each question one of several, by weight; one that has no more for the asker is skipped for that asker."""
 
     def __init__(self, rng: Rng, parts: Sequence[tuple[int, Generator]]) -> None:
         super().__init__()
@@ -324,7 +324,7 @@ class FlipFlop(Part):
 
 
 class Reserve(Part):
-    """The first so many processes do this, the next so many that …, all others the rest.
+    """The first group of processes does this, the next group that …, all others the rest.
 
     ConfigError: more are reserved than there are.
     """
@@ -392,7 +392,7 @@ class PerKey(Part):
 
 
 class Changed(Part):
-    """Every operation as ``change`` makes it; the part inside is told of it as it was made there."""
+    """Every operation as ``change`` makes it; the part inside hears of it as it was made there."""
 
     def __init__(self, change: Callable[[OpPlan], OpPlan], inner: Generator) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""election: nobody asks anything; the observers and the trace logs are the whole evidence."""
+"""election: no client asks anything; the observers and the trace logs are the whole evidence."""
 
 from __future__ import annotations
 

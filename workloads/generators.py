@@ -1,8 +1,8 @@
 """Small parts of which workloads make their generators.
 
-Promises: pure and deterministic in the seed and the order of calls. Pacing is not theirs: whoever asks decides how
+Guarantees: pure and deterministic in the seed and the order of calls. Pacing is not theirs: the caller decides how
 often. Process numbers may grow (a client whose operation ended unknown continues under a new number, that many
-processes higher), so a process is told by ``number % processes``. Leaves out what operations mean.
+processes higher), so a process is known by ``number % processes``. Out of scope: what operations mean.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.core.protocols import ClusterView, OpPlan
 from harness.core.rng import Rng
 
 LEADER_PERCENT = 70
-"""Share of operations that go to the node believed to lead; the rest go to anybody, cut off or not."""
+"""Share of operations that go to the node believed to lead; the rest go to any node, cut off or not."""
 
 
 class Nothing:

@@ -5,10 +5,10 @@
     append, read                           as in the workload log, so that what needs written data is judged as well
 
 Half of the clients take locks, renew them now and then, and give them back, or let them run out; between that they
-append. The others only look: who holds a lock, what a list holds. They never wait for a commit, so that somebody still
-asks a leader that was cut off just now. Promises: an owner is never used again after an operation of its own whose
-outcome is unknown: a late release may not end a later hold of the same name (a process gets a new number then, which is
-its owner's name). Leaves out guarding anything with the locks.
+append. The others only look: who holds a lock, what a list holds. They never wait for a commit, so that some client
+still asks a leader that was cut off just now. Guarantees: an owner is never used again after an operation of its own
+whose outcome is unknown: a late release may not end a later hold of the same name (a process gets a new number then,
+which is its owner's name). Out of scope: guarding anything with the locks.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     txn   value [["append", list, v], ["r", list, None], …]   ok: the same, with the list that was read in place of None
 
 A few lists are in use at a time; one that took ``APPENDS_MAX`` appends is replaced by a new one, so that reads stay
-short. In the end the lists are read once more, a batch of them in one transaction. Promises: no value is ever appended
-twice in a run, so the order of each list tells who wrote after whom. Leaves out judging.
+short. In the end the lists are read once more, a batch of them in one transaction. Guarantees: no value is ever
+appended twice in a run, so the order of each list shows who wrote after whom. Out of scope: judging.
 
 Source: the workload of Kingsbury, Alvaro, "Elle", VLDB 2020.
 """

@@ -5,9 +5,9 @@
     append, read                           as in the workload log, so that what needs written data is judged as well
 
 A third of the clients append and read. The others take a lock, use its token some times, and give it back or let it run
-out; who let it run out often comes back with the old token, which is what fencing is for. Promises: an owner is never
+out; who let it run out often comes back with the old token, which is what fencing is for. Guarantees: an owner is never
 used again after an operation of its own whose outcome is unknown: a late release may not end a later hold of the same
-name (a process gets a new number then, which is its owner's name). Leaves out renewing and looking (the workload
+name (a process gets a new number then, which is its owner's name). Out of scope: renewing and looking (the workload
 lease).
 """
 
@@ -73,7 +73,7 @@ class LockWorkload:
 
 @dataclass(slots=True)
 class _Hold:
-    """What a client was told to hold: until when, by its own count from the moment it asked."""
+    """What a client was granted: until when, by its own count from the moment it asked."""
 
     lock: str
     token: int
@@ -109,7 +109,7 @@ class _Client:
         return OpPlan(f="acquire", value=value, target=target)
 
     def returned(self, process: int, op: OpPlan, result: Return) -> None:
-        """Learn who leads, and what is held. What became unknown is held by nobody that is asked again."""
+        """Learn who leads, and what is held. What became unknown is not held by any client that is asked again."""
         del process
         self._targets.learn(result)
         if result.status == "info":

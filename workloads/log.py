@@ -3,7 +3,8 @@
     append  value [key, v]   ok: {"index": …, "term": …} of the entry, None where the system does not say
     read    value key        ok: the list of values, in the order in which they were appended
 
-Promises: no value is ever used twice in a run, so every acknowledged write can be accounted for. Leaves out judging.
+Guarantees: no value is ever used twice in a run, so every acknowledged write can be accounted for. Out of scope:
+judging.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from harness.core.rng import Rng
 from workloads.generators import Targets, numbered_writes
 
 KEYS = ("k0", "k1", "k2", "k3", "k4")
-"""Few, so that each list tells the order of many writes."""
+"""Few, so that each list shows the order of many writes."""
 
 APPENDS, READS = 3, 2
 """Weights of the two operations."""

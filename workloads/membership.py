@@ -4,8 +4,8 @@
 
 Members are removed, and some of them added again, during every second fault; once nothing is wrong with any host, all
 are members again, so that what is owed to the whole cluster can be judged in quiet times and during the other faults.
-While no fault was seen at all, they are removed and added in turn. A removed node keeps running. Promises: a majority
-of the nodes, at least two, stay members; one change at a time. Leaves out nodes that are new to the cluster.
+While no fault was seen at all, they are removed and added in turn. A removed node keeps running. Guarantees: a majority
+of the nodes, at least two, stay members; one change at a time. Out of scope: nodes that are new to the cluster.
 """
 
 from __future__ import annotations

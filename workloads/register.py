@@ -5,8 +5,8 @@
     cas   value [key, old, new]   ok: whether the register held ``old`` and was set (bool)
 
 Most cas expect what some client last saw in the register and succeed unless they are overtaken; the others expect what
-it held before that, and should be refused. Promises: no value is ever written twice in a run, so that a value names its
-write. Leaves out judging.
+it held before that, and should be refused. Guarantees: no value is ever written twice in a run, so that a value names
+its write. Out of scope: judging.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     add     value [set, v]   ok: None
     read    value set        ok: all of its elements
 
-Promises: no element is ever added twice in a run, so every acknowledged one can be accounted for. Leaves out judging,
-and removing.
+Guarantees: no element is ever added twice in a run, so every acknowledged one can be accounted for. Out of scope:
+judging, and removing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from workloads.generators import numbered_writes
 from workloads.log import FinalReads
 
 SETS = ("s0", "s1")
-"""Few, so that each read tells of many adds."""
+"""Few, so that each read shows many adds."""
 
 ADDS, READS = 3, 1
 """Weights of the two operations: a read is as long as the set."""

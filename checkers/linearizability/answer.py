@@ -1,7 +1,7 @@
 """What the engines answer: linearizable, a violation with its proof, or how far they came.
 
-Promises: a violation names operations that cannot be put in order by themselves, given the words of its sentence, and
-the data to draw them. Leaves out drawing.
+Guarantees: a violation names operations that cannot be put in order by themselves, given the words of its sentence, and
+the data to draw them. Out of scope: drawing.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     states: tuple[str, ...] = ()
     """What the object may have held there, as text."""
     since: int | None = None
-    """The proof begins at this position, whatever the object held then; None: at the beginning."""
+    """The proof begins at this position, for any state of the object; None: at the beginning."""
 
 
 class Undecided(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     objects: int
     violations: tuple[Violation, ...] = ()
     bad_objects: int = 0
-    """Objects with a violation; of each the first one is told, of the first few objects."""
+    """Objects with a violation; of each the first one is reported, of the first few objects."""
     undecided: tuple[Undecided, ...] = ()
     engines: dict[str, int] = {}
     """Engine → objects that it decided."""

@@ -1,9 +1,9 @@
 """The operations of one object as arrays of small integers, where the object is a register at heart.
 
 A lock is a register of two values that is compared and set, an element of a set one that is written or compared and
-set. Promises: operations that say nothing are left out, and those of unknown outcome that lead only to values that
-nobody needs (they can be thought away: the next thing to happen would overwrite them). None where the object is no
-register, or too many operations are open at once. Leaves out the search.
+set. Guarantees: operations that say nothing are dropped, and so are those of unknown outcome that lead only to values
+that no operation needs (they can be thought away: the next thing to happen would overwrite them). None where the object
+is no register, or too many operations are open at once. Out of scope: the search.
 """
 
 from __future__ import annotations

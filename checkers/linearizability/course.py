@@ -1,6 +1,7 @@
 """The events of one object in order, its actions and states as small integers: what the search goes over.
 
-Promises: operations that say nothing are left out; transitions are computed once. Leaves out what is done with them.
+Guarantees: operations that say nothing are dropped; transitions are computed once. Out of scope: what is done with
+them.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Course(msgspec.Struct, frozen=True):
 
 
 def course_of(ops: Ops, model: Model, table: Table) -> Course:
-    """Operations that say nothing are left out; slots are reused once an operation has returned."""
+    """Operations that say nothing are dropped; slots are reused once an operation has returned."""
     codes: dict[tuple[int, int, int, int], int] = {}
     action_of = []
     for what in zip(ops.f.tolist(), ops.a.tolist(), ops.b.tolist(), ops.status.tolist(), strict=True):

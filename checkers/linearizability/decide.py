@@ -1,8 +1,8 @@
 """The door: columns of operations and a model in, an answer out. Chooses the engine for each object.
 
 Registers go to the zones first, queues and growing sets to their own engines; what those cannot judge, and every other
-model, goes to the search, object by object, until the budget is gone. Promises: ``pass`` only if every object has an
-order, ``fail`` only with a proof. Leaves out where operations come from.
+model, goes to the search, object by object, until the budget is gone. Guarantees: ``pass`` only if every object has an
+order, ``fail`` only with a proof. Out of scope: where operations come from.
 
 Engines are imported where they are used: a small file is judged in less time than all of them take to load.
 """
@@ -27,7 +27,7 @@ from checkers.models.sets import SetModel
 from harness.core.errors import HistoryError
 
 VIOLATIONS_MAX = 20
-"""Objects whose violation is told."""
+"""Objects whose violation is reported."""
 
 
 def decide(ops: Ops, model: Model, *, budget: Budget | None = None, elapsed: Elapsed = unhurried) -> Answer:
@@ -153,7 +153,7 @@ class _Work:
                 self.violations.append(self._stuck(ops, found))
 
     def _stuck(self, ops: Ops, stuck: Stuck) -> Violation:
-        """A small proof, as far as the model lets anything be left out."""
+        """A small proof, as far as the model allows operations to be dropped."""
         from checkers.linearizability import minimal, tell
         from checkers.linearizability.search import by_frontiers
 

@@ -34,7 +34,7 @@ ROWS_LEAST = 256
 """Configurations that there is room for at first."""
 MARKS_MAX = 128
 BACK = 4
-"""Each time it is stuck it goes back so many times as many marks as the time before."""
+"""Each time it is stuck it goes back this many times as many marks as before."""
 EXPAND_MAX = 16
 """Configurations looked at for one return, for each one that may be kept."""
 STEPS_LEAST = 400_000
@@ -133,7 +133,7 @@ def search(
 
 
 class _Mark(NamedTuple):
-    """Everything that a pass needs to go on from a return."""
+    """Everything that a pass needs to continue from a return."""
 
     at: int
     returns: int
@@ -181,7 +181,7 @@ class _Run:
         self.rows_max = min(bounds.memory_bytes // row_bytes // 2, ALL)
 
     def _room(self, rows: int) -> None:
-        """Room for so many, the frontier kept."""
+        """Room for this number, the frontier kept."""
         kept, old = int(self.ctl[kernel.KEPT]), self.rows
         self.rows = (
             np.empty((rows, kernel.COLUMNS), dtype=np.int64),

@@ -1,9 +1,9 @@
 """One pass over the events of an object: a frontier of configurations, carried from return to return.
 
-What a configuration is, and which are superfluous, stands in ``search``. A pass keeps so many configurations after each
-return. If it gets stuck after something was dropped it goes back a little and tries that stretch again with a wider
-frontier, further back and wider each time. Promises: memory is the frontier and a few marks to go back to. Leaves out
-which passes to make.
+What a configuration is, and which are superfluous, stands in ``search``. A pass keeps a fixed number of configurations
+after each return. If it gets stuck after something was dropped it goes back a little and tries that stretch again with
+a wider frontier, further back and wider each time. Guarantees: memory is the frontier and a few marks to go back to.
+Out of scope: which passes to make.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOOK_EVERY = 256
 MARK_EVERY = 64
 """Returns between two marks to go back to."""
 BACK = 4
-"""Each time it is stuck it goes back so many times as many marks as the time before."""
+"""Each time it is stuck it goes back this many times as many marks as before."""
 LEADS_MAX = 64
 """States looked at before it is taken for granted that something needs one of them."""
 EXPAND_MAX = 16
@@ -75,7 +75,7 @@ class GaveUp(msgspec.Struct, frozen=True):
 class Since(msgspec.Struct, frozen=True, kw_only=True):
     """A later beginning: at this position the object held any of these states.
 
-    Whatever is open there may have taken effect before, or not.
+    An operation open there may have taken effect before, or not.
     """
 
     position: int
@@ -90,7 +90,7 @@ class _OutOfBudget(Exception):  # noqa: N818 - a way out of nested loops, not an
 
 
 class _Mark(NamedTuple):
-    """Everything that a pass needs to go on from a return."""
+    """Everything that a pass needs to continue from a return."""
 
     at: int
     returns: int
@@ -203,7 +203,7 @@ class Pass:
             self.total &= ~bit
 
     def reach(self, state: int) -> frozenset[int] | None:
-        """Other states that operations of unknown outcome lead to, blind ones left out; None: very many."""
+        """Other states that operations of unknown outcome lead to, without blind ones; None: very many."""
         if len(self.unknown) != self._reach_kinds:
             self._reach, self._reach_kinds = {}, len(self.unknown)
         if state not in self._reach:

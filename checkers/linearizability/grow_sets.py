@@ -5,10 +5,10 @@ that is first in group i was added after group i − 1 and before group i; an el
 earliest moments suffice: going through the groups, each may begin once all calls before it have been made, and nothing
 in it may have returned before that.
 
-Unknown: an add whose element nobody saw is thought away. Of several adds of one element one must come before the reads
-that show it; none may come before the last read that does not.
+Unknown: an add whose element no read showed is thought away. Of several adds of one element one must come before the
+reads that show it; none may come before the last read that does not.
 
-Promises: exact. Leaves out removals, adds that told whether they changed something (the search judges those).
+Guarantees: exact. Out of scope: removals, adds that report whether they changed something (the search judges those).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The inner loop of the search for one register, in the part of Python that numba compiles.
 
 What a configuration is, and which are superfluous, stands in ``search`` and ``frontier``; here it is a row of integers
-and operations are bits of one word. Operations of unknown outcome that do the same are counted, not told apart: they
+and operations are bits of one word. Operations of unknown outcome that do the same are counted, not distinguished: they
 never return, so which of them was used makes no difference. Called through ``fast``, compiled; as plain Python it gives
-the same answers, slowly. Promises: nothing is kept but the arrays that are passed in. Leaves out marks to go back to,
-widths, budgets.
+the same answers, slowly. Guarantees: nothing is kept but the arrays that are passed in. Out of scope: marks to go back
+to, widths, budgets.
 
-No array is made, cut or named anew in here: compiled code would count references to it, with an atomic instruction each
+No array is made, cut or renamed in here: compiled code would count references to it, with an atomic instruction each
 time, and spend more than half of its time on that. So rows go by their numbers, and who calls sees to the room.
 """
 
@@ -24,7 +24,7 @@ EXACT, GREEDY, GENEROUS, LAVISH = 0, 1, 2, 3
 GENEROUS: what gets stuck, has no order. GREEDY and LAVISH: nothing is spent that is not there, so what fits, fits.
 """
 SPARE = 4
-"""A value is *free* where so many more unknown writes of it are there than any configuration spent; in GENEROUS mode,
+"""A value is *free* where this number more unknown writes of it exist than any configuration spent; in GENEROUS mode,
 where there is one. What an operation of known outcome leads to is then of no more use, only that it is done."""
 
 SLOTS = 62
@@ -46,7 +46,7 @@ STATE, DONE, USED, NEXT, FLAGS, SPENT, COLUMNS = 0, 1, 2, 3, 4, 5, 6
 """Columns of a configuration. NEXT: the next one in its state, END or GONE. SPENT: unknown operations used."""
 END, GONE = -1, -2
 FINAL, PASSED = 1, 2
-"""FLAGS: not to be gone on from; only passed through."""
+"""FLAGS: not continued from; only passed through."""
 
 AT, RETURNS, MOVERS, KEPT, DROPPED, STEPS, STAMP, REGISTERS = 0, 1, 2, 3, 4, 5, 6, 7
 """Places in ``ctl``."""
@@ -55,7 +55,7 @@ GOES_ON, STUCK, STEPS_OUT, MEMORY_OUT, ROOM_OUT = 0, 1, 2, 3, 4
 WORK_A_STEP = 8
 """Comparisons that cost as much as one configuration."""
 SPREAD = 1024
-"""Differences of merit told apart where a frontier is cut to its width."""
+"""Differences of merit distinguished where a frontier is cut to its width."""
 
 Array = Any
 """An array of NumPy; compiled code has its own types."""
@@ -209,8 +209,8 @@ def stretch(
     steps_max: int,
     rows_max: int,
 ) -> int:
-    """Go on to return number ``until``, or to where something is dropped for the first time; why it ended. The frontier
-    is the first ``ctl[KEPT]`` rows of ``pool`` and ``spent``; ``wide`` and ``wide_spent`` have as many rows.
+    """Continue to return number ``until``, or to where something is dropped for the first time; why it ended. The
+    frontier is the first ``ctl[KEPT]`` rows of ``pool`` and ``spent``; ``wide`` and ``wide_spent`` have as many rows.
 
     opened: by slot, -1: none. movers: those of them that may change the value, the first to return first. available:
     by kind. reach: by value, the others that unknown cas lead to, as bits; none where there are too many. most_spent:

@@ -1,14 +1,14 @@
 """Small proofs: from operations that have no order to as few of them as possible that have none.
 
-Only such operations are left out as cannot have made the trouble, so what remains proves it by itself:
+Only operations that cannot have caused the violation are dropped, so what remains proves it by itself:
 
-* an answer (a read, a failed cas) may always be left out;
-* of a register, a write or cas may be left out together with everything that saw its value;
-* the time before a position may be left out if no order exists whatever the object held then, and whatever of the
+* an answer (a read, a failed cas) may always be dropped;
+* of a register, a write or cas may be dropped together with everything that saw its value;
+* the time before a position may be dropped if no order exists for any state of the object then, and all of the
   operations open there had taken effect.
 
-Promises: leaving out any single one of what remains, by these rules, would leave no contradiction (unless the cap on
-tests was reached). Leaves out finding the contradiction.
+Guarantees: dropping any single one of what remains, by these rules, would leave no contradiction (unless the cap on
+tests was reached). Out of scope: finding the contradiction.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ Still = Callable[[Ops], bool]
 
 
 def fewest(ops: Ops, still: Still, cascade: Callable[[Ops], Ops], *, tests: int = TESTS_MAX) -> Ops:
-    """Leave out ever smaller pieces as long as what remains has no order.
+    """Drop ever smaller pieces while what remains has no order.
 
-    ``cascade`` takes out what may not stay without what was left out.
+    ``cascade`` takes out what may not stay without what was dropped.
     """
     size = max(1, len(ops) // 2)
     needed = 0
@@ -66,7 +66,7 @@ def fewest(ops: Ops, still: Still, cascade: Callable[[Ops], Ops], *, tests: int 
 
 
 def register_cascade(everything: Ops, model: Register) -> Callable[[Ops], Ops]:
-    """Take out what saw a value of which a writer is missing; a failed cas that tells something needs them all."""
+    """Take out what saw a value of which a writer is missing; a failed cas that shows something needs them all."""
     writers = _tally(_changes(everything))
     changes = sum(writers.values())
 
@@ -123,7 +123,7 @@ def overwritten(
     """The most common proof, found without a search for it: a write, and an answer to a later call that is older.
 
     ``ops`` of a register are cut at ``end``, the return that got stuck. None where it is none; the stretch in which
-    nobody else may have written what was answered, and its beginning.
+    no other operation may have written what was answered, and its beginning.
     """
     row = int(np.flatnonzero(ops.ret == end)[0])
     if ops.f[row] not in (F.READ, F.CAS):
@@ -144,7 +144,7 @@ def overwritten(
 
 
 def window(ops: Ops, searcher: Searcher, stuck: int, states: tuple[object, ...]) -> tuple[Ops, Since | None]:
-    """The shortest stretch before the return of row ``stuck`` that has no order whatever came before, if there is one.
+    """The shortest stretch before the return of row ``stuck`` that has no order for any past, if there is one.
 
     ``ops`` are cut at that return; ``states`` are all that the object can hold.
     """
@@ -179,7 +179,7 @@ class Searcher:
 
 
 def answers_only(ops: Ops) -> Callable[[Ops], Ops]:
-    """For models of which only answers may be left out: what remains must have every other operation."""
+    """For models of which only answers may be dropped: what remains must have every other operation."""
     kept = int(np.count_nonzero(~_answers(ops)))
 
     def cascade(rest: Ops) -> Ops:

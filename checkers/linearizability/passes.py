@@ -1,7 +1,7 @@
 """Passes of a search over one object, one after another, until one of them knows: narrow and cheap ones first.
 
-Promises: ``Stuck`` only from a pass that left nothing out, ``Fits`` from none that counts unknown operations
-generously; never more steps than ``Bounds`` has. Leaves out what a pass does (``frontier``, ``fast``).
+Guarantees: ``Stuck`` only from a pass that left nothing out, ``Fits`` from none that counts unknown operations
+generously; never more steps than ``Bounds`` has. Out of scope: what a pass does (``frontier``, ``fast``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def by_passes(
     steps_least: int,
     unbounded: tuple[int, ...],
 ) -> Found:
-    """What the passes come to. ``passes``: (mode, widths, steps a return); ``run``: one of them with at most so many
+    """The result of the passes. ``passes``: (mode, widths, steps a return); ``run``: one of them with at most this many
     steps, and whether what it found is exact. ``unbounded``: the widths of a pass that keeps everything.
     """
     settled: set[W] = set()

@@ -3,17 +3,17 @@
 T. A. Henzinger, A. Sezgin, V. Vafeiadis, "Aspect-oriented linearizability proofs" (2013): a history of such a queue has
 an order if and only if none of four patterns is in it. In columns:
 
-* ``phantom``, ``early``, ``twice``: a value dequeued that nobody enqueued, before it was, or by two;
+* ``phantom``, ``early``, ``twice``: a value dequeued that was not enqueued, before it was, or by two;
 * ``order``: enqueue(x) returned before enqueue(y) was called, y was dequeued, and x never was, or only by a call after
   that dequeue had returned;
 * ``empty``: an empty answer although something was certainly in the queue at each of its moments: x is certainly there
   from the return of its enqueue to the call of its dequeue.
 
-Unknown: an enqueue whose value nobody saw is thought away, one that somebody saw happened. A dequeue that did not tell
-what it took may have taken any value that nobody else did: one such dequeue for each value that must have left. Where
-they and empty answers meet, a plan is tried; if it does not work out nothing is decided.
+Unknown: an enqueue whose value was never seen is thought away, one that was seen happened. A dequeue that did not
+report what it took may have taken any value that no other did: one such dequeue for each value that must have left.
+Where they and empty answers meet, a plan is tried; if it does not work out nothing is decided.
 
-Promises: exact where it decides. Leaves out queues with repeated values, and making the proof small.
+Guarantees: exact where it decides. Out of scope: queues with repeated values, and making the proof small.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def judge(ops: Ops) -> Found:
 
 
 def relevant(ops: Ops) -> Ops:
-    """Without enqueues of unknown outcome whose value nobody took: they can be thought away, values repeated or not."""
+    """Without enqueues of unknown outcome whose value was not taken: they can be thought away, values repeated or
+    not.
+    """
     taken = ops.a[(ops.f == F.DEQUEUE) & (ops.status == OK)]
     return ops.take(~((ops.f == F.ENQUEUE) & (ops.status == INFO) & ~np.isin(ops.a, taken)))
 
@@ -156,7 +158,7 @@ class _Queue(msgspec.Struct, eq=False):
         return np.array([row for row in (self.enqueues[at], self.out[at]) if row >= 0], dtype=np.int64)
 
     def _plan(self) -> Ints | Broken:
-        """When each value leaves, if each dequeue that told nothing takes what has to leave soonest.
+        """When each value leaves, if each dequeue that reported nothing takes what has to leave soonest.
 
         A value that is overtaken must have left before the overtaking dequeue returned; one that an empty answer
         missed, before that one returned. Broken: there are not enough such dequeues in time for those overtaken.

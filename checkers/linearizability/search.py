@@ -14,10 +14,10 @@ there is nothing but the frontier: memory is the frontier, never the path. What 
 First with a narrow frontier (a witness is soon found if there is one), and *greedily* where outcomes are unknown: of
 configurations that differ only in which of those were used, the one that used fewest is kept. If that gets stuck after
 something was dropped, then *generously*: operations of unknown outcome may take effect any number of times, so which
-of them were used need not be told apart; if even that is stuck, there is no order. Then wider and wider.
+of them were used need not be distinguished; if even that is stuck, there is no order. Then wider and wider.
 
-Promises: ``Stuck`` only if there is no order, ``Fits`` only if there is one. Bounded in time and in memory; then
-``GaveUp`` says how far it came. Leaves out which order it is.
+Guarantees: ``Stuck`` only if there is no order, ``Fits`` only if there is one. Bounded in time and in memory; then
+``GaveUp`` says how far it came. Out of scope: which order it is.
 """
 
 from __future__ import annotations

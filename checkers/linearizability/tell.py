@@ -1,7 +1,7 @@
 """Violations as a sentence, operations and a drawing. Proofs of the quick engines are made small here.
 
-Promises: the operations named cannot be put in order by themselves; positions in drawings are those of the Ops given.
-Leaves out finding violations, and drawing them.
+Guarantees: the operations named cannot be put in order by themselves; positions in drawings are those of the Ops given.
+Out of scope: finding violations, and drawing them.
 """
 
 from __future__ import annotations
@@ -177,14 +177,17 @@ def _register_sentence(ops: Ops, clash: zones.Clash, key: Any) -> str:
         return word(words[int(ops.a[rows[0]])])
 
     if clash.rule == "phantom":
-        return f"A read{named} answered {value(clash.first)}, which nobody ever wrote."
+        return f"A read{named} answered {value(clash.first)}, which no client ever wrote."
     if clash.rule == "early":
-        return f"A read{named} had answered {value(clash.first)} before anybody began to write it."
+        return f"A read{named} had answered {value(clash.first)} before any client began to write it."
     if clash.rule == "two-cas":
         found = word(words[int(ops.a[_rivals(ops, clash.first)[0]])])
         return f"Two compare-and-set{named} both found {found}, which was written once."
     if clash.rule == "ring":
-        return f"Compare-and-set{named} lead from a value back to itself, and nobody else wrote one of these values."
+        return (
+            f"Compare-and-set{named} lead from a value back to itself,"
+            " and no other operation wrote one of these values."
+        )
     if clash.rule == "chain":
         return f"The compare-and-set{named} that follow one another did not happen in that order."
     one, other = value(clash.first), value(clash.second)
@@ -207,8 +210,8 @@ def queue_broken(ops: Ops, broken: queues.Broken) -> Violation:
 
     one, other = value(broken.first), value(broken.second)
     sentence = {
-        "phantom": f"A dequeue{named} answered {one}, which nobody ever put in.",
-        "early": f"A dequeue{named} had answered {one} before anybody began to put it in.",
+        "phantom": f"A dequeue{named} answered {one}, which no client ever put in.",
+        "early": f"A dequeue{named} had answered {one} before any client began to put it in.",
         "twice": f"{one} was put into the queue{named} once and taken out twice.",
         "order": f"{other} went into the queue{named} after {one}, and came out before it.",
         "empty": f"A dequeue{named} found the queue empty although something was in it all the time.",
@@ -221,7 +224,7 @@ def set_broken(ops: Ops, broken: grow_sets.Broken) -> Violation:
     named = at_key(key_word(ops))
     element = word(ops.values.words[broken.element]) if broken.element >= 0 else "an element"
     sentence = {
-        "phantom": f"A read of the set{named} shows {element}, which nobody ever added.",
+        "phantom": f"A read of the set{named} shows {element}, which no client ever added.",
         "fork": f"Of two reads of the set{named}, each lacks something that the other one shows: {element}.",
         "lost": f"{element} was added{named} before something that a later read without it shows.",
         "early": f"A read of the set{named} shows less, or {element} sooner, than what happened before it allows.",

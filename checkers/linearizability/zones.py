@@ -9,12 +9,12 @@ each other. That is: no read returns before its write is called, no two *forward
 A successful cas(a → b) is the last of the cluster of a and the first of the cluster of b, so clusters joined by cas
 form a chain that stands together; the order inside is given. Two cas from one value, or a ring of them, cannot be.
 
-What is unknown: reads are dropped; a write is dropped unless somebody saw its value, for it can be thought away. The
-initial value was written before everything. A failed cas that tells something (``strict``) is left to a witness order:
+What is unknown: reads are dropped; a write is dropped unless its value was seen, for it can be thought away. The
+initial value was written before everything. A failed cas that shows something (``strict``) is left to a witness order:
 if it fits there, well; if not, nothing is decided.
 
-Promises: of each key ``good``, a ``Clash``, or undecided (a value that was seen had two writers, or a failed cas does
-not fit): exact where it decides. Leaves out making the proof small, and words.
+Guarantees: of each key ``good``, a ``Clash``, or undecided (a value that was seen had two writers, or a failed cas does
+not fit): exact where it decides. Out of scope: making the proof small, and words.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Clusters(msgspec.Struct, eq=False):
     """Cluster that it found, -1 for a write."""
     key: Ints
     writer: Ints
-    """Row that writes it, -1: nobody, -2: it is initial."""
+    """Row that writes it, -1: none, -2: it is initial."""
     write_call: Ints
     write_ret: Ints
     read_call: Ints
@@ -186,7 +186,7 @@ def _clusters(ops: Ops, initial: int, keys: int) -> tuple[_Clusters, Ints]:
     seen[source[happened]] = True
     seen[-1] = False
     movers, target, source = movers[happened], target[happened], source[happened]
-    # A value that nobody saw may have many writers: each is a cluster of its own.
+    # A value that was never seen may have many writers: each is a cluster of its own.
     unseen = np.flatnonzero(~seen[target])
     target = target.copy()
     target[unseen] = count + np.arange(len(unseen))
@@ -233,7 +233,7 @@ def _cluster(value: Ints, key: Ints, words: int, keys: int) -> Ints:
 
 
 def _shown(target: Ints, source: Ints, unknown: Bools, seen: Bools) -> Bools:
-    """Which movers of unknown outcome certainly happened: somebody saw what they wrote, or a cas that happened did."""
+    """Which movers of unknown outcome certainly happened: what they wrote was seen, or a cas that happened did."""
     shown = np.zeros(len(target), dtype=np.bool_)
     if not unknown.any():
         return shown

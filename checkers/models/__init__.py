@@ -1,6 +1,6 @@
 """Sequential specifications of the objects that clients use, by name.
 
-Promises: pure values; each model says what its operations do to one object, and nothing about time. Leaves out how
+Guarantees: pure values; each model says what its operations do to one object, and nothing about time. Out of scope: how
 histories are judged (``checkers.linearizability``).
 """
 

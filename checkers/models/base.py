@@ -1,8 +1,8 @@
 """What a model is: a sequential specification as a pure value.
 
 A model turns each operation into an *action* (what happens to the object if the operation takes effect), and says what
-an action does to a state. States are hashable and never None. Leaves out time and concurrency: that is what the engines
-of ``linearizable`` are for.
+an action does to a state. States are hashable and never None. Out of scope: time and concurrency: that is what the
+engines of ``linearizable`` are for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ State = Hashable
 
 
 class Action(NamedTuple):
-    """What taking effect means. ``known``: the operation told its outcome. Equal actions are interchangeable."""
+    """What taking effect means. ``known``: the outcome of the operation is known. Equal actions are interchangeable."""
 
     name: str
     args: tuple[Hashable, ...] = ()

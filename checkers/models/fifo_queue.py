@@ -1,6 +1,6 @@
 """fifo-queue: values come out in the order in which they went in; an empty queue answers nothing.
 
-A dequeue of unknown outcome takes whatever is in front, or nothing. A failed operation did not happen. Leaves out
+A dequeue of unknown outcome takes the front element, or nothing. A failed operation did not happen. Out of scope:
 queues that may deliver twice or out of order: those are no FIFO queues.
 """
 
@@ -30,7 +30,7 @@ class FifoQueue(msgspec.Struct, frozen=True, kw_only=True):
         return ops.key
 
     def action(self, values: Values, f: int, a: int, b: int, status: int) -> Action | None:
-        """``enqueue`` v, ``dequeue`` v, ``empty``, or ``drop``: a dequeue that did not tell what it took."""
+        """``enqueue`` v, ``dequeue`` v, ``empty``, or ``drop``: a dequeue that did not report what it took."""
         del values, b
         if status == FAIL:
             return None

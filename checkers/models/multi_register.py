@@ -1,7 +1,7 @@
 """multi-register: transactions that read and write several keys at one moment.
 
 A transaction reads its own earlier writes. Keys that no transaction joins, directly or through others, are independent
-objects. An unset key reads ``initial``. Leaves out isolation weaker than one moment for all.
+objects. An unset key reads ``initial``. Out of scope: isolation weaker than one moment for all.
 """
 
 from __future__ import annotations

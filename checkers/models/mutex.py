@@ -1,7 +1,7 @@
 """mutex: a lock that is held by at most one, acquired and released.
 
 ``acquire`` is possible while it is free, ``release`` while it is held; who holds it is not part of this model. A failed
-one did not happen. Leaves out leases and fencing tokens (the checkers of locks).
+one did not happen. Out of scope: leases and fencing tokens (the checkers of locks).
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ One row an operation, integers only. Times are *positions*: calls and returns of
 order in which they happened, a call before a return at the same time (they overlap). Operation x precedes y if and only
 if ``ret[x] < call[y]``. Values and keys are codes of a ``Values`` dictionary.
 
-Promises: an operation whose outcome is unknown has ``ret`` OPEN, so nothing follows it; equal values have equal codes
-(``1`` and ``1.0`` are equal, ``1``, ``true`` and ``"1"`` are not). Leaves out files, and what the operations mean.
+Guarantees: an operation whose outcome is unknown has ``ret`` OPEN, so nothing follows it; equal values have equal codes
+(``1`` and ``1.0`` are equal, ``1``, ``true`` and ``"1"`` are not). Out of scope: files, and what the operations mean.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOTHING = 0
 """The code of None: an unset register, an empty queue."""
 
 UNTOLD = -1
-"""``b`` where an operation did not tell an outcome that it could have told."""
+"""``b`` where an operation did not report an outcome that it could have reported."""
 
 Status = Literal["ok", "fail", "info"]
 _STATUS: dict[str, int] = {"ok": OK, "fail": FAIL, "info": INFO}
@@ -151,7 +151,7 @@ def token(value: Any) -> Hashable:
 
 
 class Ops(msgspec.Struct, frozen=True, eq=False):
-    """The columns. ``id`` is the operation's number in whatever it came from; findings name operations by it."""
+    """The columns. ``id`` is the operation's number in its source; findings name operations by it."""
 
     call: Ints
     ret: Ints
@@ -268,7 +268,7 @@ def _arguments(
     a = values.coded([row.value for row in rows])
     if f is F.ENQUEUE and NOTHING in a:
         number = numbers[a.tolist().index(NOTHING)]
-        raise HistoryError(f"operation {number} enqueues nothing: an empty queue could not be told from it")
+        raise HistoryError(f"operation {number} enqueues nothing: it could not be distinguished from an empty queue")
     if f in (F.WRITE, F.ENQUEUE):
         return a, UNTOLD
     told = [int(row.output) if row.status == "ok" and isinstance(row.output, bool) else UNTOLD for row in rows]

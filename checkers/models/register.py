@@ -2,7 +2,7 @@
 
 An unset register holds None unless ``initial`` says otherwise. A successful cas found what it expected. A failed one
 did not happen, and says nothing more; with ``strict_cas`` it says that the value was another one at some moment of it.
-Leaves out how many writes wrote one value: that is for the engines to see.
+Out of scope: how many writes wrote one value: that is for the engines to see.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """set: elements are added, removed, asked for one by one, or read all at once.
 
-Where no operation reads all elements, each element is an object of its own. ``add`` and ``remove`` may tell whether
-they changed anything. A failed operation did not happen. Leaves out bags: an element is there or not.
+Where no operation reads all elements, each element is an object of its own. ``add`` and ``remove`` may report whether
+they changed anything. A failed operation did not happen. Out of scope: bags: an element is there or not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SetModel(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset()
 
     def groups(self, ops: Ops) -> Codes:
-        """The sets; of sets that nobody reads as a whole, the elements."""
+        """The sets; of sets that no operation reads as a whole, the elements."""
         read = np.unique(ops.key[(ops.f == F.READ) & (ops.status == OK)])
         pairs = np.stack([ops.key, np.where(np.isin(ops.key, read) | (ops.f == F.READ), -1, ops.a)])
         return np.unique(pairs, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int32)
@@ -45,7 +45,7 @@ class SetModel(msgspec.Struct, frozen=True, kw_only=True):
         return Action(("lacks", "remove-old")[b] if b != UNTOLD else "remove", (a,))
 
     def trait(self, action: Action) -> Trait:
-        """What told no outcome is always possible."""
+        """An operation without a reported outcome is always possible."""
         if action.name in ("add", "remove"):
             return Trait.TOTAL
         return Trait.PARTIAL if action.name in ("add-new", "remove-old") else Trait.OBSERVER

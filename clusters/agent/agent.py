@@ -17,7 +17,7 @@ An agent that is root starts the node as a user of its own, without capabilities
 unable to gain any; on its socket it serves root and its own user only. ``prepare`` answers as what the node will
 run (``runs_as``), and why, where that is not a user of its own.
 
-Promises: wrong input never ends the agent; every wait and queue is bounded; what did not take is ``confirmed: false``
+Guarantees: wrong input never ends the agent; every wait and queue is bounded; what did not take is ``confirmed: false``
 with a reason; rules sit in a chain of our own and nothing that is not ours is flushed; a peer is cut at all of its
 addresses, IPv4 and IPv6. Leaves out: delay and jitter of links, disk trouble and CPU limits (answered ``confirmed:
 false``), and meaning of any kind.
@@ -1695,7 +1695,7 @@ class HostClock:
     """The wall clock of the machine itself, set for everybody on it; only on machines that are given up to that.
 
     While it is skewed, wall − monotonic is what it was at the skew's begin (``base_ns``) plus the skew. ``read``: the
-    monotonic and the wall clock; ``put``: sets the latter. Leaves out rates, and whoever else sets the clock (NTP),
+    monotonic and the wall clock; ``put``: sets the latter. Out of scope: rates, and whoever else sets the clock (NTP),
     whose doing shows in what is measured.
     """
 

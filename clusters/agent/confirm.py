@@ -7,9 +7,9 @@ sent before has had its chance.
 
 Before cuts end they are probed once more: evidence whose ``detail["before"]`` says ``held`` false was no cut all along.
 
-Promises: every host knows every address of every other before links are judged; bounded; never raises for a fault that
-did not take or a host that is lost; a probe that got lost without a cut is sent again before it counts; rules that
-somebody removed meanwhile are put back once. Leaves out links with partial loss (not judged) and resetting flows.
+Guarantees: every host knows every address of every other before links are judged; bounded; never raises for a fault
+that did not take or a host that is lost; a probe that got lost without a cut is sent again before it counts; rules that
+somebody removed meanwhile are put back once. Out of scope: links with partial loss (not judged) and resetting flows.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The harness' end of an agent: one connection, requests in flight, news, and a clock that both ends agree on.
 
-Promises: thread-safe; every call is bounded; requests are pipelined (``*_async`` verbs return futures, so that all
+Guarantees: thread-safe; every call is bounded; requests are pipelined (``*_async`` verbs return futures, so that all
 hosts are asked at once); a connection that breaks is made again and nothing is lost or done twice, until ``GIVE_UP_S``
 is over: then the agent is ``lost``, which is said once as news, and every call raises ClusterError. All spans are on
-the harness' clock. Leaves out where connections come from: a backend hands in a function that makes them.
+the harness' clock. Out of scope: where connections come from: a backend hands in a function that makes them.
 """
 
 from __future__ import annotations

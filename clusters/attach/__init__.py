@@ -1,1 +1,1 @@
-"""The ``attach`` backend: containers that somebody else started are broken, healed, judged and left running."""
+"""The ``attach`` backend: containers that another user started are broken, healed, judged and left running."""

@@ -1,12 +1,12 @@
-"""The ``attach`` backend: a run's hosts are containers that somebody else started, and that stay.
+"""The ``attach`` backend: a run's hosts are containers that another user started, and that stay.
 
     dethrone run SYSTEM --on attach --project NAME      a docker compose project
     dethrone run SYSTEM --on attach --label KEY=VALUE   containers with that label; several: with all
 
-Promises: of the containers only their network rules, their run and pause are changed, as faults ask for it, and all of
-it is undone by ``destroy``, for runs of killed harnesses, too: sidecars of ours say whose targets they are beside, the
-ledger which of them we ended or paused. Nothing of somebody else's is made, removed or renamed. Leaves out starting or
-configuring the system: what its adapter is told (``--set``) must be how it runs.
+Guarantees: of the containers only their network rules, their run and pause are changed, as faults ask for it, and all
+of it is undone by ``destroy``, for runs of killed harnesses, too: sidecars of ours name their targets,
+the ledger which of them we ended or paused. Nothing of another user's is made, removed or renamed. Out of scope:
+starting or configuring the system: the settings of its adapter (``--set``) must match how it runs.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class AttachBackend:
             raise ConfigError(
                 "no containers were named",
                 where="--on attach",
-                cause="a run that attaches breaks what somebody else started, and guesses nothing",
+                cause="a run that attaches breaks what another user started, and guesses nothing",
                 next_step="give --project NAME (of docker compose) or --label KEY=VALUE",
             )
         if plan.variant is not None:
@@ -105,7 +105,7 @@ class AttachBackend:
         news: Callable[[HostNews], None],
         progress: Callable[[str], None],
     ) -> Mapping[str, Host]:
-        """A sidecar beside each container, its agent connected. Nothing of the containers is changed by it."""
+        """A sidecar next to each container, its agent connected. Nothing of the containers is changed by it."""
         client = connect(connections=_CONNECTIONS)
         hosts: dict[str, AttachedHost] = {}
         try:
@@ -199,7 +199,7 @@ class AttachBackend:
 
 
 class _Watcher:
-    """Tells hosts of the ends and starts of their containers, as the engine says them."""
+    """Reports to hosts the ends and starts of their containers, as the engine says them."""
 
     def __init__(self, client: docker.DockerClient, hosts: Mapping[str, AttachedHost]) -> None:
         self._hosts = hosts
@@ -273,7 +273,7 @@ def _leave(client: docker.DockerClient, run_id: str) -> None:
         raise NotHealed(
             f"{len(left)} of {len(beside)} containers could not be healed of run {run_id}",
             where="; ".join(left),
-            cause="the engine is in trouble, or somebody else changed them meanwhile",
+            cause="the engine is in trouble, or another user changed them meanwhile",
             next_step="`dethrone heal`; by hand: docker unpause, docker start",
         )
 
@@ -293,7 +293,7 @@ def _heal(client: docker.DockerClient, one: Sidecar, owed: HostState) -> None:
     try:
         details = client.api.inspect_container(one.target)
     except docker.errors.NotFound:
-        return  # somebody removed it
+        return  # another user removed it
     except ENGINE_ERRORS as error:
         raise ClusterError("the engine does not answer", cause=str(error)) from error
     state = details["State"]
@@ -302,7 +302,7 @@ def _heal(client: docker.DockerClient, one: Sidecar, owed: HostState) -> None:
             client.api.unpause(one.target)
         if not state["Running"]:
             if owed.down is None:
-                return  # it ended by itself, or by somebody: with it went its network and our rules
+                return  # it ended by itself, or another user ended it: with it went its network and our rules
             client.api.start(one.target)
             return  # in a new network
     sidecar.heal_network(client, one)

@@ -1,4 +1,4 @@
-"""Fatal lines in what a container of somebody else's prints, read through the engine: a thread a container.
+"""Fatal lines in what a container of another user prints, read through the engine: a thread a container.
 
 Guarantees: a bounded part of the log is read at a time; what is passed over is said; the thread ends at ``close``, or
 with the last line that is reported. Out of scope: what the node writes into files of its own.

@@ -1,12 +1,12 @@
-"""One container of somebody else's as a run's host: its network through a sidecar's agent, its processes by the engine.
+"""One container of another user as a run's host: its network through a sidecar's agent, its processes by the engine.
 
 A signal from within a PID namespace never reaches its first process, so the engine sends them; pausing is the engine's
 freezer, which stops every process of the target and not the sidecar's. Killing ends the container, and healing starts
 the same container again.
 
-Promises: the container is started, killed or paused only as a fault asks for it, never removed or changed; every end
-and start of it, whoever's doing, is told as news; one that comes back under another address is said not to be healed.
-Leaves out clocks, disks, what nodes write into files of their own, and reading such files.
+Guarantees: the container is started, killed or paused only as a fault asks for it, never removed or changed; every end
+and start of it, by any user, is reported as news; one that comes back under another address is said not to be healed.
+Out of scope: clocks, disks, what nodes write into files of their own, and reading such files.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class AttachedHost:
         self._began = int(time.time())
         self._closed = False
         self._signalled = ""
-        """The last signal that somebody else had the engine send to the running container; "" : none."""
+        """The last signal that another user had the engine send to the running container; "" : none."""
         self._oom_kills = 0
         self._searched: FatalSearch | None = None
         self._lock = threading.RLock()
@@ -104,7 +104,7 @@ class AttachedHost:
             self._searched = FatalSearch(self._client, self.target, start.fatal, self._say_fatal)
 
     def start_node(self) -> None:
-        """See ``Host``: the node runs already; it is told of as if it had been started."""
+        """See ``Host``: the node runs already; it is reported as if it had been started."""
         found = self._inspect()
         if not found["Running"]:
             raise ClusterError("the container does not run any more", where=self.target.name)
@@ -189,7 +189,7 @@ class AttachedHost:
         self._living().write_file(path, content)
 
     def stop_node(self) -> None:
-        """The end of the run: the container is left running. The last of the host's noise is told."""
+        """The end of the run: the container is left running. The last of the host's noise is reported."""
         agent = self._agent
         if agent is not None:
             agent.stop_node()
@@ -205,13 +205,13 @@ class AttachedHost:
         if agent is not None:
             agent.close()
 
-    # --- what the engine tells ----------------------------------------------------------------------------------
+    # --- what the engine reports ----------------------------------------------------------------------------------
 
     def died(self, code: int, *, at_wall_ns: int) -> None:
-        """The container's process ended at that moment of the engine's clock; whoever's doing it was."""
+        """The container's process ended at that moment of the engine's clock, by anyone's doing."""
         with self._lock:
             if self._closed or self._agent is None or at_wall_ns < self._started_wall_ns:
-                return  # told already, or news of an earlier life
+                return  # reported already, or news of an earlier life
             agent, self._agent = self._agent, None
             asked, lo = self._asked, self._alive_ns
             detail = {"oom_kills": self._oom_kills, "signalled": self._signalled}
@@ -233,7 +233,7 @@ class AttachedHost:
             self._oom_kills += 1
 
     def came_back(self) -> None:
-        """The container was started, and not by us (its restart policy, somebody): know it again."""
+        """The container was started, and not by us (its restart policy, another user): know it again."""
         if self._closed or self._asked:
             return
         with contextlib.suppress(RuntimeError):  # closed meanwhile
@@ -264,7 +264,7 @@ class AttachedHost:
                 detail |= inner.detail
                 detail["process"] = {"running": True, "paused": bool(self._inspect()["Paused"]), "pid": self._pid}
             unable = [what for what in ("clock", "disk", "cpu_percent") if getattr(want, what) is not None]
-            whys += [f"{what}: not available on a container of somebody else's" for what in unable]
+            whys += [f"{what}: not available on a container of another user" for what in unable]
         except (HarnessError, *ENGINE_ERRORS) as error:
             whys.append(f"{error.what}: {error.cause}" if isinstance(error, HarnessError) else str(error))
             with contextlib.suppress(HarnessError, *ENGINE_ERRORS):
@@ -304,7 +304,9 @@ class AttachedHost:
 
     def _known_again(self) -> None:
         if self._agent is None and self._inspect()["Running"]:
-            with contextlib.suppress(HarnessError, *ENGINE_ERRORS):  # what does not work now, the next converging tells
+            with contextlib.suppress(
+                HarnessError, *ENGINE_ERRORS
+            ):  # what does not work now, the next converging reports
                 self._know(self._alive_ns, asked=False)
 
     def _know(self, begin: Ns, *, asked: bool) -> list[str]:
@@ -342,7 +344,7 @@ class AttachedHost:
         return ["its first process still ran after the pause"] if before != after else []
 
     def _ticks(self) -> bytes:
-        """How often the threads of the target's first process have been scheduled, seen from beside it."""
+        """How often the threads of the target's first process have been scheduled, seen from the sidecar."""
         words = ["/bin/sh", "-c", "sleep 0.03; cat /proc/1/task/*/status | grep ctxt_switches"]
         return self._living().run(words, timeout_ns=5_000_000_000)[1]
 
@@ -400,7 +402,7 @@ class AttachedHost:
             return
         with contextlib.suppress(HarnessError):
             if not self._inspect()["Running"]:
-                return  # it went with its target, which is told by itself
+                return  # it went with its target, which is reported separately
         if self._agent is not None:
             self._news(news)
 

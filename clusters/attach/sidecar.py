@@ -1,11 +1,11 @@
-"""A container of ours beside somebody else's, in its network and PID namespaces: where the agent lives.
+"""A container of ours next to another user's, in its network and PID namespaces: where the agent lives.
 
 The target needs no shell, no tools and no change: everything that breaks its network is in our image. With the
 target's process goes the sidecar's, for they share a PID namespace; it is started again after the target.
 
-Promises: our labels are on sidecars only, and they say whose sidecar each is, so that it is the note on the engine's
-disk of what is to be healed; rules are taken out of a target's network even where no agent lives any more. Leaves out
-what is done to the target itself.
+Guarantees: our labels are on sidecars only, and they say whose sidecar each is, so that it is the note on the engine's
+disk of what is to be healed; rules are taken out of a target's network even where no agent lives any more. Out of
+scope: what is done to the target itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from harness.core.errors import ClusterError, HarnessError, NotHealed
 from harness.core.protocols import HostNews
 
 TARGET = "dethrone.target"
-"""Label: the id of the container that a sidecar is beside."""
+"""Label: the id of the container that a sidecar belongs to."""
 
 SOCKET = "/run/dethrone/agent.sock"
 RELAY_LIMIT_S = 15
@@ -38,7 +38,7 @@ AGENT = ("python3", "-S", "-m", "clusters.agent.agent")
 
 
 class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
-    """One of ours, as its labels tell."""
+    """One of ours, as its labels say."""
 
     id: str
     name: str
@@ -92,7 +92,7 @@ def meet(
 
 
 def list_sidecars(client: docker.DockerClient, run_id: str | None = None) -> list[Sidecar]:
-    """All of ours, or those of one run, whatever state they are in."""
+    """All of ours, or those of one run, in any state."""
     wanted = [f"{OWNER}={SIDECAR}", *([] if run_id is None else [f"{RUN}={run_id}"])]
     with explained("listing sidecars"):
         entries = client.api.containers(all=True, filters={"label": wanted})
@@ -122,12 +122,12 @@ def heal_network(client: docker.DockerClient, sidecar: Sidecar) -> None:
         "rules could not be taken out of a container's network",
         where=f"{sidecar.node} ({sidecar.target[:12]})",
         cause=said,
-        next_step="`dethrone heal`, or start that container anew: its network goes with it",
+        next_step="`dethrone heal`, or restart that container: its network goes with it",
     )
 
 
 def remove(client: docker.DockerClient, identity: str) -> None:
-    """Remove a sidecar. One that is gone already, or that somebody is removing, is none."""
+    """Remove a sidecar. One that is gone already, or that another process is removing, is none."""
     try:
         client.api.remove_container(identity, force=True, v=True)
     except docker.errors.NotFound:

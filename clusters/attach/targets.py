@@ -1,7 +1,7 @@
 """Which containers a run is about: those of a compose project, or with labels, as the user named them.
 
-Promises: nothing is changed; what cannot be a host is refused by name, with the reason; the order of the containers,
-and so which is ``n1``, is that of their names, numbers counting as numbers. Leaves out what is done to them.
+Guarantees: nothing is changed; what cannot be a host is refused by name, with the reason; the order of the containers,
+and so which is ``n1``, is that of their names, numbers counting as numbers. Out of scope: what is done to them.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from harness.core.errors import ConfigError
 PROJECT = "com.docker.compose.project"
 ONE_OFF = "com.docker.compose.oneoff"
 SIDECAR = "sidecar"
-"""Value of ``OWNER`` on sidecars: whoever removes the hosts of other backends does not know them."""
+"""Value of ``OWNER`` on sidecars: the code that removes hosts of other backends does not know them."""
 
 OURS = frozenset({"run", "probe", "builder", SIDECAR})
 """Values of ``OWNER`` on containers that are ours; an image of ours hands on others."""
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """One container of somebody else's. ``address``: on ``network``, which all of them share."""
+    """One container of another user. ``address``: on ``network``, which all of them share."""
 
     node: str
     id: str
@@ -58,7 +58,7 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def list_matching(client: docker.DockerClient, labels: Sequence[str]) -> list[str]:
-    """The ids of containers with all these labels, whatever state they are in, less ours and compose's one-off ones."""
+    """The ids of containers with all these labels, in any state, less ours and compose's one-off ones."""
     if not labels:
         return []
     with explained("listing containers"):

@@ -1,6 +1,6 @@
 """What images carry besides Debian packages: jars out of Maven repositories, each pinned by its SHA-256.
 
-Promises: a jar is fetched by this machine's own Maven, with whatever mirrors, proxies and credentials its settings
+Guarantees: a jar is fetched by this machine's own Maven, with the mirrors, proxies and credentials that its settings
 name, and used only if its content is the pinned one; what was fetched once is kept in the user's state directory and
 never asked for again; nothing but what a recipe names is fetched (no dependencies are resolved at build time). Leaves
 out how files come into an image (``clusters.docker.image``).
@@ -86,7 +86,7 @@ def _keep(file: Path, jar: Jar, target: Path) -> None:
             f"{jar.coordinates} is not what it was when it was pinned",
             where="the Maven repository that this machine uses",
             cause=f"its SHA-256 is {digest}, the recipe names {jar.sha256}",
-            next_step="if the repository is to be trusted more than the recipe, pin it anew: "
+            next_step="if the repository is to be trusted more than the recipe, pin it again: "
             f"`python -m clusters.docker.artifacts {jar.coordinates}`",
         )
     half = target.with_suffix(".half")
@@ -133,7 +133,7 @@ def _closure(coordinates: Sequence[str], *, scratch: Path, progress: Progress) -
 
 
 def parse_list(text: str) -> list[str]:
-    """Coordinates out of the list that Maven's dependency plug-in writes; anything but jars is left out."""
+    """Coordinates out of the list that Maven's dependency plug-in writes; anything but jars is skipped."""
     found = re.findall(
         rf"^\s+({_WORD}):({_WORD}):jar:(?:({_WORD}):)?({_WORD}):(?:compile|runtime)\b", text, re.MULTILINE
     )

@@ -1,8 +1,8 @@
 """The ``docker`` backend: a run's hosts are containers on a network of their own.
 
-Promises: hosts that are deployed have fixed addresses, an agent that answered, and no node running; a deployment that
+Guarantees: hosts that are deployed have fixed addresses, an agent that answered, and no node running; a deployment that
 fails or is interrupted removes what it made; ``destroy`` and ``leftovers`` look at labels only, so nothing that is not
-ours is ever touched; a member of the engine's group needs no root. Leaves out starting an engine, which
+ours is ever touched; a member of the engine's group needs no root. Out of scope: starting an engine, which
 ``make engine`` does, and everything that happens on a host, which is the agent's.
 """
 

@@ -1,7 +1,8 @@
 """The image that everything else is built on: a minimal Debian, from wherever this machine can have one.
 
-Promises: an image named by the user is used as it is; otherwise a Debian made by debootstrap from the mirror that this
-machine uses (as root on a Debian-like machine), or pulled. Leaves out what is put on it (``clusters.docker.image``).
+Guarantees: an image named by the user is used as it is; otherwise a Debian made by debootstrap from the mirror that
+this machine uses (as root on a Debian-like machine), or pulled. Out of scope: what is put on it
+(``clusters.docker.image``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A connection to the Docker engine, and its errors in our words.
 
-Promises: ``connect`` either returns a client whose engine just answered, or raises MissingCapability that tells a
+Guarantees: ``connect`` either returns a client whose engine just answered, or raises MissingCapability that names a
 missing engine from a missing permission; ``explained`` turns what an engine throws in the middle of something into
 ClusterError. Out of scope: starting an engine.
 """
@@ -72,7 +72,7 @@ def unreachable(address: str, error: BaseException) -> MissingCapability:
     if numbers & {errno.ENOENT}:
         cause = "no engine is installed or it is not started: its socket does not exist"
     elif numbers & {errno.ECONNREFUSED}:
-        cause = "the engine's socket is there but nobody listens: the engine died or was stopped"
+        cause = "the engine's socket exists but no process listens: the engine died or was stopped"
     else:
         cause = _shortened(error)
     return MissingCapability(
@@ -86,7 +86,7 @@ def unreachable(address: str, error: BaseException) -> MissingCapability:
 
 @contextlib.contextmanager
 def explained(doing: str, *, where: str = "") -> Iterator[None]:
-    """Turn whatever an engine throws in the body into ClusterError: ``doing`` is what was tried."""
+    """Turn any exception of an engine in the body into ClusterError: ``doing`` is what was tried."""
     try:
         yield
     except docker.errors.APIError as error:

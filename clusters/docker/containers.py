@@ -1,8 +1,8 @@
 """Containers as hosts: made, started, removed and listed by label.
 
-Promises: a container of ours has our labels, a fixed address on its run's network, no IPv6, NET_ADMIN and no other
+Guarantees: a container of ours has our labels, a fixed address on its run's network, no IPv6, NET_ADMIN and no other
 extra capability, a limit on memory and processes, and the agent as its first process; removal and listing look at
-labels only. Leaves out what the agent does.
+labels only. Out of scope: what the agent does.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _owned(kind: str, identity: str, name: str, entry: Mapping[str, object]) -> 
 
 
 def _remove_container(client: docker.DockerClient, identity: str, deadline: float) -> None:
-    """Force it away and wait until it is gone, whoever removes it."""
+    """Remove it by force and wait until it is gone, even if another process removes it."""
     while True:
         try:
             client.api.remove_container(identity, force=True, v=True)
@@ -153,7 +153,7 @@ def _remove_container(client: docker.DockerClient, identity: str, deadline: floa
         except docker.errors.NotFound:
             return
         except docker.errors.APIError as error:
-            if error.status_code != 409 or time.monotonic() > deadline:  # 409: somebody is removing it
+            if error.status_code != 409 or time.monotonic() > deadline:  # 409: another process is removing it
                 raise
         time.sleep(0.02)
 
@@ -174,7 +174,7 @@ def _remove_network(client: docker.DockerClient, identity: str, deadline: float)
                 raise ClusterError(
                     "a network of ours cannot be removed: containers that are not ours are attached to it",
                     where=identity[:12],
-                    cause=f"somebody connected: {', '.join(attached)}",
+                    cause=f"other containers are connected: {', '.join(attached)}",
                     next_step=f"`docker network disconnect {identity[:12]} {attached[0]}`, then `dethrone heal`",
                 ) from error
         time.sleep(0.05)

@@ -1,7 +1,8 @@
 """What Docker hosts on this machine can do, found out by trying it in a container that lasts a second.
 
-Promises: each row is yes, or no with the reason and what to do about it; nothing is built or pulled, and the container
-is removed whatever happens. Leaves out judging: a fault that needs what is missing says so when it is asked for.
+Guarantees: each row is yes, or no with the reason and what to do about it; nothing is built or pulled, and the
+container is removed in any case. Out of scope: judging: a fault that needs what is missing says so when it is
+asked for.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ PROBES = (
         "try:\n    one.send(b'x')\nexcept OSError:\n    sys.exit(0)\n"
         "sys.exit(1)\nEND",
         why="the kernel lacks INET_DIAG_DESTROY: flows that a cut stalled come back late after its heal",
-        what_to_do="use a kernel with CONFIG_INET_DIAG_DESTROY; reports tell network time from protocol time anyway",
+        what_to_do="use a kernel with CONFIG_INET_DIAG_DESTROY; reports separate network time from "
+        "protocol time anyway",
     ),
     Probe(
         name="docker: libfaketime skews a clock",
@@ -162,7 +164,7 @@ def _probed(client: docker.DockerClient, image: str) -> list[Row]:
         def attempt(script: str) -> tuple[int, str]:
             code, output = container.exec_run(["timeout", "10", "/bin/sh", "-c", script])
             said = output.decode(errors="replace") if isinstance(output, bytes) else ""
-            return (1, "the engine did not tell how it ended") if code is None else (int(code), said)
+            return (1, "the engine did not report how it ended") if code is None else (int(code), said)
 
         return [probed(probe, attempt) for probe in PROBES]
     finally:

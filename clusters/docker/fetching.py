@@ -1,8 +1,8 @@
 """How this machine fetches packages, as input for image builds: mirror, proxy, certificates, pip's index.
 
-Promises: what the host uses, a build uses too, for the length of the build only: nothing of it stays in an image or is
-written anywhere in the project. Leaves out credentials kept outside apt's and pip's configuration (netrc, keyrings),
-and settings that name paths of the host which a build does not have.
+Guarantees: what the host uses, a build uses too, for the length of the build only: nothing of it stays in an image or
+is written anywhere in the project. Out of scope: credentials kept outside apt's and pip's configuration (netrc,
+keyrings), and settings that name paths of the host which a build does not have.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fetching(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a build is told. ``files`` lie below ``BUILD``; ``environment`` is the build's only."""
+    """Everything that a build is given. ``files`` lie below ``BUILD``; ``environment`` is the build's only."""
 
     files: Mapping[str, bytes]
     environment: Mapping[str, str]
@@ -78,7 +78,7 @@ def fetching(release: str) -> Fetching:
 
 
 def parse_sources(text: str, *, deb822: bool) -> list[Source]:
-    """The archives of one of apt's files, in its one-line or its deb822 form; what cannot be used is left out."""
+    """The archives of one of apt's files, in its one-line or its deb822 form; what cannot be used is skipped."""
     found = [_paragraph(part) for part in text.split("\n\n")] if deb822 else map(_line, text.splitlines())
     return [source for source in found if source is not None]
 
@@ -95,7 +95,7 @@ def matching(sources: Iterable[Source], release: str) -> list[Source]:
 
 
 def pip_environment(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """What pip is told, as its environment variables. Local paths are left out: a build does not have them."""
+    """What pip is given, as its environment variables. Local paths are skipped: a build does not have them."""
     names = {name: f"PIP_{name.upper().replace('-', '_')}" for name in (*_PIP, "default-timeout")}
     given = {names[name]: value for name, value in settings.items() if name in names}
     given |= {name: environment[name] for name in names.values() if environment.get(name)}

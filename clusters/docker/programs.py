@@ -1,9 +1,9 @@
 """What images carry that is neither a Debian package nor a jar: Go programs, and programs out of wheels.
 
-Promises: sources are compiled by this machine's own tools, once: what was made is kept in the user's state directory
+Guarantees: sources are compiled by this machine's own tools, once: what was made is kept in the user's state directory
 under a hash of everything it was made from; a Go program is built from exactly the modules that its ``go.sum`` pins, a
 wheel is used only if its content is the pinned one; a Go that is missing or too old is fetched from the package index.
-Leaves out jars (``artifacts``) and how files come into an image (``image``).
+Out of scope: jars (``artifacts``) and how files come into an image (``image``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The project's code as it is shipped to the hosts: one thin layer on the host image, not a new host image.
 
-Promises: the archive is a pure function of the code (same bytes, same owner, no times); it is put and compiled by the
+Guarantees: the archive is a pure function of the code (same bytes, same owner, no times); it is put and compiled by the
 image's own Python once a change, so that deploying copies nothing and nodes start fast; old layers are removed. Leaves
 out everything that a node does not import: the tests, the harness above its core, the checkers, the worlds of hosts.
 """
@@ -35,7 +35,7 @@ _COMPILE = (
     f"{PYTHON} -m compileall -q --invalidation-mode unchecked-hash {LIB} && "
     f"python3 -m compileall -q --invalidation-mode unchecked-hash {LIB}"
 )
-"""With the nodes' Python and with the agent's, which are one unless the image is somebody's own."""
+"""With the nodes' Python and with the agent's, which are one unless the image is the user's own."""
 
 
 def sources() -> dict[str, bytes]:

@@ -1,7 +1,7 @@
 """Where the Docker world keeps what outlives one process: the engine's log and pid file, build locks, compiled code.
 
-Promises: one directory a user, made on first use, readable by that user only; locks that wait by condition and with a
-bound. Leaves out runs and their ledgers, which have a state directory of their own.
+Guarantees: one directory a user, made on first use, readable by that user only; locks that wait by condition and with a
+bound. Out of scope: runs and their ledgers, which have a state directory of their own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A two-way stream of bytes to a process started in a container, without the docker command line.
 
-Promises: what is written arrives as the process' standard input, in order; ``read`` returns its standard output and
-then ``b""``; ``close`` wakes a blocked ``read``. Its standard error is kept aside, for error messages. Leaves out
+Guarantees: what is written arrives as the process' standard input, in order; ``read`` returns its standard output and
+then ``b""``; ``close`` wakes a blocked ``read``. Its standard error is kept aside, for error messages. Out of scope:
 framing and any notion of an agent.
 """
 

@@ -1,6 +1,6 @@
 """The ``local`` backend: a run's hosts are namespaces of this machine (network, mount, PID, host name, IPC).
 
-Promises: hosts that are deployed have fixed addresses, an agent that answered, and no node running; a deployment that
+Guarantees: hosts that are deployed have fixed addresses, an agent that answered, and no node running; a deployment that
 fails or is interrupted takes away what it made; two runs at once get different networks; ``destroy`` and ``leftovers``
 look at our marks only, for runs of killed harnesses, too. Root makes them in user namespaces whose root is a user of
 this machine that nothing else has (``clusters.local.users``), and not at all where the kernel refuses that, unless
@@ -72,7 +72,7 @@ class LocalBackend:
         return _tried(apart=self._apart and not rootless.is_inside())
 
     def enter(self) -> None:
-        """See ``harness.core.protocols.Entering``: as anybody but root, go on in a user namespace of our own."""
+        """See ``harness.core.protocols.Entering``: as any user but root, continue in a user namespace of our own."""
         if os.geteuid() != 0:
             rootless.enter()
 
@@ -345,7 +345,7 @@ def _remove(run_id: str, places: Sequence[Path]) -> None:
 
 @functools.cache
 def _compile(packages: tuple[str, ...]) -> None:
-    """Compile the project's code once, as the first import would: nodes may not write beside it."""
+    """Compile the project's code once, as the first import would: nodes may not write next to it."""
     for package in packages:
         compileall.compile_dir(package, quiet=2)
 

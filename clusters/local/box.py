@@ -9,10 +9,10 @@ namespace that waits to be killed) or ``probe`` (try everything, be nothing).
 A host that root makes is of a user namespace of its own whose root is an unprivileged user of the machine (``ids``):
 what is mounted is mounted before by root of the machine, whose mount namespace stays out of reach.
 
-Promises: all of it happens in namespaces of this process, so that nothing has to be undone but the process; the
+Guarantees: all of it happens in namespaces of this process, so that nothing has to be undone but the process; the
 machine's files are there to read only; a host has no IPv6, a container's capabilities at most and can gain none; the
-death of the process that started it is noticed (the end of standard input) before the agent begins. Leaves out the plan
-of what is mounted where (``clusters.local.room``).
+death of the process that started it is noticed (the end of standard input) before the agent begins. Out of scope: the
+plan of what is mounted where (``clusters.local.room``).
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def make_read_only(path: str) -> None:
 
 
 def drop_capabilities() -> None:
-    """Whatever is executed from now on has at most ``KEPT``."""
+    """All that is executed from now on has at most ``KEPT``."""
     for number in range(CAPABILITIES_MAX):
         if number not in KEPT and _libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(number), 0, 0, 0) != 0:
             if ctypes.get_errno() == errno.EINVAL:  # the kernel knows no more of them
@@ -128,7 +128,7 @@ def write_maps(process: int, ids: Mapping[str, int]) -> None:
 
 
 def become_root(ask: Callable[[], None]) -> None:
-    """Go on as root of a user namespace of our own, with a network. ``ask``: have its maps written from outside."""
+    """Continue as root of a user namespace of our own, with a network. ``ask``: have its maps written from outside."""
     unshare(CLONE_NEWUSER | CLONE_NEWNET)
     ask()
     os.setgroups([])
@@ -266,7 +266,7 @@ def be_host(plan: Mapping[str, Any], say: Callable[[Mapping[str, Any]], None], a
 
 
 def be_switch(say: Callable[[Mapping[str, Any]], None]) -> NoReturn:
-    """A network namespace: its links are made as told, then it is there until it is killed."""
+    """A network namespace: its links are made as requested, then it is there until it is killed."""
     ready = _line()
     run_tool(["ip", "-batch", "-"], "\n".join([*ready["ip"], ""]))
     settings = os.open("/proc/sys", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -318,7 +318,7 @@ def _owner(plan: Mapping[str, Any]) -> int:
 def _line() -> dict[str, Any]:
     line = sys.stdin.readline(LINE_MAX)
     if not line:
-        raise CannotError("whoever started this host is gone")
+        raise CannotError("the process that started this host is gone")
     found: dict[str, Any] = json.loads(line)
     return found
 
@@ -350,7 +350,7 @@ def main() -> int:
             return 0
         ours.close()
         if not theirs.recv(1):  # nothing of ours may be read before the number is
-            raise CannotError("its number could not be told")
+            raise CannotError("its number could not be sent")
 
         def ask() -> None:
             theirs.send(b"\n")

@@ -1,7 +1,7 @@
 """What local hosts can do on this machine, found out by trying it in one that lasts a second.
 
-Promises: each row is yes, or no with the reason and what to do about it; the host is taken away whatever happens. The
-same things are tried as in a container (``clusters.docker.doctor``). Leaves out judging.
+Guarantees: each row is yes, or no with the reason and what to do about it; the host is removed in any case. The
+same things are tried as in a container (``clusters.docker.doctor``). Out of scope: judging.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The names by which the local world knows its own things, and nothing else's.
 
 Every process of a host inherits ``RUN`` and ``STATE`` in its environment; the one network device outside of the hosts'
-own namespaces carries them as its alias. Promises: whatever carries neither is never touched. Leaves out looking.
+own namespaces carries them as its alias. Guarantees: a thing that carries neither is never touched. Out of scope:
+looking.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ALIAS_MAX = 255
 """Longest alias of a network device (linux/if.h)."""
 
 SYSTEM_PATH = ":/usr/local/sbin:/usr/sbin:/sbin"
-"""Where ``ip`` and ``iptables`` are, which a user's own PATH often leaves out."""
+"""Where ``ip`` and ``iptables`` are, which a user's own PATH often lacks."""
 
 _ALIAS = "dethrone.local:"
 
@@ -43,7 +44,7 @@ def environment(env: Mapping[str, str], *, run_id: str, state_dir: str, node: st
 
 
 def of_environment(raw: bytes) -> tuple[str, str, str] | None:
-    """Run, state directory and node out of ``/proc/PID/environ``; None for somebody else's process."""
+    """Run, state directory and node out of ``/proc/PID/environ``; None for another user's process."""
     found: dict[str, str] = {}
     for entry in raw.split(b"\0"):
         name, _, value = entry.partition(b"=")
@@ -67,7 +68,7 @@ def alias(*, run_id: str, state_dir: str) -> str:
 
 
 def of_alias(text: str) -> tuple[str, str] | None:
-    """Run and state directory; None for somebody else's device."""
+    """Run and state directory; None for another user's device."""
     parts = text.removeprefix(_ALIAS).split(":")
     if not text.startswith(_ALIAS) or len(parts) != 2:
         return None

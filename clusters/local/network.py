@@ -8,8 +8,8 @@ The switch has its own namespace because bridged packets meet the firewall of th
 this machine's may drop what is forwarded (an engine for containers sets it so). The one device in this machine's
 namespace is the upper end of that link; its name is made of its range of addresses, so that making it also claims it.
 
-Promises: a free /24 of 198.18.0.0/15, claimed by one run at a time; nothing on it reaches the outside. Leaves out what
-happens on it later; the rest of it goes with the processes that hold the namespaces.
+Guarantees: a free /24 of 198.18.0.0/15, claimed by one run at a time; nothing on it reaches the outside. Out of scope:
+what happens on it later; the rest of it goes with the processes that hold the namespaces.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def claim(*, run_id: str, alias: str, switch_pid: int, nodes: int) -> LocalNetwo
         ])  # fmt: skip
         if not why and routes().count(subnet) <= 1:
             return network
-        _batch([f"link del dev {network.device}"])  # somebody else took that range at the same moment
+        _batch([f"link del dev {network.device}"])  # another process took that range at the same moment
         if why:
             raise ClusterError("the network of local hosts cannot be set up", where=network.device, cause=why)
     raise ClusterError(

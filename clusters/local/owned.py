@@ -4,9 +4,9 @@ Any process can carry any mark (``clusters.local.labels``) in its environment, s
 of processes of this very user, or of the user that is root of that run's hosts and of no others; and a directory is
 removed only if it is a run's below a state directory, ours, and reached without links.
 
-Promises: only what carries marks that count is found and touched; a process is ended through a
-descriptor that names it, never a number that may be another's by then; taking away twice is fine. Leaves out things in
-network namespaces, and nodes' processes: they go with the first process of their host.
+Guarantees: only what carries marks that count is found and touched; a process is ended through a
+descriptor that names it, never a number that may be another's by then; taking away twice is fine. Out of scope: things
+in network namespaces, and nodes' processes: they go with the first process of their host.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def processes(proc: Path = Path("/proc")) -> list[Running]:
 
 
 def user_of(status: bytes) -> int:
-    """The user of a process out of ``/proc/PID/status``; -1 if it has several, or tells none."""
+    """The user of a process out of ``/proc/PID/status``; -1 if it has several, or shows none."""
     for line in status.splitlines():
         if line.startswith(b"Uid:"):
             found = {int(word) for word in line.split()[1:]}

@@ -1,6 +1,6 @@
 """Whether a host can be made by this user on this machine, found out by making one that is let go at once.
 
-Promises: nothing stays. Leaves out the network between hosts, and an agent.
+Guarantees: nothing stays. Out of scope: the network between hosts, and an agent.
 """
 
 from __future__ import annotations

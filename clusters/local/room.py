@@ -5,7 +5,7 @@ read-only, less what is secret in them; homes and data are not there, save what 
 description names. What adapters name in containers is at the same place here: the project's code and a Python for
 nodes below ``labels.ROOT``, the system's program.
 
-Promises: pure, given what was seen of the machine; a node can write to its own directories only; what the kernel lets
+Guarantees: pure, given what was seen of the machine; a node can write to its own directories only; what the kernel lets
 root write below ``/proc`` and ``/sys`` is read-only, and of devices there are those that every program needs. Leaves
 out mounting.
 """
@@ -111,7 +111,7 @@ def programs_of(recipe: str) -> dict[str, str]:
             cause=f"what is known to run from this machine's own files: {', '.join(sorted(PROGRAMS))}",
             next_step="run it with `--on docker`",
         )
-    del packages  # of a system of somebody's own: its program is wherever its command says
+    del packages  # of a user's own system: its program is where its command says
     found: dict[str, str] = {}
     for place, program in PROGRAMS[name].items():
         path = shutil.which(program)

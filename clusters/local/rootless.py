@@ -1,10 +1,10 @@
-"""Hosts without root: the whole command goes on inside a user namespace of its own, where it may make namespaces.
+"""Hosts without root: the whole command continues inside a user namespace of its own, where it may make namespaces.
 
     python -I -S rootless.py WORD …        run WORD … in there: for commands other than dethrone's own, as pytest's
 
-Promises: ``enter`` either returns (already inside), or this process becomes the same command inside: same process id,
+Guarantees: ``enter`` either returns (already inside), or this process becomes the same command inside: same process id,
 terminal and files; the user there is ``root`` of nothing but what is made there. The network there has nothing but
-hosts: nothing else is reached. Leaves out mapping further users.
+hosts: nothing else is reached. Out of scope: mapping further users.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def is_inside() -> bool:
 
 
 def enter() -> None:
-    """Go on in a user namespace. Raises MissingCapability where the kernel does not let this user have one."""
+    """Continue in a user namespace. Raises MissingCapability where the kernel does not let this user have one."""
     from harness.core.errors import MissingCapability
 
     if is_inside():

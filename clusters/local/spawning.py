@@ -1,7 +1,7 @@
 """Starts the processes that become hosts (``clusters.local.box``) and talks them through it.
 
-Promises: every wait is bounded and its error says what the machine refused; a process whose harness dies meanwhile
-ends by itself. Leaves out what they become, and ending them (``clusters.local.owned``).
+Guarantees: every wait is bounded and its error says what the machine refused; a process whose harness dies meanwhile
+ends by itself. Out of scope: what they become, and ending them (``clusters.local.owned``).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Becoming:
 
     def _tell(self, what: Mapping[str, Any]) -> None:
         if self._process.stdin is None:
-            raise ClusterError("a host is past being told anything", where=self.name)
+            raise ClusterError("the host accepts no more commands", where=self.name)
         try:
             self._process.stdin.write(json.dumps(what).encode() + b"\n")
             self._process.stdin.flush()
@@ -60,7 +60,10 @@ class Becoming:
         self._expect("made")
 
     def connect(self, lines: Sequence[str], **more: object) -> None:
-        """Its network devices are there: let it set them up (lines of ``ip -batch``) and go on. ``more``: see box."""
+        """Its network devices are there: let it set them up (lines of ``ip -batch``) and continue.
+
+        ``more``: see box.
+        """
         self._tell({"ip": list(lines), **more})
 
     def left(self) -> None:

@@ -3,7 +3,7 @@
 Two users a run, out of a range that no distribution gives to anything: root of its hosts, and their nodes'. What such a
 user may is what any stranger may, so nothing that is not open to everyone on this machine is open to a node.
 
-Promises: pure given what is known of accounts; the same run has the same users. Leaves out mapping them (``box``).
+Guarantees: pure given what is known of accounts; the same run has the same users. Out of scope: mapping them (``box``).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The client port: framed JSON requests, replies and the observer's ``status``, many at once on a connection.
 
 In: {"id", "request": {…}} or {"id", "status": true}. Out: {"id", "reply": {…}}, {"id", "status": {…}}, or {"id",
-"error"} for a request that the target does not know. Promises: replies reach the connection that asked and carry
+"error"} for a request that the target does not know. Guarantees: replies reach the connection that asked and carry
 its id; nothing that a client sends can raise here, malformed frames close its connection and are counted; a client
-that does not read is cut off, one that floods is read no further until replies have left. Leaves out what requests
+that does not read is cut off, one that floods is read no further until replies have left. Out of scope: what requests
 mean.
 """
 

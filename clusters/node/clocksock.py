@@ -1,6 +1,6 @@
 """The clock socket: tells anybody on the host what the clocks of THIS process show.
 
-Each connection gets one JSON line {"mono_ns","wall_ns"} and is closed. Promises: the clocks are read right before the
+Each connection gets one JSON line {"mono_ns","wall_ns"} and is closed. Guarantees: the clocks are read right before the
 line is sent. Clock faults preloaded into the process (libfaketime) are therefore seen as the process sees them.
 """
 

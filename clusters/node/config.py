@@ -1,7 +1,7 @@
 """What one node process is told at its start: ``node.json``, typed, and the lookup of the protocol target.
 
-Promises: an unknown field, a missing member or an unusable bound is a ConfigError that names the file. Leaves out the
-protocol's own knobs, which the target types and checks.
+Guarantees: an unknown field, a missing member or an unusable bound is a ConfigError that names the file. Out of scope:
+the protocol's own knobs, which the target types and checks.
 """
 
 from __future__ import annotations

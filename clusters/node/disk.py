@@ -1,8 +1,8 @@
 """One thread that carries out disk batches, in order, below the node's data directory.
 
-Promises: batches are carried out one after another in the order of ``submit``; within one, operations in order up
+Guarantees: batches are carried out one after another in the order of ``submit``; within one, operations in order up
 to the first error, which ends that batch only; ``Fsync`` makes content and directory entries durable, ``Rename``
-its directory. Results come back through ``results`` and one wake-up each. Leaves out reading, apart from the image
+its directory. Results come back through ``results`` and one wake-up each. Out of scope: reading, apart from the image
 at the start.
 """
 

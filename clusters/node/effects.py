@@ -2,7 +2,7 @@
 
 Pure: effects in, effects out. Promises the meaning of ``Await`` in `harness.core.machine`: behind one, every later
 send, reply and note of the node waits in order until its batch is done, and is dropped if the batch failed; disk
-batches, timers and halts never wait. Leaves out carrying anything out.
+batches, timers and halts never wait. Out of scope: carrying anything out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Frames on a byte stream: u32 big-endian length, then that many bytes.
 
-Promises: any split of the stream gives the same frames; a length over the bound raises before anything is buffered
-for it. Leaves out what the bytes mean.
+Guarantees: any split of the stream gives the same frames; a length over the bound raises before anything is buffered
+for it. Out of scope: what the bytes mean.
 """
 
 from __future__ import annotations

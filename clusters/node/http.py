@@ -1,9 +1,9 @@
 """Peer messages as HTTP/1.1 requests and answers: server and client in the node's own loop.
 
-A target's ``wire`` says which request a message is and which message an answer is. Promises: keep-alive; one
+A target's ``wire`` says which request a message is and which message an answer is. Guarantees: keep-alive; one
 request at a time a connection and a few connections a peer; the sender's name in ``X-Dethrone-Node``, unknown ones
 get 403; every request ends in exactly one of an answer or ``failed`` (transport error, time-out, full queue); what
-is not HTTP is answered 400, counted and closed, and never raises here. Leaves out chunked bodies, TLS and
+is not HTTP is answered 400, counted and closed, and never raises here. Out of scope: chunked bodies, TLS and
 pipelining.
 """
 

@@ -1,7 +1,7 @@
 """HTTP/1.1 messages on a byte stream, as far as peers of ours need them.
 
-Promises: any split of the stream gives the same messages; heads and bodies are bounded; anything unexpected raises
-BadHttp. Leaves out chunked bodies, trailers, continuation lines and everything about meaning.
+Guarantees: any split of the stream gives the same messages; heads and bodies are bounded; anything unexpected raises
+BadHttp. Out of scope: chunked bodies, trailers, continuation lines and everything about meaning.
 """
 
 from __future__ import annotations

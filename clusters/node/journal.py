@@ -2,9 +2,9 @@
 
 Format, JSON lines: ``head`` (target, knobs, seed, the disk at the start), ``boot``, ``step`` …, ``end``. A step
 holds the event, both clocks, the draws it made and a digest of the effects it produced. One file may hold several
-incarnations, one behind the other. Promises: what was flushed survives ``kill -9``; replay either reproduces every
+incarnations, one behind the other. Guarantees: what was flushed survives ``kill -9``; replay either reproduces every
 effect or raises HistoryError at the first step that differs. Stops at a cap and says so (an ``end`` with reason
-``cap``). Leaves out time and disk of the replayer: nothing is sent, slept or written.
+``cap``). Out of scope: time and disk of the replayer: nothing is sent, slept or written.
 """
 
 from __future__ import annotations

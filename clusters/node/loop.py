@@ -2,9 +2,9 @@
 
 A turn: sleep; fire due timers; take finished disk batches; take what arrived (again timers first, if one fell due
 meanwhile: after a pause, late timers come before queued messages); flush journal and trace; only then write to
-sockets. So whatever anybody can see of this node is in its trace. Promises: effects are carried out in the order
+sockets. So whatever anybody can see of this node is in its trace. Guarantees: effects are carried out in the order
 and behind the barriers of `harness.core.machine`; no exception is swallowed; the process ends with 0 (stopped), 70
-(``Halt``), 71 (the core raised) or 72 (the shell did). Leaves out every wire format and file format.
+(``Halt``), 71 (the core raised) or 72 (the shell did). Out of scope: every wire format and file format.
 """
 
 from __future__ import annotations

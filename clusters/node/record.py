@@ -1,7 +1,7 @@
 """The common observer record: what every node process answers to ``status``, whatever its protocol.
 
-Promises: one schema for all systems, values of one moment (``mono_ns``/``wall_ns`` as this process sees its clocks).
-Leaves out meaning: ``role``, ``timers``, ``counters`` and ``extra`` are the protocol's own words.
+Guarantees: one schema for all systems, values of one moment (``mono_ns``/``wall_ns`` as this process sees its clocks).
+Out of scope: meaning: ``role``, ``timers``, ``counters`` and ``extra`` are the protocol's own words.
 """
 
 from __future__ import annotations

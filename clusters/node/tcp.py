@@ -1,9 +1,9 @@
 """One-way peer messages over TCP: framed JSON, one persistent outgoing connection to each peer.
 
-The first frame of a connection is a hello with the sender's name; whoever is not a member is refused. Promises: a
+The first frame of a connection is a hello with the sender's name; whoever is not a member is refused. Guarantees: a
 connect is given up after one RPC timeout and tried again within another; a flow that a fault cut is found dead by
 the kernel (TCP_USER_TIMEOUT), so it is dialled anew soon after the heal; queues are bounded, what they lose is
-counted and told as failed; nothing that a peer sends can raise here. Messages may be lost, never torn. Leaves out
+counted and told as failed; nothing that a peer sends can raise here. Messages may be lost, never torn. Out of scope:
 acknowledgement and encryption.
 """
 

@@ -1,7 +1,7 @@
 """Named timers on two clocks: a lazy heap each.
 
-Promises: a timer is due only when its own clock shows its moment or later, in the order in which they became due; a
-replaced or cancelled timer never fires. A stepped wall clock takes effect at the next look. Leaves out sleeping.
+Guarantees: a timer is due only when its own clock shows its moment or later, in the order in which they became due; a
+replaced or cancelled timer never fires. A stepped wall clock takes effect at the next look. Out of scope: sleeping.
 """
 
 from __future__ import annotations

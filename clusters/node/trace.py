@@ -1,9 +1,9 @@
 """The trace log: what this node did about its own election, one JSON object a line, in its own order.
 
-Promises: ``flush`` returns after the lines are in the page cache (which a ``kill -9`` leaves alone), so a caller that
+Guarantees: ``flush`` returns after the lines are in the page cache (which a ``kill -9`` leaves alone), so a caller that
 flushes before it sends has traced everything that it shows; a line torn by an earlier crash never joins a later one.
 What names a consensus group in its data (``group``) carries it beside its term, and each group has a role of its own.
-Leaves out durability against a power loss, and meaning.
+Out of scope: durability against a power loss, and meaning.
 """
 
 from __future__ import annotations

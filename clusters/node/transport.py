@@ -1,7 +1,7 @@
 """What peer transports and the loop ask of each other, and how their sockets are made.
 
-Promises of a transport: it never calls the shell from within ``send``; nothing leaves between two ``write`` calls;
-each message is told to the shell (``leaving``) before its bytes are written. Leaves out the wire formats.
+Guarantees of a transport: it never calls the shell from within ``send``; nothing leaves between two ``write`` calls;
+each message is told to the shell (``leaving``) before its bytes are written. Out of scope: the wire formats.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a node's status answer says: JSON, metrics, the output of a command, or lines of its log.
 
-Promises: pure; an answer without a term or a role is None (the observation is unknown), never a guess; a name that is
-none of the members' is no leader that anybody could check. ``explain`` says field by field what was found. Leaves out
-getting the answer.
+Guarantees: pure; an answer without a term or a role is None (the observation is unknown), never a guess; a name that is
+none of the members' is no leader that anybody could check. ``explain`` says field by field what was found. Out of
+scope: getting the answer.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ node's own. The child dies with the node (a parent's death kills it), and a froz
 they share a process group. One request is four zero bytes; one answer is a length (4 bytes, big-endian) and JSON.
 
 The patterns of a description are matched here and nowhere else, by one thread under a limit of processor time: a
-pattern that runs away costs this process one line and the harness nothing. Promises: only the standard library, for it
-travels to hosts alone; what is read, printed, waited for and connected has a limit; of a log only what the present
-process wrote counts, and a log that grows faster than it is read is no answer. Leaves out what an answer means.
+pattern that runs away costs this process one line and the harness nothing. Guarantees: only the standard library, for
+it travels to hosts alone; what is read, printed, waited for and connected has a limit; of a log only what the present
+process wrote counts, and a log that grows faster than it is read is no answer. Out of scope: what an answer means.
 """
 
 from __future__ import annotations

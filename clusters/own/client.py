@@ -1,9 +1,9 @@
 """A client of a described system: one kept HTTP connection a node, one request an operation.
 
 What a request says and how an answer is understood stands in ``[ops]``. Words in the path are percent-encoded; words
-in the body are JSON. Promises: a request is sent once; an answer that the description does not name leaves a changing
+in the body are JSON. Guarantees: a request is sent once; an answer that the description does not name leaves a changing
 operation ``info`` (unknown), as silence does; what reads and is not understood is ``fail``, for it changed nothing.
-Leaves out looking for the leader: the workload learns it from the probe and from who answered.
+Out of scope: looking for the leader: the workload learns it from the probe and from who answered.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From the text of a description to a ``Description``, everything checked.
 
-Promises: pure but for ``read``, the function that is given to fetch the files that nodes get; whatever is unknown,
+Guarantees: pure but for ``read``, the function that is given to fetch the files that nodes get; whatever is unknown,
 missing, contradictory or of the wrong form is a ConfigError that names the table and, for an unknown key, the nearest
-one. Leaves out names of faults, which the engine knows.
+one. Out of scope: names of faults, which the engine knows.
 """
 
 from __future__ import annotations

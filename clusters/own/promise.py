@@ -1,7 +1,8 @@
 """What a described system promises and shows: its description as a ``Promise``, and what that leaves unjudged.
 
-Promises: nothing is assumed. A property of liveness that the description does not bound is not promised; one of safety
-that its channels cannot show is not observable; each with the reason, which a report tells. Pure. Leaves out judging.
+Guarantees: nothing is assumed. A property of liveness that the description does not bound is not promised; one of
+safety that its channels cannot show is not observable; each with the reason, which a report tells. Pure. Out of scope:
+judging.
 """
 
 from __future__ import annotations

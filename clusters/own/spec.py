@@ -1,6 +1,6 @@
 """What a description of a system holds, as frozen data: one struct a table of the TOML file.
 
-Durations are texts (``250ms``) here, as in the file. Leaves out reading the file (``parse``) and what it means.
+Durations are texts (``250ms``) here, as in the file. Out of scope: reading the file (``parse``) and what it means.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     dethrone run my.toml --on docker
 
-Promises: whatever the file does not say is not assumed; files of nodes are read once, when the description is; the node
-process keeps its own process id, signals and exit code whatever is put in front of its command. Leaves out clock faults
-(nobody tells the process' own clock, so a skew could not be measured), members that change, and several groups: for
-those a class and an entry point are the way (docs/own-system.md).
+Guarantees: whatever the file does not say is not assumed; files of nodes are read once, when the description is; the
+node process keeps its own process id, signals and exit code whatever is put in front of its command. Out of scope:
+clock faults (nobody tells the process' own clock, so a skew could not be measured), members that change, and several
+groups: for those a class and an entry point are the way (docs/own-system.md).
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ A line may have other words before the object, never behind it, so a logger's pr
 word ``"dethrone"`` are not of the trace and passed over. What is torn off by a crash and glued to the next process'
 first line is dropped: whoever died while it printed had not done yet what it was about to tell.
 
-Promises: pure; a line that means to be of the trace but does not fit the format is ``Malformed`` with what is wrong,
-never guessed at. Leaves out when a line must be printed: docs/own-system.md says that, and the checkers rely on it.
+Guarantees: pure; a line that means to be of the trace but does not fit the format is ``Malformed`` with what is wrong,
+never guessed at. Out of scope: when a line must be printed: docs/own-system.md says that, and the checkers rely on it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Words in braces, ``{address}``, in commands, files and requests: what they stand for.
 
-Promises: only a lower-case name in braces is a word, so JSON's own braces stay as they are; a word that stands for
-nothing is a ConfigError that names the nearest one. Pure. Leaves out what words there are: whoever fills a text says.
+Guarantees: only a lower-case name in braces is a word, so JSON's own braces stay as they are; a word that stands for
+nothing is a ConfigError that names the nearest one. Pure. Out of scope: what words there are: whoever fills a text
+says.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Request/response between simulated nodes, for targets that speak HTTP: every request ends in an answer or a failure.
 
-Promises: a call fails by ``timeout`` when one RPC time-out passed on the caller's clock, by ``connection refused`` when
-nobody listens there, by ``connection lost`` when the process that was asked ends; a late answer meets nobody. Leaves
-out connections (the real shell keeps a few a peer and makes no more) and the wire format.
+Guarantees: a call fails by ``timeout`` when one RPC time-out passed on the caller's clock, by ``connection refused``
+when nobody listens there, by ``connection lost`` when the process that was asked ends; a late answer meets nobody.
+Leaves out connections (the real shell keeps a few a peer and makes no more) and the wire format.
 """
 
 from __future__ import annotations

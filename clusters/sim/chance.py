@@ -1,7 +1,7 @@
 """Chance in bulk: endless uniform integers of one range, drawn a block at a time.
 
-Promises: a stream depends on its seed, name and range only, the same on any machine and Python; integers only. Uniform
-up to one part in 2**32. Leaves out single decisions: those are drawn from ``harness.core.rng.Rng``.
+Guarantees: a stream depends on its seed, name and range only, the same on any machine and Python; integers only.
+Uniform up to one part in 2**32. Out of scope: single decisions: those are drawn from ``harness.core.rng.Rng``.
 """
 
 from __future__ import annotations

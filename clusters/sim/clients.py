@@ -2,8 +2,9 @@
 
 As the real ones do it (``clusters.systems.target_client``, ``harness.engine.poller``): a client keeps one connection a
 node, sends a request once, follows redirections only; the observer has one question a node open, gives up after
-``ANSWER_BOUND_NS`` and asks again. Promises: an operation ends exactly once, within its time-out; what was sent and not
-answered is ``info`` where it may have an effect. Leaves out what operations mean (``clusters.systems.operations``).
+``ANSWER_BOUND_NS`` and asks again. Guarantees: an operation ends exactly once, within its time-out; what was sent and
+not answered is ``info`` where it may have an effect. Out of scope: what operations mean
+(``clusters.systems.operations``).
 """
 
 from __future__ import annotations

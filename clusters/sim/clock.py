@@ -1,7 +1,7 @@
 """The two clocks of one simulated host: what they show at a moment of the simulation, and when they show something.
 
-Promises: integers only; the monotonic clock never goes back, whatever is done to it, and keeps what a wrong rate gave
-it; the wall clock is true again when its skew ends. Leaves out timers.
+Guarantees: integers only; the monotonic clock never goes back, whatever is done to it, and keeps what a wrong rate gave
+it; the wall clock is true again when its skew ends. Out of scope: timers.
 """
 
 from __future__ import annotations

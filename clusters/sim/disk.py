@@ -1,10 +1,10 @@
 """One simulated disk: files as processes see them, and what is left of them after a loss of power.
 
-Promises: a synced write survives everything but damage; a write that was not synced survives a kill of the process and
-is gone after a loss of power; a rename is atomic and durable with its directory, as the real shell does it; an
+Guarantees: a synced write survives everything but damage; a write that was not synced survives a kill of the process
+and is gone after a loss of power; a rename is atomic and durable with its directory, as the real shell does it; an
 unsynced file behind a durable name is as long as its synced content. A rename whose directory is not synced is undone
 by a loss of power, until some other sync of that directory takes it along with its content, as a journal does. Costs
-nothing per synced byte: each file keeps what its unsynced writes replaced. Leaves out time and who is to blame.
+nothing per synced byte: each file keeps what its unsynced writes replaced. Out of scope: time and who is to blame.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The shell around one core in virtual time: what ``clusters.node.loop`` does with threads, files and sockets.
 
-Promises: effects are carried out in the order and behind the barriers of `harness.core.machine`, by the same code as in
-the real shell; a kill may fall behind every prefix of the effects of a step, and within a disk batch behind every
+Guarantees: effects are carried out in the order and behind the barriers of `harness.core.machine`, by the same code as
+in the real shell; a kill may fall behind every prefix of the effects of a step, and within a disk batch behind every
 prefix of its operations; a frozen process loses nothing that arrives, and handles late timers before late batches
-before late messages; the trace holds what the real one holds, process ids and tracebacks apart. Leaves out links
+before late messages; the trace holds what the real one holds, process ids and tracebacks apart. Out of scope: links
 (``network``), clients (``clients``) and who orders faults (``world``).
 """
 

@@ -1,7 +1,7 @@
 """Settings of the simulated world, as words and typed: how long things take there.
 
-A range ``200..500`` is drawn from uniformly, a single number is constant. Promises: an unknown word or a bad range is a
-ConfigError with the nearest known one. Leaves out what a protocol's knobs say.
+A range ``200..500`` is drawn from uniformly, a single number is constant. Guarantees: an unknown word or a bad range is
+a ConfigError with the nearest known one. Out of scope: what a protocol's knobs say.
 """
 
 from __future__ import annotations

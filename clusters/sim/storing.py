@@ -1,8 +1,8 @@
 """The disk of a simulated node and the batches that it carries out, one after another, as the real shell's thread does.
 
-Promises: a batch takes as long as its writes and syncs, longer on a slow disk; a disk in trouble ends a batch early and
-the core is told; a kill leaves any prefix of the operations under way, a loss of power what was synced. Leaves out the
-files themselves (``disk``).
+Guarantees: a batch takes as long as its writes and syncs, longer on a slow disk; a disk in trouble ends a batch early
+and the core is told; a kill leaves any prefix of the operations under way, a loss of power what was synced. Out of
+scope: the files themselves (``disk``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a simulated node tells of itself: trace lines, as ``clusters.node.trace`` writes them into its file.
 
-Promises: lines are numbered from 1 within an incarnation, in the order in which things happened; a line of the shell
-carries the role that the group's last note named. Leaves out when they are read (``world``).
+Guarantees: lines are numbered from 1 within an incarnation, in the order in which things happened; a line of the shell
+carries the role that the group's last note named. Out of scope: when they are read (``world``).
 """
 
 from __future__ import annotations

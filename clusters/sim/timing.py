@@ -1,8 +1,8 @@
 """The timers of a simulated node, on its two clocks: one lazy entry of the event heap for all of them.
 
-Promises: as ``clusters.node.timers``: a timer is due only when its own clock shows its moment, the one that is longest
-due comes first, one that was replaced or cancelled never fires; a stepped wall clock is noticed at the next look, at
-most ``WALL_LOOK_NS`` later. Leaves out what a due timer does.
+Guarantees: as ``clusters.node.timers``: a timer is due only when its own clock shows its moment, the one that is
+longest due comes first, one that was replaced or cancelled never fires; a stepped wall clock is noticed at the next
+look, at most ``WALL_LOOK_NS`` later. Out of scope: what a due timer does.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The simulated world: an event heap behind the interface through which the director meets real hosts.
 
-Promises: the same plan gives the same happenings in the same order, on any machine and Python (integers, named streams
-of the seed, no clock, no set is ever iterated); a change of a host's state takes effect at a drawn moment within the
-span that its evidence tells; changes are carried out one after another. Leaves out what nodes, links and clients do.
+Guarantees: the same plan gives the same happenings in the same order, on any machine and Python (integers, named
+streams of the seed, no clock, no set is ever iterated); a change of a host's state takes effect at a drawn moment
+within the span that its evidence tells; changes are carried out one after another. Out of scope: what nodes, links and
+clients do.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The ``ssh`` world: hosts are machines that somebody lends to a run."""
+"""The ``ssh`` world: hosts are machines that their owners lend to a run."""

@@ -1,6 +1,6 @@
 """Machines over SSH as a run's hosts: agents put on them, effects that the hosts file allows, agents taken away.
 
-Promises: only hosts that the file calls expendable are ever connected to; a deployment that fails takes away what it
+Guarantees: only hosts that the file calls expendable are ever connected to; a deployment that fails takes away what it
 put there; no more than a quorum's minority of a run's hosts is made to lose node or data at once, unless the file
 allows it; no effect cuts a machine off from the harness; ``destroy`` looks at every machine, and names each one that it
 could not clean. Of a system's program it brings along only our own nodes' code: others must be on the machines.
@@ -40,7 +40,7 @@ from harness.core.protocols import Available, DeploySpec, Evidence, Host, HostNe
 
 GIVE_UP_LEAST_S = 15.0
 GIVE_UP_DEAD_MEN = 3
-"""After so many times of its dead man's switch a machine out of reach is lost: it has healed itself by then."""
+"""After this many times of its dead man's switch a machine out of reach is lost: it has healed itself by then."""
 MEET_LIMIT_S = 30.0
 ASK_LIMIT_S = 20.0
 SPOKEN_WITHIN_S = 10.0
@@ -49,7 +49,7 @@ RELAY_LIMIT_S = 15
 THREADS = 16
 
 NOBODY = HostsFile(source="--hosts", hosts={})
-"""No machines: what the backend is before anybody lends it some."""
+"""No machines: what the backend is before a user lends it some."""
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -91,7 +91,7 @@ class SshBackend:
             raise ConfigError(
                 "no machines were named",
                 where="--on ssh",
-                cause="a run over SSH breaks machines that somebody lends, and guesses none",
+                cause="a run over SSH breaks lent machines, and guesses none",
                 next_step="give --hosts hosts.toml; docs/ssh.md shows one",
             )
         refuse_run(self._file, plan)
@@ -203,9 +203,9 @@ class SshBackend:
                 if why_not:
                     refused.setdefault(node, why_not)
                 if CLIENT in want.cuts and self._file.hosts[node].bastion is not None:
-                    refused.setdefault(node, "behind a bastion nobody sees clients come from the harness' address")
+                    refused.setdefault(node, "behind a bastion no node sees clients come from the harness' address")
             admitted = {node: want for node, want in wants.items() if node not in refused}
-            # From now on they count: what was asked for may take even if nobody hears of it.
+            # From now on they count: what was asked for may take effect even if no answer arrives.
             self._proved |= {node: want for node, want in admitted.items() if is_lost(want)}
         evidence = dict(confirm.converge_all(hosts, admitted)) if admitted else {}
         with self._lock:
@@ -249,7 +249,7 @@ class SshBackend:
             )
 
     def _may_be_left(self, node: str, run_id: str) -> str:
-        """What a machine has of a run, if nobody took it away."""
+        """What a machine has of a run, if it was not removed."""
         with self._lock:
             state = self._proved.get(node, HEALTHY)
         broken = [f"packets of {', '.join(state.cuts)} dropped by"] if state.cuts else []
@@ -359,7 +359,7 @@ def _read(path: Path) -> HostsFile:
 
 
 def _find_target(link: Connection) -> None:
-    """That the process of somebody else's, which the file names, is there. Raises ClusterError: it is not."""
+    """That the process of another user, which the file names, is there. Raises ClusterError: it is not."""
     target = link.host.target
     if target is not None:
         code, out, err = link.run(question(target), limit_s=ASK_LIMIT_S)
@@ -367,7 +367,7 @@ def _find_target(link: Connection) -> None:
 
 
 def flags(host: SshHost, seen: str) -> list[str]:
-    """What the agent is told of its machine: whom no rule may lock out, whether the clock may be set."""
+    """What the agent learns of its machine: whom no rule may lock out, whether the clock may be set."""
     flags = ["--settimeofday"] if host.settimeofday else []
     with contextlib.suppress(ValueError):
         if ipaddress.ip_address(seen).version == 4:

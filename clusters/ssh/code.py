@@ -1,8 +1,8 @@
 """What nodes of ours need on a machine: the project's code, and msgspec as built for the Python that is there.
 
-Promises: the same bytes whenever code and Python are the same; nothing is installed on the machine, all of it lies in
+Guarantees: the same bytes whenever code and Python are the same; nothing is installed on the machine, all of it lies in
 the run's directory; msgspec is this machine's own where the two Pythons are alike, else the wheel that pip fetches for
-that Python, kept for later runs. Leaves out whether it works there, which the machine itself finds out.
+that Python, kept for later runs. Out of scope: whether it works there, which the machine itself finds out.
 """
 
 from __future__ import annotations

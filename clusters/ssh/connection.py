@@ -1,7 +1,7 @@
 """One SSH connection a machine: made, verified, made again; commands and relays are channels of it.
 
-Promises: a host's key is known and the same, or nobody logs in; every wait is bounded; a connection that died is made
-again by whoever needs it next, and a command is never run twice because of it. Leaves out what is run, known_hosts
+Guarantees: a host's key is known and the same, or there is no login; every wait is bounded; a connection that died is
+made again by its next user, and a command is never run twice because of it. Out of scope: what is run, known_hosts
 with wildcards and certificates of hosts (such lines are not used), and passwords.
 """
 
@@ -28,7 +28,7 @@ from clusters.ssh.hosts import Bastion, SshHost
 from harness.core.errors import ClusterError, ConfigError
 from harness.core.files import read_regular
 
-logging.getLogger("paramiko").addHandler(logging.NullHandler())  # else it prints what we tell in our own words
+logging.getLogger("paramiko").addHandler(logging.NullHandler())  # else it prints what we report in our own words
 
 CONNECT_LIMIT_S = 10.0
 """How long one attempt may take, each of: TCP, the banner, the login."""
@@ -48,7 +48,7 @@ class BrokenOffError(ClusterError):
 
 
 class HostKeyError(ClusterError):
-    """The machine that answers is not known to be the one that was meant: nobody logged in."""
+    """The machine that answers is not known to be the one that was meant: no login took place."""
 
 
 class LoginError(ClusterError):
@@ -135,7 +135,7 @@ class Connection:
         return result
 
     def seen_from(self) -> str:
-        """The address that the machine sees us come from, as far as its SSH server tells; else ""."""
+        """The address that the machine sees us come from, as far as its SSH server reports; else ""."""
         _, out, _ = self.run(("printenv", "SSH_CONNECTION"), limit_s=CONNECT_LIMIT_S, plain=True)
         return out.decode("utf-8", "replace").split(" ")[0].strip()
 
@@ -345,7 +345,7 @@ def _changed(error: Any, known_hosts: Path, host: SshHost) -> HostKeyError:
         f"the host key has changed: {error.key.get_name()} {fingerprint(error.key)}, "
         f"expected {error.expected_key.get_name()} {fingerprint(error.expected_key)}",
         where=place(host.address, host.port, host.name),
-        cause="the machine was set up anew, or another machine answers at its address",
+        cause="the machine was reinstalled, or another machine answers at its address",
         next_step=f"if you know why: `ssh-keygen -R '{entry}' -f {known_hosts}`, then add the new key",
     )
 
@@ -445,6 +445,6 @@ def _talk(channel: Any, stdin: bytes, deadline: float) -> tuple[int, bytes, byte
             err += channel.recv_stderr(64 << 10)
         code = channel.recv_exit_status()
         if code < 0:
-            raise ConnectionResetError("no exit status was told")
+            raise ConnectionResetError("no exit status was reported")
         return code, bytes(out), bytes(err)
     return None

@@ -1,8 +1,8 @@
 """The hosts file: which machines a run may use over SSH, how to reach them, and what may be done to them.
 
-Promises: frozen, typed data; everything wrong with a file is a ConfigError that names the line and, for an unknown key,
-the nearest known one; nothing is guessed and no default allows more than a careful person would. Leaves out connecting,
-and what the permissions mean for a run (``clusters.ssh.rules``).
+Guarantees: frozen, typed data; everything wrong with a file is a ConfigError that names the line and, for an unknown
+key, the nearest known one; nothing is guessed and no default allows more than a careful person would. Out of scope:
+connecting, and what the permissions mean for a run (``clusters.ssh.rules``).
 
     expendable = ["n1", "n2", "n3"]      # what may be broken; a host that is not listed is never touched
     user = "root"                        # these may stand at the top, for all, or with a host
@@ -35,7 +35,7 @@ DEAD_MAN_NS: Ns = 15 * SECOND
 DEAD_MAN_LEAST_NS: Ns = 2 * SECOND
 """Heartbeats come once a second: a shorter time would heal hosts under a living harness."""
 
-STATE_DIR = "/var/tmp/dethrone"  # noqa: S108 - made with mode 0700, refused if it is somebody else's
+STATE_DIR = "/var/tmp/dethrone"  # noqa: S108 - made with mode 0700, refused if it is another user's
 STATE_DIR_MAX = 40
 """Longest state directory: with the run's name the agent's socket must fit into the 108 bytes of a unix address."""
 
@@ -133,7 +133,7 @@ def parse_hosts(text: str, *, source: str) -> HostsFile:
 def hosts_of_flags(words: Sequence[str], *, file: HostsFile | None = None) -> HostsFile:
     """Hosts given as ``NAME=[USER@]ADDRESS[:PORT]``, over those of ``file``, whose permissions stay as they are.
 
-    A flag never makes a host expendable: that is written down in a file, once, by somebody who thinks of it.
+    A flag never makes a host expendable: that is written down in a file, once, by a user who knows the machines.
     """
     base = file or HostsFile(source="hosts.toml", hosts={})
     hosts = dict(base.hosts)

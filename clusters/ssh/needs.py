@@ -1,7 +1,7 @@
 """What a run needs of machines, against what they say they have: refusals that name the packages to install.
 
-Promises: pure; everything that is missing on any machine is said at once, before anything is put on one. Leaves out
-asking them (``clusters.ssh.shipping.examine``).
+Guarantees: pure; everything that is missing on any machine is said at once, before anything is put on one. Out of
+scope: asking them (``clusters.ssh.shipping.examine``).
 """
 
 from __future__ import annotations

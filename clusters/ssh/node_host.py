@@ -1,7 +1,7 @@
 """One lent machine as a run's host: an agent's host, with the places and the caution that such a machine needs.
 
-Promises: everything of a run lies below one directory of the machine; the dead man's switch is the hosts file's; a node
-whose program is not there is refused with the program's name. Leaves out putting the agent there.
+Guarantees: everything of a run lies below one directory of the machine; the dead man's switch is the hosts file's; a
+node whose program is not there is refused with the program's name. Out of scope: putting the agent there.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SshNodeHost(AgentHost):
         super().__init__(name, address, connect, **more)
         self.places = places
         self._lent = lent
-        self.sets_timers = lent.target is None  # a target that runs already was configured by somebody else
+        self.sets_timers = lent.target is None  # a target that runs already was configured by another user
         self._dead_man_ns = dead_man_ns
 
     def prepare(
@@ -73,7 +73,7 @@ class SshNodeHost(AgentHost):
 
 
 def described(target: Target) -> dict[str, str]:
-    """A target as the agent is told of it."""
+    """A target as the agent sees it."""
     way = "pid_file" if isinstance(target, PidFile) else "pattern" if isinstance(target, Pattern) else "unit"
     (value, _start) = msgspec.structs.astuple(target)
     return {"by": way, "value": value}

@@ -3,9 +3,9 @@
 Shipped as text to ``python3 -`` together with a request (``clusters.ssh.shipping``); standard library only, Python 3.9
 and later. It prints one line, ``ANSWER`` and a JSON object; ``error`` in it is the reason why nothing was done.
 
-Promises: one run a machine at a time, by a lock that the kernel drops with the agent; the note of what is there is on
+Guarantees: one run a machine at a time, by a lock that the kernel drops with the agent; the note of what is there is on
 disk before the agent is; a directory is removed only when it is healed and has our note; the directory is
-private, and one that somebody else owns is refused. Leaves out what the agent does.
+private, and one that another user owns is refused. Out of scope: what the agent does.
 """
 
 from __future__ import annotations
@@ -316,6 +316,6 @@ def main(request: dict[str, Any]) -> None:
         if "run" in request and RUN.fullmatch(request["run"]) is None:
             raise ValueError(f"{request['run']!r} is no run's name")
         answer = verbs[request["verb"]](request)
-    except Exception as error:  # noqa: BLE001 - the harness must hear of it, whatever it is
+    except Exception as error:  # noqa: BLE001 - the harness must hear of any of them
         answer = {"error": f"{type(error).__name__}: {error}"}
     sys.stdout.write("\n" + ANSWER + json.dumps(answer) + "\n")

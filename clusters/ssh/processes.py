@@ -1,8 +1,8 @@
-"""The target's processes on a machine where somebody else started them: which they are.
+"""The target's processes on a machine where another user started them: which they are.
 
-Promises: pure, but that a process of its own matches a pattern, within a limit; the question is an argument vector,
+Guarantees: pure, but that a process of its own matches a pattern, within a limit; the question is an argument vector,
 the answer a value; no process is an error, for a fault that hits nothing is a run without faults; neither the asking
-command nor the agent is ever taken for the target. Leaves out asking (a ``Connection`` or an agent does) and
+command nor the agent is ever taken for the target. Out of scope: asking (a ``Connection`` or an agent does) and
 signalling.
 """
 
@@ -66,7 +66,7 @@ def answer(target: Target, code: int, out: str, err: str, *, where: str, ours: C
 def _main_process(name: str, code: int, out: str, err: str, where: str) -> int:
     said = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
     if code != 0:
-        raise _none(f"systemd does not tell of the unit {name}", err, where, "see `systemctl status` on the host")
+        raise _none(f"systemd does not report the unit {name}", err, where, "see `systemctl status` on the host")
     if said.get("LoadState") == "not-found":
         raise _none(f"there is no unit {name}", "", where, "`systemctl list-units` on the host has the names")
     pid = said.get("MainPID", "0")

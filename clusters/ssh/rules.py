@@ -1,6 +1,6 @@
-"""What a run may do to machines that are somebody's: refusals before the run and at every effect.
+"""What a run may do to machines of other owners: refusals before the run and at every effect.
 
-Promises: pure; a refusal names the line to write; healing is never refused. Leaves out reading the file
+Guarantees: pure; a refusal names the line to write; healing is never refused. Out of scope: reading the file
 (``clusters.ssh.hosts``) and anything a host can or cannot do technically.
 
 A host counts as *lost* while its node is down or what is on its disk is damaged. A node that is paused or cut off, or
@@ -45,7 +45,7 @@ def chosen(file: HostsFile, nodes: Sequence[str]) -> dict[str, SshHost]:
 
 
 def refuse_run(file: HostsFile, plan: Plan) -> None:
-    """Raises ConfigError for a run that the file does not allow, for whatever reason can be known before it."""
+    """Raises ConfigError for a run that the file does not allow, for any reason that is known before it."""
     machines = chosen(file, plan.nodes)
     kinds = sorted({fault.kind for step in plan.schedule.steps for fault in step.faults})
     refuse_faults(file, kinds)
@@ -60,7 +60,7 @@ def refuse_run(file: HostsFile, plan: Plan) -> None:
         )
     if ending and stuck:
         raise ConfigError(
-            f"{_listed(ending)} would end the target of {_listed(stuck)}, and nobody would start it again",
+            f"{_listed(ending)} would end the target of {_listed(stuck)}, and no one would start it again",
             where=file.source,
             cause="a process that is named by its pid file or its command cannot be started by that",
             next_step=f'write start = "…", the command that starts it, into target of [hosts.{stuck[0]}]',
@@ -82,7 +82,7 @@ def refuse_run(file: HostsFile, plan: Plan) -> None:
 
 
 def _at_least(victims: str, plan: Plan) -> int:
-    """So many voting hosts a selector hits at the least, where that can be known before the run; else 0."""
+    """How many voting hosts a selector hits at least, where that can be known before the run; else 0."""
     kind, _, more = victims.partition(":")
     voters = len(plan.voters)
     if kind == "node":
@@ -108,7 +108,7 @@ def refuse_faults(file: HostsFile, kinds: Sequence[str]) -> None:
 def not_allowed(file: HostsFile, want: HostState) -> str:
     """Why the file does not allow a host to be brought into this state; "" if it does. Healthy is always allowed.
 
-    The second line after ``refuse_faults``: a state does not tell which fault it is of, so one of its kinds suffices.
+    The second line after ``refuse_faults``: a state does not say which fault it is of, so one of its kinds suffices.
     """
     troubles: tuple[tuple[object, str, frozenset[str]], ...] = (
         (want.cuts, "cuts", frozenset({"partition"})),

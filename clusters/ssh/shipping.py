@@ -1,7 +1,7 @@
 """Asks a machine to start, end or list agents: ``on_host`` and a request travel as one text into ``python3 -``.
 
-Promises: nothing needs to be installed on the machine but Python 3.9; what a login shell prints around the answer does
-no harm; a refusal is a ClusterError with the next command. Leaves out connections: any ``Executing`` will do.
+Guarantees: nothing needs to be installed on the machine but Python 3.9; what a login shell prints around the answer
+does no harm; a refusal is a ClusterError with the next command. Out of scope: connections: any ``Executing`` will do.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def examine(host: Executing, *, files: Sequence[str] = ()) -> Mapping[str, Any]:
     """What the machine has (``on_host.examine``), without changing it; ``files``: programs to look for."""
     said = _ask(host, {"verb": "examine", "files": list(files)})
     if "error" in said:
-        raise ClusterError(f"the machine does not tell what it has: {said['error']}", where=host.name)
+        raise ClusterError(f"the machine does not report what it has: {said['error']}", where=host.name)
     return said
 
 

@@ -19,36 +19,40 @@ from harness.report import machine, series
 
 @click.command()
 @click.argument("system", required=False)
-@click.option("--seeds", metavar="<0..9>", help="which seeds: 0..9, or 1,5,8..12")
+@click.option("--seeds", metavar="<0..9>", help="seeds to run, like 0..9 or 1,5,8..12")
 @click.option(
     "--out",
     "directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="one directory a run in here; seeds that are done in it are skipped",
+    help="directory that gets one directory per run; seeds already done there are skipped",
 )
-@click.option("--jobs", type=click.IntRange(1, 64), default=1, metavar="N", help="runs at once, on `sim` [default: 1]")
+@click.option(
+    "--jobs", type=click.IntRange(1, 64), default=1, metavar="N", help="number of parallel runs, on `sim` [default: 1]"
+)
 @click.option(
     "--engine",
     type=click.Choice(["local", "spark"]),
     default="local",
-    help="who simulates, on `sim`: --jobs processes here, or Spark (docs/campaigns.md) [default: local]",
+    help="where `sim` runs are computed: in --jobs local processes or on Spark (docs/campaigns.md) [default: local]",
 )
-@click.option("--master", default="", metavar="URL", help="Spark's master; default: the cores of this machine")
-@click.option("--spark-conf", "conf", multiple=True, metavar="K=V", help="a setting of Spark; may be repeated")
+@click.option("--master", default="", metavar="URL", help="Spark master [default: the cores of this machine]")
+@click.option("--spark-conf", "conf", multiple=True, metavar="K=V", help="Spark setting (repeatable)")
 @click.option(
     "--corpus",
     default="",
     metavar="PATH",
-    help="rows and kept runs go here as well, on `sim`: a directory, or s3a://…, hdfs://…",
+    help="also store rows and kept runs here, on `sim`: a directory, or s3a://…, hdfs://…",
 )
 @click.option(
     "--keep-failing",
     type=click.IntRange(0, 1000),
     default=5,
     metavar="N",
-    help="how many failing runs keep all their files, on `sim` [default: 5]",
+    help="maximum failing runs that keep all their files, on `sim` [default: 5]",
 )
-@click.option("--budget", metavar="<6h>", help="of a night: no run begins later [default: what its file says]")
+@click.option(
+    "--budget", metavar="<6h>", help="start no run of a night after this time [default: the budget in its file]"
+)
 @flags.run_flags("out", "seed")
 @flags.output_flags
 @flags.level_flags
@@ -71,10 +75,9 @@ def campaign(
     quiet: bool,
     verbose: int,
 ) -> None:
-    """Run SYSTEM once a seed; stop and call again to go on where it stopped.
+    """Run SYSTEM once per seed; a repeated call resumes where the last one stopped.
 
-    SYSTEM may be the file of a night (with tables [[systems]]): systems x versions x faults x strategies x seeds under
-    a time budget, what failed or changed first.
+    SYSTEM may be the file of a night (with tables [[systems]]): systems x versions x faults x strategies x seeds within
 
     With `--on sim` the runs are simulated in memory by `--jobs` processes or on Spark (`--engine spark`), and only the
     first failing ones are kept.
@@ -82,7 +85,7 @@ def campaign(
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     if system is not None and system.endswith(".toml") and is_night(Path(system)):
         if seeds is not None or directory is not None:
-            raise ConfigError("a night says its seeds and its directory in its file", where=system)
+            raise ConfigError("the file of a night sets its seeds and its directory", where=system)
         code = run_night_file(
             Path(system), budget=budget, screen=screen, junit_xml=junit_xml, github=github, as_json=as_json
         )
@@ -90,7 +93,7 @@ def campaign(
     if seeds is None or directory is None:
         raise ConfigError("a campaign needs --seeds and --out", next_step="add --seeds 0..9 --out runs/mine")
     if budget is not None:
-        raise ConfigError("--budget is for nights", next_step="leave it out, or name the file of a night")
+        raise ConfigError("--budget is for nights", next_step="remove --budget, or name the file of a night")
     wanted = settings.seeds(seeds)
     kept = {key: one for key, one in given.items() if key not in ("out", "seed")}
     options = settings.run_options(settings.system_of(system, kept), kept)

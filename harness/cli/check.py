@@ -37,7 +37,7 @@ def check(
     update: bool,
     foreign: flags.Foreign | None,
 ) -> None:
-    """Judge run directories, or history files alone, again: the same code as a run's last step.
+    """Judge run directories or single history files again, with the same code as the last step of a run.
 
     With --format, files are histories of other tools, judged by --model (docs/histories.md).
     """

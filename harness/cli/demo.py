@@ -13,10 +13,12 @@ from harness.report import demonstration
 
 
 @click.command()
-@click.option("--seed", type=click.IntRange(min=0), help="what both runs are drawn from [default: drawn, and printed]")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="where both run directories go")
-@click.option("--on", "backend", help="where hosts come from [default: the first of docker, local and sim that works]")
-@click.option("--base", help="image to build the hosts' image from")
+@click.option("--seed", type=click.IntRange(min=0), help="seed of both runs [default: random, and printed]")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="parent of both run directories")
+@click.option(
+    "--on", "backend", help="backend that provides the hosts [default: the first of docker, local and sim that works]"
+)
+@click.option("--base", help="base image of the hosts")
 @flags.json_flag
 @flags.level_flags
 def demo(

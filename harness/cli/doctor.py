@@ -28,10 +28,15 @@ FILE_NODES = 1
 
 @click.command()
 @click.argument("file", required=False)
-@click.option("--nodes", type=click.IntRange(1, settings.NODES_MAX), default=FILE_NODES, help="of FILE's [default: 1]")
-@click.option("--on", "backend", default="docker", help="where FILE's hosts come from [default: docker]")
-@click.option("--set", "knobs", multiple=True, metavar="<knob=value>", help="a knob of FILE; repeatable")
-@click.option("--lines", type=click.File("rb"), help="look through this output (-: stdin) for trace lines")
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, settings.NODES_MAX),
+    default=FILE_NODES,
+    help="number of nodes for FILE [default: 1]",
+)
+@click.option("--on", "backend", default="docker", help="backend that provides the hosts for FILE [default: docker]")
+@click.option("--set", "knobs", multiple=True, metavar="<knob=value>", help="knob of FILE (repeatable)")
+@click.option("--lines", type=click.File("rb"), help="search this output (-: stdin) for trace lines")
 @flags.hosts_flags
 @flags.json_flag
 def doctor(
@@ -45,12 +50,12 @@ def doctor(
     host: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Say what can be used here, exit code 3 if no backend can; or go through the system that FILE describes."""
+    """Report what works on this machine (exit code 3 if no backend does), or try out the system that FILE describes."""
     screen = flags.screen(as_json=as_json)
     if lines is not None:
         from harness.engine.doctor_file import examine_lines
 
-        _tell(screen, lines.name, examine_lines(lines))
+        _print(screen, lines.name, examine_lines(lines))
     if file is not None:
         enter(backend)
         named = file if registry.is_file(file) else f"./{file}"
@@ -92,10 +97,10 @@ def doctor(
 def _file(screen: Screen, options: RunOptions) -> NoReturn:
     from harness.engine import doctor_file as engine
 
-    _tell(screen, options.system, engine.examine(options, Watcher(screen).progress))
+    _print(screen, options.system, engine.examine(options, Watcher(screen).progress))
 
 
-def _tell(screen: Screen, named: str, rows: Sequence[Row]) -> NoReturn:
+def _print(screen: Screen, named: str, rows: Sequence[Row]) -> NoReturn:
     screen.table(
         ("step", "what", "seen", "why not", "what to do"),
         [(row.step, row.what, row.seen, row.why, row.what_to_do) for row in rows],

@@ -21,7 +21,7 @@ def own_bug(variant: str | None, expect: tuple[str, ...], *, nodes_min: int) -> 
     if (variant is None) != (not expect):
         raise ConfigError(
             "--variant and --expect belong together",
-            cause="a bug counts as found only when the checker that is named for it fails",
+            cause="a bug counts as found only if its expected checker fails",
             next_step="write --variant my_bugs.py:MyBug --expect one-vote-per-term",
         )
     if variant is None:
@@ -34,29 +34,43 @@ def own_bug(variant: str | None, expect: tuple[str, ...], *, nodes_min: int) -> 
 
 
 @click.command()
-@click.option("--system", "systems", multiple=True, help="only this one; again for more [default: all that know bugs]")
-@click.option("--bug", "bugs", multiple=True, help="only this one; again for more")
-@click.option("--variant", help="a bug of your own: path/to/file.py:Class, or an entry point of dethrone.variants")
-@click.option("--expect", multiple=True, metavar="CHECKER", help="with --variant: who must find it; again for more")
+@click.option(
+    "--system", "systems", multiple=True, help="limit to this system (repeatable) [default: all with planted bugs]"
+)
+@click.option("--bug", "bugs", multiple=True, help="limit to this bug (repeatable)")
+@click.option("--variant", help="your own bug: path/to/file.py:Class, or an entry point of dethrone.variants")
+@click.option("--expect", multiple=True, metavar="CHECKER", help="checker that must find --variant (repeatable)")
 @click.option("--nodes-min", default=3, show_default=True, type=click.IntRange(1, 31), help="with --variant")
-@click.option("--on", "backend", default="sim", show_default=True, help="where the runs take place")
-@click.option("--budget", help="for each bug: time of one core in simulation [60s], of the wall elsewhere [180s]")
-@click.option("--faults", metavar="KIND,…", help="draw schedules of these kinds only [default: the system's exam's]")
-@click.option("--strategy", default="triggered", show_default=True, help="how schedules are drawn")
-@click.option("--clean", default=0, show_default=True, type=click.IntRange(min=0), help="seeds without any bug")
-@click.option("--matrix", is_flag=True, help="instead: what holds and what is broken by design, invariant by invariant")
-@click.option("--seeds", default=20, show_default=True, type=click.IntRange(1), help="with --matrix: drawn schedules")
-@click.option("--compare", metavar="STRATEGY", help="each bug under this one, too: which finds it sooner (sim only)")
+@click.option("--on", "backend", default="sim", show_default=True, help="backend that provides the hosts")
+@click.option(
+    "--budget", help="time per bug: CPU time of one core in simulation [60s], wall-clock time elsewhere [180s]"
+)
+@click.option(
+    "--faults", metavar="KIND,…", help="fault kinds to draw schedules from [default: those of the system's exam]"
+)
+@click.option("--strategy", default="triggered", show_default=True, help="strategy that draws the schedules")
+@click.option(
+    "--clean", default=0, show_default=True, type=click.IntRange(min=0), help="number of seeds run without a bug"
+)
+@click.option(
+    "--matrix", is_flag=True, help="print a matrix instead: which invariants hold and which are broken by design"
+)
+@click.option("--seeds", default=20, show_default=True, type=click.IntRange(1), help="schedules drawn for --matrix")
+@click.option(
+    "--compare",
+    metavar="STRATEGY",
+    help="also run each bug under this strategy and report which finds it sooner (sim only)",
+)
 @click.option("--sittings", default=1, show_default=True, type=click.IntRange(1, 99), help="with --compare")
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="worker processes")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="number of worker processes")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("runs/exam"),
     show_default=True,
-    help="rows of what is done lie here; they are not done again",
+    help="directory of the result rows; a bug that has its row is not run again",
 )
-@click.option("--fresh", is_flag=True, help="forget the rows in --out")
+@click.option("--fresh", is_flag=True, help="ignore the rows in --out")
 @flags.json_flag
 @flags.level_flags
 def exam(
@@ -82,17 +96,21 @@ def exam(
     quiet: bool,
     verbose: int,
 ) -> None:
-    """Run planted bugs and tell which were found, by whom, how soon. Exit 1 if one was not."""
+    """Run planted bugs and report which were found, by which checker, and how soon. Exits 1 if one was missed."""
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     if matrix:
         if bugs or variant or backend != "sim" or clean or faults:
-            raise ConfigError("--matrix takes --system, --seeds, --jobs and --out only", next_step="leave the rest out")
+            raise ConfigError(
+                "--matrix takes --system, --seeds, --jobs and --out only", next_step="remove the other flags"
+            )
         sys.exit(matrix_table.run(screen, systems=systems, seeds=seeds, jobs=jobs, out=out, fresh=fresh))
     enter(backend)
     budget_ns = parse_duration(budget or ("60s" if backend == "sim" else "180s"))
     if compare is not None:
         if backend != "sim" or variant is not None or clean or faults:
-            raise ConfigError("--compare takes the bugs of the lists, in simulation", next_step="leave the rest out")
+            raise ConfigError(
+                "--compare takes the bugs of the lists, in simulation", next_step="remove the other flags"
+            )
         for name in (strategy, compare):
             registry.load(registry.STRATEGIES, name)
         code = examination.compare(

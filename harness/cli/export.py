@@ -12,7 +12,7 @@ from harness.report import exporting
 
 @click.command()
 @click.argument("run", type=click.Path(exists=True, path_type=Path), metavar="DIR|FILE")
-@click.option("--format", "form", type=click.Choice(sorted(WRITERS)), required=True, help="for whom")
+@click.option("--format", "form", type=click.Choice(sorted(WRITERS)), required=True, help="format of the export")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="write to this file instead of stdout")
 def export(*, run: Path, form: str, out: Path | None) -> None:
     """Write the client operations of a run as another tool reads them (docs/histories.md)."""

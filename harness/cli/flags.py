@@ -42,7 +42,9 @@ def run_flags(*without: str) -> Callable[[F], F]:
             return verb(*args, given=settings.merge(flags, os.environ, config), **values)
 
         out: Any = click.option(
-            "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="instead of ./dethrone.toml"
+            "--config",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="configuration file [default: ./dethrone.toml]",
         )(wrapped)
         for key, setting in reversed(settings.SETTINGS.items()):
             if key not in without:
@@ -67,7 +69,9 @@ def _option(key: str, setting: settings.Setting) -> Callable[[Any], Any]:
 def output_flags(verb: F) -> F:
     """``--json``, ``--junit-xml``, ``--github``."""
     for option in (
-        click.option("--github", is_flag=True, help="annotations, and the step summary in $GITHUB_STEP_SUMMARY"),
+        click.option(
+            "--github", is_flag=True, help="print annotations, and write the step summary to $GITHUB_STEP_SUMMARY"
+        ),
         click.option("--junit-xml", type=click.Path(dir_okay=False, path_type=Path), help="write JUnit XML here"),
         json_flag,
     ):
@@ -90,20 +94,25 @@ def hosts_flags(verb: F) -> F:
 
 
 trust_flag = click.option(
-    "--trust", is_flag=True, help="execute what the run directory names: files, images, other people's hosts"
+    "--trust", is_flag=True, help="execute what the run directory names: files, images and hosts of others"
 )
 
 known_flag = click.option(
-    "--known", type=click.Path(path_type=Path), metavar="FILE", help="known findings: they are shown and do not fail"
+    "--known",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="known findings (TOML): matching findings are shown but do not fail the command",
 )
 
-json_flag = click.option("--json", "as_json", is_flag=True, help="one JSON object on stdout, everything else on stderr")
+json_flag = click.option(
+    "--json", "as_json", is_flag=True, help="print one JSON object on stdout, everything else on stderr"
+)
 
 
 def level_flags(verb: F) -> F:
     """``-q`` and ``-v``; the verb gets ``quiet`` and ``verbose``."""
-    verb = click.option("-v", "--verbose", count=True, help="more lines")(verb)
-    return click.option("-q", "--quiet", is_flag=True, help="verdict and trouble only")(verb)
+    verb = click.option("-v", "--verbose", count=True, help="print more lines")(verb)
+    return click.option("-q", "--quiet", is_flag=True, help="print only the verdict and trouble")(verb)
 
 
 def screen(*, as_json: bool, quiet: bool = False, verbose: int = 0) -> Screen:
@@ -139,18 +148,33 @@ class Foreign:
 
 _FOREIGN = (
     click.option("--format", "form", metavar="FORMAT", help="history of another tool: jepsen-edn, jepsen-log or jsonl"),
-    click.option("--model", metavar="MODEL", help="what it is judged by: register, cas-register, set, list-append …"),
-    click.option("--initial", metavar="VALUE", help="the value before the first write (JSON, or a word); default nil"),
-    click.option("--strict-cas", is_flag=True, help="a failed cas says that the value was another one"),
-    click.option("--consistency", metavar="LEVEL", help="of list-append; default strict-serializable"),
-    click.option("--stale-reads", is_flag=True, help="of set and log: reads may be old"),
-    click.option("--drift-ppm", type=click.IntRange(0, 1_000_000), metavar="N", help="of lock: how far clocks differ"),
-    click.option("--limit", "limit", metavar="TIME", help="what a search may take before it says unknown; default 60s"),
-    click.option("--memory", "memory_mb", type=click.IntRange(1), metavar="MB", help="and its memory; default 1000"),
+    click.option("--model", metavar="MODEL", help="model to judge it by: register, cas-register, set, list-append …"),
+    click.option("--initial", metavar="VALUE", help="value before the first write (JSON, or a word) [default: nil]"),
+    click.option("--strict-cas", is_flag=True, help="a failed cas proves that the value was a different one"),
+    click.option("--consistency", metavar="LEVEL", help="consistency of list-append [default: strict-serializable]"),
+    click.option("--stale-reads", is_flag=True, help="allow stale reads, for set and log"),
     click.option(
-        "--ops-max", type=click.IntRange(1), metavar="N", help="operations read of a file; default: the model's"
+        "--drift-ppm", type=click.IntRange(0, 1_000_000), metavar="N", help="maximum difference of clocks, for lock"
     ),
-    click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="write a page with drawings here"),
+    click.option(
+        "--limit", "limit", metavar="TIME", help="time limit of a search before it reports unknown [default: 60s]"
+    ),
+    click.option(
+        "--memory",
+        "memory_mb",
+        type=click.IntRange(1),
+        metavar="MB",
+        help="memory limit of a search, in MB [default: 1000]",
+    ),
+    click.option(
+        "--ops-max",
+        type=click.IntRange(1),
+        metavar="N",
+        help="maximum operations read from a file [default: the limit of the model]",
+    ),
+    click.option(
+        "--report", type=click.Path(dir_okay=False, path_type=Path), help="write an HTML page with drawings here"
+    ),
 )
 
 

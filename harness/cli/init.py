@@ -1,6 +1,6 @@
-"""``dethrone init FILE``: describes somebody's own system by asking, so that it can be run.
+"""``dethrone init FILE``: describes a user's own system by asking, so that it can be run.
 
-Leaves out what the keys mean (docs/own-system.md) and what is written (``harness.engine.describing``).
+Out of scope: what the keys mean (docs/own-system.md) and what is written (``harness.engine.describing``).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ FILE = "my.toml"
 
 @click.command()
 @click.argument("file", default=FILE, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--force", is_flag=True, help="write over a file that is there")
+@click.option("--force", is_flag=True, help="overwrite an existing file")
 def init(*, file: Path, force: bool) -> None:
     """Describe a system of your own in FILE [default: my.toml] by answering some questions."""
     if file.suffix != ".toml":
-        raise ConfigError(f"{str(file)!r} does not end with .toml", next_step="name it like my.toml")
+        raise ConfigError(f"{str(file)!r} does not end with .toml", next_step="choose a name like my.toml")
     if file.exists() and not force:
-        raise ConfigError(f"{file} is there already", next_step="name another file, or give --force")
-    complain("an empty answer leaves something out; what is left out is not judged. docs/own-system.md explains all.")
+        raise ConfigError(f"{file} already exists", next_step="name another file, or add --force")
+    complain("an empty answer skips the item, and a skipped item is not judged. docs/own-system.md explains each item.")
     answers = _answers(file)
     try:
         file.write_text(text_of(answers), encoding="utf-8")
@@ -41,7 +41,7 @@ def init(*, file: Path, force: bool) -> None:
     try:
         system = registry.load(registry.SYSTEMS, str(file.resolve()))
     except ConfigError as error:
-        complain(f"{file} is written, but cannot be used yet")
+        complain(f"{file} was written, but cannot be used yet")
         raise ConfigError(
             error.what, where=error.where, cause=error.cause, next_step=error.next_step or f"edit {file}"
         ) from error
@@ -49,7 +49,7 @@ def init(*, file: Path, force: bool) -> None:
         for name, remark in system.remarks():
             if isinstance(remark, No):
                 complain(f"{name} will not be judged: {remark.why}")
-    complain(f"{file} is written", hint=f"dethrone doctor {file}, then dethrone run {file} --nodes 3")
+    complain(f"wrote {file}", hint=f"dethrone doctor {file}, then dethrone run {file} --nodes 3")
 
 
 def _answers(file: Path) -> Answers:
@@ -64,10 +64,10 @@ def _answers(file: Path) -> Answers:
     member = ""
     if "{members}" in command or "{others}" in command:
         member = _ask("one member in {members}, which are joined by commas", "{name}={address}")
-    ports = _read("TCP ports that a node listens at", "peer=7000, http=8000", ports_of)
+    ports = _read("TCP ports that a node listens on", "peer=7000, http=8000", ports_of)
     probe = _probe()
     told = _read(f"trace lines it prints, e.g. {', '.join(ELECTION_LINES)}", "", list_of)
-    voters = "elected" in told and click.confirm("do `elected` lines tell the voters?", default=False, err=True)
+    voters = "elected" in told and click.confirm("do `elected` lines name the voters?", default=False, err=True)
     return Answers(
         name=name,
         image=image,
@@ -84,7 +84,7 @@ def _answers(file: Path) -> Answers:
 
 
 def _probe() -> dict[str, Any]:
-    way = _choose("how a node is asked for its role", ("http", "metrics", "command", "log"), "http")
+    way = _choose("how to query a node for its role", ("http", "metrics", "command", "log"), "http")
     if way == "log":
         return {
             "log": "{log_dir}/node.log",
@@ -100,22 +100,22 @@ def _probe() -> dict[str, Any]:
     }
     out: dict[str, Any] = {way: _ask(*asked[way])}
     if way != "command":
-        out["port"] = _ask("name of the port it is asked at", "http")
+        out["port"] = _ask("name of the port to query", "http")
     if way == "metrics":
-        out["leads"] = _ask("metric that is 1 at a leader", "raft_leader")
+        out["leads"] = _ask("metric that is 1 on a leader", "raft_leader")
         out["term"] = _ask("metric that holds the term", "raft_term")
         return out
     out["role"] = _ask("where the answer holds the role (a path into the JSON, like raft.state)", "role")
-    out["leader_role"] = _ask("what that says at a leader (upper or lower case)", "leader")
+    out["leader_role"] = _ask("value of that field on a leader (upper or lower case)", "leader")
     out["term"] = _ask("where it holds the term", "term")
     for key, question in (
-        ("leader", "where it says whom the node follows (empty: nowhere)"),
+        ("leader", "where it holds the leader that the node follows (empty: nowhere)"),
         ("commit", "where it holds the commit index (empty: nowhere)"),
     ):
         place = _ask(question, "")
         out |= {key: place} if place else {}
     if "leader" in out:
-        out["member_id"] = _ask("what it calls a node there; words: {name} {number} {address}", "{name}")
+        out["member_id"] = _ask("name of a node there; words: {name} {number} {address}", "{name}")
     return out
 
 
@@ -129,24 +129,28 @@ def _ops() -> dict[str, str]:
 
 def _promise() -> dict[str, Any]:
     out: dict[str, Any] = {
-        "election_timeout": _read("longest election timeout that a node draws", "1s", _duration),
-        "heartbeat": _read("time from heartbeat to heartbeat", "100ms", _duration),
+        "election_timeout": _read("maximum election timeout", "1s", _duration),
+        "heartbeat": _read("heartbeat interval", "100ms", _duration),
         "tolerates": list(
-            _read("faults that may cost it time, but never safety", "partition, kill, pause, stop, restart", list_of)
+            _read(
+                "faults that may cost the system time, but never safety",
+                "partition, kill, pause, stop, restart",
+                list_of,
+            )
         ),
     }
     bounds = {
-        "leader_within": "with a majority connected, there is a leader within (3 to 10 election timeouts)",
-        "step_down_within": "a leader cut off from the majority stops claiming to lead within",
-        "converge_within": "after a heal every node follows one leader within",
+        "leader_within": "time to elect a leader while a majority is connected (3 to 10 election timeouts)",
+        "step_down_within": "time until a leader without a majority stops claiming to lead",
+        "converge_within": "time until all nodes follow one leader after a heal",
     }
     for key, question in bounds.items():
         said = _read(f"{question} (empty: not promised)", "", lambda text: _duration(text) if text else "")
         out |= {key: said} if said else {}
     for key, question in (
         ("linearizable_reads", "are reads linearizable?"),
-        ("leader_bound_to_term", "is the leader that a node names always of the term that it names?"),
-        ("pre_vote", "does it hold pre-votes?"),
+        ("leader_bound_to_term", "does a node always name a leader and a term that belong together?"),
+        ("pre_vote", "does it use pre-votes?"),
     ):
         if click.confirm(question, default=False, err=True):
             out[key] = True

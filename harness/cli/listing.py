@@ -11,10 +11,10 @@ from harness.report import catalogue
 
 @click.command(name="list")
 @click.argument("what", type=click.Choice(sorted(catalogue.KINDS)))
-@click.option("--system", help="only the variants, scenarios or claims of this system")
+@click.option("--system", help="limit to variants, scenarios or claims of this system")
 @flags.json_flag
 def listing(*, what: str, system: str | None, as_json: bool) -> None:
-    """List what there is: systems, faults, workloads, checkers, models and so on."""
+    """List what is available: systems, faults, workloads, checkers, models and so on."""
     screen = flags.screen(as_json=as_json)
     headers, rows = catalogue.KINDS[what](system)
     screen.table(headers, rows)

@@ -1,8 +1,8 @@
 """The ``dethrone`` command: its verbs, its exit codes, and what becomes of every error.
 
-Promises: a deliberate error is told in four parts on stderr and exits with its own code; wrong usage exits 64; anything
-unexpected exits 3 with a short message and a file that holds the traceback; with ``--json`` stdout still carries one
-object. Leaves out what the verbs do.
+Guarantees: a deliberate error is printed in four parts on stderr and exits with its own code; wrong usage exits 64;
+anything unexpected exits 3 with a short message and a file that holds the traceback; with ``--json`` stdout still
+carries one object. Out of scope: what the verbs do.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from harness.report.plain import complain, output
 EXIT_CODES = """\b
 Exit codes:
   0    pass
-  1    violation: a safety or liveness property was broken, with its proof
-  2    unknown, or too little evidence to pass
-  3    trouble of the harness, or something could not be healed
-  64   wrong usage; nothing was started
-  130  interrupted; everything was healed and kept
-Several at once: 3 > 1 > 130 > 2 > 0."""
+  1    violation: a safety or liveness property was broken; the report holds the proof
+  2    unknown: no violation, but too little evidence to pass
+  3    trouble of the harness, or a fault could not be healed
+  64   usage error; nothing was started
+  130  interrupted; faults were healed and the files kept
+If several apply: 3 > 1 > 130 > 2 > 0."""
 
 
 VERBS = {
@@ -110,7 +110,7 @@ class Dethrone(click.Group):
         except KeyboardInterrupt:
             return _told("interrupted", EXIT_INTERRUPTED, as_json=as_json)
         except BrokenPipeError:
-            # whoever read our stdout left: keep the interpreter from complaining at its end
+            # the reader of our stdout left: keep the interpreter from complaining at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             return EXIT_TROUBLE
         except Exception as error:  # noqa: BLE001 - the last line of defence
@@ -126,7 +126,8 @@ class Dethrone(click.Group):
 @click.version_option(package_name="dethrone", prog_name="dethrone")
 @click.option("--debug", is_flag=True, help="print tracebacks (also: DETHRONE_DEBUG=1)")
 def main(*, debug: bool) -> None:
-    """Break real nodes' network, clocks and lives, and prove whether their leader election stays safe and live."""
+    """Break the network, clocks and processes of real nodes, and prove whether their leader "
+    "election stays safe and live."""
     del debug  # read from the words themselves, so that it also covers errors in them
     shadow.refuse()
 
@@ -171,7 +172,7 @@ def _unexpected(error: Exception, *, as_json: bool, debug: bool) -> int:
         _print_traceback()
         complain(message)
     else:
-        complain(message, hint=f"this is a bug of dethrone; the traceback is in {_keep_traceback()}, or use --debug")
+        complain(message, hint=f"this is a bug in dethrone; the traceback is in {_keep_traceback()}, or use --debug")
     return _object(None, message, EXIT_TROUBLE, as_json=as_json)
 
 

@@ -20,7 +20,7 @@ _ADD_LIMIT_S = 600
 def run_night_file(
     path: Path, *, budget: str | None, screen: Screen, junit_xml: Path | None, github: bool, as_json: bool
 ) -> int:
-    """Run or go on with the night that ``path`` describes; the exit code. ConfigError."""
+    """Start or resume the night that ``path`` describes; the exit code. ConfigError."""
     from harness.engine import night, night_file
     from harness.engine.night_found import raised
     from harness.engine.night_order import cells_of

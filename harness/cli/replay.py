@@ -14,20 +14,23 @@ from harness.report import again, machine, rerun_node
 
 @click.command()
 @click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--on", "backend", help="where hosts come from [default: as the run was]")
+@click.option("--on", "backend", help="backend that provides the hosts [default: that of RUN]")
 @click.option(
-    "--as", "how", type=click.Choice(["times", "triggers"]), help="realised times, or planned selectors and events"
+    "--as",
+    "how",
+    type=click.Choice(["times", "triggers"]),
+    help="replay the realised times, or the planned selectors and events",
 )
 @click.option(
     "--repeat",
     default=1,
     show_default=True,
     type=click.IntRange(1, 1000),
-    help="so many runs, and how many of them failed alike; in simulation each with the next seed",
+    help="number of runs; reports how many fail alike (in simulation each run takes the next seed)",
 )
-@click.option("--node", help="re-execute this node's core from its journal instead, and check every step")
-@click.option("--incarnation", type=click.IntRange(min=1), help="with --node: which [default: the last]")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="the new run's directory")
+@click.option("--node", help="instead, re-execute the core of this node from its journal and check every step")
+@click.option("--incarnation", type=click.IntRange(min=1), help="life of the node, with --node [default: the last]")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="directory of the new run")
 @flags.trust_flag
 @flags.hosts_flags
 @flags.json_flag

@@ -13,8 +13,10 @@ from harness.report.plain import output
 
 @click.command()
 @click.argument("directory", type=click.Path(exists=True, path_type=Path), metavar="DIR|FILE")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="write the page here instead")
-@click.option("--open", "show", is_flag=True, help="open it in the browser")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="path of the page [default: report.html in DIR]"
+)
+@click.option("--open", "show", is_flag=True, help="open the page in the browser")
 @flags.json_flag
 def report(*, directory: Path, out: Path | None, show: bool, as_json: bool) -> None:
     """Draw the report of a run directory (or of a history file alone) and print its path."""

@@ -21,8 +21,8 @@ from harness.report.plain import output
 @flags.run_flags()
 @flags.output_flags
 @flags.level_flags
-@click.option("--dry-run", is_flag=True, help="draw and print the plan; touch no host")
-@click.option("--show-config", is_flag=True, help="print the merged configuration and stop")
+@click.option("--dry-run", is_flag=True, help="draw and print the plan without touching a host")
+@click.option("--show-config", is_flag=True, help="print the merged configuration and exit")
 def run(
     *,
     system: str | None,
@@ -35,7 +35,7 @@ def run(
     dry_run: bool,
     show_config: bool,
 ) -> None:
-    """Run SYSTEM (or a scenario's) under faults and judge what it did."""
+    """Run SYSTEM (or the system of --scenario) under faults and judge its behaviour."""
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     if show_config:
         merged = {key: {"value": one.value, "origin": one.origin} for key, one in given.items()}

@@ -2,9 +2,9 @@
 
 A scenario stands between environment and file, and leaves of the file only where a run takes place.
 
-Promises: every key is spelled as its flag; an unknown key or a value of the wrong form is a ConfigError that names its
-place and the nearest key; ``set`` is merged knob by knob; what a file that is not the user's own names is executed only
-with his trust. Leaves out whether names of systems, faults and knobs exist: the engine knows.
+Guarantees: every key is spelled as its flag; an unknown key or a value of the wrong form is a ConfigError that names
+its place and the nearest key; ``set`` is merged knob by knob; what a file that is not the user's own names is executed
+only with his trust. Out of scope: whether names of systems, faults and knobs exist: the engine knows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 class Given(msgspec.Struct, frozen=True, kw_only=True):
     """A value and where it came from: ``flag``, ``DETHRONE_NODES``, ``dethrone.toml`` or ``default``.
 
-    ``doubt``: why somebody else may have written that file; "" : it is the user's own, or no file.
+    ``doubt``: why another user may have written that file; "" : it is the user's own, or no file.
     """
 
     value: Any
@@ -63,9 +63,9 @@ def _whole(lowest: int, highest: int) -> Callable[[Any], int]:
         try:
             value = int("" if isinstance(raw, bool | float) else raw)
         except (ValueError, TypeError):
-            raise ValueError("a whole number is needed") from None
+            raise ValueError("expected a whole number") from None
         if not lowest <= value <= highest:
-            raise ValueError(f"it must be from {lowest} to {highest}")
+            raise ValueError(f"expected a number from {lowest} to {highest}")
         return value
 
     return read
@@ -77,21 +77,21 @@ def _duration(raw: Any) -> str:
     except ConfigError as error:
         raise ValueError(error.cause) from error
     if value == 0:
-        raise ValueError("it must be longer than nothing")
+        raise ValueError("expected a duration above 0")
     return str(raw).strip()
 
 
 def _words(raw: Any) -> tuple[str, ...]:
     parts = raw.split(",") if isinstance(raw, str) else raw
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
-        raise ValueError("words with commas between them are needed")
+        raise ValueError("expected words separated by commas")
     out = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
     return () if out == ("none",) else out
 
 
 def _places(raw: Any) -> tuple[str, ...]:
     if not isinstance(raw, str | list | tuple):
-        raise ValueError("words are needed")  # noqa: TRY004 - what `read` makes a ConfigError of
+        raise ValueError("expected a list of words")  # noqa: TRY004 - what `read` makes a ConfigError of
     return _words(raw if isinstance(raw, str) else [part for word in raw for part in str(word).split(",")])
 
 
@@ -99,13 +99,13 @@ def _knobs(raw: Any) -> dict[str, str]:
     if isinstance(raw, Mapping):
         return {str(key): _knob_text(value) for key, value in raw.items()}
     if not isinstance(raw, str | list | tuple) or not all(isinstance(part, str) for part in raw):
-        raise ValueError("knob=value is needed")
+        raise ValueError("expected knob=value")
     parts = [part for part in raw.split(",") if part] if isinstance(raw, str) else list(raw)
     out = {}
     for part in parts:
         name, equals, value = part.partition("=")
         if not equals or not name.strip():
-            raise ValueError(f"{part!r} is not knob=value")
+            raise ValueError(f"{part!r} does not have the form knob=value")
         out[name.strip()] = value.strip()
     return out
 
@@ -115,12 +115,12 @@ def _knob_text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float | str):
         return str(value)
-    raise ValueError("a knob's value is a word or a number")
+    raise ValueError("the value of a knob must be a word or a number")
 
 
 def _text(raw: Any) -> str:
     if not isinstance(raw, str) or not raw.strip():
-        raise ValueError("a word is needed")
+        raise ValueError("expected a word")
     return raw.strip()
 
 
@@ -130,19 +130,19 @@ def _flag(raw: Any) -> bool:
         return raw
     if isinstance(raw, str) and raw.lower() in words:
         return words[raw.lower()]
-    raise ValueError("true or false is needed")
+    raise ValueError("expected true or false")
 
 
 def _clients(raw: Any) -> str:
     text = str(raw)
     if isinstance(raw, bool) or not re.fullmatch(r"[1-9]\d{0,4}n?|n", text):
-        raise ValueError("a number, or a multiple of the number of nodes, is needed")
+        raise ValueError("expected a number, or a multiple of the number of nodes like 2n")
     return text
 
 
 def _fail_on(raw: Any) -> str:
     if raw not in FAIL_ON:
-        raise ValueError(f"{' or '.join(FAIL_ON)} is needed")
+        raise ValueError(f"expected {' or '.join(FAIL_ON)}")
     return str(raw)
 
 
@@ -158,44 +158,70 @@ def _setting(name: str, read: Callable[[Any], Any], example: str, about: str) ->
 SETTINGS: dict[str, Setting] = {
     setting.name: setting
     for setting in (
-        _setting("nodes", _whole(1, NODES_MAX), "5", "number of nodes [default: 5; of lent hosts, all]"),
-        _setting("on", _text, "docker", "where hosts come from: see `list backends` [default: docker]"),
-        _setting("hosts", _text, "hosts.toml", "the file that names the machines to run on, for `--on ssh`"),
-        _setting("host", _places, "n1=root@192.0.2.11", "a machine beside the file's; repeatable"),
-        _setting("project", _text, "shop", "the docker compose project whose containers to break, for `--on attach`"),
-        _setting("label", _places, "app=kv", "or containers with this label; repeatable: with all of them"),
+        _setting("nodes", _whole(1, NODES_MAX), "5", "number of nodes [default: 5; on lent hosts, all of them]"),
+        _setting("on", _text, "docker", "backend that provides the hosts (`list backends`) [default: docker]"),
+        _setting("hosts", _text, "hosts.toml", "file that names the machines to run on, for `--on ssh`"),
+        _setting("host", _places, "n1=root@192.0.2.11", "machine in addition to those of the file (repeatable)"),
+        _setting("project", _text, "shop", "docker compose project whose containers to break, for `--on attach`"),
+        _setting(
+            "label",
+            _places,
+            "app=kv",
+            "label of the containers to break, instead of a project (repeatable: all must match)",
+        ),
         _setting("faults", _words, "partition,kill", "fault kinds, or `none` [default: the system's]"),
-        _setting("workload", _text, "log", "what clients do: see `list workloads` [default: the system's]"),
-        _setting("strategy", _text, "random", "how schedules are drawn: see `list strategies` [default: random]"),
-        _setting("time-limit", _duration, "60s", "length of the faults' phase [default: the system's]"),
+        _setting("workload", _text, "log", "operations of the clients (`list workloads`) [default: the system's]"),
+        _setting("strategy", _text, "random", "strategy that draws the schedule (`list strategies`) [default: random]"),
+        _setting("time-limit", _duration, "60s", "length of the fault phase [default: the system's]"),
         _setting(
             "time-scale",
             _time_scale,
             "2",
-            "auto: real hosts are measured, and on slow ones timers, bounds and faults last longer [default: auto]",
+            "factor for timers, bounds and faults on slow hosts; auto: measure the real hosts [default: auto]",
         ),
-        _setting("seed", _whole(0, 2**63 - 1), "7", "what chance is drawn from [default: drawn, and printed]"),
-        _setting("nemesis-interval", _duration, "5s", "from fault to fault [default: the system's]"),
-        _setting("set", _knobs, "time_factor=0.1", "a knob of the system; repeatable"),
-        _setting("profile", _text, "raft-paper", "a named set of knobs: see `list systems`"),
-        _setting("variant", _text, "vote-twice", "a planted bug: see `list variants`"),
-        _setting("concurrency", _clients, "2n", "client processes; 2n: twice the nodes [default: the workload's]"),
-        _setting("rate", _whole(0, 10**6), "100", "operations a second; 0: as fast as answered"),
-        _setting("out", _text, "runs/a", "the run directory; must not hold anything yet"),
-        _setting("base", _text, "debian:12-slim", "image to build the hosts' image from"),
-        _setting("schedule", _text, "schedule.planned.json", "a stored or written schedule instead of a drawn one"),
+        _setting("seed", _whole(0, 2**63 - 1), "7", "seed of all random choices [default: random, and printed]"),
+        _setting("nemesis-interval", _duration, "5s", "time from one fault to the next [default: the system's]"),
+        _setting("set", _knobs, "time_factor=0.1", "knob of the system (repeatable)"),
+        _setting("profile", _text, "raft-paper", "named set of knobs (`list systems`)"),
+        _setting("variant", _text, "vote-twice", "planted bug (`list variants`)"),
+        _setting(
+            "concurrency", _clients, "2n", "number of client processes; 2n: twice the nodes [default: the workload's]"
+        ),
+        _setting(
+            "rate", _whole(0, 10**6), "100", "operations per second; 0: send the next one as soon as one is answered"
+        ),
+        _setting("out", _text, "runs/a", "run directory; must be new or empty"),
+        _setting("base", _text, "debian:12-slim", "base image of the hosts"),
+        _setting(
+            "schedule", _text, "schedule.planned.json", "stored or hand-written schedule to run instead of a drawn one"
+        ),
         _setting(
             "scenario",
             _text,
             "raft-b1",
-            "a known sequence with its settings (`list scenarios`), or a file that holds one",
+            "known fault sequence with its settings (`list scenarios`), or a file that holds one",
         ),
-        _setting("trust", _flag, "true", "execute files that a scenario's file names"),
-        _setting("fail-on", _fail_on, "violation", "what makes the exit code: unknown [default], violation or excused"),
-        _setting("known", _text, "known.toml", "known findings: they are shown and do not fail (docs/nightly.md)"),
-        _setting("keep-cluster", _flag, "true", "leave the hosts up at the end (`heal` removes them)"),
-        _setting("unsafe-root", _flag, "true", "`--on local` as root even where hosts cannot be kept from the machine"),
-        _setting("first-failure", _flag, "true", "end at the first certain safety finding [default: the system's]"),
+        _setting("trust", _flag, "true", "execute the files that a scenario file names"),
+        _setting(
+            "fail-on",
+            _fail_on,
+            "violation",
+            "lowest outcome that fails the command: unknown [default], violation or excused",
+        ),
+        _setting(
+            "known",
+            _text,
+            "known.toml",
+            "known findings (TOML): matching findings are shown but do not fail the command (docs/nightly.md)",
+        ),
+        _setting("keep-cluster", _flag, "true", "keep the hosts running at the end (`heal --all` removes them)"),
+        _setting(
+            "unsafe-root",
+            _flag,
+            "true",
+            "run `--on local` as root even where the machine cannot be protected from its nodes",
+        ),
+        _setting("first-failure", _flag, "true", "stop at the first certain safety finding [default: the system's]"),
     )
 }
 _BESIDE_SCENARIO = frozenset(
@@ -215,7 +241,7 @@ _BESIDE_SCENARIO = frozenset(
         "seed",
     }
 )
-"""What a file may say beside a scenario: where it is run, not what."""
+"""What a file may say in addition to a scenario: where it is run, not what."""
 _LENDERS = ("hosts", "host", "project", "label")
 """Keys that name other people's hosts."""
 DEFAULTS: dict[str, Any] = {
@@ -256,7 +282,9 @@ def merge(flags: Mapping[str, Any], env: Mapping[str, str], path: Path | None) -
 
 
 def _refuse_foreign(given: Mapping[str, Given]) -> None:
-    """ConfigError where a scenario's file, which may come from anybody, names code that is to be executed."""
+    """ConfigError where a scenario's file, which may come from an untrusted source, names code that is to be
+    executed.
+    """
     variant = given.get("variant")
     trusted = "trust" in given and given["trust"].value
     if variant is None or trusted or variant.origin != "scenario" or not registry.is_code(variant.value):
@@ -293,7 +321,9 @@ def system_of(named: str | None, given: Mapping[str, Given]) -> str:
     """The system that is run: the one that is named, or the scenario's. ConfigError: none, or two different ones."""
     if "scenario" not in given:
         if named is None:
-            raise ConfigError("a system is needed", next_step="dethrone list systems, or give --scenario")
+            raise ConfigError(
+                "no system was named", next_step="choose one of `dethrone list systems`, or add --scenario"
+            )
         # the path of a description stands in run.json, and a replay may start anywhere
         return str(Path(named).resolve()) if registry.is_file(named) else named
     scenario = scenarios.find(given["scenario"].value)
@@ -305,20 +335,20 @@ def system_of(named: str | None, given: Mapping[str, Given]) -> str:
         )
     if named not in (None, scenario.system):
         raise ConfigError(
-            f"the scenario {scenario.name!r} is one of {scenario.system}, not of {named}",
-            next_step=f"leave out {named}, or the scenario",
+            f"the scenario {scenario.name!r} belongs to {scenario.system}, not to {named}",
+            next_step=f"remove {named} or --scenario",
         )
     return scenario.system
 
 
 def read(key: str, raw: Any, *, where: str) -> Any:
-    """One value. ConfigError tells the key, its place and an example."""
+    """One value. ConfigError names the key, its place and an example."""
     setting = SETTINGS[key]
     try:
         return setting.read(raw)
     except ValueError as error:
         raise ConfigError(
-            f"{raw!r} is no value for {key}",
+            f"{raw!r} is not a valid value for {key}",
             where=where,
             cause=str(error),
             next_step=f"write {key} like {setting.example}",
@@ -341,12 +371,16 @@ def read_file(path: Path | None) -> dict[str, Any]:
             raise unknown_key(key, [SECTION], where=str(place))
     table = content.get(SECTION, {})
     if not isinstance(table, dict):
-        raise ConfigError("[run] must be a table", where=str(place), next_step="write [run], then keys like nodes = 5")
+        raise ConfigError(
+            "[run] must be a table", where=str(place), next_step="write [run], followed by keys like nodes = 5"
+        )
     out = {}
     for key, value in table.items():
         name = key.replace("_", "-")
         if name == "trust":
-            raise ConfigError("a file cannot trust a file", where=str(place), next_step="leave trust out; it is a flag")
+            raise ConfigError(
+                "a file cannot trust a file", where=str(place), next_step="remove trust; use the flag --trust"
+            )
         if name not in SETTINGS:
             raise unknown_key(key, SETTINGS, where=f"{place}: [{SECTION}]")
         out[name] = value
@@ -373,7 +407,7 @@ def misspelt_env(env: Mapping[str, str]) -> list[str]:
         if name.startswith(ENV_PREFIX) and name not in known:
             near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.85)
             if near:
-                out.append(f"{name} is not read; did you mean {near[0]}?")
+                out.append(f"{name} is not a known variable and is ignored; did you mean {near[0]}?")
     return out
 
 
@@ -421,14 +455,14 @@ def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
 
 
 def _doubt(path: Path, file: Mapping[str, Any], env: Mapping[str, str]) -> str:
-    """Why somebody else may have written the settings, or what they name by a path that begins here; "" : nobody."""
+    """Why another user may have written the settings, or what they name by a path that begins here; "" : no doubt."""
     paths = [file[key] for key in ("variant", "hosts") if isinstance(file.get(key), str)]
     here = [Path.cwd()] if any(not Path(one).is_absolute() for one in paths) else []
     return owned.doubt(path, owned.selves(env), beside=here)
 
 
 def _refuse_strangers(given: Mapping[str, Given], *, hosts: Path | None, host: tuple[str, ...]) -> None:
-    """ConfigError where a settings file that may be somebody else's names what a run would execute or reach."""
+    """ConfigError where a settings file that may be another user's names what a run would execute or reach."""
     doubted = {key: one for key, one in given.items() if one.doubt}
     if not doubted or ("trust" in given and given["trust"].value):
         return
@@ -448,10 +482,12 @@ def _unsafe_root(given: Given) -> bool:
     """Only a user says so at the moment of the run: a file may be another's."""
     if given.value and given.origin != "flag":
         raise ConfigError(
-            "unsafe-root is given by a file or the environment",
+            "unsafe-root is set by a file or the environment",
             where=given.origin,
-            cause="it lets nodes act as root of this machine, which a file that came with a project must not decide",
-            next_step="give --unsafe-root on the command line, if you trust the system and may lose the machine",
+            cause="it lets nodes act as root on this machine, which must not be decided by a file "
+            "that came with a project",
+            next_step="add --unsafe-root to the command line if you trust the system and can afford "
+            "to lose the machine",
         )
     return bool(given.value)
 
@@ -490,11 +526,13 @@ def seeds(text: str) -> Sequence[int]:
     for part in parts:
         match = re.fullmatch(r"\s*(\d{1,18})(?:\.\.(\d{1,18}))?\s*", part)
         if match is None or (match[2] is not None and int(match[2]) < int(match[1])):
-            raise ConfigError(f"{text!r} names no seeds", where="--seeds", next_step="write 0..9 or 1,5,8..12")
+            raise ConfigError(f"{text!r} is not a list of seeds", where="--seeds", next_step="write 0..9 or 1,5,8..12")
         lo, hi = int(match[1]), int(match[2] or match[1])
         most = _SPAN_MAX if len(parts) == 1 else _SEEDS_MAX
         if hi - lo + len(out) >= most:
-            raise ConfigError(f"more than {most} seeds", where="--seeds", next_step="make several campaigns")
+            raise ConfigError(
+                f"more than {most} seeds", where="--seeds", next_step="split the seeds over several campaigns"
+            )
         if len(parts) == 1:
             return range(lo, hi + 1)
         out.update(dict.fromkeys(range(lo, hi + 1)))

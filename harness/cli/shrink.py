@@ -17,12 +17,10 @@ TRIES, TRIES_REAL = 500, 40
 
 @click.command()
 @click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--on", "backend", help="where hosts come from [default: as the run was]")
-@click.option("--tries", type=click.IntRange(1), help="schedules that are tried at most [500; on real hosts 40]")
-@click.option(
-    "--of", default=3, show_default=True, type=click.IntRange(1), help="real runs that a schedule gets at most"
-)
-@click.option("--need", type=click.IntRange(1), help="of which so many must fail for it to count [2; with --of 1: 1]")
+@click.option("--on", "backend", help="backend that provides the hosts [default: that of RUN]")
+@click.option("--tries", type=click.IntRange(1), help="maximum schedules to try [500; on real hosts 40]")
+@click.option("--of", default=3, show_default=True, type=click.IntRange(1), help="maximum real runs per candidate")
+@click.option("--need", type=click.IntRange(1), help="failing runs that confirm a candidate [2; with --of 1: 1]")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="directory of the shrunk run")
 @flags.trust_flag
 @flags.hosts_flags
@@ -43,7 +41,7 @@ def shrink(
     quiet: bool,
     verbose: int,
 ) -> None:
-    """Shrink the schedule of the failing run RUN; exit 1 when the small one fails, too."""
+    """Shrink the schedule of the failing run RUN. Exits 1 if the small schedule also fails."""
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     place = again.Place(backend=backend, hosts=hosts, host=host, trust=trust)
     if tries is None:
@@ -53,7 +51,7 @@ def shrink(
     screen.say("")
     screen.say(
         f"{outcome.steps_before} steps shrunk to {len(schedule.steps)} in {outcome.shrunk.tries} tries"
-        f"{' (they ran out)' if outcome.shrunk.exhausted else ''}; fails {outcome.rate}",
+        f"{' (limit reached)' if outcome.shrunk.exhausted else ''}; fails {outcome.rate}",
         level=-1,
     )
     screen.say(again.scenario(schedule))

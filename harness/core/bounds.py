@@ -1,7 +1,7 @@
 """Whether the times and counts in a plan can be meant: a stored plan may be another's, or damaged by hand.
 
-Promises: pure; every field that ends in ``_ns`` is looked at, whatever struct it is in. Leaves out whether a plan is a
-good one (``harness.engine.planning``).
+Guarantees: pure; every field that ends in ``_ns`` is checked, in any struct. Out of scope: whether a plan
+is a good one (``harness.engine.planning``).
 """
 
 from __future__ import annotations
@@ -37,6 +37,6 @@ def wrong_members(nodes: Iterable[str], voters: Iterable[str]) -> str:
     """Why these cannot be a cluster; "" if they can."""
     members, chosen = tuple(nodes), tuple(voters)
     if len(set(members)) != len(members) or len(set(chosen)) != len(chosen):
-        return "a node stands in it twice"
+        return "a node is listed twice"
     strangers = set(chosen) - set(members)
-    return f"{min(strangers)} votes and is no node" if strangers else ""
+    return f"{min(strangers)} votes but is not a node" if strangers else ""

@@ -40,7 +40,7 @@ TAIL_PERMILLE, COMMON_PERMILLE = 999, 990
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What the hosts' agents measured, in ns, in any order. ``lost``: probes that nobody answered."""
+    """What the hosts' agents measured, in ns, in any order. ``lost``: probes without an answer."""
 
     wakeups_ns: Sequence[Ns] = ()
     syncs_ns: Sequence[Ns] = ()
@@ -96,7 +96,7 @@ def joined(windows: Sequence[Measured]) -> Measured:
 
 
 def quantile(ordered: Sequence[Ns], permille: int) -> Ns:
-    """The smallest value that so many in a thousand do not exceed; 0 of nothing."""
+    """The smallest value that this many in a thousand do not exceed; 0 of nothing."""
     if not ordered:
         return 0
     rank = -(-permille * len(ordered) // 1000)
@@ -157,4 +157,4 @@ def words(figures: Mapping[str, Any]) -> str:
         for key, name in (("wakeup", "wake-ups late by"), ("sync", "syncs"), ("trip", "round trips"))
         if f"{key}_p99_ns" in figures
     ]
-    return "; ".join(parts) or "nothing was measured"
+    return "; ".join(parts) or "no measurements"

@@ -1,9 +1,9 @@
 r"""Text from outside on its way to a person or a CI service: one place that takes the teeth out of it.
 
-Roles, names, logs and whatever a run directory holds may carry escape sequences (colours, OSC 52 for the clipboard),
+Roles, names, logs and all else in a run directory may carry escape sequences (colours, OSC 52 for the clipboard),
 letters that change the direction of what follows, line ends that forge lines of ours, or commands that a CI runner
-obeys (``::error::``). Promises: pure; what is taken out leaves a mark (``\ufffd``), so that it is seen; twice is once.
-Out of scope: markup of the place where a text lands (XML, HTML, Markdown), which is each writer's own.
+obeys (``::error::``). Guarantees: pure; what is taken out leaves a mark (``\ufffd``), so that it is seen; twice is
+once. Out of scope: markup of the place where a text lands (XML, HTML, Markdown), which is each writer's own.
 """
 
 from __future__ import annotations

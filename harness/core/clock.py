@@ -1,6 +1,7 @@
 """Times as values: what a clock showed, and the span in which something was true.
 
-Promises: integers only, nanoseconds everywhere. Leaves out reading any clock: shells do that and pass the values in.
+Guarantees: integers only, nanoseconds everywhere. Out of scope: reading any clock: shells do that and pass the values
+in.
 """
 
 from __future__ import annotations

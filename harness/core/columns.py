@@ -1,7 +1,7 @@
 """Columns: one numpy array a field for observations, trace events and client operations of a history.
 
-Promises: built once a history (``history.cache``), those of traces and operations only where somebody asks; in file
-order, words coded by one dictionary, integers only; an unknown value is -1 (-1 as a code: none). Leaves out bodies
+Guarantees: built once a history (``history.cache``), those of traces and operations only on demand; in file
+order, words coded by one dictionary, integers only; an unknown value is -1 (-1 as a code: none). Out of scope: bodies
 (``Traced.data``, op values): ``seq`` leads back to them.
 """
 
@@ -57,7 +57,7 @@ class Dictionary:
 
 @dataclass(frozen=True, eq=False)
 class ObservedColumns:
-    """``Observed`` events. ``log_term``, ``log_index``, ``commit``: -1 where not told."""
+    """``Observed`` events. ``log_term``, ``log_index``, ``commit``: -1 where not reported."""
 
     seq: Ints
     lo: Ints
@@ -92,7 +92,7 @@ class ObservedColumns:
     def told_at_once(self) -> Bools:
         """Rows whose role, leader and vote certainly belong to their term.
 
-        Either the system gave them as one atom, or the same process told the same term before and after.
+        Either the system gave them as one atom, or the same process reported the same term before and after.
         """
         return _told_at_once(self)
 
@@ -154,7 +154,7 @@ class TracedColumns:
 
     @cached_property
     def shell(self) -> Bools:
-        """Witnessed, not told by the core."""
+        """Witnessed, not reported by the core."""
         return np.array([row.source == "shell" for row in self._rows], dtype=np.bool_)
 
 

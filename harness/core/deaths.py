@@ -83,10 +83,10 @@ def not_its_own(code: int | None, lines: Sequence[str], detail: Mapping[str, Any
         return f"a process outside the harness sent {_STOPPED[code]}"
     if code is None:
         return "its exit code is not visible here, and a restart by its operator looks the same"
-    for words, why in ((_MEMORY, "it ran out of memory"), (_HOST, "its host refused it something")):
+    for words, why in ((_MEMORY, "it ran out of memory"), (_HOST, "its host refused a request")):
         found = next((line for line in lines if any(word in line for word in words)), None)
         if found is not None:
-            return f"{why}, which may be the machine's doing: {found.strip()}"
+            return f"{why}, which the machine may have caused: {found.strip()}"
     return ""
 
 

@@ -18,7 +18,7 @@ def parse_duration(text: str) -> Ns:
     if match is None:
         raise ConfigError(
             f"{text!r} is not a duration",
-            cause="a number and a unit are needed",
+            cause="expected a number and a unit",
             next_step="write 250ms, 60s, 2m or 1h",
         )
     return int(Decimal(match[1]) * _UNITS[match[2]])

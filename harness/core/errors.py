@@ -20,7 +20,7 @@ class HarnessError(Exception):
         self.next_step = next_step
 
     def __str__(self) -> str:
-        """All four parts, one a line; parts that were not given are left out."""
+        """All four parts, one a line; parts that were not given are omitted."""
         parts = [self.what]
         if self.where:
             parts.append(f"  where: {self.where}")
@@ -61,7 +61,7 @@ class HistoryError(HarnessError):
     """A history file is damaged, foreign, or was written by a newer schema."""
 
 
-class Interrupted(HarnessError):  # noqa: N818 - a signal, not a fault of anybody
+class Interrupted(HarnessError):  # noqa: N818 - a signal, not an error
     """The user stopped the run (SIGINT or SIGTERM): everything was healed and kept."""
 
     exit_code = 130

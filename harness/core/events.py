@@ -1,8 +1,8 @@
 """Everything that can stand in a history, as frozen data. One event is one JSON line.
 
 Times: ``t`` is when the harness wrote the event down; ``span`` is when it happened, as far as that is known. Both are
-ns of the harness' monotonic clock since the run began. Promises: no path, host name of the machine, date or version in
-any event. Order within a node is ``(node, incarnation, n)``, never ``t``.
+ns of the harness' monotonic clock since the run began. Guarantees: no path, host name of the machine, date or version
+in any event. Order within a node is ``(node, incarnation, n)``, never ``t``.
 """
 
 from __future__ import annotations

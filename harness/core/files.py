@@ -1,7 +1,7 @@
 """Files that a user names, or that lie where another may have put them: regular ones only, and not without end.
 
-Promises: opening never waits, whatever the path is (a FIFO, a device, a socket); at most so many bytes are read. What
-is refused is an OSError with words, as is a file that is missing. Leaves out what is in them.
+Guarantees: opening never waits, for any kind of path (a FIFO, a device, a socket); a bounded number of bytes is read.
+What is refused is an OSError with words, as is a file that is missing. Out of scope: what is in them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _kind(mode: int) -> str:
         stat.S_IFCHR: "a device",
         stat.S_IFBLK: "a device",
     }
-    return f"{kinds.get(stat.S_IFMT(mode), 'something else')}, and a regular file is needed"
+    return f"{kinds.get(stat.S_IFMT(mode), 'something else')}, not a regular file"
 
 
 def _size(number: int) -> str:

@@ -1,9 +1,9 @@
 """The history of one run: an append-only file of JSON lines, and its reading back.
 
-Promises of the writer: ``seq`` on each line, every line handed to the kernel before ``write`` returns (valid after
-``kill -9``), fsync in a thread of its own, closed by an ``end`` record with count and digest. Promises of the reader:
-it reads up to the damage and says so; a history without ``end`` is never complete, so never judged ``pass``. Leaves out
-columns (``harness.core.columns``) and Parquet.
+Guarantees of the writer: ``seq`` on each line, every line handed to the kernel before ``write`` returns (valid after
+``kill -9``), fsync in a thread of its own, closed by an ``end`` record with count and digest. Guarantees of the reader:
+it reads up to the damage and says so; a history without ``end`` is never complete, so never judged ``pass``. Out of
+scope: columns (``harness.core.columns``) and Parquet.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class HistoryWriter:
         first, end = self.count, self.count + len(batch)
         if [event.seq for event in batch] != list(range(first, end)):
             wrong, due = next((event.seq, due) for due, event in enumerate(batch, first) if event.seq != due)
-            raise ValueError(f"event seq {wrong} where {due} was due")
+            raise ValueError(f"event seq {wrong} where {due} was expected")
         data = _ENCODER.encode_lines(batch)
         self._append(data)
         self.count = end
@@ -191,7 +191,7 @@ def parse_history(raw: bytes, *, where: str = "") -> History:
             damage = f"line {number}: events after the end record (two histories in one file?)"
             break
         if event.seq != len(events):
-            damage = f"line {number}: seq {event.seq} where {len(events)} was due (reordered or missing lines)"
+            damage = f"line {number}: seq {event.seq} where {len(events)} was expected (reordered or missing lines)"
             break
         if type(event) is End:
             if event.count != len(events) or event.digest != digest.hexdigest():
@@ -202,7 +202,9 @@ def parse_history(raw: bytes, *, where: str = "") -> History:
         events.append(event)
     if not events or type(events[0]) is not Begin:
         raise HistoryError(
-            "not a Dethrone history", where=f"{where}: {damage or 'line 1 is no begin record'}", cause="a foreign file"
+            "not a Dethrone history",
+            where=f"{where}: {damage or 'line 1 is not a begin record'}",
+            cause="a foreign file",
         )
     if events[0].schema > SCHEMA:
         raise HistoryError(

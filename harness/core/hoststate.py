@@ -1,7 +1,7 @@
 """A fault as a desired state of hosts: what is wrong with each host right now, as data.
 
 Faults overlap and compose: the desired state of the cluster is the fold of all active faults over the empty state,
-recomputed whenever one begins or ends. Healing is converging to the empty state. Leaves out how an agent gets there.
+recomputed whenever one begins or ends. Healing is converging to the empty state. Out of scope: how an agent gets there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LinkQuality(msgspec.Struct, frozen=True):
     """Quality of packets that arrive from ``src`` (a host's name). What follows ``loss_percent`` is of messages.
 
     ``duplicate_percent``: arrive twice. ``reorder_percent``: wait up to ``reorder_ns`` longer and may be overtaken.
-    ``hold``: the next so many are kept back until this quality ends, then they arrive, in order.
+    ``hold``: this number of next messages is kept back until this quality ends, then they arrive, in order.
     """
 
     src: str

@@ -1,6 +1,6 @@
 """One HTTP/1.1 answer out of bytes as they arrive, with a limit on everything that the other end decides.
 
-Promises: pure and linear, however the bytes are cut: nothing is read twice. A length that is no plain number, a chunk
+Guarantees: pure and linear, however the bytes are cut: nothing is read twice. A length that is no plain number, a chunk
 below zero, a line, a head or a body over its limit is a ValueError; so is what follows the end of an answer. Out of
 scope: sockets, deadlines, and what a status code means.
 """
@@ -203,7 +203,7 @@ class AnswerReader:
 
 
 def _headers(lines: list[bytes]) -> dict[bytes, bytes]:
-    """By lower-case name. Two lengths that differ are a ValueError: who reads on would be anybody's guess."""
+    """By lower-case name. Two lengths that differ are a ValueError: the end of the body would be a guess."""
     out: dict[bytes, bytes] = {}
     for line in lines:
         name, colon, value = line.partition(b":")

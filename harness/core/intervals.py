@@ -1,6 +1,6 @@
 """Intervals of time: what of several of them is one.
 
-Promises: pure; intervals are closed, (lo, hi) in ns. Out of scope: what an interval stands for.
+Guarantees: pure; intervals are closed, (lo, hi) in ns. Out of scope: what an interval stands for.
 """
 
 from __future__ import annotations

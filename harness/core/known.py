@@ -78,7 +78,7 @@ def read(path: Path) -> tuple[Known, ...]:
         raise ConfigError(f"cannot read known findings: {error.strerror}", where=str(path)) from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(
-            f"known findings are not understood: {error}",
+            f"cannot parse known findings: {error}",
             where=str(path),
             next_step="docs/nightly.md shows what an entry looks like; dates are written like 2026-12-31",
         ) from error

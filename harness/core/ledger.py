@@ -3,8 +3,8 @@
 ``$DETHRONE_STATE_DIR`` (default: ``~/.local/state/dethrone``) holds ``runs/<run id>/`` with ``ledger.jsonl`` and
 ``lock``. The lock (flock) is held while the run lives, so that ``heal`` skips live runs and needs no process ids. A
 directory appears with its lock held and goes in one step: its names while it is made and removed begin with a dot.
-Promises: a line is fsynced before ``record`` returns; a torn last line is ignored by readers, for its effect never
-began. Leaves out healing itself.
+Guarantees: a line is fsynced before ``record`` returns; a torn last line is ignored by readers, for its effect never
+began. Out of scope: healing itself.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Ledger:
             raise ConfigError(
                 f"cannot write the state directory: {error.strerror}",
                 where=str(self.directory),
-                next_step="set DETHRONE_STATE_DIR to a directory of yours",
+                next_step="set DETHRONE_STATE_DIR to a directory that you own",
             ) from error
         self._lock, self._fd = opened
 

@@ -1,7 +1,7 @@
 """How much of what a node says is taken: the limits on answers, trace lines and values, in one place.
 
 What is over a limit is not cut to fit, which would be a guess, but treated as an answer that says nothing; the reason
-names the limit. Promises: pure, and linear in what is given with an end of its own. Out of scope: reading bytes
+names the limit. Guarantees: pure, and linear in what is given with an end of its own. Out of scope: reading bytes
 (``http_answer``, the poller), and what goes to a screen (``clean``).
 """
 
@@ -20,7 +20,7 @@ TEXT_MAX = 256
 ERROR_MAX = 500
 """Characters of the reason why an operation failed; the rest is cut off, for it is for people only."""
 GROUPS_MAX = 1024
-"""Groups that one status answer may tell of."""
+"""Groups that one status answer may report."""
 VALUE_ITEMS_MAX = 1_000_000
 """Numbers, words and containers in the value of one operation."""
 VALUE_CHARS_MAX = 16 << 20
@@ -79,7 +79,7 @@ def value_trouble(value: Any) -> str:
                     return "a number that does not fit into 64 bits"
             elif isinstance(one, float):
                 if one != one or one in (float("inf"), float("-inf")):  # noqa: PLR0124 - not a number
-                    return "a number that is none"
+                    return "a number that is not finite"
             elif isinstance(one, dict):
                 below.extend(one.keys())
                 below.extend(one.values())

@@ -2,8 +2,9 @@
 
 A column is a system under one profile; a cell is one invariant there, in the words of the system's description and as
 proofs. A proof that something **holds**: drawn schedules (or one known sequence) under which its checkers do not fail.
-A proof that something is **broken**: one known sequence under which they do. Promises: values that are read from files;
-what a proof says is enough to run it. Leaves out running (``harness.engine.matrix``) and where columns come from.
+A proof that something is **broken**: one known sequence under which they do. Guarantees: values that are read from
+files; what a proof says is enough to run it. Out of scope: running (``harness.engine.matrix``) and where columns come
+from.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ INVARIANTS = tuple(
             ("no two serving leaders at one moment", ("lease-exclusion",)),
             ("a connected majority gets a leader in time", ("leader-when-owed",)),
             ("a leader cut off from the majority stops leading", ("step-down-without-quorum",)),
-            ("after a heal everybody follows the one leader", ("convergence-after-heal",)),
-            ("a heal, or a follower's restart, deposes nobody", ("leader-stability",)),
-            ("nobody is elected without a majority", ("leader-has-majority",)),
+            ("after a heal all nodes follow one leader", ("convergence-after-heal",)),
+            ("a heal, or a follower's restart, deposes no leader", ("leader-stability",)),
+            ("no node is elected without a majority", ("leader-has-majority",)),
         ),
         start=1,
     )
@@ -68,7 +69,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     ``by``: the scenario; "": drawn schedules. ``settings``, ``profile``, ``nodes``, ``workload``: over those of the
     column or the scenario. ``observe_ms``: how often nodes are asked, where 100 ms is too seldom. ``checkers``: instead
-    of the invariant's. ``metric``: a figure of the run that tells instead of checkers; above ``above`` is broken.
+    of the invariant's. ``metric``: a figure of the run that decides instead of checkers; above ``above`` is broken.
     ``excused``: a failure that the faults excuse counts, too. ``note``: what a reader should know.
     """
 

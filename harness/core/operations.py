@@ -1,9 +1,9 @@
-"""Client operations as such: what was asked, what came back, and in which order. Whoever recorded them.
+"""Client operations as such: what was asked, what came back, and in which order, from any recorder.
 
 Two sources lead here: the ``Invoke`` and ``Return`` events of a run of ours, and the files of other tools
-(``harness.core.foreign``). Checkers of what clients saw judge nothing but this. Promises: rows stand in the order of
+(``harness.core.foreign``). Checkers of what clients saw judge nothing but this. Guarantees: rows stand in the order of
 their invocations; a ``place`` is a number in the one order of all invocations and returns, and the only thing that
-precedence is read from; an operation whose outcome is unknown has no return. Leaves out what the operations mean.
+precedence is read from; an operation whose outcome is unknown has no return. Out of scope: what the operations mean.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Status = Literal["ok", "fail", "info"]
 class Operation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One operation of one client process.
 
-    ``value`` is what was asked with, ``result`` what an ``ok`` told. ``fail``: certainly no effect, ever; ``info``:
+    ``value`` is what was asked with, ``result`` what an ``ok`` returned. ``fail``: certainly no effect, ever; ``info``:
     unknown, so ``returned`` is NEVER. ``key``: the object that it is about, where the source has several; it is not in
-    ``value`` then. ``invoked_ns``, ``returned_ns``: when, -1 where the source tells no times.
+    ``value`` then. ``invoked_ns``, ``returned_ns``: when, -1 where the source has no times.
     ``line``, ``return_line``: where it stands in the file that it came from, 0: not known.
     """
 
@@ -86,7 +86,7 @@ class ModelOptions(msgspec.Struct, frozen=True, kw_only=True):
     ``serializable``, ``read-committed`` or ``read-uncommitted``. ``stale_reads``: reads may be old. ``settled``:
     the place from which on they must show everything all the same.
     ``drift_ppm_max``: by how much clocks may differ in rate, for leases. ``limit_ns``, ``memory_bytes_max``: what a
-    search may cost before it ends in ``unknown``; ``elapsed`` tells the ns since it began (None: no time passes).
+    search may cost before it ends in ``unknown``; ``elapsed`` returns the ns since it began (None: no time passes).
     """
 
     initial: Any = None

@@ -1,7 +1,8 @@
 """Whether a file can only have been written by the user who reads it, or by the administrator of the machine.
 
-Promises: what is a symbolic link is looked at where it stands and where it leads; a file that cannot be looked at is in
-doubt. Leaves out groups and access lists, by which a user lets others write, and what is done with a file in doubt.
+Guarantees: what is a symbolic link is looked at where it stands and where it leads; a file that cannot be looked at is
+in doubt. Out of scope: groups and access lists, by which a user lets others write, and what is done with a file in
+doubt.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 ROOT = 0
-"""Whoever this is needs no file of ours to act with a user's rights."""
+"""A user with this id needs no file of ours to act with a user's rights."""
 
 
 def selves(env: Mapping[str, str]) -> frozenset[int]:
@@ -24,7 +25,7 @@ def selves(env: Mapping[str, str]) -> frozenset[int]:
 
 
 def doubt(path: Path, users: Collection[int], *, beside: Collection[Path] = ()) -> str:
-    """Why somebody other than ``users`` may have written this file, or put it there; "" : nobody else can have.
+    """Why a user other than ``users`` may have written this file, or put it there; "" : no other can have.
 
     ``beside``: directories that what it names is looked for in.
     """
@@ -37,7 +38,7 @@ def doubt(path: Path, users: Collection[int], *, beside: Collection[Path] = ()) 
             if why := _doubt(directory, users):
                 return why
     except OSError as error:
-        return f"it cannot be looked at: {error.strerror}"
+        return f"it cannot be examined: {error.strerror}"
     return ""
 
 
@@ -47,5 +48,5 @@ def _doubt(path: Path, users: Collection[int]) -> str:
     if found.st_uid not in users:
         return f"{path} belongs to user {found.st_uid}"
     if found.st_mode & stat.S_IWOTH and not stat.S_ISLNK(found.st_mode):
-        return f"anybody may write {'into ' if stat.S_ISDIR(found.st_mode) else ''}{path}"
+        return f"any user may write {'into ' if stat.S_ISDIR(found.st_mode) else ''}{path}"
     return ""

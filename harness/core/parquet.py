@@ -1,10 +1,10 @@
-"""A history as one Parquet file: the contract with whatever reads many runs.
+"""A history as one Parquet file: the contract with the readers of many runs.
 
-Promises: an explicit, versioned schema (its version is in the file's metadata); one row an event, in order; int64 ns,
+Guarantees: an explicit, versioned schema (its version is in the file's metadata); one row an event, in order; int64 ns,
 no unsigned and no time types; zstd; reading back gives equal events. Typed nullable columns hold what queries ask for;
 the column ``rest`` holds the other fields as JSON. Derived columns repeat, for queries, what ``rest`` holds; a file of
-an older version lacks some of them and is read all the same. Leaves out corpora and partitioning. pyarrow is imported
-on use.
+an older version lacks some of them and is read all the same. Out of scope: corpora and partitioning. pyarrow is
+imported on use.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ DERIVED: Mapping[str, str] = {
     "last_ns": "int64",
 }
 """Repeated from the data of trace events: for whom a ``vote`` was; how many voters an ``elected`` names; the log index
-of ``acked``, ``commit`` and whatever else names one. Of faults that begin, as JSON: ``victims``, and ``roles``. On the
+of ``acked``, ``commit`` and all else that names one. Of faults that begin, as JSON: ``victims``, and ``roles``. On the
 last row alone, ``last_ns``: the largest ``t`` of the history. Null where there is none, and in files too old."""
 
 _RENAMED: Mapping[str, Mapping[str, str]] = {
@@ -129,7 +129,7 @@ def read_parquet(path: Path) -> History:
 
 
 def history_of(source: Any, *, where: str) -> History:
-    """``read_parquet`` on whatever pyarrow can read: a path, an open file, a buffer."""
+    """``read_parquet`` on anything that pyarrow can read: a path, an open file, a buffer."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -143,7 +143,7 @@ def history_of(source: Any, *, where: str) -> History:
             f"cannot read the Parquet file: {error}", where=where, cause="cut off while it was written or copied"
         ) from error
     except (msgspec.DecodeError, ValueError, RecursionError, KeyError, TypeError) as error:
-        raise HistoryError(f"a row is no event: {error}", where=where) from error
+        raise HistoryError(f"a row is not an event: {error}", where=where) from error
     return History(events, damage=damage)
 
 
@@ -162,7 +162,7 @@ def faults_begun(source: Any, *, where: str) -> list[tuple[int, str]]:
 
 
 def version_of(metadata: Mapping[bytes, bytes], *, where: str) -> int:
-    """The schema version that a file's metadata tell. HistoryError: none, or a newer one than this code knows."""
+    """The schema version that a file's metadata hold. HistoryError: none, or a newer one than this code knows."""
     version = metadata.get(_META, b"")
     if not version.isdigit():
         raise HistoryError("not a Dethrone history", where=where, cause="a foreign Parquet file")

@@ -1,6 +1,6 @@
 """What a run was meant to do, fixed before it: cluster, knobs, promise, schedule, workload, bounds.
 
-Stored as ``plan.json`` beside the history; a checker gets it and nothing else besides history and promise.
+Stored as ``plan.json`` next to the history; a checker gets it and nothing else besides history and promise.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     secrets: tuple[str, ...] = ()
     """Knobs that the system marks as secret, besides those whose names say so; their values are in no stored plan."""
     evidence: tuple[str, ...] = ()
-    """What the run must show, whatever its schedule asks for; plans of older versions ask for nothing.
+    """What the run must show, for any schedule; plans of older versions ask for nothing.
 
-    ``answers:PHASE``: a quorum told its status in that phase; ``writes:PHASE``: enough of the writes asked for in it
-    were acknowledged; ``window:TIER``: a stretch of that tier in which a leader was owed, long enough to judge."""
+    ``answers:PHASE``: a quorum reported its status in that phase; ``writes:PHASE``: enough of the writes asked for in
+    it were acknowledged; ``window:TIER``: a stretch of that tier in which a leader was owed, long enough to judge."""
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
@@ -87,7 +87,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if not wrong and not SCALE_LEAST <= self.time_scale <= SCALE_MOST:
             wrong = f"time_scale is {self.time_scale}"
         if wrong:
-            raise ValueError(f"the plan cannot be meant: {wrong}")
+            raise ValueError(f"invalid plan: {wrong}")
 
     @property
     def usual_limit_ns(self) -> Ns:

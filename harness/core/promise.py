@@ -1,7 +1,7 @@
 """What a system claims: which properties, which liveness tiers, within which bounds, under which faults; and why.
 
 A checker judges against the promise, never against what its author believes. Knobs change the promise: the system's
-adapter computes it. Leaves out any judgement.
+adapter computes it. Out of scope: any judgement.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NOISE_SHARE_MAX_PERCENT = 20
 """Of a run's time: where noise is charged with more, the run shows nothing (``coverage``)."""
 
 STRETCH_SHARE = 6
-"""A stall of this part of an election timeout deposes nobody."""
+"""A stall of this part of an election timeout deposes no leader."""
 
 
 def noise_limit_ns(election_timeout_ns: Ns) -> Ns:
@@ -82,18 +82,18 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     Safety depends on no clock in most protocols, so this map usually holds more kinds. A kind that a map does not name
     takes everything it touches out of that half of the promise (``excused``). Of kinds that concern a file,
     ``kind:path`` is borne for that file alone, and ``kind:path:how`` only in that way.
-    ``rounds_max``: how often in a row a node may seek to lead in vain among voters that all hear each other.
-    ``rounds_random``: after more rounds in vain the waits before the next one are no longer random, and no bound holds;
+    ``rounds_max``: how often in a row a node may stand for election and lose among voters that all hear each other.
+    ``rounds_random``: after more lost rounds the waits before the next one are no longer random, and no bound holds;
     None: they always are. ``splits_max``: where nodes draw from so few moments that split votes are common, so many in
     a row are chance, and each adds an election timeout to a bound; 0: the bounds have room for those that are likely.
-    ``split_vote_percent``: the largest chance that a term in which somebody stands ends without
+    ``split_vote_percent``: the largest chance that a term in which a node stands ends without
     a winner because several stood at once, over links without added loss or delay. ``leader_bound_to_term``: two nodes
     naming different leaders for one term is a violation. ``owed_in_calm``: nodes that do not vote are needed, too, so a
     leader is owed only while nothing at all is broken. ``delay_max_ns`` is D. ``leader_serves``: writes at a leader
     that a quorum recognises succeed in time; False: it may have to catch up for longer. ``drift_ppm_max``: by how much
     one clock may run faster than another before leases are off; None: no bound is stated. ``loss_percent_max``: a link
-    that loses more messages than this owes nothing. ``quorum``: votes needed; None: ⌊n/2⌋ + 1. ``leaderless``: nobody
-    ever leads, so faults hit anybody, and no election is asked for.
+    that loses more messages than this owes nothing. ``quorum``: votes needed; None: ⌊n/2⌋ + 1. ``leaderless``: no node
+    ever leads, so faults hit any node, and no election is asked for.
     """
 
     system: str

@@ -1,7 +1,7 @@
 """The one door for built-ins and plug-ins: entry points, by group and name.
 
-Promises: an unknown name is a ConfigError that tells the nearest known one; a plug-in that fails to import is named,
-never silently absent. Leaves out any knowledge of what is behind a name.
+Guarantees: an unknown name is a ConfigError that names the nearest known one; a plug-in that fails to import is named,
+never silently absent. Out of scope: any knowledge of what is behind a name.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def load(group: str, name: str) -> Any:
         raise ConfigError(
             f"the plug-in {name!r} cannot be imported: {error}",
             where=f"{group}: {known[name].value}",
-            cause="a missing dependency, or a folder of yours named like one of our packages shadows it",
+            cause="a missing dependency, or a folder with the name of one of our packages shadows it",
             next_step="run from another directory, or reinstall",
         ) from error
 

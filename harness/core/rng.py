@@ -1,7 +1,7 @@
 """The only source of chance: a small integer generator (SplitMix64) with named sub-streams.
 
-Promises: the same seed gives the same draws on any machine, Python and hash seed; adding draws to one stream does not
-move another. Leaves out floating point and cryptographic strength.
+Guarantees: the same seed gives the same draws on any machine, Python and hash seed; adding draws to one stream does not
+move another. Out of scope: floating point and cryptographic strength.
 
 Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 """

@@ -1,6 +1,6 @@
 """A scenario: one known sequence by name — a system, its settings, a schedule with triggers, and what must come of it.
 
-Promises: a value that is read from a file and means the same on every backend. Leaves out running it, and where
+Guarantees: a value that is read from a file and means the same on every backend. Out of scope: running it, and where
 scenarios come from (entry points of ``dethrone.scenarios``, each a ``Scenarios``).
 """
 
@@ -34,7 +34,9 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def __post_init__(self) -> None:
         """Raise ValueError for an expectation that says nothing, or both."""
         if (self.verdict == "fail") != bool(self.fails):
-            raise ValueError("a scenario that is expected to fail names the checkers that do, another names none")
+            raise ValueError(
+                "a scenario must name the checkers that fail if it is expected to fail, and none otherwise"
+            )
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -102,5 +104,5 @@ def as_expected(expected: Expected, verdicts: Sequence[Verdict]) -> list[str]:
     for name in expected.holds:
         verdict = found.get(name)
         if verdict is None or verdict.outcome not in {"pass", "n/a"}:
-            out.append(f"{name} was expected to hold: {verdict.reason if verdict else 'nobody judged it'}")
+            out.append(f"{name} was expected to hold: {verdict.reason if verdict else 'no checker judged it'}")
     return out

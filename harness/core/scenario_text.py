@@ -1,7 +1,7 @@
 """A scenario as the TOML that reads back as the same scenario: to be looked at, kept and committed.
 
-Promises: ``parse_scenario`` of what is written gives the value that was written; times are exact. Leaves out reading
-(``harness.core.scenario``, ``harness.core.schedule_text``).
+Guarantees: ``parse_scenario`` of what is written gives the value that was written; times are exact. Out of scope:
+reading (``harness.core.scenario``, ``harness.core.schedule_text``).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _when(when: When) -> str:
     if isinstance(when, AfterFault):
         return f"{{ after = {_word(when.fault)} }}"
     if not isinstance(when, OnEvent):
-        raise TypeError("the begin of a step is not written")
+        raise TypeError("the start of a step cannot be written")
     parts = [f"event = {_word(when.event)}"]
     if when.by != OnEvent.__struct_defaults__[1]:
         parts.append(f"by = {_word(when.by)}")

@@ -1,8 +1,8 @@
 """Schedules as data: planned (selectors, times, triggers) and realised (who, when, with which outcome).
 
 A planned fault begins at a time of its step, after another fault of it, or on something that the nodes do (a trigger).
-Promises: a schedule is a value that prints, stores and compares; one that contradicts itself cannot be made or read;
-files of older versions read. Drawing one from a seed is the nemesis' business. Leaves out carrying it out.
+Guarantees: a schedule is a value that prints, stores and compares; one that contradicts itself cannot be made or read;
+files of older versions read. Drawing one from a seed is the nemesis' business. Out of scope: carrying it out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SCHEMA = 2
 ANYBODY = "anybody"
 
 LEAVING_A_MAJORITY = frozenset({"partition", "kill", "stop"})
-"""Fault kinds of which some leave a majority that hears nobody else, for as long as they are held."""
+"""Fault kinds of which some leave a majority that hears no other node, for as long as they are held."""
 
 SCALE_LEAST, SCALE_MOST = 0.01, 100.0
 """Of ``Schedule.time_scale``: what a file may say."""
@@ -114,12 +114,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                     f"the {fault.kind} fault waits for {fault.needs_fault!r}, which names no earlier fault of its step"
                 )
             if fault.until is not None and fault.until.after:
-                raise ValueError(f"the end of the {fault.kind} fault cannot wait for another fault: leave out 'after'")
+                raise ValueError(f"the end of the {fault.kind} fault cannot wait for another fault: remove 'after'")
             if fault.name in known:
                 raise ValueError(f"two faults of one step are called {fault.name!r}")
             known |= {fault.name} - {""}
         if isinstance(self.when, OnEvent) and self.when.after:
-            raise ValueError("a step cannot wait for a fault: leave out 'after'")
+            raise ValueError("a step cannot wait for a fault: remove 'after'")
 
     @property
     def triggers(self) -> tuple[OnEvent, ...]:
@@ -153,7 +153,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         faults = [fault for step in self.steps for fault in step.faults]
         wrong = wrong_times(self, *self.steps, *faults, *self.triggers)
         if wrong:
-            raise ValueError(f"the schedule cannot be meant: {wrong}")
+            raise ValueError(f"invalid schedule: {wrong}")
 
     @property
     def kinds(self) -> tuple[str, ...]:

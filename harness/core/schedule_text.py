@@ -15,7 +15,7 @@
     when = { event = "elected", after = "cut", within = "2s" }
 
 Every name of ``harness.core.schedule`` serves as well (``steps``, ``faults``, ``hold_ns = 3000000000``), so a stored
-schedule reads too. Promises: pure but for ``read_…``; a mistake is a ConfigError that tells its place. Leaves out
+schedule reads too. Guarantees: pure but for ``read_…``; a mistake is a ConfigError that names its place. Out of scope:
 whether kinds, events and selectors exist.
 """
 
@@ -60,12 +60,12 @@ def parse_table(content: bytes, *, toml: bool, where: str) -> dict[str, Any]:
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ConfigError(f"not {'TOML' if toml else 'JSON'}: {error}", where=where) from error
     if not isinstance(table, dict):
-        raise ConfigError("a table is needed", where=where)
+        raise ConfigError("expected a table", where=where)
     return table
 
 
 def parse_schedule(table: Mapping[str, Any], *, where: str) -> Schedule:
-    """The schedule that plain values describe. ``seed`` and ``strategy`` may be left out."""
+    """The schedule that plain values describe. ``seed`` and ``strategy`` are optional."""
     try:
         plain = _schedule(table)
         return msgspec.convert(plain, Schedule)
@@ -108,7 +108,7 @@ def _fault(raw: Any) -> dict[str, Any]:
 
 
 def _when(raw: Any) -> dict[str, Any]:
-    """``{ event = … }``, ``{ after = "fault" }`` or a stored one, which tells its type."""
+    """``{ event = … }``, ``{ after = "fault" }`` or a stored one, which holds its type."""
     table = durations(_table(raw, "when"), "within")
     if "type" in table:
         return table
@@ -116,7 +116,7 @@ def _when(raw: Any) -> dict[str, Any]:
         return {"type": "on-event", **table}
     if "after" in table:
         return {"type": "after-fault", "fault": table["after"]}
-    raise ConfigError(f"{raw!r} does not say when", next_step='write { event = "elected", within = "2s" }')
+    raise ConfigError(f"{raw!r} is not a trigger", next_step='write { event = "elected", within = "2s" }')
 
 
 def durations(table: Mapping[str, Any], *names: str) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Knobs and environment variables whose values no report, page or corpus may show.
 
-Promises: decided by the name alone, so that it holds for systems that nobody here knows, or by the system that marks it
-(``marked``); a hidden value is ``***``, however long it was. A run directory holds the values in one file only,
-``secrets.json``, which nobody but its owner can read and which a replay needs. Leaves out logs of nodes.
+Guarantees: decided by the name alone, so that it holds for systems unknown here, or by the system that marks
+it (``marked``); a hidden value is ``***``, however long it was. A run directory holds the values in one file only,
+``secrets.json``, which only its owner can read and which a replay needs. Out of scope: logs of nodes.
 """
 
 from __future__ import annotations

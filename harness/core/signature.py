@@ -4,7 +4,7 @@ A signature folds everything that differs from run to run: names of nodes, terms
 ``corpus check``, trends and files of known findings all use this one. Pure.
 
 Guarantees: findings of different systems, variants, settings, checkers or rules never share a signature; the same cause
-gives the same one whatever the seed, the time scale and the names of the nodes. Out of scope: whether a signature is
+gives the same one for any seed, time scale and names of the nodes. Out of scope: whether a signature is
 known (``harness.core.known``).
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from harness.core.earlier_rules import earlier
 from harness.core.plan import Plan
 from harness.core.secrets import shown
 from harness.core.verdict import Finding
@@ -29,6 +30,7 @@ TIME_KNOBS = frozenset({"time_factor", "time_scale"})
 _QUOTED = re.compile(r"""(?<!\w)'[^']*'(?!\w)|"[^"]*"|`[^`]*`""")
 _HEX = re.compile(r"\b0x[0-9a-fA-F]+\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{6,}\b")
 _NUMBER = re.compile(
+    r"(?<![A-Za-z])\d+ min \d+ s(?![A-Za-z])|"
     r"(?<![A-Za-z])[-+]?\d+(?:[.,:_]\d+)*(?:e[-+]?\d+)?(?:\s?(?:ns|µs|us|ms|s|min|h|%|bytes)(?![A-Za-z]))?"
 )
 _LIST = re.compile(r"N(?:(?:, | and )N)+")
@@ -63,7 +65,7 @@ def signature_of(
         profile=plan.profile,
         variant=plan.variant or "",
         checker=checker,
-        rule=fold(finding.sentence, (*plan.nodes, *finding.nodes)),
+        rule=earlier(fold(finding.sentence, (*plan.nodes, *finding.nodes))),
         settings=tuple(
             f"{name}={shown(name, word, plan.secrets)}"
             for name, word in sorted(plan.settings.items())

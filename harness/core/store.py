@@ -3,7 +3,7 @@
     history.jsonl  history.parquet  plan.json  run.json  secrets.json  schedule.planned.json  schedule.realised.json
     verdict.json  report.html  junit.xml  nodes/<node>/…  (logs, traces, journals)
 
-Promises: a directory that is not ours, or is in use, is never written to. Leaves out what the files mean.
+Guarantees: a directory that is not ours, or is in use, is never written to. Out of scope: what the files mean.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def write_json(path: Path, value: Any, *, private: bool = False) -> None:
 
 
 def read_json(path: Path, kind: type[T]) -> T:
-    """A typed value from a JSON file. HistoryError tells what is wrong with it."""
+    """A typed value from a JSON file. HistoryError says what is wrong with it."""
     try:
         return msgspec.json.decode(read_regular(path), type=kind)
     except OSError as error:

@@ -1,6 +1,6 @@
 """One factor by which a whole run is slower: its system's timers, the bounds of its promise, its schedule, its limit.
 
-Promises: pure; a scale of 1 changes nothing; every duration of a promise and of a schedule moves by the same factor,
+Guarantees: pure; a scale of 1 changes nothing; every duration of a promise and of a schedule moves by the same factor,
 so that on a machine half as fast the same run takes twice as long. Out of scope: how a system's knobs say it
 (``harness.core.protocols.Scalable``) and which factor a machine needs (``harness.core.calibration``).
 """
@@ -44,7 +44,7 @@ def longer_promise(promise: Promise, scale: float) -> Promise:
 
 
 def schedule_at(schedule: Schedule, scale: float) -> Schedule:
-    """The same schedule at this scale, whatever the scale that it is written for."""
+    """The same schedule at this scale, from any scale that it is written for."""
     by = Fraction(scale) / Fraction(schedule.time_scale)
     if by == 1:
         return schedule
@@ -72,7 +72,7 @@ def read_scale(raw: object) -> float | None:
     except (ValueError, OverflowError):
         value = 0.0
     if not 1 <= value <= SCALE_MAX:
-        raise ValueError(f"auto, or a number from 1 to {show_scale(SCALE_MAX)}, is needed")
+        raise ValueError(f"expected auto or a number from 1 to {show_scale(SCALE_MAX)}")
     return value
 
 

@@ -69,7 +69,10 @@ def merge(verdicts: Iterable[Verdict]) -> Outcome:
 
 
 def excused_findings(verdicts: Iterable[Verdict]) -> int:
-    """How many findings the realised faults took out of the promise. A verdict lists only so many, and counts all."""
+    """How many findings the realised faults took out of the promise.
+
+    A verdict lists only the first ones, and counts all.
+    """
     found = 0
     for verdict in verdicts:
         counted = verdict.evidence.get("excused")

@@ -1,8 +1,8 @@
 """The world as the director meets it: a clock, actions to submit, happenings to wait for.
 
 One interface for real hosts (``harness.engine.live``) and virtual time (a ``VirtualBackend``'s). Actions and happenings
-are data. Promises: an action is submitted only after the events that announce it are in the history. Leaves out any
-decision.
+are data. Guarantees: an action is submitted only after the events that announce it are in the history. Out of scope:
+any decision.
 """
 
 from __future__ import annotations

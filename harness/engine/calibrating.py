@@ -1,8 +1,8 @@
 """Before the first node starts: let the agents measure the machine, and run at the time scale that it needs.
 
-Promises: nothing is asked of the tested system; a quiet machine costs one window, and one that seems slow is measured
-again before it is believed; a system whose timers are no knobs, and hosts that were configured by somebody else, run
-at the scale of 1, and the plan says why. Out of scope: the rule itself (``harness.core.calibration``).
+Guarantees: the tested system is not touched. A quiet machine costs one window; a machine that seems slow is measured a
+second time. A system whose timers are not configurable, and hosts that another user configured, run at the scale of 1,
+and the plan records why. Out of scope: the rule itself (``harness.core.calibration``).
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def calibrate(drafted: Draft, hosts: Mapping[str, Host], progress: Callable[[str
 def _refused(drafted: Draft, hosts: Mapping[str, Host]) -> tuple[str, Sequence[Measuring]]:
     """Why nothing is measured, or the hosts that measure."""
     if not isinstance(drafted.system, Scalable):
-        return f"the timers of {drafted.plan.system} are no knobs", ()
+        return f"the timers of {drafted.plan.system} are not configurable", ()
     measuring = [host for host in hosts.values() if isinstance(host, Measuring)]
     if len(measuring) < len(hosts):
-        return "these hosts cannot measure", ()
+        return "these hosts do not support measurements", ()
     if not all(host.sets_timers for host in measuring):
-        return "some nodes ran before us, with timers of their own", ()
+        return "some nodes were already running with their own timers", ()
     return "", measuring
 
 

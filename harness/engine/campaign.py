@@ -77,7 +77,7 @@ def run_campaign(
     rows = read_rows(out)
     done = {row.seed for row in rows}
     if jobs != 1:
-        raise ConfigError(f"{jobs} runs at once on {options.backend!r}", next_step="leave out --jobs, or use --on sim")
+        raise ConfigError(f"{jobs} runs at once on {options.backend!r}", next_step="remove --jobs, or use --on sim")
     _begin(out, options, listener, rows=bool(rows))
     for seed in seeds:
         if seed in done:
@@ -162,7 +162,7 @@ def run_virtual(
                     if row.outcome == "fail" or row.exit_code == EXIT_TROUBLE:
                         on_row(row)
         except KeyboardInterrupt:
-            listener.progress("interrupted; call it again to go on")
+            listener.progress("interrupted; repeat the command to resume")
     return asked
 
 
@@ -204,7 +204,7 @@ def _run_seed(options: RunOptions, seed: int, out: Path, listener: Listener) -> 
         result = run(msgspec.structs.replace(options, seed=seed, out=directory), listener)
         if not _spoiled(result) or repeats == NOISE_REPEATS:
             break
-        listener.progress(f"seed {seed}: unknown because of a noisy host; again with the same seed")
+        listener.progress(f"seed {seed}: unknown because of a noisy host; repeating it with the same seed")
     return result, repeats
 
 

@@ -31,7 +31,8 @@ _SHOWN_MAX = 12
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True):
-    """The file. ``options``: name, as on the command line → value, as it is shown; what was left out is not there."""
+    """The file. ``options``: name, as on the command line → value, as it is shown. Options that "
+    "were not set are absent."""
 
     schema: int
     options: dict[str, str]
@@ -51,15 +52,15 @@ def begin(out: Path, options: RunOptions, *, version: str, rows: bool) -> str:
         staged = path.with_name(f".{OPTIONS}.tmp")
         staged.write_bytes(msgspec.json.format(msgspec.json.encode(Begun(schema=SCHEMA, options=now)), indent=2))
         staged.replace(path)
-        return f"the rows in {out} do not say by which options; taken for rows of these" if rows else ""
+        return f"the rows in {out} do not record their options; assuming the current ones" if rows else ""
     differing = differences(begun.options, now)
     if differing:
         more = len(differing) - _SHOWN_MAX
         raise ConfigError(
-            "a campaign with other options was begun here: " + "; ".join(differing[:_SHOWN_MAX])
+            "this directory holds a campaign with other options: " + "; ".join(differing[:_SHOWN_MAX])
             + (f"; and {more} more" if more > 0 else ""),
             where=str(path),
-            next_step="call it as it was begun to go on with it, or choose another --out for this one",
+            next_step="repeat the original options to resume it, or choose another --out",
         )  # fmt: skip
     return ""
 
@@ -86,7 +87,7 @@ def told(options: RunOptions, *, version: str) -> dict[str, str]:
 def differences(begun: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """A phrase for each option that is not the same."""
     return [
-        f"{name} was {begun.get(name, 'left out')}, now {now.get(name, 'left out')}"
+        f"{name} was {begun.get(name, 'not set')}, now {now.get(name, 'not set')}"
         for name in dict.fromkeys([*begun, *now])
         if begun.get(name) != now.get(name)
     ]

@@ -122,7 +122,7 @@ def writing(out: Path) -> Iterator[RowWriter]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise ConfigError(
-                "another campaign is writing here",
+                "another campaign is using this directory",
                 where=str(out),
                 next_step="wait for it, or choose another --out",
             ) from error

@@ -63,7 +63,7 @@ def rows_of(options: RunOptions, seeds: Iterable[int], *, jobs: int) -> Iterator
         raise HarnessError(
             "a worker process of the campaign died",
             cause="out of memory, or killed",
-            next_step="call it again: it goes on where it stopped",
+            next_step="repeat the command: it resumes where it stopped",
         ) from error
     finally:
         for process in list((pool._processes or {}).values()):  # noqa: SLF001 - the pool would wait for what is running

@@ -237,7 +237,7 @@ class Director:
         node, span, incarnation = polled.node, polled.span, reading.incarnation
         if incarnation is None:
             if node in self._down:
-                self._add(Silent, now, span=span, node=node, error="an answer, but nobody knows of which process")
+                self._add(Silent, now, span=span, node=node, error="an answer from an unknown process")
                 return
             incarnation = self.keeper.incarnation[node]
         self.counts["observed"] += 1

@@ -76,8 +76,8 @@ def examine(options: RunOptions, progress: Callable[[str], None]) -> list[Row]:
     plan = draft(options, seed=options.seed or 1)
     if not isinstance(plan.system, Described):
         raise ConfigError(
-            f"{options.system} is not described by a file",
-            next_step="dethrone doctor FILE.toml examines a description; dethrone doctor alone this machine",
+            f"{options.system} is not a description file",
+            next_step="`dethrone doctor FILE.toml` examines a description, `dethrone doctor` this machine",
         )
     look = _Examination(plan, plan.system, options, progress)
     with contextlib.suppress(_End):
@@ -118,7 +118,7 @@ class _Examination:
 
     def carry_out(self) -> None:
         """All steps, in order."""
-        self._yes("file", f"it describes {self._system.name}, for the workload {self._plan.workload.name}")
+        self._yes("file", f"describes {self._system.name}, for the workload {self._plan.workload.name}")
         for name, answer in self._described.remarks():
             if isinstance(answer, No):
                 self._open("file", f"{name} will not be judged", answer.why, answer.what_to_do)
@@ -172,7 +172,7 @@ class _Examination:
             ledger.record("destroying", backend=self._backend.name)
             self._backend.destroy(self._run_id)
         except (HarnessError, OSError) as error:
-            self._no("end", "the hosts are removed", str(error), "dethrone heal")
+            self._no("end", "hosts removed", str(error), "dethrone heal")
             return False
         return True
 
@@ -186,7 +186,7 @@ class _Examination:
             try:
                 host.start_node()
             except HarnessError as error:
-                self._no("start", f"{name} is started", error.cause or error.what, "look at command in [node]")
+                self._no("start", f"{name} is started", error.cause or error.what, "check command in [node]")
                 raise _End from error
         first = self._plan.nodes[0]
         self._ports(hosts[first], nodes[first])
@@ -201,10 +201,13 @@ class _Examination:
         """Whether nodes can touch what breaks them."""
         shared = shared_users(hosts)
         if not shared:
-            self._yes("hosts", "each node runs as a user of its own")
+            self._yes("hosts", "each node runs as a separate user")
         for why, names in shared.items():
-            step = "leave out user in [node] if it can do without; the agent reads its rules again and again anyway"
-            self._open("hosts", f"{', '.join(names)}: the node cannot touch the rules that cut it off", why, step)
+            step = (
+                "remove user from [node] if the node does not need it; "
+                "the agent verifies its rules regularly in any case"
+            )
+            self._open("hosts", f"{', '.join(names)}: the node cannot change the rules that cut it off", why, step)
 
     def _ports(self, host: Host, node: NodeSpec) -> None:
         for name, port in self._described.ports(node).items():
@@ -212,12 +215,12 @@ class _Examination:
             while not _listens(node.address, port):
                 self._alive(host, node)
                 if time.monotonic_ns() > deadline:
-                    why = f"nobody listens at {node.address}:{port} after {START_LIMIT_NS // SECOND} s"
-                    self._no("start", f"{node.name} listens at {name} = {port}", why, "look at ports and command")
+                    why = f"no process listens on {node.address}:{port} after {START_LIMIT_NS // SECOND} s"
+                    self._no("start", f"{node.name} listens on {name} = {port}", why, "check ports and command")
                     break
                 time.sleep(0.05)
             else:
-                self._yes("start", f"{node.name} listens at {name} = {port}")
+                self._yes("start", f"{node.name} listens on {name} = {port}")
         self._alive(host, node)
 
     def _alive(self, host: Host, node: NodeSpec) -> None:
@@ -226,7 +229,9 @@ class _Examination:
         if node.name in self._exits:
             tail = _log_tail(host, node)
             why = f"its process ended with code {self._exits[node.name]}"
-            self._no("start", f"{node.name} stays up", f"{why}; its output ends with: {tail}", "repair what it says")
+            self._no(
+                "start", f"{node.name} stays up", f"{why}; its output ends with: {tail}", "fix what its output reports"
+            )
             raise _End
 
     def _status(self, hosts: Mapping[str, Host], nodes: Mapping[str, NodeSpec]) -> str | None:
@@ -234,7 +239,7 @@ class _Examination:
         first = self._plan.nodes[0]
         call = self._system.status_call(nodes[first])
         if call is None:
-            self._no("probe", "the status", "this system cannot be asked")
+            self._no("probe", "the status", "this system has no status query")
             return None
         bound = max(START_LIMIT_NS, 2 * self._plan.promise.leader_bound_ns)
         deadline = time.monotonic_ns() + bound
@@ -260,7 +265,7 @@ class _Examination:
                     deadline = min(deadline, time.monotonic_ns() + TERM_LIMIT_NS)
                 time.sleep(0.1)
         if not body:
-            self._no("probe", f"{first} answers", wrong or "no answer", "look at [probe]: path, port, command")
+            self._no("probe", f"{first} answers", wrong or "no answer", "check [probe]: path, port, command")
             return None
         for what, answer in self._described.explain(nodes[first], body):
             self._row("probe", what, answer)
@@ -268,7 +273,7 @@ class _Examination:
             self._no(
                 "probe",
                 f"{untermed} leads in a term",
-                "it says that it leads in term 0, and term 0 is no term: leaders could not be told apart",
+                "it claims to lead in term 0, which is not a valid term: leaders cannot be distinguished",
                 "let term in [probe] name where the status tells the term of its leader, from 1; if a node alone leads"
                 " without an election, give --nodes 3",
             )
@@ -276,8 +281,8 @@ class _Examination:
             self._no(
                 "probe",
                 "one node leads",
-                f"no node said so for {bound // SECOND} s",
-                "look at role, leader_role and leads in [probe]; or give more --nodes, where one alone cannot lead",
+                f"no node reported it for {bound // SECOND} s",
+                "check role, leader_role and leads in [probe]; or raise --nodes if one node alone cannot lead",
             )
         else:
             self._yes("probe", f"{leader} leads")
@@ -292,7 +297,7 @@ class _Examination:
     def _operations(self, nodes: Mapping[str, NodeSpec], leader: str) -> None:
         samples = self._described.samples()
         if not samples:
-            self._open("ops", "no operations", "[ops] is missing", "give some, and clients' view is judged, too")
+            self._open("ops", "no operations", "[ops] is missing", "add [ops] to have the clients' view judged as well")
             return
         client = self._system.client(nodes)
         try:
@@ -309,13 +314,13 @@ class _Examination:
     def _restart(self, hosts: Mapping[str, Host], nodes: Mapping[str, NodeSpec], name: str) -> None:
         """Kill it with -9 and start it again: it must answer, and in no lower term."""
         before = self._reading(nodes[name])
-        self._progress(f"killing {name}, starting it again")
+        self._progress(f"killing and restarting {name}")
         killed = hosts[name].converge(HostState(down="SIGKILL"))
         self._settle(0)
         self._exits.pop(name, None)
         back = hosts[name].converge(HEALTHY)
         if not killed.confirmed or not back.confirmed:
-            self._no("restart", f"{name} is killed and started", killed.why or back.why)
+            self._no("restart", f"{name} was killed and restarted", killed.why or back.why)
             return
         deadline = time.monotonic_ns() + START_LIMIT_NS
         after = None
@@ -324,9 +329,9 @@ class _Examination:
             time.sleep(0.05)
             after = self._reading(nodes[name])
         if after is None:
-            self._no("restart", f"{name} answers after kill -9", "no answer that is understood", "look at its log")
+            self._no("restart", f"{name} answers after kill -9", "no answer that could be parsed", "check its log")
         elif before is not None and after.term < before.term:
-            why = f"term {after.term}, and {before.term} before"
+            why = f"term {after.term} after term {before.term}"
             self._no("restart", f"{name} answers after kill -9", why, "is {data_dir} its directory?")
         else:
             self._yes("restart", f"{name} answers after kill -9, in term {after.term}")
@@ -343,21 +348,27 @@ class _Examination:
     def _trace(self) -> None:
         named = self._described.told()
         if not named:
-            self._open("trace", "no trace lines", "[trace] is missing", "print some, and elections are judged exactly")
+            self._open(
+                "trace", "no trace lines", "[trace] is missing", "print trace lines to have elections judged exactly"
+            )
             return
         for name in named:
             if self._told[name]:
                 self._yes("trace", f"{name}: {self._told[name]} lines")
             else:
-                self._open("trace", name, "no such line here", "give --nodes 3; some only come with a fault")
+                self._open(
+                    "trace", name, "no such line found", "use --nodes 3; some lines are printed only under faults"
+                )
         for name in sorted(set(self._told) - set(named)):
             why = f"{self._told[name]} lines are printed, but the file does not name them"
             self._open("trace", name, why, f"add {name!r} to events")
         if not self._told:
-            self._no("trace", "any line", "none was found in the trace file", "print to stdout, or say file in [trace]")
+            self._no(
+                "trace", "any line", "no trace line found in the trace file", "print to stdout, or set file in [trace]"
+            )
         for node, bad in self._malformed[:LINES_MAX]:
             self._no(
-                "trace", f"a line of {node} is malformed: {bad.line}", bad.why, "docs/own-system.md has the format"
+                "trace", f"a line of {node} is malformed: {bad.line}", bad.why, "see docs/own-system.md for the format"
             )
         if len(self._malformed) > LINES_MAX:
             self._no("trace", "malformed lines", f"{len(self._malformed)} in all")
@@ -403,7 +414,9 @@ def examine_lines(lines: Iterable[bytes]) -> list[Row]:
                 told[form.trace_name(one)] += 1
     rows = [Row(step="trace", what=f"{name}: {count} lines") for name, count in sorted(told.items())]
     if not told:
-        rows.append(Row(step="trace", what="any line", seen="no", why=f"none was found in {number} lines of output"))
+        rows.append(
+            Row(step="trace", what="any line", seen="no", why=f"no trace line found in {number} lines of output")
+        )
     return rows + malformed
 
 
@@ -420,7 +433,7 @@ def ask(address: str, call: StatusCall, limit_ns: Ns) -> bytes:
             connection.settimeout(max(left, MS) / SECOND)
             chunk = connection.recv(65536)
             if not chunk:
-                raise ConnectionError("the connection was closed before the answer was whole")
+                raise ConnectionError("the connection was closed before the answer was complete")
             body = answer.feed(chunk)
             if body is not None:
                 return body

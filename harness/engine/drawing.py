@@ -69,9 +69,9 @@ def draw_each_kind(hat: Hat, *, demanded: bool) -> Schedule:
     if not remedy:
         return first
     raise ConfigError(
-        f"there is no room for every fault kind that was asked for: {', '.join(missing)} would not happen",
+        f"the run is too short for all requested fault kinds: {', '.join(missing)} would not occur",
         where=f"--time-limit {show_duration(hat.time_limit_ns)}, a fault every {show_duration(hat.interval_ns)}",
-        next_step=f"give {remedy}, or fewer --faults",
+        next_step=f"use {remedy}, or fewer --faults",
     )
 
 

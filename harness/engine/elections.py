@@ -97,7 +97,7 @@ class _Stage:
         if plan.nodes != plan.voters or setup.behind > (len(plan.nodes) - 1) // 2:
             raise ConfigError(
                 f"{setup.behind} of {len(plan.nodes)} nodes behind, {len(plan.voters)} of them voters",
-                next_step="leave a majority with the whole log, and no node that does not vote",
+                next_step="keep a majority with the whole log, and only voters behind",
             )
         self.nodes = plan.nodes
         self.rng = Rng(seed).stream("crashes")
@@ -140,7 +140,7 @@ class _Stage:
         give_up = self.world.now() + CALM_LIMIT_NS
         while not self._led() or self.world.now() < self.elected[0] + self.setup.calm_ns:
             if self.world.now() > give_up:
-                raise ClusterError("the cluster finds no calm", next_step="lengthen its election timeouts")
+                raise ClusterError("the cluster does not settle", next_step="lengthen its election timeouts")
             self._pass(LOOK_NS)
 
     def _led(self) -> bool:

@@ -56,13 +56,13 @@ def tasks_for(
     for kind in faults:
         registry.load(registry.FAULTS, kind)
     if own is not None and len(systems) != 1:
-        raise ConfigError("a bug of your own belongs to one system", next_step="give --system once")
+        raise ConfigError("--variant needs exactly one system", next_step="give --system once")
     out: list[Task] = []
     known: set[str] = set()
     for name in systems:
         system = registry.load(registry.SYSTEMS, name)
         if not isinstance(system, Examinable) or not system.planted():
-            raise ConfigError(f"{name} knows no planted bugs", next_step=f"known: {', '.join(examinable())}")
+            raise ConfigError(f"{name} has no planted bugs", next_step=f"known: {', '.join(examinable())}")
         plan, planted = system.exam(), system.planted()
         if faults:
             plan = msgspec.structs.replace(plan, faults=tuple(faults))

@@ -126,7 +126,7 @@ class LiveRuns:
         raise ClusterError(
             f"the run with seed {options.seed} ended in trouble twice: {second}",
             where=str(directory),
-            next_step="run `dethrone doctor`; the exam goes on where it was",
+            next_step="run `dethrone doctor`, then repeat the command to resume the exam",
         )
 
     def _once(self, options: RunOptions, checkers: Mapping[str, Checker]) -> Rehearsed | str:

@@ -75,7 +75,7 @@ def heal(
                     continue
             except OSError as error:  # another user's: whether that run lives is not ours to know
                 left.append(
-                    f"{run_id}: not looked at, its ledger in {', '.join(sorted(directories))} cannot be read "
+                    f"{run_id}: skipped, its ledger in {', '.join(sorted(directories))} cannot be read "
                     f"({error.strerror}); run `dethrone heal` as the user who ran it"
                 )
                 continue
@@ -121,7 +121,7 @@ def _usable_backends(
                 try:
                     out.append((backend.lent(None if file is None else Path(file), words), (file, words)))
                 except HarnessError as error:
-                    why = f"the hosts of {file or ', '.join(words)} could not be asked: {error}"
+                    why = f"the hosts of {file or ', '.join(words)} could not be reached: {error}"
                     (left if (file, words) in named else refused).append(why)
             continue
         if isinstance(backend, Daring):  # what was made without safety is taken away all the same
@@ -130,7 +130,7 @@ def _usable_backends(
         if not isinstance(available, No):
             out.append((backend, None))
         elif any(_used(run, name) for run in runs):
-            left.append(f"backend {name} could not be asked: {available.why}")
+            left.append(f"backend {name} could not be reached: {available.why}")
     if not any(lenders == asked for _, lenders in out):  # the words are meant for one kind of hosts, whichever it is
         left += refused
     return out

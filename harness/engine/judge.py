@@ -110,7 +110,7 @@ def _acknowledged(verdict: Verdict, known: Sequence[Known], *, system: str, day:
     if fresh:
         return msgspec.structs.replace(verdict, reason=fresh)
     if not all_listed:
-        return msgspec.structs.replace(verdict, reason=f"{verdict.reason} (known; others are not listed)")
+        return msgspec.structs.replace(verdict, reason=f"{verdict.reason} (known; other findings are not listed)")
     whys = ", ".join(dict.fromkeys(finding.known for finding in listed))
     return msgspec.structs.replace(verdict, outcome="pass", reason=f"{len(listed)} known finding(s): {whys}")
 
@@ -154,7 +154,7 @@ def _reason(outcome: str, verdicts: Iterable[Verdict], *, damage: str | None, tr
         unknown = [verdict for verdict in verdicts if verdict.outcome == "unknown"]
         if unknown:
             return "; ".join(f"{verdict.checker}: {verdict.reason}" for verdict in unknown)
-        return "not at least one safety and one liveness checker could judge this run"
+        return "no safety checker or no liveness checker could judge this run"
     judged = Counter[str](verdict.kind for verdict in verdicts if verdict.outcome == "pass")
     each = ", ".join(f"{judged[kind]} of {kind}" for kind in KINDS)
     return f"{sum(judged[kind] for kind in KINDS)} promised properties were judged and held, with evidence ({each})"
@@ -175,13 +175,13 @@ def check_path(path: Path) -> tuple[Judgement, Plan | None, History | None]:
     file = path / store.HISTORY if path.is_dir() else path
     if not file.is_file():
         raise HistoryError(
-            "there is no history here", where=str(file), next_step="name a run directory or a history.jsonl file"
+            "no history found here", where=str(file), next_step="name a run directory or a history.jsonl file"
         )
     history = read_history(file)
     plan_file = directory / store.PLAN
     if not plan_file.is_file():
         raise HistoryError(
-            "there is no plan.json beside the history, so nothing says what was promised",
+            "plan.json is missing next to the history, so the promises of the system are unknown",
             where=str(directory),
             next_step="name the run directory that the history came from",
         )
@@ -189,7 +189,7 @@ def check_path(path: Path) -> tuple[Judgement, Plan | None, History | None]:
     begin = history.begin
     if begin.system != plan.system or begin.nodes != plan.nodes or begin.seed != plan.seed:
         raise HistoryError(
-            "plan.json and the history are of two different runs",
+            "plan.json and the history belong to different runs",
             where=str(directory),
             cause=f"the plan says {plan.system} seed {plan.seed}, the history {begin.system} seed {begin.seed}",
         )

@@ -31,7 +31,7 @@ def world_of(drafted: Draft) -> VirtualWorld:
     """The world of this draft, at its moment 0. Raises ConfigError for a backend of real hosts."""
     backend = drafted.backend
     if not isinstance(backend, VirtualBackend):
-        raise ConfigError(f"the backend {backend.name!r} makes no worlds", next_step="use --on sim")
+        raise ConfigError(f"the backend {backend.name!r} cannot simulate", next_step="use --on sim")
     return backend.world(drafted.system, drafted.plan)
 
 
@@ -64,7 +64,7 @@ def play(
             happenings = wait(wake_at(now))
             now = moment()
             if now > limit:
-                raise ClusterError("the simulated run does not end", next_step="this is a bug of dethrone: report it")
+                raise ClusterError("the simulated run did not end", next_step="this is a bug of dethrone: report it")
             if not stopped and (signal := interrupted()):
                 stopped = True
                 happenings = [*happenings, Stop(signal)]

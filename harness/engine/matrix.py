@@ -336,7 +336,7 @@ def _drawn(bench: Bench, number: int) -> RunOptions:
     column, proof = bench.column, bench.first
     system: System = registry.load(registry.SYSTEMS, column.system)
     if not isinstance(system, Examinable):
-        raise ConfigError(f"{column.system} says not how it is examined", where=f"column {column.name}")
+        raise ConfigError(f"{column.system} does not declare how it is examined", where=f"column {column.name}")
     plan = system.exam()
     sizes = (proof.nodes,) if proof.nodes else plan.nodes
     workloads = (proof.workload,) if proof.workload else column.workloads or plan.workloads
@@ -371,4 +371,4 @@ def _metric(proof: Proof, verdicts: Iterable[Verdict]) -> tuple[Result, str]:
         value = verdict.metrics.get(proof.metric)
         if isinstance(value, int):
             return ("fail" if value > proof.above else "pass"), f"{proof.metric} {value}"
-    return "unknown", f"no checker tells {proof.metric}"
+    return "unknown", f"no checker reports {proof.metric}"

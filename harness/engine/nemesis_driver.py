@@ -260,7 +260,7 @@ class NemesisDriver:
     def settled(self, evidence: Mapping[str, Evidence], span: Span) -> list[Settled]:
         """The convergence asked for last was answered by these hosts."""
         if self._waiting is None:
-            raise ValueError("no convergence is under way")
+            raise ValueError("no convergence in progress")
         phase, active, after = self._waiting
         self._waiting = None
         self._touch()
@@ -387,7 +387,7 @@ class NemesisDriver:
     def _missed(self, key: Key, trigger: OnEvent, now: Ns, notes: list[StepMark | Settled]) -> None:
         """A trigger ran out of time: its fault, or every fault of its step, is skipped. An end has its hold anyway."""
         purpose, number = key
-        why = f"the event {trigger.event!r} did not come within {show_duration(trigger.within_ns)}"
+        why = f"the event {trigger.event!r} did not occur within {show_duration(trigger.within_ns)}"
         told = RealisedTrigger(event=trigger.event, outcome="miss")
         if purpose == "begin":
             self._skip(self._schedule.steps[self._step].faults[number], now, notes, why=why, trigger=told)
@@ -395,7 +395,7 @@ class NemesisDriver:
             notes.append(StepMark(self._step, "missed"))
             self._phase = "faults"
             for planned in self._schedule.steps[self._step].faults:
-                self._skip(planned, now, notes, why=f"its step was left out: {why}", trigger=told)
+                self._skip(planned, now, notes, why=f"its step was skipped: {why}", trigger=told)
         else:
             realised = self._realised[number]
             self._replace(msgspec.structs.replace(realised, until=told))
@@ -433,7 +433,7 @@ class NemesisDriver:
         if wanted is None:
             self._realised.pop()
             self._waiting = None
-            why = "it changes nothing: other faults have the same effect"
+            why = "it changes nothing: other active faults have the same effect"
             self._skip(planned, now, notes, why=why, victims=victims, trigger=told)
         return wanted
 

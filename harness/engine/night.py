@@ -86,7 +86,7 @@ def run_night(
         interrupted = False
         for job in todo:
             if _over(night, drawn, wall_ns()):
-                say("the budget is over")
+                say("the budget is used up")
                 break
             try:
                 row = carry_out(
@@ -101,7 +101,7 @@ def run_night(
                 )
             except KeyboardInterrupt:
                 interrupted = True
-                say("interrupted; call it again to go on")
+                say("interrupted; repeat the command to resume")
                 break
             if row.exit_code == EXIT_INTERRUPTED:
                 interrupted = True
@@ -202,10 +202,10 @@ def _healed(command: Sequence[str], say: Callable[[str], None]) -> list[str]:
     try:
         told = json.loads(done.stdout)
     except ValueError:
-        return [f"heal ended with {done.returncode} and told nothing"]
+        return [f"heal ended with {done.returncode} and printed no result"]
     if told.get("healed"):
-        say(f"healed what was left: {', '.join(told['healed'])}")
-    return [f"still left, see `dethrone heal`: {line}" for line in told.get("left", ())]
+        say(f"healed leftovers: {', '.join(told['healed'])}")
+    return [f"not healed, see `dethrone heal`: {line}" for line in told.get("left", ())]
 
 
 def _forget(night: Night, now_ns: Ns, say: Callable[[str], None]) -> list[str]:
@@ -226,7 +226,7 @@ def _forget(night: Night, now_ns: Ns, say: Callable[[str], None]) -> list[str]:
                 return [f"cannot forget {run}: {error.strerror}"]
             gone += bool(bulky)
     if gone:
-        say(f"histories and logs of {gone} old runs that did not fail are gone (keep)")
+        say(f"histories and logs of {gone} old passing runs were removed (keep)")
     return []
 
 
@@ -235,7 +235,10 @@ def _alone(out: Path, say: Callable[[str], None]) -> Iterator[int]:
     """The lock of ``out``. A run inherits it: what a killed night left running holds it until it has rolled back."""
     with (out / _LOCK).open("ab") as file:
         if not _locked(file):
-            say(f"the lock of a night is held here; waiting up to {TEARDOWN_S} s for a run that was cut to roll back")
+            say(
+                f"the directory is locked by another night; waiting up to {TEARDOWN_S} s for an "
+                "interrupted run to roll back"
+            )
             try:
                 for attempt in Retrying(
                     retry=retry_if_exception_type(BlockingIOError),
@@ -246,7 +249,7 @@ def _alone(out: Path, say: Callable[[str], None]) -> Iterator[int]:
                         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except RetryError as error:
                 raise ConfigError(
-                    "another night is at work here",
+                    "another night is using this directory",
                     where=str(out),
                     cause="its lock is held",
                     next_step="wait for it, or give this night another `out`",

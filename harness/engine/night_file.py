@@ -106,7 +106,7 @@ def parse_night(content: Mapping[str, Any], *, where: str, base: Path) -> Night:
     if not isinstance(night, dict) or not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
         raise ConfigError("a night is a table [night] and tables [[systems]]", where=where)
     if not tables:
-        raise ConfigError("no system is named", where=where, next_step='add [[systems]] with system = "raft"')
+        raise ConfigError("no system was named", where=where, next_step='add [[systems]] with system = "raft"')
     _known(night, (*_NIGHT, *_ENTRY), f"{where}: [night]")
     shared = {key: value for key, value in night.items() if key in _ENTRY}
     entries = []
@@ -148,26 +148,26 @@ def _read(key: str, raw: Any, form: Callable[[Any], Any], where: str) -> Any:
         return form(raw)
     except (ValueError, ConfigError) as error:
         cause = error.cause or error.what if isinstance(error, ConfigError) else str(error)
-        raise ConfigError(f"{raw!r} is no value for {key}", where=where, cause=cause) from error
+        raise ConfigError(f"{raw!r} is not a valid value for {key}", where=where, cause=cause) from error
 
 
 def _text(raw: Any) -> str:
     if not isinstance(raw, str) or not raw.strip():
-        raise ValueError("a word is needed")
+        raise ValueError("expected a word")
     return raw.strip()
 
 
 def _texts(raw: Any) -> tuple[str, ...]:
     words = (raw,) if isinstance(raw, str) else raw
     if not isinstance(words, list | tuple) or not words:
-        raise ValueError("a list of words is needed")
+        raise ValueError("expected a list of words")
     return tuple(dict.fromkeys(_text(word) for word in words))
 
 
 def _whole(lowest: int, highest: int) -> Callable[[Any], int]:
     def read(raw: Any) -> int:
         if isinstance(raw, bool) or not isinstance(raw, int) or not lowest <= raw <= highest:
-            raise ValueError(f"a whole number from {lowest} to {highest} is needed")
+            raise ValueError(f"expected a whole number from {lowest} to {highest}")
         return raw
 
     return read
@@ -181,19 +181,19 @@ def _numbers(raw: Any) -> tuple[int, ...]:
 def _span(raw: Any) -> Ns:
     ns = parse_duration(_text(raw))
     if ns == 0:
-        raise ValueError("it must be longer than nothing")
+        raise ValueError("expected a duration above 0")
     return ns
 
 
 def _table(raw: Any) -> dict[str, str]:
     if not isinstance(raw, dict) or any(isinstance(value, dict | list) for value in raw.values()):
-        raise ValueError("a table of words is needed")
+        raise ValueError("expected a table of words")
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in raw.items()}
 
 
 def _fail_on(raw: Any) -> str:
     if raw not in ("unknown", "violation", "excused", "new"):
-        raise ValueError("unknown, violation, excused or new is needed")
+        raise ValueError("expected unknown, violation, excused or new")
     return str(raw)
 
 

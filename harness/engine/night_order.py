@@ -40,7 +40,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
             self.profile,
             self.version,
             f"{self.nodes} nodes",
-            (self.faults or "its own faults").replace(",", "+"),
+            (self.faults or "default faults").replace(",", "+"),
             self.strategy,
             None if self.entry.on == "docker" else f"on {self.entry.on}",
             self.entry.workload,

@@ -74,14 +74,14 @@ def carry_out(
     try:
         stdout, _ = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
-        stdout, late = _rolled_back(process), f"it was not over after {limit_s:.0f} s and was ended"
+        stdout, late = _rolled_back(process), f"it exceeded its limit of {limit_s:.0f} s and was stopped"
     except KeyboardInterrupt:
         _rolled_back(process)
         raise
     told = _told(stdout)
     elapsed_ns = wall_ns() - began_ns
     if late or told is None or process.returncode < 0:
-        reason = late or f"the run ended with code {process.returncode} and told nothing"
+        reason = late or f"the run ended with code {process.returncode} and printed no result"
         if told is not None and told.get("error"):
             reason = str(told["error"].get("what", reason))
         return _row(job, "unknown", EXIT_TROUBLE, out=out, began_ns=began_ns, elapsed_ns=elapsed_ns, reason=reason)
@@ -165,18 +165,18 @@ def _system(named: str, base: Path) -> str:
 
 
 def _knobs(cell: Cell) -> dict[str, str]:
-    """ConfigError: a secret is not there."""
+    """ConfigError: a secret is missing."""
     knobs = dict(cell.entry.settings) | ({} if cell.version is None else {"version": cell.version})
     for knob, variable in cell.entry.secrets.items():
         if variable not in os.environ:
             raise ConfigError(
-                f"the secret {knob!r} of {cell.entry.system} is not there",
+                f"the secret {knob!r} of {cell.entry.system} is missing",
                 where=f"the environment variable {variable}",
                 next_step=f"export {variable}, or change `secrets`",
             )
         knobs[knob] = os.environ[variable]
     if any("," in value for value in knobs.values()):
-        raise ConfigError("a knob's value holds a comma", where=cell.key, next_step="a list is a knob of its own")
+        raise ConfigError("a knob's value holds a comma", where=cell.key, next_step="write each knob separately")
     return knobs
 
 

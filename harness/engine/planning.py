@@ -159,7 +159,7 @@ def at_scale(drafted: Draft, scale: float) -> Draft:
     """The same run, slower: knobs, promise, schedule, time limit and the bounds of operations.
 
     ``drafted``: at the scale of 1, but for a schedule out of a file, which knows its own. Raises ConfigError for a
-    scale below 1 or above ``SCALE_MAX``, and for a system whose timers are no knobs.
+    scale below 1 or above ``SCALE_MAX``, and for a system whose timers are not configurable.
     """
     plan = drafted.plan
     if not 1 <= scale <= SCALE_MAX:
@@ -170,7 +170,9 @@ def at_scale(drafted: Draft, scale: float) -> Draft:
     if scale == 1:
         return drafted if schedule is plan.schedule else _with(drafted, schedule=schedule)
     if not isinstance(drafted.system, Scalable):
-        raise ConfigError(f"the timers of {plan.system} are no knobs", next_step="leave out --time-scale, or give 1")
+        raise ConfigError(
+            f"the timers of {plan.system} are not configurable", next_step="remove --time-scale, or set it to 1"
+        )
     return _with(
         msgspec.structs.replace(drafted, more=_more_at(drafted.more, scale)),
         schedule=schedule,
@@ -205,7 +207,7 @@ def _check_options(options: RunOptions) -> None:
     counts = {"rate": options.rate_per_s, "seed": None, "concurrency": options.processes}
     wrong = wrong_times(options) or wrong_counts(counts)
     if wrong:
-        raise ConfigError(f"the run's options cannot be meant: {wrong}", next_step="correct that option")
+        raise ConfigError(f"invalid options: {wrong}", next_step="correct that option")
 
 
 def evidence(schedule: Schedule, promise: Promise, *, drawn: bool) -> tuple[str, ...]:
@@ -230,7 +232,7 @@ def lent_backend(name: str, file: Path | None, words: Sequence[str]) -> Backend:
         raise ConfigError(
             f"the backend {name!r} makes its own hosts",
             where="--host" if file is None else f"--hosts {file}",
-            next_step=f"use --on {' or '.join(lending)}, or leave the hosts out",
+            next_step=f"use --on {' or '.join(lending)}, or remove the hosts",
         )
     return backend.lent(file, words)
 
@@ -261,7 +263,7 @@ def _settings(words: Mapping[str, str], system: System, backend: Backend) -> tup
     rest = {name: word for name, word in words.items() if not name.startswith(prefix)}
     if not isinstance(backend, VirtualBackend):
         if own:
-            raise ConfigError(f"the backend {backend.name!r} has no settings", next_step=f"leave out {prefix}…")
+            raise ConfigError(f"the backend {backend.name!r} has no settings", next_step=f"remove {prefix}…")
         return rest, {}
     able = backend.simulates(system)
     if isinstance(able, No):
@@ -281,13 +283,13 @@ def _fault(system: System, backend: Backend, kind: str) -> Fault:
     if isinstance(support, No):
         raise MissingCapability(
             f"{system.name} cannot suffer the fault {kind!r}: {support.why}",
-            next_step=support.what_to_do or "leave it out of --faults",
+            next_step=support.what_to_do or "remove it from --faults",
         )
     missing = fault.needs() - capabilities_of(backend)
     if missing:
         raise MissingCapability(
             f"the fault {kind!r} cannot happen on {backend.name!r}: its hosts lack {', '.join(sorted(missing))}",
-            cause="a tool is missing there, or such hosts can never do it",
+            cause="a tool is missing on the hosts, or this kind of host never supports the fault",
             next_step=_remedy(kind, missing),
         )
     return fault
@@ -295,7 +297,7 @@ def _fault(system: System, backend: Backend, kind: str) -> Fault:
 
 def _remedy(kind: str, missing: Collection[str]) -> str:
     packages = [PACKAGES[one] for one in sorted(missing) if one in PACKAGES]
-    leave_out = f"use --on sim, or name in --faults what shall happen, without {kind}"
+    leave_out = f"use --on sim, or list in --faults the wanted kinds without {kind}"
     return f"install {' and '.join(packages)} (Debian's name), or {leave_out}" if packages else leave_out
 
 

@@ -156,7 +156,7 @@ class Poller:
             self._silent(line, "connection closed")
             return
         if line.asked_ns is None:
-            self._silent(line, "an answer without a question")
+            self._silent(line, "an answer without a query")
             return
         try:
             body = line.answer.feed(chunk)
@@ -187,7 +187,7 @@ class Poller:
                 self._put(Broken("status", f"{line.node.name}: {why}", ends=False))
             return None, why
         if reading is None:
-            return None, "an answer that is no status"
+            return None, "an answer that is not a status"
         return (None, f"a status over a limit: {trouble}") if trouble else (reading, "")
 
     def _silent(self, line: _Line, why: str) -> None:

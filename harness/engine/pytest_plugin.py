@@ -109,7 +109,7 @@ class ChaosResult:
         if unknown or not names:
             if self.result.trouble:
                 self.assert_valid()
-            raise pytest.UsageError(f"no property {unknown} in this run; judged were: {', '.join(sorted(verdicts))}")
+            raise pytest.UsageError(f"no property {unknown} in this run; judged: {', '.join(sorted(verdicts))}")
         wrong = [name for name in names if verdicts[name].outcome != "pass"]
         if wrong and all(verdicts[name].outcome != "fail" for name in wrong) and self.result.trouble:
             self.assert_valid()
@@ -123,7 +123,7 @@ class ChaosResult:
         from harness.core.clean import for_output
 
         judgement = self.result.judgement
-        lines = [f"{(self.outcome or 'no verdict').upper()}: {judgement.reason if judgement else 'nothing was judged'}"]
+        lines = [f"{(self.outcome or 'no verdict').upper()}: {judgement.reason if judgement else 'no verdict'}"]
         if self.excused and self.outcome != "fail":
             lines.append(f"{self.excused} finding(s) under faults that the system does not promise to tolerate")
         told = self._report.get("checkers", {})
@@ -149,7 +149,7 @@ class ChaosResult:
         """The command that runs the same schedule again."""
         plan = self.result.plan
         if plan is None:
-            return "(there is no plan)"
+            return "(no plan found)"
         words = [
             "dethrone run",
             plan.system,
@@ -310,15 +310,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--chaos-seed",
         type=_seed,
         metavar="SEED|commit",
-        help="one seed for all chaos runs, instead of drawn ones; `commit`: out of the commit that is tested",
+        help="seed of all chaos runs, instead of random ones; `commit`: derive it from the tested commit",
     )
     group.addoption(
         "--chaos-known",
         type=Path,
         metavar="FILE",
-        help="known findings for all chaos runs: they are shown and fail no test (docs/nightly.md)",
+        help="known findings of all chaos runs (TOML): matching findings are shown but fail no test (docs/nightly.md)",
     )
-    group.addoption("--chaos-out", type=Path, metavar="DIR", help="keep all run directories here")
+    group.addoption("--chaos-out", type=Path, metavar="DIR", help="directory that keeps all run directories")
 
 
 def _seed(text: str) -> int:

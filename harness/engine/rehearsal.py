@@ -50,7 +50,7 @@ def with_schedule(drafted: Draft, schedule: Schedule) -> Draft:
     """The same run under another schedule (of fault kinds and triggers that the draft has loaded)."""
     missing = set(schedule.kinds) - set(drafted.faults)
     if missing:
-        raise ConfigError(f"the draft knows no fault {', '.join(sorted(missing))}")
+        raise ConfigError(f"the draft has no fault {', '.join(sorted(missing))}")
     return msgspec.structs.replace(drafted, plan=msgspec.structs.replace(drafted.plan, schedule=schedule), more=None)
 
 

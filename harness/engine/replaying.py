@@ -45,18 +45,18 @@ def read_stored(run_dir: Path, *, trust: bool, backend: str | None = None, hosts
     ``hosts_given``: what the user names in place of the run's own.
     """
     if not run_dir.is_dir():
-        raise HistoryError("there is no run here", where=str(run_dir), next_step="name a run directory")
+        raise HistoryError("no run found here", where=str(run_dir), next_step="name a run directory")
     plan = store.read_json(run_dir / store.PLAN, Plan)
     record = store.read_json(run_dir / store.RUN, dict[str, Any])
     try:
         options = msgspec.convert(record.get("options"), RunOptions, dec_hook=_path)
     except msgspec.ValidationError as error:
-        raise HistoryError(f"{store.RUN} does not tell the run's options: {error}", where=str(run_dir)) from error
+        raise HistoryError(f"{store.RUN} does not hold the options of the run: {error}", where=str(run_dir)) from error
     if not trust:
         elsewhere = hosts_given or backend not in {None, options.backend}
         refuse_foreign(options, where=str(run_dir), hosts_given=elsewhere)
         if plan.variant != options.variant and plan.variant is not None and registry.is_code(plan.variant):
-            raise HistoryError(f"{store.PLAN} and {store.RUN} are of two different runs", where=str(run_dir))
+            raise HistoryError(f"{store.PLAN} and {store.RUN} belong to different runs", where=str(run_dir))
     settings = _with_secrets(options.settings, run_dir)
     return Stored(
         options=msgspec.structs.replace(
@@ -86,9 +86,9 @@ def _with_secrets(settings: Mapping[str, str], run_dir: Path) -> dict[str, str]:
     missing = [name for name in absent if name not in kept]
     if missing:
         raise ConfigError(
-            f"the values of {', '.join(missing)} are secret, and {store.SECRETS} does not tell them",
+            f"the values of {', '.join(missing)} are secret, and {store.SECRETS} does not hold them",
             where=str(run_dir),
-            cause="the directory was copied without that file, or is another user's",
+            cause="the directory was copied without that file, or belongs to another user",
             next_step=f"dethrone run … --set {missing[0]}=… --schedule {run_dir / store.PLANNED}",
         )
     return {**settings, **{name: kept[name] for name in absent}}
@@ -101,7 +101,7 @@ def schedule_of(stored: Stored, how: How) -> Schedule:
     faults = [fault for fault in stored.realised.faults if fault.begin is not None and fault.outcome == "installed"]
     if not faults:
         raise ConfigError(
-            "no fault of this run was installed, so there is nothing to replay as times",
+            "no fault of this run was installed, so it has no times to replay",
             next_step="replay it --as triggers",
         )
     return Schedule(

@@ -393,8 +393,9 @@ def refuse_uncut(needs: frozenset[str], uncut: Mapping[str, str]) -> None:
     raise MissingCapability(
         "a partition would leave nodes connected over IPv6",
         where=", ".join(f"{host}: {why}" for host, why in uncut.items()),
-        cause="hosts have addresses of IPv6, and no tool there can drop what comes from them",
-        next_step="install iptables with ip6tables there, or switch IPv6 off (sysctl net.ipv6.conf.all.disable_ipv6=1)",
+        cause="hosts have IPv6 addresses, and no tool on them can drop IPv6 traffic",
+        next_step="install iptables with ip6tables on the hosts, or disable IPv6 (sysctl "
+        "net.ipv6.conf.all.disable_ipv6=1)",
     )
 
 
@@ -417,7 +418,7 @@ def lenders(options: RunOptions) -> dict[str, Any]:
 
 
 def _space_told(run_dir: Path) -> str:
-    return f"only {free_bytes(run_dir) >> 20} MiB are free on the disk of the run; {FREE_MIN >> 20} MiB are left alone"
+    return f"only {free_bytes(run_dir) >> 20} MiB are free on the disk of the run; {FREE_MIN >> 20} MiB are kept free"
 
 
 def _seed(options: RunOptions) -> int:

@@ -32,7 +32,7 @@ def refuse() -> None:
         raise ConfigError(
             f"{place} shadows dethrone's own package {name!r}",
             cause="Python looks there first (the current directory, or PYTHONPATH)",
-            next_step="call `dethrone` from another directory, rename yours, or take it off PYTHONPATH",
+            next_step="run `dethrone` from another directory, rename your package, or remove it from PYTHONPATH",
         )
 
 
@@ -45,7 +45,7 @@ def rows() -> list[tuple[str, str, Available]]:
         (
             "packages",
             name,
-            No(f"shadowed by {found[name]}", "rename it, or take it off PYTHONPATH") if name in found else Yes(),
+            No(f"shadowed by {found[name]}", "rename it, or remove it from PYTHONPATH") if name in found else Yes(),
         )
         for name in PACKAGES
     ]

@@ -48,7 +48,9 @@ def spread(work: Callable[[T], R], tasks: Sequence[T], *, jobs: int, keep: Calla
                 keep(future.result())
     except BrokenProcessPool as error:
         raise HarnessError(
-            "a worker process died", cause="out of memory, or killed", next_step="run it again: what is done stays"
+            "a worker process died",
+            cause="out of memory, or killed",
+            next_step="repeat the command: finished work is kept",
         ) from error
     finally:
         processes = list((pool._processes or {}).values())  # noqa: SLF001 - the pool waits for running tasks otherwise

@@ -41,8 +41,8 @@ def refuse_settings(options: RunOptions, *, where: str, doubt: str) -> None:
         raise ConfigError(
             f"the settings file names what would be executed with your rights: {'; '.join(found)}",
             where=where,
-            cause=f"it may be somebody else's: {doubt}",
-            next_step=f"look at each of them, then repeat the command with {TRUST}, or name them by flags; "
+            cause=f"another user may have written it: {doubt}",
+            next_step=f"check each of them, then repeat the command with {TRUST}, or name them by flags; "
             "if the file is yours, `chown` it, or `chmod o-w` what others may write",
         )
 
@@ -54,6 +54,6 @@ def refuse_foreign(options: RunOptions, *, where: str, hosts_given: bool = False
         raise ConfigError(
             f"the run directory names what would be executed with your rights: {'; '.join(found)}",
             where=where,
-            cause="a run directory may come from anybody",
-            next_step=f"look at each of them, then repeat the command with {TRUST}",
+            cause="a run directory may come from an untrusted source",
+            next_step=f"check each of them, then repeat the command with {TRUST}",
         )

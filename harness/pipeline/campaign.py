@@ -1,6 +1,6 @@
 """A simulated campaign on Spark: seeds go out as tasks, wave after wave, and rows come back in the order of the seeds.
 
-Promises: the rows are those of a local campaign, by the same code (``campaign_worker``); several waves are out at a
+Guarantees: the rows are those of a local campaign, by the same code (``campaign_worker``); several waves are out at a
 time, so that no core waits while another finishes one; the driver holds the rows of ``AHEAD`` waves and no more. A wave
 that Spark gives up on is halved until the one seed that kills workers stands alone, with a row that says so. Executors
 of a cluster are sent the packages (``shipping``), and are asked whether they can run them before the first seed. Leaves

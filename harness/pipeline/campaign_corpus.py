@@ -1,9 +1,10 @@
 """The rows of a simulated campaign on their way into a corpus, and the histories that it kept.
 
 What is in the corpus follows what is in the campaign's own file: rows that a killed campaign could not bring are
-brought by the next call. Promises: a seed of a campaign is one row of the table ``seeds``, however often it is brought;
-a row that names a kept run comes after that run; ``ROWS_MAX`` rows wait at most. Leaves out simulating (``campaign``),
-and the corpus' own duties (``ingest``, ``tables``, ``upkeep``: many files become few by ``corpus compact``).
+brought by the next call. Guarantees: a seed of a campaign is one row of the table ``seeds``, however often it is
+brought; a row that names a kept run comes after that run; ``ROWS_MAX`` rows wait at most. Out of scope: simulating
+(``campaign``), and the corpus' own duties (``ingest``, ``tables``, ``upkeep``: many files become few by
+``corpus compact``).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """How many seeds go out together and in which pieces: pure arithmetic of a campaign on Spark.
 
-A *wave* is one Spark job, a *task* some seeds that one core takes. Promises: a task lasts about ``TASK_NS``, as soon as
-it is known how long a seed takes, so that what Spark needs for each is hidden; towards the end tasks get smaller, so
+A *wave* is one Spark job, a *task* some seeds that one core takes. Guarantees: a task lasts about ``TASK_NS``, as soon
+as it is known how long a seed takes, so that what Spark needs for each is hidden; towards the end tasks get smaller, so
 that no core waits long for the last; a wave never has more than ``SEEDS_MAX`` seeds, whatever the cluster, which bounds
-the driver's memory. Leaves out Spark (``campaign``).
+the driver's memory. Out of scope: Spark (``campaign``).
 """
 
 from __future__ import annotations

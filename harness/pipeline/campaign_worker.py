@@ -1,7 +1,7 @@
 """What a Spark worker does with some seeds of a campaign, and whether it could. No Spark in here.
 
-Promises: the rows are those that a process of a local campaign makes, by the same code; files that the options name
-travel with them. Leaves out which seeds (``campaign_waves``) and how they get there (``campaign``).
+Guarantees: the rows are those that a process of a local campaign makes, by the same code; files that the options name
+travel with them. Out of scope: which seeds (``campaign_waves``) and how they get there (``campaign``).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """``corpus check``: everything that is stale judged by the checkers of a single run, one Spark task a run.
 
 Runs go out in waves, largest first, so that no long one is left alone at the end; each wave is written before the next
-goes, so that an interruption costs one wave and the driver holds one wave. Promises: what is judged already by this
+goes, so that an interruption costs one wave and the driver holds one wave. Guarantees: what is judged already by this
 version of a checker is not judged again; verdicts of other runs and other checkers stay; a run at which a worker dies
-is ``unknown`` and harms no other. Leaves out judging itself (``judging``) and showing.
+is ``unknown`` and harms no other. Out of scope: judging itself (``judging``) and showing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Recovery times by version, and curves of both sides of a comparison: what a page of trends draws. Pure.
 
-Promises: made of the same rows that ``trends.rows_behind`` names for a cell. Leaves out judging (``trends``).
+Guarantees: made of the same rows that ``trends.rows_behind`` names for a cell. Out of scope: judging (``trends``).
 """
 
 from __future__ import annotations

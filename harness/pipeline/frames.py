@@ -1,6 +1,6 @@
 """The events of a corpus as a Spark frame: explicit schema, only the runs asked for, partitions by their path.
 
-Promises: columns that older files lack are told by what these files have, or null (Spark would silently drop new
+Guarantees: columns that older files lack are told by what these files have, or null (Spark would silently drop new
 columns if it took the schema of the first file); only runs of the manifest are read, whatever else lies there. Leaves
 out what is asked (``native``, ``across``).
 """

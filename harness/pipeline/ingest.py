@@ -2,8 +2,8 @@
 
 Answers: ``stored`` · ``duplicate`` (the same run with the same bytes is there) · ``conflict`` (the same run with other
 bytes is there, which stays) · ``refused`` (half written, damaged, of a newer schema). The events are written first, the
-manifest last: what a crash leaves is no part of the corpus, and adding again finishes it. Promises: nothing of the run
-directory is changed; one run in memory at a time. Leaves out judging.
+manifest last: what a crash leaves is no part of the corpus, and adding again finishes it. Guarantees: nothing of the
+run directory is changed; one run in memory at a time. Out of scope: judging.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The Java that Spark needs: which one there is, whether it is new enough, and what to install.
 
-Promises: told before anything of Spark is imported or started. Leaves out installing.
+Guarantees: told before anything of Spark is imported or started. Out of scope: installing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a worker does with one run: read its events, let the checkers judge, answer in rows. No Spark in here.
 
-The same code judges a single run. Promises: a checker that raises makes its own verdict ``unknown`` and no other;
+The same code judges a single run. Guarantees: a checker that raises makes its own verdict ``unknown`` and no other;
 events that cannot be read make all asked verdicts ``unknown``, not settled, so that they are tried again; a history
-that is not complete, or tells of trouble, never passes (the row ``history``). Leaves out which run goes where
+that is not complete, or tells of trouble, never passes (the row ``history``). Out of scope: which run goes where
 (``checking``).
 """
 

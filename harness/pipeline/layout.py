@@ -6,8 +6,8 @@
     verdicts/*.parquet   findings/*.parquet           what the checkers said
     campaigns/*.parquet   seeds/*.parquet             campaigns in virtual time, a row a seed
 
-Dates are UTC, of the moment at which the run began. Promises: names that every file system, Hive, Spark, DuckDB and
-pandas take as they are, and take for strings. Leaves out reading and writing.
+Dates are UTC, of the moment at which the run began. Guarantees: names that every file system, Hive, Spark, DuckDB and
+pandas take as they are, and take for strings. Out of scope: reading and writing.
 """
 
 from __future__ import annotations

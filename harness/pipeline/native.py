@@ -10,9 +10,9 @@
     availability      operations by minute of the run, and how they ended
 
 Every table has ``run``, ``date`` and ``system``; times are ns since the run began. Where a property is written twice,
-here and in a checker, tests on generated histories hold them equal. Leaves out partitions as a cause of failovers that
-hit the leader: whether a cut took its majority is a question about graphs, which the checker answers (``leader_hit`` is
-null there). What files of older schemas lack, ``frames`` finds.
+here and in a checker, tests on generated histories hold them equal. Out of scope: partitions as a cause of failovers
+that hit the leader: whether a cut took its majority is a question about graphs, which the checker answers
+(``leader_hit`` is null there). What files of older schemas lack, ``frames`` finds.
 """
 
 from __future__ import annotations

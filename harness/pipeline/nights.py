@@ -1,7 +1,7 @@
 """What comparisons of nights are made of: runs, recovery times, what was said of runs; flakes and time to find. Pure.
 
-Promises: nothing is guessed: a run that no checker judged is in no rate, a stage that was not reached is a time that
-was cut off. Leaves out where it comes from (``gathering``) and what is worse than before (``trends``).
+Guarantees: nothing is guessed: a run that no checker judged is in no rate, a stage that was not reached is a time that
+was cut off. Out of scope: where it comes from (``gathering``) and what is worse than before (``trends``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where a corpus lies: a local directory, an object store, a cluster's file system; six verbs on whole files.
 
-Promises: a file that can be read is whole (staged and renamed, or one upload, which appears at its end); ``create``
+Guarantees: a file that can be read is whole (staged and renamed, or one upload, which appears at its end); ``create``
 replaces nothing where the place can tell (a local directory can for certain, others by asking first); paths are
 relative, with ``/``. Out of scope: what the files mean.
 """

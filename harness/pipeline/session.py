@@ -1,9 +1,9 @@
 """The one Spark session of a process: checked before it is started, quiet while it runs.
 
-Promises: a missing or too old Java, pyspark or pandas is said before anything starts; workers run this interpreter; no
-user interface, no metastore, few shuffle partitions, UTC; what Spark and Java write goes to a log file, not to the
+Guarantees: a missing or too old Java, pyspark or pandas is said before anything starts; workers run this interpreter;
+no user interface, no metastore, few shuffle partitions, UTC; what Spark and Java write goes to a log file, not to the
 terminal, and the error names that file; a session that somebody else started in this process is used as it is, and left
-running. Every setting can be overridden. Leaves out what is asked of it.
+running. Every setting can be overridden. Out of scope: what is asked of it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The project's own packages, and those of its plug-ins, as one file that Spark's workers import from.
 
 Made from what is installed here, whether from a wheel or editable: a zip with the packages and their ``dist-info``,
-laid out as in a wheel, so that entry points are found in it, too. Promises: the same code gives the same bytes, and the
-file's name tells of them; nothing is built or fetched. Compiled parts cannot be imported from a zip: what has some is
-left out, and has to be installed on the workers, as the dependencies have (``NEEDED_THERE``).
+laid out as in a wheel, so that entry points are found in it, too. Guarantees: the same code gives the same bytes, and
+the file's name tells of them; nothing is built or fetched. Compiled parts cannot be imported from a zip: what has some
+is left out, and has to be installed on the workers, as the dependencies have (``NEEDED_THERE``).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Kaplan–Meier with log-log bounds and Fisher's exact test are scipy's. What is here is what it has not: times of one run
 are not independent (one cluster, one host, one hour), so the log-rank statistic is summed by run, compared within
 strata of equal setup, and its variance is that of dealing *runs*, not times, to the two sides; medians are
-bootstrapped by run as well. Promises: the same arguments give the same answer; ``seed`` is the only chance. Leaves out
-what is compared with what, and what is said of it (``trends``).
+bootstrapped by run as well. Guarantees: the same arguments give the same answer; ``seed`` is the only chance. Out of
+scope: what is compared with what, and what is said of it (``trends``).
 
 Sources: Kaplan and Meier 1958; Peto and Peto 1972 (log-rank scores and their permutation); Holm 1979.
 """

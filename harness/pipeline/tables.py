@@ -2,9 +2,9 @@
 
 A table is a directory of immutable files. A row replaces the rows of the same key that were written before it, so that
 rewriting one run loses no other, a crash leaves the old rows, and two writers do not harm each other. ``compact``
-writes what is current, one file a date, and then removes what it read. Promises: explicit, versioned schemas (int64
-ns, no unsigned and no time types); a column that an older file lacks reads as null; a newer file is refused. Leaves out
-what the rows mean.
+writes what is current, one file a date, and then removes what it read. Guarantees: explicit, versioned schemas (int64
+ns, no unsigned and no time types); a column that an older file lacks reads as null; a newer file is refused. Out of
+scope: what the rows mean.
 """
 
 from __future__ import annotations

@@ -10,10 +10,10 @@ with another (the nights before it):
   certainly away for a while (``harness.core.known.mended``). It needs no statistics: every violation has its proof;
 * **standing**: a violation that earlier runs showed too. It stays red until it is mended or known.
 
-Promises: of a hundred clean comparisons at most one raises a difference wrongly, however many cells there are (the
+Guarantees: of a hundred clean comparisons at most one raises a difference wrongly, however many cells there are (the
 correction is Holm's over all tests of a comparison; ``Policy.alpha`` is stricter still); a cell with too few runs is
-told as not compared and never as clean; runs are only compared with runs of the same setup. Leaves out where the facts
-come from (``nights``, ``gathering``) and what is known already (``known``).
+told as not compared and never as clean; runs are only compared with runs of the same setup. Out of scope: where the
+facts come from (``nights``, ``gathering``) and what is known already (``known``).
 """
 
 from __future__ import annotations

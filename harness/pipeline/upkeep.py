@@ -1,7 +1,7 @@
 """Keeping a corpus tidy: ``compact``, ``verify``, ``prune``.
 
-Promises: what is current stays current at every moment, so a crash in the middle costs nothing; ``verify`` changes
-nothing; verdicts and findings are never pruned, and neither are runs that no checker has judged yet. Leaves out
+Guarantees: what is current stays current at every moment, so a crash in the middle costs nothing; ``verify`` changes
+nothing; verdicts and findings are never pruned, and neither are runs that no checker has judged yet. Out of scope:
 repairing: ``corpus add`` puts back the events of a run whose directory is still there.
 """
 

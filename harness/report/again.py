@@ -161,7 +161,7 @@ def shrink_run(
     stored = _stored(run_dir, place)
     wanted = _failed(run_dir)
     if not wanted:
-        raise ConfigError("this run did not fail, so there is nothing to shrink", where=str(run_dir))
+        raise ConfigError("this run did not fail; there is nothing to shrink", where=str(run_dir))
     target = place.backend or stored.options.backend
     enter(target)
     options = _options(stored, target, place)
@@ -173,9 +173,9 @@ def shrink_run(
         raise ConfigError(
             f"the run does not fail again on {target}: neither its planned schedule nor its realised one does",
             where=str(run_dir),
-            next_step="raise --of, or shrink it where it failed",
+            next_step="raise --of, or shrink it on the backend where it failed",
         )
-    screen.say(f"shrinking {len(start.steps)} steps that fail {', '.join(wanted)} on {target}, at most {tries} tries")
+    screen.say(f"shrinking {len(start.steps)} steps that fail {', '.join(wanted)} on {target}, limit {tries} tries")
     shrunk = shrink(start, fails, tries_max=tries)
     rate = Rate(1, 1)
     if target != SIM:
@@ -231,7 +231,7 @@ def scenario(schedule: Schedule) -> Table:
         table.add_column(name, overflow="fold")
     for number, step in enumerate(schedule.steps):
         for index, fault in enumerate(step.faults):
-            when = f"on {fault.when.event}" if isinstance(fault.when, OnEvent) else "at the step's begin"
+            when = f"on {fault.when.event}" if isinstance(fault.when, OnEvent) else "at the start of the step"
             if fault.needs_fault:
                 when += f", after {fault.needs_fault}"
             if fault.delay_ns:
@@ -274,7 +274,7 @@ class _Real:
     def rate(self, schedule: Schedule) -> Rate:
         """How often it fails of all ``of`` runs."""
         _, rate = fails_often(self.options(schedule), schedule, self._wanted, need=1, of=self._of, all_of_them=True)
-        self._screen.say(f"  {_size(schedule)}, again: fails {rate}")
+        self._screen.say(f"  {_size(schedule)}, repeated: fails {rate}")
         return rate
 
     def options(self, schedule: Schedule) -> RunOptions:

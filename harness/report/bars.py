@@ -3,10 +3,10 @@
     0: write 1        ├───┤
     1: read → 2           ├─╳─┤
     2: write 2            ├┄┄┄┄┄┄▷
-                            ▲ no order gets past this point
+                            ▲ no valid order extends past this point
 
-Promises: pure; only the order of calls and returns is drawn, not how far they are apart, so that every bar has its end;
-data of a plug-in that only looks like ours draws nothing. Leaves out colour, and layout of graphs.
+Guarantees: pure; only the order of calls and returns is drawn, not how far they are apart, so that every bar has its
+end; data of a plug-in that only looks like ours draws nothing. Out of scope: colour, and layout of graphs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _bars(bars: Sequence[Mapping[str, Any]], stuck_at: Any) -> list[str]:
     wide = max(map(len, names), default=0)
     out = [f"{name:<{wide}}  {_bar(bar, column, end)}" for name, bar in zip(names, shown, strict=True)]
     if isinstance(stuck_at, int):
-        out.append(" " * (wide + 2 + column[stuck_at]) + "▲ no order gets past this point")
+        out.append(" " * (wide + 2 + column[stuck_at]) + "▲ no valid order extends past this point")
     if len(bars) > len(shown):
         out.append(f"({len(bars) - len(shown)} earlier operations are in the report)")
     return out

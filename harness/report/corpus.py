@@ -216,7 +216,7 @@ def _raise(corpus: Corpus, hook: Hook, screen: Screen) -> tuple[str, ...]:
 
 def _nothing_to_check(url: str, screen: Screen, *, since: str, system: str, fail_on: FailOn) -> int:
     which = f" since {since}" * bool(since) + f" of {system}" * bool(system)
-    screen.say(f"nothing to judge: there are no runs{which} in {url}", level=-1)
+    screen.say(f"nothing to judge: no runs{which} in {url}", level=-1)
     screen.say("next: dethrone corpus add RUN…", level=-1)
     code = exit_code(outcome=None, trouble=False, interrupted=False, fail_on=fail_on)
     told(screen, "check", corpus=url, trouble=(), code=code, runs=[], findings=[])
@@ -243,7 +243,7 @@ def _show_checked(done: Checked, screen: Screen) -> None:
     total += f"; {excused_words(excused)}" if excused else ""
     rate = done.events * SECOND // max(1, done.elapsed_ns)
     screen.say(
-        f"{len(done.runs)} runs: {total}; {done.judged} verdicts on {done.judged_runs} runs given now"
+        f"{len(done.runs)} runs: {total}; {done.judged} new verdicts on {done.judged_runs} runs"
         + (f", {done.events:,} events, {rate:,} a second" if done.judged else ""),
         level=-1,
     )

@@ -51,7 +51,7 @@ def show(screen: Screen, *, seed: int | None, out: Path | None, backend: str, ba
     )
     raft = run_and_report(safe, screen)
     if raft.result.exit_code != EXIT_TROUBLE and raft.result.judgement and raft.result.judgement.host_noise:
-        say("This machine was too noisy to judge; once more with the same seed.")
+        say("This machine was too noisy to judge the run; repeating it with the same seed.")
         raft = run_and_report(_again(safe, out, "raft-again"), screen)
     parts = [_part("raft", "pass", raft, as_told=_passed(raft))]
     if raft.result.exit_code not in (EXIT_TROUBLE, EXIT_INTERRUPTED):
@@ -77,7 +77,7 @@ def backend_here(screen: Screen) -> str:
 def _nacos(
     screen: Screen, say: Callable[[str], None], rng: Rng, *, out: Path | None, backend: str, base: str | None
 ) -> dict[str, Any]:
-    say("Part 2 of 2: nacos, its default run, until its first certified finding. It must fail.")
+    say("Part 2 of 2: nacos, its default run, up to the first certified finding. It must fail.")
     for attempt in range(1, TRIES + 1):
         options = RunOptions(
             system="nacos",
@@ -93,7 +93,7 @@ def _nacos(
             return _part("nacos", "fail", done, as_told=True)
         if done.result.exit_code in (EXIT_TROUBLE, EXIT_INTERRUPTED) or attempt == TRIES:
             break
-        say(f"Seed {done.result.seed} ended without a finding (try {attempt} of {TRIES}); the next drawn seed.")
+        say(f"Seed {done.result.seed} ended without a finding (try {attempt} of {TRIES}); drawing the next seed.")
     return _part("nacos", "fail", done, as_told=False)
 
 
@@ -127,7 +127,7 @@ def _close(say: Callable[[str], None], seed: int, parts: list[dict[str, Any]]) -
     trouble = [line for part in parts for line in part["trouble"]]
     if EXIT_TROUBLE in codes:
         code = EXIT_TROUBLE
-        say("The harness itself was in trouble; this says nothing about either system:")
+        say("The harness itself was in trouble; the result proves nothing about either system:")
         for line in trouble:
             say(f"  {line}")
     elif EXIT_INTERRUPTED in codes:
@@ -135,10 +135,10 @@ def _close(say: Callable[[str], None], seed: int, parts: list[dict[str, Any]]) -
         say("Interrupted.")
     else:
         code = EXIT_PASS if as_told else EXIT_VIOLATION
-        say("Both went as told." if as_told else "This did NOT go as told:")
+        say("Both runs ended as announced." if as_told else "NOT both runs ended as announced:")
     for part in parts:
         say(
-            f"  {part['system']:<6} told {part['told']}, came to {part['verdict']}  seed {part['seed']}  "
+            f"  {part['system']:<6} announced {part['told']}, verdict {part['verdict']}  seed {part['seed']}  "
             f"report {part['report'] or 'none'}"
         )
     return {

@@ -76,7 +76,7 @@ def exam_lines(value: dict[str, Any]) -> list[str]:
     if value["median_find_s"] is not None:
         lines[0] += f"; median {value['median_find_s']} s{where}, 95 % within {value['p95_find_s']} s"
     runs = sum(value["clean_runs"].values())
-    lines.append(f"alarms on clean and harmless builds: {len(value['alarms'])} in {runs} runs of their own")
+    lines.append(f"alarms on clean and harmless builds: {len(value['alarms'])} in {runs} separate runs")
     lines += [
         f"  ALARM {one['system']} {one['build']} seed {one['seed']}: {one['sentence']}" for one in value["alarms"]
     ]

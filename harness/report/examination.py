@@ -51,7 +51,7 @@ def sit(
         faults=faults,
     )
     if not tasks:
-        raise ConfigError("there is nothing to examine", next_step="name another --system")
+        raise ConfigError("nothing to examine", next_step="name another --system")
     if fresh:
         (out / ROWS).unlink(missing_ok=True)
     measure = "of one core" if backend == SIM else f"on {backend}"
@@ -87,7 +87,7 @@ def compare(
 ) -> int:
     """Each bug under both strategies, ``sittings`` times from different first seeds. The exit code: 0, or 130, or 3."""
     if strategies[0] == strategies[1]:
-        raise ConfigError("there is nothing to compare", next_step="name another strategy after --compare")
+        raise ConfigError("nothing to compare", next_step="name another strategy after --compare")
     tasks = [
         msgspec.structs.replace(task, first_seed=number * SITTING_SEEDS)
         for number in range(sittings)
@@ -123,7 +123,7 @@ def _line(row: Row, done: int, of: int) -> str:
     elif not found.caught_by:
         told = f"{found.runs} seeds, {len(found.alarms)} alarms, {found.unknown} unknown"
     elif found.by:
-        told = f"found by {found.by}, seed {found.seed}, where the build without it says {found.base}"
+        told = f"found by {found.by}, seed {found.seed}; the build without the bug gives {found.base}"
     else:
         told = "NOT FOUND" + (f" ({', '.join(found.before)} failed)" if found.before else "")
     return f"[{done}/{of}] {found.system} {found.bug}: {told} ({found.runs} runs, {found.find_ns / SECOND:.1f} s)"

@@ -20,10 +20,10 @@ def export(path: Path, form: str, out: Path | None) -> int:
     """Write the operations of a run directory or history file; how many there were."""
     file = path / store.HISTORY if path.is_dir() else path
     if not file.is_file():
-        raise HistoryError("there is no history here", where=str(file), next_step="name a run directory")
+        raise HistoryError("no history found here", where=str(file), next_step="name a run directory")
     history = read_history(file)
     if history.damage is not None:
-        complain(f"note: the history is damaged, and exported as far as it goes: {history.damage}")
+        complain(f"note: the history is damaged; exported up to the damage: {history.damage}")
     if out is None:
         for line in WRITERS[form](history):
             data(line)

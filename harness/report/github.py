@@ -58,7 +58,7 @@ def summary(
     outcome = judgement.outcome if judgement else None
     plan = files.plan if files else None
     title = cluster_words(plan) if plan else title
-    word = f"{_ICONS[outcome]} {verdict_word(outcome)}" if outcome else "❔ nothing was judged"
+    word = f"{_ICONS[outcome]} {verdict_word(outcome)}" if outcome else "❔ no verdict"
     word += announced(judgement)
     lines = [f"### {word} · {cell(title)}", ""]
     if judgement and judgement.reason:

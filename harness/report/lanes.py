@@ -177,7 +177,7 @@ def _wrong(state: HostState) -> list[tuple[str, str]]:
     if state.disk:
         out.append(("disk", f"disk {state.disk.kind}"))
     if state.cpu_percent is not None:
-        out.append(("cpu", f"{state.cpu_percent} % of a processor"))
+        out.append(("cpu", f"{state.cpu_percent} % of a CPU"))
     return out
 
 

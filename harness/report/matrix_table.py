@@ -164,7 +164,7 @@ def _by(proof: Proof) -> str:
     if proof.metric:
         words.append(f"({proof.metric} above {proof.above})")
     if proof.demand is not None:
-        words.append("(demanded, for it is not promised)")
+        words.append("(required by the matrix, not promised by the system)")
         words += [f"(links of {proof.demand.delay_ns // 1_000_000} ms count)"] if proof.demand.delay_ns else []
     return " ".join(words)
 

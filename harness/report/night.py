@@ -92,7 +92,7 @@ def show(ended: Ended, screen: Screen) -> None:
         )
         for row in sorted(ended.rows, key=lambda row: (_ORDER.get(row.outcome, 3), row.job.number))
     ]
-    screen.table(("run", "verdict", "cell", "seed", "took", "here because", "what"), rows)
+    screen.table(("run", "verdict", "cell", "seed", "took", "reason to run", "what"), rows)
     for key in ended.new:
         screen.say(f"new finding: {key}", level=-1)
     for line in ended.trouble:
@@ -106,10 +106,10 @@ def sums(rows: Sequence[NightRow], total: int) -> str:
     counts = Counter(_counted(row) for row in rows)
     words = [f"{counts[word]} {word}" for word in ("pass", "fail", *UNKNOWN) if counts[word]]
     trouble = sum(row.exit_code == EXIT_TROUBLE for row in rows)
-    words += [f"{trouble} with trouble of the harness"] if trouble else []
+    words += [f"{trouble} with harness trouble"] if trouble else []
     excused = sum(row.excused for row in rows)
     words += [excused_words(excused)] if excused else []
-    words += [f"{total - len(rows)} had no turn"] if total > len(rows) else []
+    words += [f"{total - len(rows)} not started"] if total > len(rows) else []
     return f"{len(rows)} of {total} runs: {', '.join(words) or 'none'}"
 
 
@@ -190,7 +190,7 @@ def page(drawn: Drawn, rows: Sequence[NightRow], new: Sequence[str]) -> str:
         _table("Cells", ("cell", "pass", "fail", *UNKNOWN), table, empty="0 cells."),
         _table(
             "Runs",
-            ("run", "verdict", "cell", "seed", "took", "here because", "what"),
+            ("run", "verdict", "cell", "seed", "took", "reason to run", "what"),
             runs,
             empty=f"None of {len(drawn.jobs)} runs has ended.",
         ),
@@ -211,7 +211,7 @@ _STYLE = (
 
 def _none_found(rows: Sequence[NightRow]) -> str:
     judged = sum(row.outcome in ("pass", "fail") for row in rows)
-    return f"None in {judged} runs that were judged; {len(rows) - judged} were not."
+    return f"None in {judged} judged runs; {len(rows) - judged} runs were not judged."
 
 
 def _table(name: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> str:

@@ -28,15 +28,15 @@ def show(screen: Screen, run_dir: Path, *, node: str, incarnation: int | None, t
     system = registry.load(registry.SYSTEMS, stored.plan.system)
     if not isinstance(system, Rerunnable) or not isinstance(system, Simulable):
         raise MissingCapability(
-            f"{stored.plan.system} is a program of its own: its nodes keep no journal",
+            f"{stored.plan.system} is an external program: its nodes keep no journal",
             next_step="replay the whole run, without --node",
         )
     path = run_dir / store.NODES / node / JOURNAL
     if not path.is_file():
         raise HistoryError(
-            f"there is no journal of {node} here",
+            f"no journal of {node} found here",
             where=str(path),
-            cause="nodes of a simulated run keep none: the seed replays them",
+            cause="nodes of a simulated run keep no journal: the seed replays them",
             next_step="replay the whole run, without --node",
         )
     events: Counter[str] = Counter()

@@ -1,7 +1,7 @@
-"""A run directory (or a history file alone) read back for its report, forgiving about what is not there.
+"""A run directory (or a history file alone) read back for its report, forgiving about what does not exist.
 
-Promises: what can be read is read; what cannot is said in ``missing``, never raised, except for the history itself.
-Leaves out judging: ``judge`` hands its judgement in where ``verdict.json`` is absent.
+Guarantees: what can be read is read; what cannot is said in ``missing``, never raised, except for the history itself.
+Out of scope: judging: ``judge`` hands its judgement in where ``verdict.json`` is absent.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def files_of(result: RunResult) -> RunFiles | None:
 
 def _optional(path: Path, kind: Any, missing: list[str]) -> Any:
     if not path.exists():
-        missing.append(f"{path.name} is not there")
+        missing.append(f"{path.name} does not exist")
         return None
     try:
         return store.read_json(path, kind)

@@ -70,7 +70,7 @@ def workload_words(plan: Plan) -> str:
     work = plan.workload
     if not work.processes:
         return work.name
-    rate = f"{work.rate_per_s} ops/s" if work.rate_per_s else "as fast as answered"
+    rate = f"{work.rate_per_s} ops/s" if work.rate_per_s else "each after the answer to the last"
     return f"{work.name}, {work.processes} clients, {rate}"
 
 
@@ -200,8 +200,8 @@ def failover_lines(files: RunFiles) -> list[Text]:
         return []
     noisy = noisy_faults(files.judgement)
     quiet = [row for row in rows if row.fault not in noisy]
-    apart = f", {len(rows) - len(quiet)} of them left out for noise" if len(quiet) < len(rows) else ""
-    said = f"failover, after {len(rows)} faults that hit a leader{apart} (median · 90 % · longest seen):"
+    apart = f", {len(rows) - len(quiet)} of them excluded because of noise" if len(quiet) < len(rows) else ""
+    said = f"failover, after {len(rows)} faults that hit a leader{apart} (median · 90 % · longest):"
     out = [Text(said, style="bold")]
     rows = quiet
     for name, figure in summary(rows).items():

@@ -90,19 +90,19 @@ def run_campaign(
 
 def _check(by: By, *, virtual: bool, out: Path) -> None:
     if by.engine == "spark" and not virtual:
-        raise ConfigError("Spark's workers only simulate", next_step="add --on sim, or leave out --engine spark")
+        raise ConfigError("Spark workers can only simulate", next_step="add --on sim, or remove --engine spark")
     if by.engine == "spark" and by.jobs != 1:
         raise ConfigError(
-            f"--jobs {by.jobs} is of --engine local",
-            next_step="--master says how many, like local[2]; leave out --jobs",
+            f"--jobs {by.jobs} requires --engine local",
+            next_step="remove --jobs; --master sets the number of workers, like local[2]",
         )
     if by.corpus and not virtual:
         raise ConfigError(
-            "--corpus takes the rows of simulated campaigns",
-            next_step=f"run it without, then: dethrone corpus add {out}",
+            "--corpus accepts only simulated campaigns",
+            next_step=f"run without --corpus, then: dethrone corpus add {out}",
         )
     if by.engine == "local" and not by.corpus and (by.master or by.conf):
-        raise ConfigError("--master and --spark-conf are of Spark", next_step="add --engine spark")
+        raise ConfigError("--master and --spark-conf require --engine spark", next_step="add --engine spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class _Shown:
         """One line."""
         self.watcher.stop()
         share = f"{progress.done} of {progress.total} seeds"
-        coming = f", {progress.on_the_way} on the way" if progress.on_the_way else ""
+        coming = f", {progress.on_the_way} in progress" if progress.on_the_way else ""
         found = f"{progress.failing} failing, {progress.unknown} unknown"
         self.screen.say(f"{share}{coming}, {progress.per_s:.1f} a second: {found}")
 
@@ -146,7 +146,7 @@ def _simulate(
     codes = set(tally.codes)
     if bringer is not None:
         brought = {"url": by.corpus, "campaign": bringer.campaign, "rows": bringer.brought, "trouble": bringer.trouble}
-        screen.say(f"{bringer.brought} rows brought to {by.corpus}, as campaign {bringer.campaign}")
+        screen.say(f"{bringer.brought} rows added to {by.corpus}, as campaign {bringer.campaign}")
         for line in bringer.trouble:
             screen.say(f"not in the corpus: {line}", level=-1)
             codes.add(EXIT_TROUBLE)

@@ -19,7 +19,7 @@ _CELL = {"pre-vote": "p", "campaign": "C", "vote": "v", "elected": "★", "step-
 _LIFE, _GONE = "│", " "
 LEGEND = (
     "★ elected  v votes for  C stands for election  p asks for pre-votes  ↓ steps down  "
-    "▲ starts  ✕ exits  ● says so  ◀ proof"
+    "▲ starts  ✕ exits  ● reports its role  ◀ proof"
 )
 
 
@@ -49,7 +49,7 @@ def picture(history: History, nodes: Sequence[str], certificate: Sequence[int], 
         lines.append(f"{at(t):>11} {row}{sentence(event, history)}{'  ◀' if seq in proof else ''}")
     left_out = len(_candidates(history, proof, marks)) - len(rows)
     if left_out > 0:
-        lines.append(f"{'':12}({left_out} other events of this stretch are in the report)")
+        lines.append(f"{'':12}({left_out} other events of this period are in the report)")
     return lines
 
 

@@ -192,7 +192,7 @@ def _sides(asked: Asked, rows: Sequence[Mapping[str, Any]], policy: Policy, corp
         for words, pick in zip(asked.sides, picked, strict=True):
             if not any(map(pick, facts.runs.values())):
                 raise ConfigError(
-                    f"no run is of {words!r}",
+                    f"no run matches {words!r}",
                     where=corpus.place.url,
                     next_step="2026-11-20, 2026-11-01..2026-11-07, or KEY=VALUE like versions.dethrone=0.1.0",
                 )
@@ -201,7 +201,7 @@ def _sides(asked: Asked, rows: Sequence[Mapping[str, Any]], policy: Policy, corp
     name = asked.night or (nights[-1] if nights else "")
     if name not in nights:
         raise ConfigError(
-            f"there is no run of the night {name}" if name else "there are no runs",
+            f"no run of the night {name}" if name else "no runs found",
             where=corpus.place.url,
             cause="" if asked.variants else "runs of planted variants count only with --variants",
             next_step="nights here: " + ", ".join(nights[-5:]) if nights else "dethrone corpus add RUN…",
@@ -231,7 +231,7 @@ def _unknown(compared: Compared) -> tuple[str, ...]:
         some = ", ".join(compared.unjudged[:RUNS_SHOWN])
         found.append(f"{len(compared.unjudged)} runs were not judged ({some}): dethrone corpus check")
     if compared.thin:
-        where = compared.other or "earlier nights: there are none"
+        where = compared.other or "no earlier nights"
         found.append(f"too few runs of one setup to compare {', '.join(compared.thin)} with {where}")
     return tuple(found)
 
@@ -249,7 +249,7 @@ def _show(screen: Screen, answer: Answer) -> None:
     for one, why in found.known:
         screen.say(f"known      {one.kind}: {one.cell}  {one.size}  ({why})")
     for entry in found.unused:
-        screen.say(f"unused     known {entry.system} {entry.metric}: not seen, or ran out", level=-1)
+        screen.say(f"unused     known {entry.system} {entry.metric}: not seen, or expired", level=-1)
     for slow in compared.faster:
         screen.say(f"faster     {slow.cell}" + (f"  × {slow.ratio:.2f}" if slow.ratio else ""))
     for why in answer.why_unknown:
@@ -286,9 +286,9 @@ def _trace(screen: Screen, asked: Asked, gathered: Gathered, side: Side, *, corp
     wanted = asked.trace
     rows = traced(wanted, gathered, side)
     if not rows:
-        raise ConfigError(f"no run stands behind {wanted!r}", next_step="without --trace it is told what there is")
+        raise ConfigError(f"no run belongs to {wanted!r}", next_step="run without --trace to list what there is")
     screen.table(tuple(rows[0]), [[_word(value) for value in row.values()] for row in rows])
-    screen.say(f"{len(rows)} rows behind {wanted}", level=-1)
+    screen.say(f"{len(rows)} rows of {wanted}", level=-1)
     told.told(screen, _verb(asked), corpus=corpus, trouble=(), code=EXIT_PASS, cell=wanted, rows=rows)
     return EXIT_PASS
 
@@ -308,7 +308,7 @@ def traced(wanted: str, gathered: Gathered, side: Side) -> list[dict[str, Any]]:
         ]
     if len(parts) < 3:
         raise ConfigError(
-            f"{wanted!r} is no cell", next_step="write it like raft/kill/elect or raft/kill/fail/one-leader-per-term"
+            f"{wanted!r} is not a cell", next_step="write it like raft/kill/elect or raft/kill/fail/one-leader-per-term"
         )
     return rows_behind(facts, side, Cell(parts[0], parts[1], "/".join(parts[2:])))
 

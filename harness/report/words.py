@@ -105,7 +105,7 @@ def sentence(event: Any, history: History | None = None) -> str:
 def _sentence(event: Any, history: History | None) -> str:
     match event:
         case ev.Begin():
-            return f"the run of {event.system} began: {len(event.nodes)} nodes, seed {event.seed}"
+            return f"the run of {event.system} started: {len(event.nodes)} nodes, seed {event.seed}"
         case ev.Mark():
             return _mark(event)
         case ev.Invoke():
@@ -115,7 +115,7 @@ def _sentence(event: Any, history: History | None) -> str:
         case ev.Observed():
             return _observed(event)
         case ev.Silent():
-            return f"{event.node} did not answer a status question ({short(event.error)})"
+            return f"{event.node} did not answer a status query ({short(event.error)})"
         case ev.Traced():
             return traced(event)
         case ev.NodeProcess():
@@ -128,7 +128,7 @@ def _sentence(event: Any, history: History | None) -> str:
             return f"{event.node} printed a fatal line ({event.pattern!r}): {event.line}"
         case ev.Converged():
             done = "" if event.confirmed else f", NOT confirmed ({short(event.why)})"
-            return f"{event.host} was brought to: {state(event.after)}{done}"
+            return f"{event.host} was set to: {state(event.after)}{done}"
         case ev.FaultEvent():
             return _fault(event)
         case ev.Noise(kind=ev.TRACE_MALFORMED):
@@ -137,7 +137,7 @@ def _sentence(event: Any, history: History | None) -> str:
         case ev.Noise(kind="sources" | "load" | "summary"):
             return f"{event.host or 'the run'} reported its {_REPORTED[event.kind]}"
         case ev.Noise(kind="agent-lost"):
-            return f"nothing is known of {event.host} for {show_duration(event.span.hi - event.span.lo)}: agent lost"
+            return f"no contact with {event.host} for {show_duration(event.span.hi - event.span.lo)}: agent lost"
         case ev.Noise(kind="rules-lost" | "dead-man" | "news-dropped"):
             return f"{event.host} reported {event.kind}: its faults or records are not certain"
         case ev.Noise():
@@ -171,17 +171,19 @@ def traced(event: ev.Traced) -> str:
             )
             return f"{node} was elected leader of term {data.get('term', term)}{by}"
         case "acked":
-            return f"{node} told the leader of term {data.get('term', term)} that it stores up to {data.get('index')}"
+            return (
+                f"{node} acknowledged to the leader of term {data.get('term', term)} entries up to {data.get('index')}"
+            )
         case "persisted":
             voted = data.get("voted_for")
             vote = f" and its vote for {voted}" if voted else " and no vote" if "voted_for" in data else ""
             return f"{node} has stored term {data.get('term', term)}{vote}"
         case "found":
-            return f"{node} found on its disk at its start: {_found(data, term)}"
+            return f"{node} found on its disk when it started: {_found(data, term)}"
         case "answered":
             return f"{node} answered in term {term}"
         case "refused":
-            return f"{node} refused {_text(data, 'candidate')} its vote in term {term}: it was given already"
+            return f"{node} refused {_text(data, 'candidate')} its vote in term {term}: it had already voted"
         case "config" if isinstance(data.get("voters"), list | tuple):
             members = names([str(voter) for voter in data["voters"]])
             return f"{node} has the members {members} from entry {data.get('index')} on"
@@ -192,7 +194,7 @@ def traced(event: ev.Traced) -> str:
             return f"{node} cut its log from index {data.get('from')} on"
         case "commit":
             index = data.get("index", data.get("new"))
-            return f"{node} called everything up to index {index} committed (term {term})"
+            return f"{node} marked all entries up to index {index} as committed (term {term})"
         case "election_started" | "campaign":
             return f"{node} stands for election in term {term}"
         case "prevote_started" | "pre_vote_started":
@@ -230,7 +232,7 @@ def state(host: HostState) -> str:
     if host.disk:
         parts.append(f"disk {host.disk.kind}")
     if host.cpu_percent is not None:
-        parts.append(f"{host.cpu_percent} % of a processor")
+        parts.append(f"{host.cpu_percent} % of a CPU")
     return ", ".join(parts) or "healthy"
 
 
@@ -299,7 +301,7 @@ def _mark(event: ev.Mark) -> str:
     if event.name == "step":
         return f"step {event.data.get('step')} of the schedule: {event.data.get('phase')}"
     if event.name == "more":
-        return f"the schedule is over; a step more, for: {', '.join(map(str, event.data.get('unmet', ())))}"
+        return f"the schedule is over; one more step was added for: {', '.join(map(str, event.data.get('unmet', ())))}"
     return f"phase: {event.name}"
 
 

@@ -1,6 +1,6 @@
 """What the faults share that leave the node process running and make its world worse: disks, links, rates of clocks.
 
-Promises: pure; nothing but the named part of a host's state changes. Leaves out the part, which each kind names.
+Guarantees: pure; nothing but the named part of a host's state changes. Out of scope: the part, which each kind names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Afflict = Callable[[Mapping[str, HostState], tuple[str, ...], Mapping[str, Any]]
 class Affliction(msgspec.Struct, frozen=True, kw_only=True):
     """One kind. ``judge``: raises ConfigError for bad params; ``afflict``: (state, victims, params) → state.
 
-    ``few``: a draw hits a minority at most; else anybody. See ``harness.core.protocols.Fault``.
+    ``few``: a draw hits a minority at most; else any node. See ``harness.core.protocols.Fault``.
     """
 
     kind: str

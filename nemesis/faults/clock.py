@@ -2,7 +2,7 @@
 
 Parameters, all whole numbers: ``offset_ns`` (a step, forward or back), ``rate_ppm`` (drift), and together
 ``strobe_amplitude_ns`` and ``strobe_period_ns``. Two clock faults on one host add up; of two strobes the larger one is
-in force. Promises: pure; skew that did not take is for the agent to measure and tell. Leaves out monotonic time.
+in force. Guarantees: pure; skew that did not take is for the agent to measure and report. Out of scope: monotonic time.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ class ClockFault:
     def resolve(
         self, fault: PlannedFault, view: ClusterView, rng: Rng
     ) -> tuple[tuple[str, ...], Mapping[str, Any]] | str:
-        """Victims, with the parameters as planned. A process that is down or frozen cannot tell its clock: left out."""
+        """Victims, with the parameters as planned.
+
+        A process that is down or frozen cannot report its clock: it is skipped.
+        """
         victims = selectors.resolve(selectors.parse(fault.victims), view, rng)
         if isinstance(victims, str):
             return victims

@@ -1,7 +1,7 @@
 """What the faults share that end a node process and do something to its disk: loss of power, wiped and damaged disks.
 
-Promises: the process is down while the fault lasts and starts again at its end, on what is left of its disk; pure. Of
-two such faults on one host the one that leaves less wins, so their order does not matter. Leaves out what exactly
+Guarantees: the process is down while the fault lasts and starts again at its end, on what is left of its disk; pure. Of
+two such faults on one host the one that leaves less wins, so their order does not matter. Out of scope: what exactly
 happens to the disk: the host's.
 """
 
@@ -82,7 +82,7 @@ class Downfall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def worse(one: DiskTrouble | None, other: DiskTrouble | None) -> DiskTrouble | None:
-    """The trouble that leaves less, whatever their order; of two slow disks the slower one."""
+    """The trouble that leaves less, in any order; of two slow disks the slower one."""
     if one is None or other is None:
         return one or other
     return max(one, other, key=lambda trouble: (_SEVERITY.index(trouble.kind), trouble.latency_ns, trouble.path))

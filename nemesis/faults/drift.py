@@ -1,6 +1,6 @@
 """drift: the monotonic clock of the host runs too fast or too slow; what it gained or lost stays when the fault ends.
 
-Parameter: ``rate_ppm``. Draws stay within five per cent, which timers and leases must bear. Leaves out wall clocks
+Parameter: ``rate_ppm``. Draws stay within five per cent, which timers and leases must bear. Out of scope: wall clocks
 (``clock``).
 """
 

@@ -2,7 +2,7 @@
 
 Parameters, whole numbers: ``delay_ns``, ``jitter_ns``, ``loss_percent``, ``duplicate_percent``, ``reorder_percent``
 with ``reorder_ns``; and ``direction``: ``in``, ``out`` or ``both`` (default), seen from the victims. Two such faults on
-one link add up. Leaves out the clients' links.
+one link add up. Out of scope: the clients' links.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def add_quality(state: HostState, quality: LinkQuality) -> HostState:
 def afflict(
     state: Mapping[str, HostState], victims: tuple[str, ...], direction: str, quality: LinkQuality
 ) -> dict[str, HostState]:
-    """``state`` with the quality on each link between a victim and somebody else, in these directions."""
+    """``state`` with the quality on each link between a victim and another node, in these directions."""
     out = dict(state)
     for src in state:
         for dst in state:

@@ -5,8 +5,8 @@ arrives at the other; or ``cuts``, a list of ``[src, dst]`` by name, for exactly
 ``victims`` chooses what the shape is built around: the one side of ``halves``, the nodes that ``isolate`` and the
 one-way shapes hit, the node in the middle of ``bridge`` and ``hub``, an end (or both) of a link; ``all`` for the rest.
 
-Promises: pure; what was resolved carries the cuts themselves, so a stored schedule means the same for ever. Leaves out
-clients: only links between nodes are cut.
+Guarantees: pure; what was resolved carries the cuts themselves, so a stored schedule means the same for ever. Out of
+scope: clients: only links between nodes are cut.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class PartitionFault:
             raise bad(self.kind, "victims", fault.victims, f"the shape {name!r} takes at most {most} of {nodes}")
 
     def draw(self, rng: Rng, *, nodes: int, hold_ns: Ns, knobs: Mapping[str, Any]) -> PlannedFault:
-        """Any shape that so many nodes allow, by weight. Knobs: ``shape``, ``victims``."""
+        """Any shape that this number of nodes allows, by weight. Knobs: ``shape``, ``victims``."""
         check_known(self.kind, knobs, ("shape", "victims"))
         name = knobs.get("shape") or _draw_shape(rng, nodes)
         shape = _shape(name)

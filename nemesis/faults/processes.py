@@ -1,7 +1,7 @@
 """What the four faults of the node process share: whom they hit, how they are drawn, how they are checked.
 
-Promises: no draw hits more nodes than a minority (one, where there is none), unless the selector was asked for; pure.
-Leaves out the one line that tells kill, stop, restart and pause apart: each is a module of its own.
+Guarantees: no draw hits more nodes than a minority (one, where there is none), unless the selector was asked for; pure.
+Out of scope: the one line in which kill, stop, restart and pause differ: each is a module of its own.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ProcessFault(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def draw(self, rng: Rng, *, nodes: int, hold_ns: Ns, knobs: Mapping[str, Any]) -> PlannedFault:
-        """The leader half the time, else followers or anybody; never more than a minority. Knob: ``victims``."""
+        """The leader half the time, else followers or any nodes; never more than a minority. Knob: ``victims``."""
         check_known(self.kind, knobs, ("victims",))
         victims = knobs.get("victims") or draw_victims(rng, nodes)
         return PlannedFault(kind=self.kind, victims=victims, hold_ns=0 if self.at_once else hold_ns)
@@ -66,7 +66,7 @@ class ProcessFault(msgspec.Struct, frozen=True, kw_only=True):
     def apply(
         self, state: Mapping[str, HostState], victims: tuple[str, ...], params: Mapping[str, Any]
     ) -> Mapping[str, HostState]:
-        """``state`` with the victims down or frozen. Of two signals the harder one wins, whatever their order."""
+        """``state`` with the victims down or frozen. Of two signals the harder one wins, in any order."""
         del params  # it has none
         out = dict(state)
         for victim in victims:
@@ -88,7 +88,7 @@ def harder(one: Signal | None, other: Signal) -> Signal:
 
 
 def draw_victims(rng: Rng, nodes: int) -> str:
-    """The leader half the time, else followers or anybody; never more than a minority."""
+    """The leader half the time, else followers or any nodes; never more than a minority."""
     most = max(1, minority(nodes))
     if nodes == 1 or rng.chance(1, 2):
         return "leader"

@@ -1,7 +1,8 @@
 """Known sequences as data, a TOML file each: the weaknesses that the protocols' descriptions name.
 
-A file's name is the scenario's; below ``matrix`` a file is a column of the verdict matrix. Promises: every file of this
-folder is read, or is an error that names it. Leaves out what they mean (``harness.core.scenario``, ``.matrix``).
+A file's name is the scenario's; below ``matrix`` a file is a column of the verdict matrix. Guarantees: every file of
+this folder is read, or is an error that names it. Out of scope: what they mean (``harness.core.scenario``,
+``.matrix``).
 """
 
 from __future__ import annotations

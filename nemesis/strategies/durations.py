@@ -1,7 +1,7 @@
 """Times that strategies draw: by order of magnitude, and around the protocol's own timeouts.
 
 What breaks an election is seldom long or short as such: it is about as long as something that the protocol waits for.
-Promises: pure, integers only. Leaves out which fault takes that long.
+Guarantees: pure, integers only. Out of scope: which fault takes that long.
 """
 
 from __future__ import annotations

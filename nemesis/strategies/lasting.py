@@ -4,7 +4,7 @@ What comes after one of them is excused, or has a node less; so it comes last. O
 file, and in a way, of which the promise says that it is borne (``tolerates = {"damage:vote": …}``, or
 ``{"damage:log:flipped": …}``), if it says so of any.
 
-Promises: pure. Leaves out faults that end by themselves, however bad.
+Guarantees: pure. Out of scope: faults that end by themselves, however bad.
 """
 
 from __future__ import annotations

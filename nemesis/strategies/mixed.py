@@ -1,6 +1,6 @@
 """The strategy ``mixed``: every other step, by chance, as ``triggered`` draws it, the rest as ``random`` does.
 
-Promises: as the two. Leaves out everything else.
+Guarantees: as the two. Out of scope: everything else.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What a step may begin with besides a clean cut or kill: partial partitions, deaf and mute nodes, bad disks and links.
 
-Most faults in the field are of this kind: something still works, so that nobody is sure to notice. And what may come
-upon whoever was hit, or was spared, a moment later: a stepped clock, a pause, a slow disk.
+Most faults in the field are of this kind: something still works, so that no node is sure to notice. And what may come
+on the node that was hit, or was spared, a moment later: a stepped clock, a pause, a slow disk.
 
-Promises: pure; only kinds that are asked for; nobody is taken out of action who was not already. Leaves out when the
-step ends.
+Guarantees: pure; only kinds that are asked for; no node is taken out of action that was not already. Out of scope: when
+the step ends.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PARTIAL: Mapping[str, int] = {
 """Shapes that are no complete partition, by weight."""
 
 FALLING: Mapping[str, int] = {"kill": 2, "partition": 2, "pause": 1, "powerloss": 1}
-"""What takes the leader out while somebody else is half broken, by weight."""
+"""What takes the leader out while another node is half broken, by weight."""
 
 COMPANY: Mapping[str, int] = {"clock": 9, "disk": 2, "pause": 2, "link": 1}
 """What may come upon a node in trouble, by weight."""
@@ -59,7 +59,7 @@ def weighted(rng: Rng, weights: Mapping[str, int], among: Collection[str]) -> st
 
 
 def partial_shapes(nodes: int) -> list[str]:
-    """Those that so many nodes allow, and that are not the whole of a partition there."""
+    """Those that this number of nodes allows, and that are not the whole of a partition there."""
     return [name for name in PARTIAL if nodes >= max(3, SHAPES[name].nodes_min)]
 
 
@@ -76,7 +76,7 @@ def opening(rng: Rng, *, kinds: Mapping[str, Fault], nodes: int, hold_ns: Ns, pr
         if name is None or victims not in SHAPES[name].draws:
             knobs = {}
         knobs["shape"] = name
-    if kind == "disk" and rng.chance(3, 4):  # what goes on but does not get on is noticed last
+    if kind == "disk" and rng.chance(3, 4):  # a node that runs without progress is noticed last
         knobs |= {"how": "slow", "latency_ns": HANG_NS if rng.chance(1, 2) else around(rng, promise)}
     return kinds[kind].draw(rng.stream(kind), nodes=nodes, hold_ns=hold_ns, knobs=knobs)
 
@@ -106,7 +106,7 @@ def company(
     gone = base.kind in GONE
     able = [kind for kind in COMPANY if kind in kinds and kind != base.kind and not (gone and kind != "clock")]
     few = selectors.size(selectors.parse(base.victims), nodes) <= minority(nodes)
-    if not (few and base.kind == "partition"):  # else somebody more would be out of action
+    if not (few and base.kind == "partition"):  # else one more node would be out of action
         able = [kind for kind in able if kind != "pause"]
     kind = weighted(rng, COMPANY, able)
     if kind is None:

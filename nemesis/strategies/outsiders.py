@@ -1,8 +1,8 @@
 """Faults of nodes that do not vote, but may be needed: a coordination service, an observer, a name server.
 
-Most selectors speak of voters, so that such a node would hardly ever be hit. Promises: where every node votes nothing
-is drawn; what is drawn stands beside the faults of a step and changes none of them. Leaves out cutting them off, which
-partitions of all shapes do anyway.
+Most selectors speak of voters, so that such a node would hardly ever be hit. Guarantees: where every node votes nothing
+is drawn; what is drawn is added to the faults of a step and changes none of them. Out of scope: cutting them off,
+which partitions of all shapes do anyway.
 """
 
 from __future__ import annotations

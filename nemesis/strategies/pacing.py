@@ -2,9 +2,9 @@
 
 The interval given is the time from fault to fault. A liveness window is exercised only if it lasts the promise's bound
 B; an interval below B is therefore taken as haste: health is not awaited between steps, and only the quiet end of the
-run tests liveness. Promises: pure; a step in haste with ``k`` faults lasts at most ``4 k / 3`` intervals.
+run tests liveness. Guarantees: pure; a step in haste with ``k`` faults lasts at most ``4 k / 3`` intervals.
 
-Leaves out which faults there are.
+Out of scope: which faults there are.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
         return 0 if self.hasty else None
 
     def times(self, rng: Rng, slack_ns: Ns, *, faults: int = 1) -> tuple[Ns, Ns]:
-        """Hold and gap of a step with so many faults in a row.
+        """Hold and gap of a step with this number of faults in a row.
 
         In haste hold is 2/3 to 1 interval a fault and the gap up to 1/3; else each is the interval plus up to 60 % of
         it, as long as there is slack.

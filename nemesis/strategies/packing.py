@@ -1,7 +1,7 @@
 """Packing demands into few steps: a small backtracking search, as a pure function.
 
-Promises: every group satisfies ``fits``; the result is a function of the arguments; bounded. Leaves out what demands
-are.
+Guarantees: every group satisfies ``fits``; the result is a function of the arguments; bounded. Out of scope: what
+demands are.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def pack(items: Sequence[T], groups_max: int, fits: Callable[[Sequence[T]], bool
 def pack_most(
     items: Sequence[T], groups_max: int, fits: Callable[[Sequence[T]], bool]
 ) -> tuple[list[list[T]], list[T]]:
-    """A packing of ``items``, of which one that does not fit with those before it is left out; and what was kept."""
+    """A packing of ``items``, of which one that does not fit with those before it is dropped; and what was kept."""
     whole = pack(items, groups_max, fits)
     if whole is not None:
         return whole, list(items)

@@ -1,10 +1,10 @@
 """The strategy ``random``: whole schedules from a seed, whose first steps meet every coverage obligation they can.
 
-A step is hold, heal, health (awaited by whoever carries it out), gap; ``pacing`` says how long.
+A step is hold, heal, health (awaited by the driver), gap; ``pacing`` says how long.
 
-Promises: the same seed and arguments give the same schedule; each named sub-stream moves alone; no step takes more than
-a minority out of action by kills and pauses; what could not be fitted into the time limit is not in ``obligations``.
-Leaves out resolving selectors and carrying anything out.
+Guarantees: the same seed and arguments give the same schedule; each named sub-stream moves alone; no step takes more
+than a minority out of action by kills and pauses; what could not be fitted into the time limit is not in
+``obligations``. Out of scope: resolving selectors and carrying anything out.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _one_of_each(
 def fewest_groups(
     rng: Rng, kinds: Mapping[str, Fault], *, slots: int, nodes: int
 ) -> tuple[list[Demand], list[list[Demand]]]:
-    """As ``owed_groups``, but what no obligation asks for is left out, and as few groups as hold the rest."""
+    """As ``owed_groups``, but without what no obligation asks for, and as few groups as hold the rest."""
     owed, groups = owed_groups(rng, kinds, slots=slots, nodes=nodes)
     kept = [demand for group in groups for demand in group if demand.obligation]
     for few in range(1, len(groups)):

@@ -12,8 +12,8 @@
     on a configuration change                      kill, isolate, restart who appended it
     while pre-voting                               cut or slow the links between the one who asks and one voter
 
-Each is what at least three known bugs of consensus systems needed. Promises: pure; a row is offered only where its
-event can be seen and its fault kinds are asked for. Leaves out what comes before (``triggered``).
+Each is what at least three known bugs of consensus systems needed. Guarantees: pure; a row is offered only where its
+event can be seen and its fault kinds are asked for. Out of scope: what comes before (``triggered``).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """On ``event``, hit ``victims`` by one of ``deeds``: fault kinds, or this module's words for partitions.
 
     ``unseats``: the event comes only if the leader was hit before. ``weight``: how often it is drawn. ``partner``: who
-    else is in the event, and may be hit at once by one of ``partner_deeds``: what one of two was told is then known to
+    else is in the event, and may be hit at once by one of ``partner_deeds``: what one of two learned is then known to
     neither. ``at_once``: mostly without any delay; else while what the event set off is under way. ``until``: events of
     others of which one may end the fault.
     """

@@ -1,13 +1,13 @@
 """Several leaders lost one after another, and the same fault again and again: steps in which the order is what matters.
 
     flutter   the same brief fault a few times in a row, each about as long as something that the protocol waits for
-    relay     each new leader is hit as it gets a vote, is elected, commits or acknowledges; whoever was hit before it
-              returns as the next one falls. Or somebody is away all the time while leaders come and go, and returns as
+    relay     each new leader is hit as it gets a vote, is elected, commits or acknowledges; the node hit before it
+              returns as the next one falls. Or one node is away all the time while leaders come and go, and returns as
               the last one falls
 
-Promises: pure; but for moments one node at most is out of action in a relay besides bystanders, of whom there are no
+Guarantees: pure; but for moments one node at most is out of action in a relay besides bystanders, of whom there are no
 more than a minority, and with bystanders leaders are hit only briefly until these return; only kinds that are asked
-for. Leaves out what comes before and after.
+for. Out of scope: what comes before and after.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ TAKING: Mapping[str, int] = {ISOLATE: 5, "kill": 2, "pause": 2, "powerloss": 1}
 """What takes a leader out of a relay, by weight: words of ``rows``."""
 
 BRIEFLY: Mapping[str, int] = {"restart": 2, "kill": 1, "powerloss": 1}
-"""What a leader is hit by while somebody else is away, by weight: it is started again at once."""
+"""What a leader is hit by while another node is away, by weight: it is restarted at once."""
 
 LEADING: Mapping[str, int] = {"elected": 4, "committed": 4, "vote-granted": 3, "write-acked": 1}
-"""When whoever leads, or is about to, is hit, by weight: before it hears of its votes, before it has sent anything on,
-or when just enough have what it sent."""
+"""When the node that leads, or is about to, is hit, by weight: before it hears of its votes, before it has sent
+anything on, or when just enough have what it sent."""
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """What all series of one schedule share. ``events``: of which triggers can be told."""
+    """What all series of one schedule share. ``events``: for which triggers exist."""
 
     kinds: Mapping[str, Fault]
     nodes: int
@@ -53,7 +53,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     def flutter(self, rng: Rng, *, hold_ns: Ns, name: str) -> list[PlannedFault]:
         """Brief faults of one kind, in a row, all begun within ``hold_ns``; empty where no kind fits.
 
-        Each hits whoever leads then, or all of them the first victim, of the fault called ``name``.
+        Each hits the leader of that moment, or all of them the first victim, of the fault called ``name``.
         """
         kind = weighted(rng, FLUTTERING, self.kinds)
         if kind is None or self.nodes < 2:
@@ -104,11 +104,11 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     def _with_bystander(
         self, rng: Rng, names: Sequence[str], takes: Sequence[str], brief: Sequence[str], hold_ns: Ns
     ) -> list[PlannedFault]:
-        """Somebody is away while leaders are restarted, and returns as the last one falls, for good."""
+        """One node is away while leaders are restarted, and returns as the last one falls, for good."""
         away = "minority" if minority(self.nodes) > 1 and rng.chance(1, 2) else "follower"
         out = [self._taken(rng.stream("away"), takes, away, names[0], StepBegin(), until=names[-1], hold_ns=hold_ns)]
         for before, own in itertools.pairwise(names[:-1]):
-            first = before == names[0]  # nobody is elected before somebody falls
+            first = before == names[0]  # no node is elected before one falls
             when: When = AfterFault(fault=before)
             if not first:
                 when = OnEvent(event="elected", after=before, within_ns=max(1, hold_ns))
@@ -138,7 +138,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     def _taken(
         self, rng: Rng, takes: Sequence[str], victims: str, name: str, when: When, *, until: str, hold_ns: Ns
     ) -> PlannedFault:
-        """Somebody is taken out, until the fault called ``until`` is in force (if one is named)."""
+        """One node is taken out, until the fault called ``until`` is in force (if one is named)."""
         planned = self._fault(
             rng,
             weighted(rng, TAKING, takes) or takes[0],
@@ -166,5 +166,5 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _who(when: When) -> str:
-    """Who is hit on this event: whoever leads or is to lead."""
+    """Who is hit on this event: the node that leads or is to lead."""
     return "candidate" if isinstance(when, OnEvent) and when.event == "vote-granted" else "actor"

@@ -8,9 +8,9 @@ comes, so that a node that knows nothing of it returns. Then, or where nodes are
 names may be hit; else what is hit besides the first is not held. Other steps are a series of faults (``series``). What
 the promise does not bear, and does not heal, comes in the last step.
 
-Promises: the same seed and arguments give the same schedule; obligations as with ``random``; what is in force together
-by kills and pauses takes no more than a minority out of action as long as events come in time. Leaves out resolving
-selectors and carrying anything out.
+Guarantees: the same seed and arguments give the same schedule; obligations as with ``random``; what is in force
+together by kills and pauses takes no more than a minority out of action as long as events come in time. Out of scope:
+resolving selectors and carrying anything out.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class TriggeredStrategy(msgspec.Struct, frozen=True, kw_only=True):
 def offered_to(
     strategy: TriggeredStrategy, *, kinds: Mapping[str, Fault], nodes: int, promise: Promise
 ) -> tuple[Row, ...]:
-    """The rows that make sense in such a cluster; none for a single node, which has nobody to lose to."""
+    """The rows that make sense in such a cluster; none for a single node, which has no rival."""
     if nodes < 2:
         return ()
     return offered(kinds=kinds, promise=promise, observable=strategy.observable, operations=strategy.operations)
@@ -186,7 +186,7 @@ class _Drafter(msgspec.Struct, frozen=True):
         return [] if more is None else [more]
 
     def _fallen(self, rng: Rng, half: PlannedFault, slack_ns: Ns) -> tuple[Step, Ns]:
-        """The leader falls while somebody else is half broken."""
+        """The leader falls while another node is half broken."""
         hold_ns, gap_ns = self.pace.times(rng.stream("times"), slack_ns, faults=2)
         base = msgspec.structs.replace(half, name=BASE, hold_ns=hold_ns)
         lost = fall(
@@ -263,7 +263,7 @@ class _Drafter(msgspec.Struct, frozen=True):
     def _backdrop(
         self, rng: Rng, group: Sequence[Demand], half: PlannedFault | None, deeds: Collection[str]
     ) -> list[PlannedFault]:
-        """Something that goes on around everything else; where it can be had, what makes everything slow.
+        """A fault that lasts around everything else; where it can be had, what makes everything slow.
 
         A slow link or disk holds open, for long enough to be hit, what otherwise is over in a moment.
         """
@@ -298,7 +298,7 @@ class _Drafter(msgspec.Struct, frozen=True):
             after = out[-1].name if follows else BASE
             held_ns = rng.between(hold_ns // 3, hold_ns * 2 // 3)
             if not self.pace.hasty and rng.chance(1, 2):
-                held_ns = hold_ns  # long enough to tell whether what is left gets over it
+                held_ns = hold_ns  # long enough to see whether the remaining nodes recover
             first = hit(
                 row,
                 stream,

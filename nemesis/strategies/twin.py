@@ -1,17 +1,17 @@
 """What ``triggered`` is measured against: the faults that it draws from the same seed, at uniform times.
 
 ``random-twin``: the same faults in the same number and for the same time, each at a time drawn uniformly from the whole
-run, of no matter what else is going on. ``step-twin``: the same steps, too, with the same gaps, so that what was drawn
+run, independent of all other events. ``step-twin``: the same steps, too, with the same gaps, so that what was drawn
 to go together still does, and only the moment is left to chance: a fault that waited for an event begins at a time
 drawn uniformly from the time it would have waited, one that waited for another fault at a time drawn uniformly from the
 longest hold of its step.
 
 In both, a fault that an event would have ended lasts a time drawn uniformly from its hold. A selector that speaks of
 the event becomes the plain one that comes nearest: the node that was just elected or acknowledged a write is the
-leader, anybody else is drawn by chance, as many as were meant.
+leader, any other node is drawn by chance, as many as were meant.
 
-Promises: pure; the step twin of a schedule without triggers is that schedule; what does not heal comes last in both.
-Leaves out drawing the schedule.
+Guarantees: pure; the step twin of a schedule without triggers is that schedule; what does not heal comes last in both.
+Out of scope: drawing the schedule.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def scattered(schedule: Schedule, rng: Rng, *, nodes: int, span_ns: Ns, final: b
 
 
 def _of_whom(words: str, known: Mapping[str, str], nodes: int) -> str:
-    """The nearest selector that speaks of no other fault: whoever that one is to hit, or as many as it spares."""
+    """The nearest selector that speaks of no other fault: the nodes that it is to hit, or as many as it spares."""
     selector = selectors.parse(words)
     if selector.kind not in {"hit-by", "spared-by"} or selector.names[0] not in known:
         return words

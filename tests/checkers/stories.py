@@ -342,7 +342,7 @@ def a_failed_append_shows_up(t):
     t.append(1).append(2, status="fail").mark("final").read([1, 2])
 
 
-@story("acknowledged-survives", "fail", "nobody had written it")
+@story("acknowledged-survives", "fail", "no client had written it")
 def a_value_out_of_nothing(t):
     t.append(1).mark("final").read([1, 99])
 
@@ -386,7 +386,7 @@ def nobody_leads_although_all_can_talk(t):
     t.up().polls(3000, 1, None)
 
 
-@story("leader-when-owed", "unknown", "term 0 is no term")
+@story("leader-when-owed", "unknown", "term 0, which is not a valid term")
 def a_leader_that_all_follow_in_term_0(t):
     t.up().polls(3000, 0, "n1")
 
@@ -415,7 +415,7 @@ def no_leader_is_owed_while_no_majority_is_connected(t):
     t.polls(5000, 1, None, except_="n1=1:n1")
 
 
-@story("leader-when-owed", "unknown", "no T2 window lasted 2.000 s (1 shorter ones)", evidence="window:T1 window:T2")
+@story("leader-when-owed", "unknown", "no T2 window lasted 2 s (1 shorter ones)", evidence="window:T1 window:T2")
 def a_cut_too_short_to_owe_a_leader_where_one_is_asked_for(t):
     t.up().polls(2500, 1, "n1")
     cut = t.isolate("n1", "n1")
@@ -524,7 +524,7 @@ def nobody_leads_although_nothing_is_broken(t):
     t.up().polls(3000, 1, None)
 
 
-@story("leader-when-owed", "fail", "lost its leader")
+@story("leader-when-owed", "fail", "lost their leader and elected none")
 def a_leader_lost_in_fair_weather(t):
     t.up().polls(2500, 1, "n1").polls(3000, 2, None).polls(500, 3, "n1")
 
@@ -537,7 +537,7 @@ def a_machine_that_stalls(t):
 _SECONDS = {"leader_bound_ns": 20_000_000_000, "later_gap_ns": 20_000_000_000}
 
 
-@story("leader-when-owed", "fail", "had no leader for 30.", promised=_SECONDS)
+@story("leader-when-owed", "fail", "had no leader for 30 s (limit 20 s", promised=_SECONDS)
 def three_short_stalls_do_not_explain_half_a_minute(t):
     t.up().polls(8000, 1, None).noise("n1", 59).polls(8000, 1, None).noise("n2", 95).polls(8000, 1, None)
     t.noise("n3", 69).polls(6000, 1, None)
@@ -598,14 +598,14 @@ def writes_that_came_too_late_to_tell_anything(t):
 # --- step-down-without-quorum -----------------------------------------------------------------------------------
 
 
-@story("step-down-without-quorum", "fail", "still claims to lead term 1")
+@story("step-down-without-quorum", "fail", "still claimed to lead term 1")
 def a_leader_that_clings(t):
     t.up().polls(500, 1, "n1")
     t.isolate("n1", "n1")
     t.polls(1500, 1, "n1")
 
 
-@story("step-down-without-quorum", "unknown", "term 0 is no term")
+@story("step-down-without-quorum", "unknown", "term 0, which is not a valid term")
 def a_leader_that_clings_to_term_0(t):
     t.up().polls(500, 0, "n1")
     t.isolate("n1", "n1")
@@ -619,7 +619,7 @@ def a_leader_that_steps_down_in_time(t):
     t.polls(500, 1, "n1").polls(1000, 1, None)
 
 
-@story("step-down-without-quorum", "fail", "still claims to lead term 1")
+@story("step-down-without-quorum", "fail", "still claimed to lead term 1")
 def a_leader_that_sends_but_cannot_hear(t):
     t.up().polls(500, 1, "n1")
     t.one_way([("n2", "n1"), ("n3", "n1")], "n1", "n1")
@@ -651,7 +651,7 @@ def a_node_that_never_comes_back(t):
     t.heal(cut).polls(2500, 1, "n1", except_="n3=1")
 
 
-@story("convergence-after-heal", "unknown", "term 0 is no term")
+@story("convergence-after-heal", "unknown", "term 0, which is not a valid term")
 def all_follow_one_after_the_heal_in_term_0(t):
     t.up().polls(500, 0, "n1")
     cut = t.isolate("n3")
@@ -963,7 +963,7 @@ def an_answer_in_a_term_that_was_not_stored(t):
     t.traced("n2", "persisted", 2).traced("n2", "answered", 3).restarted("n2").found("n2", 2)
 
 
-@story("vote-is-durable", "fail", "went on: it voted in term 1")
+@story("vote-is-durable", "fail", "continued: it voted in term 1")
 def a_file_that_cannot_be_read_is_taken_for_a_new_node(t):
     t.vote("n2", 3, "n1").restarted("n2").found("n2", 0, None, "unreadable").vote("n2", 1, "n3")
 
@@ -991,7 +991,7 @@ def an_acceptance_that_was_not_stored(t):
     numbers(t, "n2", ("promised", -2, 7), ("accepted", -2, 7), disk={"-2": [7, 0]})
 
 
-@story("vote-is-durable", "fail", "could not read its file after a restart, and went on: it promised number 1")
+@story("vote-is-durable", "fail", "could not read its file after a restart, and continued: it promised number 1")
 def an_acceptor_that_cannot_read_its_file_goes_on(t):
     numbers(t, "n2", ("promised", 3, 4), disk={}, file="unreadable").traced("n2", "promised", 3, instance=3, id=1)
 
@@ -1077,12 +1077,12 @@ def an_owner_in_doubt_holds_possibly_and_not_certainly(t):
     t.lock("acquire", "c1", None, status="info").lock("acquire", "c2", 9).lock("acquire", "c3", None, status="fail")
 
 
-@story("lease-exclusion", "fail", "after token 9 had been told to c2")
+@story("lease-exclusion", "fail", "after token 9 had been granted to c2")
 def a_token_that_falls(t):
     t.lock("acquire", "c2", 9).wait(600).lock("acquire", "c1", 4)
 
 
-@story("lease-exclusion", "fail", "renewed token 4 of l after token 9 had been told to c2")
+@story("lease-exclusion", "fail", "renewed token 4 of l after token 9 had been granted to c2")
 def a_superseded_owner_renews(t):
     t.lock("acquire", "c1", 4).wait(600).lock("acquire", "c2", 9).wait(600).lock("renew", "c1", 4)
 
@@ -1108,7 +1108,7 @@ def a_token_that_was_given_back_is_seen(t):
     t.lock("acquire", "c1", 4).lock("release", "c1", 4).holder(["c1", 4])
 
 
-@story("lease-exclusion", "fail", "Nobody was seen to hold l")
+@story("lease-exclusion", "fail", "A client saw no holder of l")
 def a_certain_holder_is_not_seen(t):
     t.lock("acquire", "c1", 4).holder(None)
 
@@ -1133,12 +1133,12 @@ def an_old_leader_reads_before_the_new_one_commits_or_after_a_round(t):
     t.core("n1", "read_served", 1, mode="lease", readIndex=3)
 
 
-@story("lease-exclusion", "n/a", "nobody asked for a lease")
+@story("lease-exclusion", "n/a", "no client asked for a lease")
 def a_run_without_leases(t):
     t.append(1).mark("final").read([1])
 
 
-@story("lease-exclusion", "unknown", "nobody certainly held", workload="lease")
+@story("lease-exclusion", "unknown", "no client certainly held", workload="lease")
 def a_run_in_which_nobody_got_one(t):
     t.lock("acquire", "c1", None, status="info")
 
@@ -1152,7 +1152,7 @@ def _in_vain(t, times):
     return t
 
 
-@story("no-livelock", "fail", "n1 sought to lead 8 times in a row")
+@story("no-livelock", "fail", "n1 stood for election 8 times in a row")
 def a_node_asks_again_and_again(t):
     _in_vain(t.up(), 8).wait(1200)
 
@@ -1163,7 +1163,7 @@ def a_node_asks_again_until_it_leads(t):
     _in_vain(t, 6).core("n1", "leader_seen", 3, leader="n2").wait(1200)
 
 
-@story("no-livelock", "fail", "n2 sought to lead 7 times in a row")
+@story("no-livelock", "fail", "n2 stood for election 7 times in a row")
 def a_node_stands_in_term_after_term(t):
     t.up()
     for term in range(1, 8):
@@ -1201,7 +1201,7 @@ def two_go_on_in_step_after_many_rounds_in_vain_where_waits_do_not_stay_random(t
     _in_step(t)
 
 
-@story("no-livelock", "fail", "n1 sought to lead 8 times in a row", promised={"rounds_random": 3})
+@story("no-livelock", "fail", "n1 stood for election 8 times in a row", promised={"rounds_random": 3})
 def two_go_on_in_step_after_no_more_rounds_in_vain_than_waits_stay_random(t):
     _in_step(t)
 
@@ -1214,7 +1214,7 @@ def rounds_that_a_slow_disk_held_back_are_told_at_once(t):
     _in_vain(t.wait(400), 3).core("n1", "leader_seen", 3, leader="n2").wait(2500)
 
 
-@story("no-livelock", "fail", "n1 sought to lead 8 times in a row")
+@story("no-livelock", "fail", "n1 stood for election 8 times in a row")
 def a_node_asks_again_and_again_after_its_disk_was_slow(t):
     t.up().traced("n1", "fsync_slow", 1, ms=4400, token=14).wait(450)
     _in_vain(t, 8).wait(2500)
@@ -1229,7 +1229,7 @@ def _split(t, terms, won=()):
     return t
 
 
-@story("no-livelock", "fail", "In 14 of 14 terms in which somebody stood, several stood at once and nobody won")
+@story("no-livelock", "fail", "Several candidates split the vote and none won in 14 of 14 terms with a candidate")
 def votes_are_split_in_every_term(t):
     _split(t.up(), range(1, 29, 2)).wait(2000)
 
@@ -1239,7 +1239,7 @@ def votes_are_split_now_and_then(t):
     _split(t.up(), range(1, 29, 2), won=range(5, 29)).wait(2000)
 
 
-@story("no-livelock", "fail", "n2 voted for n1 in term 2, and when that one asked again")
+@story("no-livelock", "fail", "n2 voted for n1 in term 2, then refused the repeated request of n1")
 def whoever_asks_again_is_refused_what_it_was_given(t):
     t.up().vote("n2", 2, "n1").traced("n2", "refused", 2, candidate="n1", why="voted").wait(2500)
 
@@ -1384,7 +1384,9 @@ def a_failed_write_is_read(t):
     t.did("put", ["r0", 1]).did("put", ["r0", 2], status="fail").did("get", "r0", 2)
 
 
-@story("linearizable", "fail", "nobody can have written", workload="register", promised={"linearizable_reads": False})
+@story(
+    "linearizable", "fail", "no client can have written", workload="register", promised={"linearizable_reads": False}
+)
 def a_value_of_a_register_out_of_nothing(t):
     t.did("put", ["r0", 1]).did("get", "r0", 1).did("get", "r0", 9)
 
@@ -1620,7 +1622,7 @@ def hardly_a_write_was_acknowledged_under_faults_in_a_run_of_an_older_version(t)
     _phases(t, acknowledged_under_faults=3)
 
 
-@story("coverage", "unknown", "1 of 3 voters told their status 3 times in the phase quiet", evidence=OF_PHASES)
+@story("coverage", "unknown", "1 of 3 voters reported their status 3 times in the phase quiet", evidence=OF_PHASES)
 def only_one_node_answers_in_the_quiet_phase(t):
     _phases(t, acknowledged_under_faults=40)
     quiet = next(at for at, event in enumerate(t.events) if getattr(event, "name", "") == "quiet")

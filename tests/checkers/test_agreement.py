@@ -90,7 +90,7 @@ def two_majorities_accepted_two_values_and_nobody_learned(t):
     t.accepted("n2 n3", 5, 1, "x").accepted("n1 n2", 8, 1, "y")
 
 
-@story("unknown", "no decision was told twice")
+@story("unknown", "no decision was reported twice")
 def the_same_value_accepted_under_different_numbers_is_no_majority(t):
     t.propose(1, "x", status="info").propose(1, "y", status="info")
     t.accepted("n1", 4, 1, "x").accepted("n3", 7, 1, "x").accepted("n1 n2", 8, 1, "y")
@@ -102,17 +102,17 @@ def two_of_five_are_no_majority(t):
     t.propose(1, "y").accepted("n3 n4 n5", 8, 1, "y")
 
 
-@story("fail", "but nobody had proposed it")
+@story("fail", "but it had not been proposed")
 def a_value_out_of_nothing(t):
     t.propose(1, "x", decided="z")
 
 
-@story("fail", "but nobody had proposed it")
+@story("fail", "but it had not been proposed")
 def a_value_that_was_proposed_for_another_instance(t):
     t.propose(2, "z").propose(1, "x", decided="z")
 
 
-@story("fail", "but nobody had proposed it")
+@story("fail", "but it had not been proposed")
 def a_value_that_is_proposed_only_later(t):
     t.says("n1", "learned", 1, "x").propose(1, "x")
 
@@ -137,7 +137,7 @@ def not_knowing_is_no_decision(t):
     t.learn(1, None).propose(1, "x").learn(1, None, node="n2").learn(1, "x", node="n2")
 
 
-@story("unknown", "not exercised: no decision was told twice")
+@story("unknown", "not exercised: no decision was reported twice")
 def a_decision_told_once_shows_nothing(t):
     t.propose(1, "x").learn(2, None)
 
@@ -147,7 +147,7 @@ def nobody_decides(t):
     t.learn(1, None)
 
 
-@story("n/a", "nobody proposes or decides values by instance")
+@story("n/a", "no node proposes or decides values by instance")
 def a_workload_without_instances(t):
     t.append(1).mark("final").read([1])
 

@@ -79,7 +79,7 @@ def test_a_met_obligation_passes():
 def test_a_leader_in_term_0_is_no_election_that_was_seen():
     verdict = CHECKER.check(Tale(3).up().polls(3000, 0, "n1").append(1).end(), promise(), plan())
     assert (verdict.outcome, verdict.evidence["elections"]) == ("unknown", 0)
-    assert "n1 says that it leads, in term 0" in verdict.reason
+    assert "n1 claims to lead in term 0" in verdict.reason
     unbound = promise(leader_bound_to_term=False)
     assert CHECKER.check(Tale(3).up().polls(3000, 0, "n1").append(1).end(), unbound, plan()).outcome == "pass"
 

@@ -326,7 +326,7 @@ def test_an_outage_that_outlasts_its_charge_fails_and_says_how_much_noise_explai
     tale = Tale(3).up().polls(1000, 1, None).noise("n2", 100).polls(2000, 1, None)
     verdict = OWED.check(tale.end(), promise(), plan())
     assert verdict.outcome == "fail"
-    assert "and noise of the hosts explains 400.0 ms more" in verdict.findings[0].sentence
+    assert "and noise of the hosts explains 400 ms more" in verdict.findings[0].sentence
 
 
 def test_a_heal_that_is_late_by_no_more_than_its_charge_is_unknown_and_one_that_is_later_fails():
@@ -480,7 +480,7 @@ def test_coverage_shows_the_share_of_the_run_lost_to_noise_and_is_unknown_above_
         "excused_percent": pytest.approx(16, abs=1),
         "unwatched": [],
     }
-    assert "% of the run's time are charged to noise of the hosts, limit 20 %" in much.reason
+    assert "% of the run time is charged to noise of the hosts, limit 20 %" in much.reason
     assert much.evidence["unknown_by"] == "noise"
 
 

@@ -35,7 +35,7 @@ def test_a_campaign_exits_with_the_worst_and_shows_a_table(call, engine):
     [
         (("--engine", "spark"), "only simulate"),
         (("--corpus", "c"), "dethrone corpus add"),
-        (("--on", "sim", "--engine", "spark", "--jobs", "2"), "leave out --jobs"),
+        (("--on", "sim", "--engine", "spark", "--jobs", "2"), "remove --jobs"),
         (("--on", "sim", "--master", "local[2]"), "add --engine spark"),
         (("--on", "sim", "--spark-conf", "spark.x=1"), "add --engine spark"),
     ],
@@ -80,7 +80,7 @@ def test_heal_tells_what_it_did(call, monkeypatch):
     assert asked == {"dry_run": False, "kept": False}
     shown = call("heal", "--all", "--dry-run").stdout
     assert asked == {"dry_run": True, "kept": True}
-    assert "live, not touched: raft-2" in shown
+    assert "skipped, still running: raft-2" in shown
 
 
 def test_heal_that_leaves_something_exits_3(call, monkeypatch):

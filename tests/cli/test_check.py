@@ -139,7 +139,7 @@ def test_a_list_of_known_findings_that_is_none_is_refused_before_anything_is_jud
     Path("known.toml").write_text("[[know]]\n")
     done = call("check", str(run_dir), "--known", "known.toml")
     assert done.exit_code == 64
-    assert "known findings are not understood" in done.stderr
+    assert "cannot parse known findings" in done.stderr
     assert call("check", str(run_dir), "--known", "missing.toml").exit_code == 64
 
 

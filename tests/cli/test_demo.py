@@ -34,7 +34,7 @@ def test_the_demo_exits_0_when_both_went_as_told(call, engine):
     engine.stories = {"raft": ["pass"], "nacos": ["fail"]}
     done = call("demo", "--seed", "1", "--out", "d")
     assert done.exit_code == 0, done.output
-    assert "Both went as told." in done.stdout
+    assert "Both runs ended as announced." in done.stdout
     for name in ("raft", "nacos-1"):
         assert f"d/{name}/report.html" in done.stdout
         assert Path("d", name, "report.html").exists()
@@ -56,7 +56,7 @@ def test_nacos_that_never_fails_is_not_as_told(call, engine):
     engine.stories = {"raft": ["pass"], "nacos": ["pass", "pass", "pass"]}
     done = call("demo", "--seed", "1", "--out", "d")
     assert done.exit_code == 1
-    assert "This did NOT go as told" in done.stdout
+    assert "NOT both runs ended as announced" in done.stdout
     assert len(engine.asked) == 4
 
 
@@ -71,7 +71,7 @@ def test_trouble_is_said_as_such(call, engine):
     engine.trouble = ("the engine is gone",)
     done = call("demo", "--seed", "1")
     assert done.exit_code == 3
-    assert "this says nothing about either system" in done.stdout
+    assert "the result proves nothing about either system" in done.stdout
     assert len(engine.asked) == 1
 
 

@@ -57,12 +57,12 @@ def test_dethrone_toml_of_this_directory_is_read():
         ("nodes = 3\n", ["unknown key 'nodes'"]),
         ("run = 3\n", ["[run] must be a table"]),
         ("[run\n", ["not TOML"]),
-        ("[run]\nnodes = 'many'\n", ["'many' is no value for nodes", "other.toml"]),
-        ("[run]\nnodes = true\n", ["True is no value for nodes"]),
-        ("[run]\ntime-limit = 60\n", ["60 is no value for time-limit", "a number and a unit"]),
-        ("[run]\nfaults = [1]\n", ["no value for faults"]),
+        ("[run]\nnodes = 'many'\n", ["'many' is not a valid value for nodes", "other.toml"]),
+        ("[run]\nnodes = true\n", ["True is not a valid value for nodes"]),
+        ("[run]\ntime-limit = 60\n", ["60 is not a valid value for time-limit", "a number and a unit"]),
+        ("[run]\nfaults = [1]\n", ["not a valid value for faults"]),
         ("[run]\nkeep-cluster = 'perhaps'\n", ["true or false"]),
-        ("[run.set]\na = [1]\n", ["a knob's value"]),
+        ("[run.set]\na = [1]\n", ["the value of a knob"]),
     ],
 )
 def test_a_bad_file_is_told_with_its_place(toml, words):
@@ -82,7 +82,7 @@ def test_a_bad_file_is_told_with_its_place(toml, words):
     ],
 )  # fmt: skip
 def test_a_bad_value_is_refused(key, raw):
-    with pytest.raises(ConfigError, match="is no value for"):
+    with pytest.raises(ConfigError, match="is not a valid value for"):
         settings.read(key, raw, where="--x")
 
 
@@ -115,7 +115,7 @@ def test_any_text_for_seeds_is_read_or_refused(text):
 
 def test_a_misspelt_variable_is_said():
     assert settings.misspelt_env({"DETHRONE_NODE": "3", "DETHRONE_STATE_DIR": "x", "DETHRONE_OTHER_THING": "y"}) == [
-        "DETHRONE_NODE is not read; did you mean DETHRONE_NODES?"
+        "DETHRONE_NODE is not a known variable and is ignored; did you mean DETHRONE_NODES?"
     ]
 
 

@@ -24,7 +24,7 @@ from clusters.protocols.raft.rules import Rules
 
 
 class ClingsToPower(Rules):
-    """Leads on, whoever answers."""
+    """Keeps leading without a quorum of answers."""
 
     def steps_down(self, age):
         return False

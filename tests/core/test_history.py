@@ -53,7 +53,7 @@ def test_reordered_lines_are_damage_that_names_the_line(tmp_path):
     lines = write_sample(tmp_path / "h").splitlines(keepends=True)
     lines[2], lines[3] = lines[3], lines[2]
     history = parse_history(b"".join(lines))
-    assert history.damage.startswith("line 3: seq 3 where 2 was due")
+    assert history.damage.startswith("line 3: seq 3 where 2 was expected")
     assert len(history) == 2
 
 

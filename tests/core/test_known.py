@@ -124,7 +124,7 @@ def test_a_fresh_finding_beside_a_known_one_fails_and_comes_first():
 def test_findings_that_are_not_listed_cannot_be_known():
     found = after(judgement(finding(MINE), findings=30), MINE)
     assert found.outcome == "fail"
-    assert "others are not listed" in found.verdicts[0].reason
+    assert "other findings are not listed" in found.verdicts[0].reason
 
 
 def test_without_a_match_nothing_changes_and_excused_findings_stay_excused():

@@ -37,7 +37,7 @@ def test_a_file_of_another_is_in_doubt(file):
 def test_what_everybody_may_write_is_in_doubt(file, what):
     place = file if what == "file" else file.parent
     place.chmod(place.stat().st_mode | 0o1002)
-    assert owned.doubt(file, {ME}) == f"anybody may write {'into ' if what == 'directory' else ''}{place}"
+    assert owned.doubt(file, {ME}) == f"any user may write {'into ' if what == 'directory' else ''}{place}"
 
 
 def test_a_link_is_looked_at_where_it_stands_and_where_it_leads(file, tmp_path):
@@ -47,10 +47,10 @@ def test_a_link_is_looked_at_where_it_stands_and_where_it_leads(file, tmp_path):
     link.symlink_to(file)
     assert owned.doubt(link, {ME}) == ""
     common.chmod(0o777)
-    assert owned.doubt(link, {ME}) == f"anybody may write into {common}"
+    assert owned.doubt(link, {ME}) == f"any user may write into {common}"
     common.chmod(0o755)
     file.parent.chmod(0o777)
-    assert owned.doubt(link, {ME}) == f"anybody may write into {file.parent}"
+    assert owned.doubt(link, {ME}) == f"any user may write into {file.parent}"
 
 
 def test_a_directory_that_names_are_looked_for_in_counts_too(file, tmp_path):
@@ -58,11 +58,11 @@ def test_a_directory_that_names_are_looked_for_in_counts_too(file, tmp_path):
     here.mkdir()
     here.chmod(0o777)
     assert owned.doubt(file, {ME}) == ""
-    assert owned.doubt(file, {ME}, beside=[here]) == f"anybody may write into {here}"
+    assert owned.doubt(file, {ME}, beside=[here]) == f"any user may write into {here}"
 
 
 def test_a_file_that_cannot_be_looked_at_is_in_doubt(tmp_path):
-    assert owned.doubt(tmp_path / "none.toml", {ME}).startswith("it cannot be looked at")
+    assert owned.doubt(tmp_path / "none.toml", {ME}).startswith("it cannot be examined")
 
 
 @pytest.mark.parametrize(

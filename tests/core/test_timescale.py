@@ -200,4 +200,4 @@ def test_a_machine_that_is_too_slow_is_told_by_how_much_and_what_to_do():
     assert "machine too slow" in sentence
     assert "9.3 times" in sentence
     assert "--time-scale 1" in sentence
-    assert words({}) == "nothing was measured"
+    assert words({}) == "no measurements"

@@ -132,6 +132,6 @@ def test_a_run_does_not_begin_on_a_disk_that_is_nearly_full(monkeypatch, tmp_pat
     monkeypatch.setattr(artifacts, "FREE_MIN", 1 << 60)
     monkeypatch.setattr(runner, "FREE_MIN", 1 << 60)
     out = tmp_path / "new" / "run"
-    with pytest.raises(ConfigError, match="are left alone"):
+    with pytest.raises(ConfigError, match="are kept free"):
         runner.run(RunOptions(system="raft", backend="sim", seed=1, out=out), Silence())
     assert not out.exists()

@@ -59,7 +59,11 @@ def test_a_torn_last_line_is_no_row_and_the_next_stands_on_its_own(tmp_path, tor
 
 
 def test_two_campaigns_do_not_write_into_one_directory(tmp_path):
-    with writing(tmp_path), pytest.raises(ConfigError, match="another campaign is writing here"), writing(tmp_path):
+    with (
+        writing(tmp_path),
+        pytest.raises(ConfigError, match="another campaign is using this directory"),
+        writing(tmp_path),
+    ):
         pass
     with writing(tmp_path):
         pass

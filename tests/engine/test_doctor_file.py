@@ -184,7 +184,7 @@ def test_a_process_that_ends_at_once_is_told_with_its_last_words(world):
 
 def test_a_port_that_nobody_listens_at_is_named(world):
     world.text = world.text.replace("http =", "peer = 1, http =", 1)
-    assert "n1 listens at peer = 1" in bad(world)
+    assert "n1 listens on peer = 1" in bad(world)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_leader_in_term_0_is_refused_with_the_remedy(world, monkeypatch):
     world.terms = [0, 0]
     (row,) = bad(world).values()
     assert (row.step, row.what) == ("probe", "n1 leads in a term")
-    assert "term 0 is no term" in row.why
+    assert "term 0, which is not a valid term" in row.why
     assert "term in [probe]" in row.what_to_do
 
 
@@ -255,4 +255,4 @@ def test_output_is_looked_through_line_by_line():
     )
     found = examine_lines([b"hello\n", good, good, wrong])
     assert [(row.what.split(":")[0], row.seen) for row in found] == [("elected", "yes"), ("line 4 is malformed", "no")]
-    assert examine_lines([])[0].why == "none was found in 0 lines of output"
+    assert examine_lines([])[0].why == "no trace line found in 0 lines of output"

@@ -160,7 +160,7 @@ def test_no_run_begins_after_the_budget_and_what_had_no_turn_is_counted(tmp_path
     told.after_run_ns = 20 * SECOND
     done = started(a_night(tmp_path, "passes", "fails", seeds=3, budget_ns=50 * SECOND), told)
     assert (len(done.rows), done.left) == (3, 3)
-    assert "the budget is over" in told.lines
+    assert "the budget is used up" in told.lines
 
 
 def test_a_cut_night_whose_budget_is_over_is_closed_and_another_begins(tmp_path):
@@ -173,7 +173,7 @@ def test_a_cut_night_whose_budget_is_over_is_closed_and_another_begins(tmp_path)
     assert (first.directory / "ended").exists()
 
 
-@pytest.mark.parametrize(("system", "said"), [("nonsense", "told nothing"), ("refused", "unknown system; here")])
+@pytest.mark.parametrize(("system", "said"), [("nonsense", "printed no result"), ("refused", "unknown system; here")])
 def test_trouble_of_a_run_is_no_verdict_and_stops_nothing(tmp_path, system, said):
     done = started(a_night(tmp_path, system, "passes"))
     assert {row.outcome: row.exit_code for row in done.rows} == {"unknown": 3, "pass": 0}
@@ -182,7 +182,7 @@ def test_trouble_of_a_run_is_no_verdict_and_stops_nothing(tmp_path, system, said
 
 def test_what_could_not_be_healed_is_trouble(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_LEFT", "1")
-    assert started(a_night(tmp_path, "passes")).trouble == ("still left, see `dethrone heal`: run-7",)
+    assert started(a_night(tmp_path, "passes")).trouble == ("not healed, see `dethrone heal`: run-7",)
 
 
 def test_knobs_and_secrets_go_by_the_environment_and_nothing_else_of_the_users_does(tmp_path, monkeypatch):
@@ -312,7 +312,7 @@ def test_a_second_night_waits_for_the_first_ones_lock_and_then_refuses(tmp_path,
     monkeypatch.setattr("harness.engine.night.TEARDOWN_S", 0.3)
     process, _ = in_the_hanging_run(tmp_path)
     try:
-        with pytest.raises(ConfigError, match="another night is at work here"):
+        with pytest.raises(ConfigError, match="another night is using this directory"):
             started(a_night(tmp_path, "passes"))
     finally:
         process.send_signal(signal.SIGINT)

@@ -76,14 +76,14 @@ def test_a_corpus_that_is_an_address_stays_one():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no system is named"),
+        ("", "no system was named"),
         ("[night]\nseed = 3\n[[systems]]\nsystem = 'raft'", "did you mean 'seeds'"),
         ("[nigth]\n[[systems]]\nsystem = 'raft'", "did you mean 'night'"),
         ("[[systems]]\nversion = ['1']\nsystem = 'raft'", "did you mean 'versions'"),
         ("[[systems]]\nnodes = 3", "a system has no name"),
         ("[[systems]]\nsystem = 'raft'\nseeds = 0", "whole number from 1"),
-        ("[[systems]]\nsystem = 'raft'\ntime-limit = '60'", "is no value for time-limit"),
-        ("[[systems]]\nsystem = 'raft'\nfaults = []", "a list of words is needed"),
+        ("[[systems]]\nsystem = 'raft'\ntime-limit = '60'", "is not a valid value for time-limit"),
+        ("[[systems]]\nsystem = 'raft'\nfaults = []", "expected a list of words"),
         ("[night]\nfail-on = 'red'\n[[systems]]\nsystem = 'raft'", "unknown, violation, excused or new"),
         ("systems = 3", "tables [[systems]]"),
     ],

@@ -22,7 +22,7 @@ def past(
 
 def test_every_combination_is_a_cell_of_its_own_name():
     assert len(CELLS) == 4 + 4
-    assert "etcd/3.5/3 nodes/its own faults/random" in CELLS
+    assert "etcd/3.5/3 nodes/default faults/random" in CELLS
     assert "raft/5 nodes/partition+kill/mixed" in CELLS
 
 

@@ -90,4 +90,4 @@ def test_an_answer_while_no_process_is_known_to_run_is_no_observation():
     )
     seen = [event for event in history if isinstance(event, Observed) and event.term == 77]
     assert [event.incarnation for event in seen] == [2]
-    assert any(isinstance(event, Silent) and "nobody knows" in event.error for event in history)
+    assert any(isinstance(event, Silent) and "from an unknown process" in event.error for event in history)

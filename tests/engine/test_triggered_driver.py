@@ -139,7 +139,7 @@ def test_an_event_that_does_not_come_in_time_is_a_miss_and_the_step_goes_on():
     missed = play.realised[0]
     assert missed.trigger.outcome == "miss"
     assert missed.trigger.latency_ns is None
-    assert "did not come within 20 ns" in missed.why
+    assert "did not occur within 20 ns" in missed.why
 
 
 def test_the_delay_counts_from_the_event_and_not_from_when_it_was_seen():

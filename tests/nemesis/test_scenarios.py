@@ -88,7 +88,7 @@ def test_an_expected_failure_must_come_and_no_other_may():
 def test_what_must_hold_is_judged_and_holds():
     expected = Expected(verdict="pass", holds=("a", "b"))
     assert as_expected(expected, [verdict("a", "pass"), verdict("b", "n/a"), verdict("c", "unknown")]) == []
-    assert "b was expected to hold: nobody judged it" in as_expected(expected, [verdict("a", "pass")])
+    assert "b was expected to hold: no checker judged it" in as_expected(expected, [verdict("a", "pass")])
     assert "a was expected to hold" in as_expected(expected, [verdict("a", "unknown"), verdict("b", "pass")])[0]
     with pytest.raises(ValueError, match="names the checkers"):
         Expected(verdict="fail")
@@ -183,7 +183,7 @@ def test_a_stored_schedule_reads_like_a_written_one(tmp_path):
         ("[[step]]\ngap = 5", "not a duration"),
         ('[[step]]\n[[step.fault]]\nkind = "kill"', "victims"),
         ('[[step]]\n[[step.fault]]\nkind = "kill"\nvictims = "actor"\nwhen = { event = "elected" }', "within_ns"),
-        ('[[step]]\n[[step.fault]]\nkind = "kill"\nvictims = "actor"\nwhen = { within = "1s" }', "does not say when"),
+        ('[[step]]\n[[step.fault]]\nkind = "kill"\nvictims = "actor"\nwhen = { within = "1s" }', "is not a trigger"),
         ('[[step]]\n[[step.fault]]\nkind = "kill"\nvictims = "actor"\nwhen = { after = "x" }', "names no earlier"),
         ("[[step]]\nnot toml", "not TOML"),
     ],
@@ -198,7 +198,7 @@ def test_a_mistake_in_a_written_schedule_is_told(tmp_path, text, words):
 def test_a_file_that_is_no_table_is_told(tmp_path):
     path = tmp_path / "s.json"
     path.write_text("[]")
-    with pytest.raises(ConfigError, match="a table is needed"):
+    with pytest.raises(ConfigError, match="expected a table"):
         read_schedule(path)
     with pytest.raises(ConfigError, match="a step must be a table"):
         parse_schedule({"step": [3]}, where="x")

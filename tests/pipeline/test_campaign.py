@@ -189,7 +189,7 @@ def test_a_spark_that_is_gone_is_said_with_what_to_do():
     run = campaign._Run(spark=Gone(), packed=b"", first=0, parcel=None)
     with pytest.raises(HarnessError, match="Spark itself is gone: Answer from Java side") as error:
         list(run.rows(iter(range(5)), 5, lambda _seeds: None))
-    assert "goes on where it stopped" in error.value.next_step
+    assert "resumes where it stopped" in error.value.next_step
 
 
 # On Spark

@@ -57,7 +57,7 @@ def test_a_directory_without_runs_is_said(call, tmp_path):
     (tmp_path / "empty").mkdir()
     done = call("add", str(tmp_path / "empty"))
     assert done.exit_code == 64
-    assert "there is no run here" in done.stderr
+    assert "no run found here" in done.stderr
 
 
 def test_damage_exits_3_and_names_the_file(call, night, tmp_path):
@@ -97,7 +97,7 @@ def test_an_empty_corpus_has_nothing_to_judge_and_says_what_to_do(call, night, t
     if "needs Java" in done.stderr:
         pytest.skip("no Java here")
     assert done.exit_code == 2
-    assert "nothing to judge: there are no runs of nacos in" in done.stdout
+    assert "nothing to judge: no runs of nacos in" in done.stdout
     assert call("check", "--since", "2026-13-01").exit_code == 64
     value = json.loads(call("check", "--since", "2030-01-01", "--fail-on", "violation", "--json").stdout)
     assert (value["exit_code"], value["verdict"], value["runs"]) == (2, None, [])
@@ -121,7 +121,7 @@ def test_checking_tells_what_failed_with_its_findings(spark, call, night):
     assert "became leader of term" in done.stderr
     again = call("check", "--checker", "leader-has-majority", "--system", "raft", "--since", "2026-11-20")
     assert again.exit_code == 1
-    assert "0 verdicts on 0 runs given now" in again.stdout
+    assert "0 new verdicts on 0 runs" in again.stdout
     assert call("check", "--checker", "leader-has-majorty").exit_code == 64
 
 

@@ -222,7 +222,7 @@ def test_selections_are_nights_stretches_and_values(slow):
 
 
 def test_a_cell_that_does_not_exist_is_told(slow):
-    with pytest.raises(ConfigError, match="is no cell"):
+    with pytest.raises(ConfigError, match="is not a cell"):
         told.traced("elect", slow.gathered, slow.side)
 
 
@@ -259,7 +259,7 @@ def test_a_corpus_is_compared_night_by_night(spark, tmp_path, monkeypatch, sims)
     rows = CliRunner().invoke(main, [*shlex.split(red["trace"])[1:], "--json"])
     assert {"raft-b": True}.items() <= {row["run"]: row["hit"] for row in json.loads(rows.stdout)["rows"]}.items()
     assert "nights here" in CliRunner().invoke(main, ["corpus", "trends", "--night", "2026-01-01"]).stderr
-    assert "no run is of" in CliRunner().invoke(main, ["compare", "2026-01-01", "2026-11-21"]).stderr
+    assert "no run matches" in CliRunner().invoke(main, ["compare", "2026-01-01", "2026-11-21"]).stderr
 
 
 @pytest.mark.nightly("24 simulated runs; other nights are compared on Spark in make test")

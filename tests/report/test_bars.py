@@ -19,7 +19,7 @@ def test_bars_stand_where_calls_and_returns_are_in_their_order():
         "0: write 1  ├───────┤",
         "1: write 2      ├┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄▷",
         "2: read                 ├─╳─┤",
-        "                            ▲ no order gets past this point",
+        "                            ▲ no valid order extends past this point",
     ]
 
 

@@ -121,4 +121,4 @@ def test_heal_counts_what_it_looked_at(monkeypatch):
 
     monkeypatch.setattr("harness.engine.heal.heal", lambda **_: HealReport(asked=("docker", "local"), ledgers=0))
     done = CliRunner().invoke(main, ["heal"])
-    assert "nothing was left behind: 2 backends were asked (docker, local), 0 ledgers read" in done.output
+    assert "no leftovers found: 2 backends checked (docker, local), 0 ledgers read" in done.output

@@ -89,8 +89,8 @@ def test_failover_figures_leave_out_what_noise_touched(failing):
     judgement = msgspec.structs.replace(failing.judgement, verdicts=(verdict,))
     noisy = msgspec.structs.replace(failing, judgement=judgement)
     assert f"1 of {len(rows)} are left out: noise of the hosts touched them." in html.render(noisy)
-    assert "1 of them left out for noise" in failover_lines(noisy)[0].plain
-    assert "left out" not in failover_lines(failing)[0].plain
+    assert "1 of them excluded because of noise" in failover_lines(noisy)[0].plain
+    assert "excluded" not in failover_lines(failing)[0].plain
 
 
 def test_hostile_texts_stay_texts(tmp_path, synthetic):
@@ -176,7 +176,7 @@ def test_a_history_alone_makes_a_page_too(tmp_path, failing_dir):
     alone.write_bytes((failing_dir / "history.jsonl").read_bytes())
     page = html.render(read_run(alone))
     assert "NO VERDICT" in page
-    assert "plan.json is not there" in page
+    assert "plan.json does not exist" in page
 
 
 def test_a_damaged_history_is_said_on_the_page(tmp_path, failing_dir):

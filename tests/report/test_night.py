@@ -80,5 +80,5 @@ def test_a_night_announces_what_was_excused():
 
 def test_runs_without_a_turn_are_counted():
     assert night.sums([PASS, FAIL, TROUBLE], 5) == (
-        "3 of 5 runs: 1 pass, 1 fail, 1 unknown, 1 with trouble of the harness, 2 had no turn"
+        "3 of 5 runs: 1 pass, 1 fail, 1 unknown, 1 with harness trouble, 2 not started"
     )

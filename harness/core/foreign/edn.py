@@ -2,9 +2,9 @@
 
 nil, true, false, whole numbers, decimals, strings, characters, keywords and symbols (as words, keywords with their
 colon), lists and vectors (as tuples), maps (as dicts), sets (as frozensets), tags (dropped), ``#_`` and comments.
-Promises: no recursion, so nesting is bounded by ``DEPTH_MAX`` and not by the interpreter; every error tells its line;
-maps of plain values, which is what histories consist of, take one match of a regular expression. Leaves out ratios and
-namespaced maps.
+Guarantees: no recursion, so nesting is bounded by ``DEPTH_MAX`` and not by the interpreter; every error names its line;
+maps of plain values, which is what histories consist of, take one match of a regular expression. Out of scope: ratios
+and namespaced maps.
 
 Source: the edn format specification, github.com/edn-format/edn.
 """
@@ -27,7 +27,7 @@ FORM_MAX = 64 * 2**20
 """Characters of one form that is handed out."""
 
 SHORT_MAX, KNOWN_MAX = 12, 10_000
-"""Words of at most so many characters, and so many of them, are remembered with their values."""
+"""A bounded number of words of bounded length are remembered with their values."""
 
 _NAME = r"[\w.\-/?!*+<>=$%&']++"
 _PLAIN = rf"(?>-?\d++(?![\w.])|nil\b|true\b|false\b|:{_NAME}|\"[^\"\\]*+\"|\[[-\d ]*+\])"

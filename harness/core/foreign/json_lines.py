@@ -4,7 +4,7 @@
     {"type": "ok", "process": 0, "f": "write", "value": 3}
 
 The order of the lines is the order of the events. ``key`` names one of many objects, ``time`` is in ns of any clock
-that does not run backwards; both may be left out. Promises: a line that is cut off, or that is no such object, is an
+that does not run backwards; both are optional. Guarantees: a line that is cut off, or that is no such object, is an
 error.
 """
 

@@ -1,8 +1,9 @@
-"""Invocations and returns, one after the other, become operations; what cannot be told apart is an error with its line.
+"""Invocations and returns, one after the other, become operations; what cannot be distinguished is an error with its
+line.
 
-Promises: the order of the file is the order of the events; a process does one operation at a time; what never returned,
-or returned ``info``, is unknown for ever; at most ``most`` operations are kept, and stopping there is said (a violation
-among the first ones stands, but they can no longer be passed). Leaves out what operations mean.
+Guarantees: the order of the file is the order of the events; a process does one operation at a time; what never
+returned, or returned ``info``, is unknown for ever; at most ``most`` operations are kept, and stopping there is said (a
+violation among the first ones stands, but they can no longer be passed). Out of scope: what operations mean.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ TYPES = frozenset({INVOKE, OK, FAIL, INFO})
 
 
 class FileEvent(msgspec.Struct, frozen=True, gc=False):
-    """One line of a history: ``invoke``, ``ok``, ``fail`` or ``info``. ``f`` may be left out of a return."""
+    """One line of a history: ``invoke``, ``ok``, ``fail`` or ``info``. ``f`` is optional in a return."""
 
     type: str
     process: Any
@@ -37,8 +38,8 @@ class FileEvent(msgspec.Struct, frozen=True, gc=False):
 class Pairing:
     """Takes events in the order of the file. ``where`` names the file; ``functions``: the operations that are known.
 
-    ``reuse``: whether a process may go on after an operation of unknown outcome; Jepsen's never do, so there it tells
-    that a second history begins.
+    ``reuse``: whether a process may continue after an operation of unknown outcome; Jepsen's never do, so there it
+    shows that a second history begins.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class Pairing:
             )
         if process in self._gone and not self._reuse:
             raise self.fault(
-                f"process {process} goes on after its operation of line {self._gone[process]} ended unknown",
+                f"process {process} continues after its operation of line {self._gone[process]} ended unknown",
                 line,
                 cause="two histories in one file: Jepsen never uses such a process again",
                 next_step="give each history a file of its own",

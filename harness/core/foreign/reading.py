@@ -1,7 +1,7 @@
 """A file of another tool, read piece by piece into operations.
 
-Promises: memory is bounded by the operations that are kept and one piece of text; bytes that are no UTF-8 are an error
-with their line; a file that grows or ends while it is read is read as far as it went. Leaves out judging.
+Guarantees: memory is bounded by the operations that are kept and one piece of text; bytes that are no UTF-8 are an
+error with their line; a file that grows or ends while it is read is read as far as it went. Out of scope: judging.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ Lines = Callable[[History], Iterator[str]]
 def jepsen_edn(history: History) -> Iterator[str]:
     """One op map a line, for Knossos, Elle and Jepsen's own checkers.
 
-    As there, an operation that changes something returns what it was asked with; what it was told stands in ``:told``;
-    a compare-and-set that found another value is ``:fail``, and asks with [key [expected new]].
+    As there, an operation that changes something returns what it was asked with; what it returned is stored in
+    ``:told``; a compare-and-set that found another value is ``:fail``, and asks with [key [expected new]].
     """
     index = 0
     asked: dict[int, Invoke] = {}
@@ -81,7 +81,7 @@ def _key(invoke: Invoke, key: Any) -> Any:
 
 
 def _answer(invoke: Invoke, back: Return) -> tuple[Any, Any]:
-    """The value of a return, and what else was told."""
+    """The value of a return, and what else was returned."""
     question = _question(invoke)
     if back.status != "ok":
         return question, None

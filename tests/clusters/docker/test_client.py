@@ -23,7 +23,7 @@ def test_a_socket_where_nobody_listens_reads_as_a_dead_engine(monkeypatch, tmp_p
     monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
     with pytest.raises(MissingCapability) as caught:
         connect()
-    assert "nobody listens" in caught.value.cause
+    assert "no process listens" in caught.value.cause
 
 
 def test_a_socket_of_a_group_that_the_user_is_not_in_reads_as_missing_permission():

@@ -117,7 +117,7 @@ def test_only_those_who_vote_count_for_the_minority():
 
 def test_nothing_is_killed_that_nobody_could_start_again():
     plan = plan_of(PlannedFault(kind="kill", victims="leader", hold_ns=0))
-    with pytest.raises(ConfigError, match="nobody would start it again") as caught:
+    with pytest.raises(ConfigError, match="no one would start it again") as caught:
         refuse_run(file_of(target=PidFile("/run/x.pid")), plan)
     assert "start =" in caught.value.next_step
     refuse_run(file_of(target=PidFile("/run/x.pid", "service x start")), plan)
