@@ -16,7 +16,7 @@ import clusters.protocols
 from clusters.protocols.claims import Claim
 
 _TEST = re.compile(r"^def (test_claim_(\d+)_(\d+)_\w+)\(", re.MULTILINE)
-TESTS = Path(__file__).resolve().parents[2] / "tests" / "claims"
+TESTS = Path(__file__).parents[__name__.count(".")] / "tests" / "claims"
 
 
 DOCUMENTARY = (
