@@ -15,6 +15,7 @@ import msgspec
 from harness.core.errors import ConfigError
 from harness.core.machine import Target
 from harness.core.promise import NOISE_MAX_NS
+from harness.core.renamed import renamed
 
 
 class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,7 +68,7 @@ def load_config(path: Path) -> NodeConfig:
 
 def load_target(name: str) -> Target:
     """The target object: built in, or named "package.module:NAME". Raises ConfigError."""
-    module, _, attribute = name.partition(":")
+    module, _, attribute = renamed(name).partition(":")
     if not attribute:
         module, attribute = f"clusters.protocols.{name}.target", "TARGET"
     try:

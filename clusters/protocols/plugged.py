@@ -3,8 +3,8 @@
 ``path/to/file.py:Class`` names a class in a file; any other name is looked up among the entry points of the group
 ``dethrone.variants``. The class derives from the ``Rules`` of the protocol that it changes. Promises: a class that is
 not one of this protocol's rules is refused before anything starts; a file is executed once, and what is no regular file
-is refused without waiting for it. Leaves out the mistakes that the project itself plants (each protocol's
-``variants``), and whose files may be executed (``harness.engine.trust``).
+is refused without waiting for it; a file of an earlier version finds what it imports. Leaves out the mistakes that the
+project itself plants (each protocol's ``variants``), and whose files may be executed (``harness.engine.trust``).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from harness.core import registry
 from harness.core.errors import BrokenVariant, ConfigError, HarnessError
 from harness.core.files import read_regular
+from harness.core.renamed import with_new_imports
 
 R = TypeVar("R")
 GROUP = "dethrone.variants"
@@ -91,7 +92,8 @@ def _from_file(path: str, name: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     try:
         # What was read, not what the loader would find when it opens the file again.
-        exec(compile(content, str(file), "exec", dont_inherit=True), vars(module))  # noqa: S102 - the user named it
+        code = with_new_imports(content, str(file))
+        exec(compile(code, str(file), "exec", dont_inherit=True), vars(module))  # noqa: S102 - the user named it
     except Exception as error:
         raise BrokenVariant(
             f"the variant's file cannot be imported: {type(error).__name__}: {error}", where=path

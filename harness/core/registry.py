@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import ConfigError
+from harness.core.renamed import of_import
 
 SYSTEMS = "dethrone.systems"
 SYSTEM_FILES = "dethrone.system_files"
@@ -85,8 +86,8 @@ def load(group: str, name: str) -> Any:
         raise ConfigError(
             f"the plug-in {name!r} cannot be imported: {error}",
             where=f"{group}: {known[name].value}",
-            cause="a missing dependency, or a folder with the name of one of our packages shadows it",
-            next_step="run from another directory, or reinstall",
+            cause=of_import(error) or "a missing dependency, or another folder that Python finds before it",
+            next_step="install its version for this one, or run from another directory",
         ) from error
 
 

@@ -119,7 +119,12 @@ def _package_files(name: str) -> Iterator[tuple[str, bytes]]:
             next_step="install it where the workers run, and uninstall it here",
         )
     for place in places:
-        root = Path(place)
-        for path in sorted(root.rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts and path.suffix not in _NOT_SHIPPED:
-                yield f"{name}/{path.relative_to(root).as_posix()}", path.read_bytes()
+        for path in sorted(_below(Path(place))):
+            yield f"{name}/{path.relative_to(place).as_posix()}", path.read_bytes()
+
+
+def _below(root: Path) -> Iterator[Path]:
+    """The files of a package, also of folders that are linked into it."""
+    for folder, folders, files in os.walk(root, followlinks=True):
+        folders[:] = [inner for inner in folders if inner != "__pycache__"]
+        yield from (Path(folder, file) for file in files if Path(file).suffix not in _NOT_SHIPPED)

@@ -13,6 +13,7 @@ from clusters.protocols.raft.rules import Rules
 from clusters.systems.kraft import SYSTEM as KRAFT
 from clusters.systems.raft import SYSTEM as RAFT
 from harness.cli.exam import own_bug
+from harness.core import renamed
 from harness.core.clock import SECOND
 from harness.core.errors import BrokenVariant, ConfigError
 from harness.engine.exam_jobs import run_exam, tasks_for
@@ -110,6 +111,13 @@ def test_a_file_is_executed_as_python_reads_it(tmp_path):
     assert own.of.__annotations__ == {"x": int}, "no future of the file that executes it"
     assert own.place == (str(path), "dethrone_variant_bugs")
     assert own.of.__globals__["NAME"] == "é"
+
+
+def test_a_file_of_an_earlier_version_finds_the_modules_that_it_imports(file, monkeypatch):
+    monkeypatch.setattr(renamed, "MODULES", {"clusters.of_old": Rules.__module__.removeprefix("dethrone.")})
+    file.write_text(SOURCE.replace(Rules.__module__, "clusters.of_old"))
+    assert "from clusters.of_old import Rules" in file.read_text()
+    assert issubclass(plugged(f"{file}:ClingsToPower", Rules), Rules)
 
 
 def test_a_host_gets_the_file(file):
