@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 from checkers.base import Base, breaks_nothing, excuses, in_force
 from checkers.facts import groups, in_group
+from checkers.liveness_windows import Window, outsider_ended, owed_windows
 from checkers.noise import certain, disturbance, unknown_by_noise
 from checkers.recognition import Key, Recognition, no_term, recognition, step_between
 from checkers.rounds import split_wait_ns, worn_out
-from checkers.windows import Window, outsider_ended, owed_windows
 from harness.core.clock import Ns
 from harness.core.duration import show_duration
 from harness.core.events import FaultEvent, Observed

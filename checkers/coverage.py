@@ -34,9 +34,9 @@ from checkers.recognition import no_term
 from harness.core.clock import SECOND, Ns
 from harness.core.events import TRACE_MALFORMED, FaultEvent, Invoke, Mark, NodeProcess, Noise, Observed, Return
 from harness.core.history import History
+from harness.core.interfaces import Unmet
 from harness.core.plan import Plan
 from harness.core.promise import NOISE_SHARE_MAX_PERCENT, Channel, Promise
-from harness.core.protocols import Unmet
 from harness.core.verdict import Verdict
 
 OBSERVATIONS_MIN = 10
@@ -121,7 +121,7 @@ class Coverage(Base):
         )
 
     def unmet(self, history: History, promise: Promise, plan: Plan) -> Sequence[Unmet]:
-        """See ``harness.core.protocols.Demanding``: obligations, and kinds that never were in force."""
+        """See ``harness.core.interfaces.Demanding``: obligations, and kinds that never were in force."""
         if self.not_owed(promise) is not None:
             return ()
         shown = shown_by_faults(history, timeline(history, promise, plan), votes_needed(promise, len(plan.voters)))

@@ -25,9 +25,9 @@ from checkers.base import WRITES, Base, excuses, votes_needed
 from checkers.coverage import shown_by
 from checkers.facts import elections, groups, leading, named, votes
 from checkers.graph import Timeline, end_of_run, timeline
+from checkers.liveness_windows import windows
 from checkers.noise import disturbance
 from checkers.rounds import worn_out
-from checkers.windows import windows
 from harness.core.clock import Ns
 from harness.core.events import FaultEvent, Invoke, Observed, Return, Traced
 from harness.core.history import History

@@ -10,8 +10,8 @@ While the members in force are not, or not everywhere, the plan's voters (``chec
 no leader is owed then.
 
 Guarantees: an interval has one adjacency; integers and bit masks only (voter i is bit i), witness sets computed once a
-distinct adjacency. Out of scope: what a protocol makes of a graph: that is ``checkers.windows`` and the promise's
-tiers.
+distinct adjacency. Out of scope: what a protocol makes of a graph: that is ``checkers.liveness_windows`` and the
+promise's tiers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """leader-when-owed: in every window of a promised tier a leader serves within B, and is never away for longer than B′.
 
-Windows come from the realised faults (``checkers.windows``); where nodes that do not vote are needed, too, only what of
-them is free of any fault counts (``Promise.owed_in_calm``). Progress is a client's write that succeeds, or a leader
-that a quorum recognises. A window fails if
+Windows come from the realised faults (``checkers.liveness_windows``); where nodes that do not vote are needed, too,
+only what of them is free of any fault counts (``Promise.owed_in_calm``). Progress is a client's write that succeeds, or
+a leader that a quorum recognises. A window fails if
 
 * no progress was made for longer than the bound, and enough voters were polled closely enough to be sure that no leader
   was recognised in that time; or
@@ -28,18 +28,18 @@ from typing import Any
 from checkers.base import WRITES, Base, excuses
 from checkers.facts import groups
 from checkers.graph import explain
+from checkers.liveness_windows import Window, owed_windows
 from checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
 from checkers.recognition import Point, Recognition, no_term, recognition, step_between
 from checkers.rounds import split_wait_ns, worn_out
-from checkers.windows import Window, owed_windows
 from harness.core.clock import Ns
 from harness.core.columns import columns
 from harness.core.duration import show_duration
 from harness.core.events import Invoke
 from harness.core.history import History
+from harness.core.interfaces import Unmet
 from harness.core.plan import Plan
 from harness.core.promise import Channel, Promise, Tier
-from harness.core.protocols import Unmet
 from harness.core.schedule import LEAVING_A_MAJORITY
 from harness.core.verdict import Finding, Verdict
 
@@ -134,7 +134,7 @@ class LeaderWhenOwed(Base):
         )
 
     def unmet(self, history: History, promise: Promise, plan: Plan) -> Sequence[Unmet]:
-        """See ``harness.core.protocols.Demanding``: a window in which a majority without the others owes a leader."""
+        """See ``harness.core.interfaces.Demanding``: a window in which a majority without the others owes a leader."""
         if f"window:{_LESSENED}" not in plan.evidence or self.not_owed(promise) is not None:
             return ()
         for window in owed_windows(history, promise, plan):

@@ -1,6 +1,6 @@
 """no-livelock: voters that all hear each other do not keep failing to elect a leader.
 
-Judged in windows (``checkers.windows``) of the tiers T1 and T2, in which nothing outside can spoil a campaign:
+Judged in windows (``checkers.liveness_windows``) of the tiers T1 and T2, in which nothing outside can spoil a campaign:
 
 * *rounds*: no voter seeks to lead more than ``rounds_max`` times in a row without success, that is, without being
   elected, acknowledging a leader or seeing one in between. A round is a pre-vote round that was opened
@@ -34,9 +34,9 @@ from dataclasses import dataclass, field
 from checkers.base import Base, excuses
 from checkers.facts import elections, groups, in_group, traces
 from checkers.graph import bits
+from checkers.liveness_windows import Window, windows
 from checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
 from checkers.rounds import stands, steps, worn_out
-from checkers.windows import Window, windows
 from harness.core.duration import show_duration
 from harness.core.events import Traced
 from harness.core.history import History

@@ -21,7 +21,7 @@ import msgspec
 
 from harness.core.clock import Ns
 from harness.core.errors import ConfigError
-from harness.core.protocols import Fault
+from harness.core.interfaces import Fault
 from harness.core.quorum import minority
 from harness.core.rng import Rng
 from harness.core.schedule import PlannedFault

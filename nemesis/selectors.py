@@ -35,7 +35,7 @@ import re
 import msgspec
 
 from harness.core.errors import ConfigError
-from harness.core.protocols import ClusterView
+from harness.core.interfaces import ClusterView
 from harness.core.quorum import minority, quorum
 from harness.core.registry import unknown_name
 from harness.core.rng import Rng

@@ -33,7 +33,7 @@ import msgspec
 from harness.core.clock import Span
 from harness.core.errors import ConfigError
 from harness.core.events import Event, FaultEvent, Invoke, NodeProcess, Observed, Return, Traced
-from harness.core.protocols import ClusterView, Occurrence
+from harness.core.interfaces import ClusterView, Occurrence
 from harness.core.registry import unknown_name
 from harness.core.schedule import ANYBODY, OnEvent
 from nemesis import selectors
@@ -49,7 +49,7 @@ Reader = Callable[[Any, Invoke | None], Occurrence | None]
 
 
 class EventCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """See ``harness.core.protocols.Condition``. ``traces``: names of trace lines to look at; None: all.
+    """See ``harness.core.interfaces.Condition``. ``traces``: names of trace lines to look at; None: all.
 
     ``fields``: what ``where`` may hold; None: any. ``plain``: role → the selector that says the nearest thing without
     an event, for schedules whose triggers are replaced by times.

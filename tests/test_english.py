@@ -35,7 +35,7 @@ LEFT = {
     "clusters/agent": 70,
     "clusters/node": 31,
     "clusters/own": 44,
-    "clusters/protocols": 584,
+    "clusters/targets": 584,
     "clusters/sim": 32,
     "clusters/ssh": 1,
     "clusters/systems": 127,

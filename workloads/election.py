@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from harness.core.protocols import Generator
+from harness.core.interfaces import Generator
 from harness.core.rng import Rng
 from workloads.generators import Nothing
 
 
 class ElectionWorkload:
-    """See ``harness.core.protocols.Workload``."""
+    """See ``harness.core.interfaces.Workload``."""
 
     name = "election"
 

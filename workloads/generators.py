@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from harness.core.clock import Ns
 from harness.core.events import Return
-from harness.core.protocols import ClusterView, OpPlan
+from harness.core.interfaces import ClusterView, OpPlan
 from harness.core.rng import Rng
 
 LEADER_PERCENT = 70

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from harness.core.clock import MS, Ns
 from harness.core.events import Return
-from harness.core.protocols import ClusterView, Generator, OpPlan
+from harness.core.interfaces import ClusterView, Generator, OpPlan
 from harness.core.rng import Rng
 from workloads.generators import Targets
 from workloads.log import KEYS, FinalReads
@@ -48,7 +48,7 @@ class _Client:
 
 
 class LeaseWorkload:
-    """See ``harness.core.protocols.Workload``."""
+    """See ``harness.core.interfaces.Workload``."""
 
     name = "lease"
 
@@ -75,7 +75,7 @@ class LeaseWorkload:
 
 
 class _Leases:
-    """See ``harness.core.protocols.Generator``."""
+    """See ``harness.core.interfaces.Generator``."""
 
     def __init__(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> None:
         self._rng = rng.stream("choices")

@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.core.clock import MS, Ns
 from harness.core.events import Return
-from harness.core.protocols import ClusterView, Generator, OpPlan
+from harness.core.interfaces import ClusterView, Generator, OpPlan
 from harness.core.rng import Rng
 from workloads.generators import Targets
 
@@ -36,7 +36,7 @@ FINAL_PAUSE_NS = 200 * MS
 
 
 class ListAppendWorkload:
-    """See ``harness.core.protocols.Workload``."""
+    """See ``harness.core.interfaces.Workload``."""
 
     name = "list-append"
 
@@ -68,7 +68,7 @@ def list_name(number: int) -> str:
 
 
 class _Transactions:
-    """See ``harness.core.protocols.Generator``."""
+    """See ``harness.core.interfaces.Generator``."""
 
     def __init__(self, rng: Rng, *, nodes: tuple[str, ...]) -> None:
         self._steps, self._choice = rng.stream("steps"), rng.stream("lists")

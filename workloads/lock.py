@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from harness.core.clock import MS, Ns
 from harness.core.events import Return
-from harness.core.protocols import ClusterView, Generator, OpPlan
+from harness.core.interfaces import ClusterView, Generator, OpPlan
 from harness.core.rng import Rng
 from workloads.combinators import EachProcess, Reserve
 from workloads.generators import Targets
@@ -43,7 +43,7 @@ WRITERS_ONE_IN = 3
 
 
 class LockWorkload:
-    """See ``harness.core.protocols.Workload``."""
+    """See ``harness.core.interfaces.Workload``."""
 
     name = "lock"
 
@@ -82,7 +82,7 @@ class _Hold:
 
 
 class _Client:
-    """One client. See ``harness.core.protocols.Generator``."""
+    """One client. See ``harness.core.interfaces.Generator``."""
 
     def __init__(self, rng: Rng, targets: Targets) -> None:
         self._rng, self._targets = rng, targets

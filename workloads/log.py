@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from harness.core.clock import MS, Ns
 from harness.core.events import Return
-from harness.core.protocols import ClusterView, Generator, OpPlan
+from harness.core.interfaces import ClusterView, Generator, OpPlan
 from harness.core.rng import Rng
 from workloads.generators import Targets, numbered_writes
 
@@ -29,7 +29,7 @@ FINAL_PAUSE_NS = 200 * MS
 
 
 class LogWorkload:
-    """See ``harness.core.protocols.Workload``."""
+    """See ``harness.core.interfaces.Workload``."""
 
     name = "log"
 
@@ -56,7 +56,7 @@ class LogWorkload:
 
 
 class FinalReads:
-    """Reads of every key by every process; ends by itself. See ``harness.core.protocols.Generator``."""
+    """Reads of every key by every process; ends by itself. See ``harness.core.interfaces.Generator``."""
 
     def __init__(
         self, rng: Rng, *, nodes: tuple[str, ...], processes: int, keys: tuple[str, ...] = KEYS, f: str = "read"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.events import Return
-from harness.core.protocols import ClusterView, Generator, OpPlan
+from harness.core.interfaces import ClusterView, Generator, OpPlan
 from harness.core.quorum import quorum
 from harness.core.rng import Rng
 from workloads.generators import Targets
@@ -27,7 +27,7 @@ CALM_PAUSE_NS = 5 * SECOND
 
 
 class MembershipWorkload:
-    """See ``harness.core.protocols.Workload``."""
+    """See ``harness.core.interfaces.Workload``."""
 
     name = "membership"
 
@@ -54,7 +54,7 @@ class MembershipWorkload:
 
 
 class _Changes:
-    """See ``harness.core.protocols.Generator``."""
+    """See ``harness.core.interfaces.Generator``."""
 
     def __init__(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, log: Generator) -> None:
         self._rng = rng.stream("members")

@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.core.clock import Ns
 from harness.core.events import Return
-from harness.core.protocols import ClusterView, Generator, OpPlan
+from harness.core.interfaces import ClusterView, Generator, OpPlan
 from harness.core.rng import Rng
 from workloads.generators import Targets
 from workloads.log import FinalReads
@@ -31,7 +31,7 @@ OUTDATED_PERCENT = 20
 
 
 class RegisterWorkload:
-    """See ``harness.core.protocols.Workload``."""
+    """See ``harness.core.interfaces.Workload``."""
 
     name = "register"
 
@@ -58,7 +58,7 @@ class RegisterWorkload:
 
 
 class _Registers:
-    """See ``harness.core.protocols.Generator``."""
+    """See ``harness.core.interfaces.Generator``."""
 
     def __init__(self, rng: Rng, *, nodes: tuple[str, ...]) -> None:
         self._mix, self._keys = rng.stream("mix"), rng.stream("keys")

@@ -9,7 +9,7 @@ judging, and removing.
 
 from __future__ import annotations
 
-from harness.core.protocols import Generator
+from harness.core.interfaces import Generator
 from harness.core.rng import Rng
 from workloads.generators import numbered_writes
 from workloads.log import FinalReads
@@ -22,7 +22,7 @@ ADDS, READS = 3, 1
 
 
 class SetWorkload:
-    """See ``harness.core.protocols.Workload``."""
+    """See ``harness.core.interfaces.Workload``."""
 
     name = "set"
 

@@ -27,7 +27,7 @@ import msgspec
 from harness.core.clock import SECOND, Ns, Span
 from harness.core.errors import ClusterError
 from harness.core.hoststate import HEALTHY, HostState
-from harness.core.protocols import Evidence, Host
+from harness.core.interfaces import Evidence, Host
 
 LIMIT_S = 20.0
 """Longest time for one transaction."""

@@ -33,15 +33,15 @@ from clusters.unseen import from_outside
 from harness.core.clock import Ns
 from harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability, NotHealed
 from harness.core.hoststate import HostState
+from harness.core.interfaces import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
 from harness.core.ledger import read_ledger
 from harness.core.plan import Plan
-from harness.core.protocols import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
 
 _CONNECTIONS = 64
 
 
 class AttachBackend:
-    """See ``harness.core.protocols.Backend``, ``Lending``, ``Cautious``, ``Capable``, ``Showing``. Thread-safe."""
+    """See ``harness.core.interfaces.Backend``, ``Lending``, ``Cautious``, ``Capable``, ``Showing``. Thread-safe."""
 
     name = "attach"
 
@@ -135,7 +135,7 @@ class AttachBackend:
         return {node: hosts[node] for node in spec.nodes}
 
     def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
-        """See ``harness.core.protocols.Introducing``."""
+        """See ``harness.core.interfaces.Introducing``."""
         return confirm.introduce(hosts)
 
     def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:

@@ -32,7 +32,7 @@ from harness.core.deaths import LINES_MAX, last_lines
 from harness.core.errors import ClusterError, HarnessError
 from harness.core.events import LOG_SKIPPED
 from harness.core.hoststate import HEALTHY, HostState
-from harness.core.protocols import Evidence, HostNews, NodeStart
+from harness.core.interfaces import Evidence, HostNews, NodeStart
 
 KILL_LIMIT_S = 5.0
 TERM_LIMIT_S = 10.0
@@ -47,7 +47,7 @@ _NODE_LOG = "node.log"
 
 
 class AttachedHost:
-    """See ``harness.core.protocols.Host``, and ``ProbingHost`` of ``clusters.agent.confirm``. Thread-safe."""
+    """See ``harness.core.interfaces.Host``, and ``ProbingHost`` of ``clusters.agent.confirm``. Thread-safe."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class AttachedHost:
 
     @property
     def shares_user(self) -> str:
-        """See ``harness.core.protocols.Confining``."""
+        """See ``harness.core.interfaces.Confining``."""
         return "it was adopted, and keeps the user and capabilities that it had"
 
     def prepare(self, start: NodeStart, peers: Mapping[str, str], *, dead_man_ns: Ns) -> None:

@@ -25,7 +25,7 @@ from clusters.docker.labels import LIB, NODE, OWNER, RUN, STATE
 from clusters.docker.stream import ExecStream
 from harness.core.clock import Ns
 from harness.core.errors import ClusterError, HarnessError, NotHealed
-from harness.core.protocols import HostNews
+from harness.core.interfaces import HostNews
 
 TARGET = "dethrone.target"
 """Label: the id of the container that a sidecar belongs to."""

@@ -26,7 +26,7 @@ from clusters.docker.stream import ExecStream
 from harness.core.clock import Ns
 from harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
 from harness.core.hoststate import HostState
-from harness.core.protocols import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
+from harness.core.interfaces import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
 
 SOCKET = "/run/dethrone-agent/agent.sock"
 """Where the agent listens inside a container: not in a directory of the node's."""
@@ -47,7 +47,7 @@ _CONNECTIONS = 64
 
 
 class DockerBackend:
-    """See ``harness.core.protocols.Backend``. Thread-safe; keeps one connection a deployed run."""
+    """See ``harness.core.interfaces.Backend``. Thread-safe; keeps one connection a deployed run."""
 
     name = "docker"
 
@@ -115,11 +115,11 @@ class DockerBackend:
         return {node: found[node] for node in spec.nodes}
 
     def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
-        """See ``harness.core.protocols.Introducing``."""
+        """See ``harness.core.interfaces.Introducing``."""
         return confirm.introduce(hosts)
 
     def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
-        """See ``harness.core.protocols.Converging``."""
+        """See ``harness.core.interfaces.Converging``."""
         return confirm.converge_all(hosts, wants)
 
     def destroy(self, run_id: str) -> None:

@@ -23,7 +23,7 @@ from clusters.docker.client import explained
 from clusters.docker.labels import LIB, NODE, OF_A_RUN, OWNER, RUN, STATE, owned_by
 from clusters.docker.network import RunNetwork
 from harness.core.errors import ClusterError
-from harness.core.protocols import Owned
+from harness.core.interfaces import Owned
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -19,7 +19,7 @@ from clusters.docker.client import ENGINE_ERRORS, connect
 from clusters.docker.image import cached_tag
 from clusters.docker.labels import OWNER, PYTHON
 from harness.core.errors import HarnessError
-from harness.core.protocols import Available, No, Yes
+from harness.core.interfaces import Available, No, Yes
 
 Row = tuple[str, Available]
 

@@ -34,8 +34,8 @@ from clusters.local.spawning import Becoming
 from harness.core.clock import Ns
 from harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
 from harness.core.hoststate import HostState
+from harness.core.interfaces import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
 from harness.core.ledger import state_dir
-from harness.core.protocols import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
 
 MEET_LIMIT_S = 20.0
 """How long a host that has just come up may take to answer."""
@@ -46,7 +46,7 @@ _THREADS = 32
 
 
 class LocalBackend:
-    """See ``harness.core.protocols.Backend``. Thread-safe; keeps nothing: what is there is found by its marks.
+    """See ``harness.core.interfaces.Backend``. Thread-safe; keeps nothing: what is there is found by its marks.
 
     ``apart``: False, root of hosts that root makes is root of this machine, as far as its capabilities go.
     """
@@ -57,7 +57,7 @@ class LocalBackend:
         self._apart = apart
 
     def unsafe(self) -> LocalBackend:
-        """See ``harness.core.protocols.Daring``."""
+        """See ``harness.core.interfaces.Daring``."""
         return LocalBackend(apart=False)
 
     def available(self) -> Available:
@@ -72,12 +72,12 @@ class LocalBackend:
         return _tried(apart=self._apart and not rootless.is_inside())
 
     def enter(self) -> None:
-        """See ``harness.core.protocols.Entering``: as any user but root, continue in a user namespace of our own."""
+        """See ``harness.core.interfaces.Entering``: as any user but root, continue in a user namespace of our own."""
         if os.geteuid() != 0:
             rootless.enter()
 
     def capabilities(self) -> frozenset[str]:
-        """See ``harness.core.protocols.Capable``: what the faults need that this machine's tools can do."""
+        """See ``harness.core.interfaces.Capable``: what the faults need that this machine's tools can do."""
         able = {"signals"}
         if shutil.which("iptables-save", path=_path()) is not None:
             able.add("iptables")
@@ -165,11 +165,11 @@ class LocalBackend:
         return {node: hosts[node] for node in spec.nodes}
 
     def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
-        """See ``harness.core.protocols.Introducing``."""
+        """See ``harness.core.interfaces.Introducing``."""
         return confirm.introduce(hosts)
 
     def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
-        """See ``harness.core.protocols.Converging``."""
+        """See ``harness.core.interfaces.Converging``."""
         return confirm.converge_all(hosts, wants)
 
     def destroy(self, run_id: str) -> None:

@@ -17,8 +17,8 @@ from clusters.docker.doctor import PROBES, probed
 from clusters.local.room import PROGRAMS, programs_of
 from clusters.local.rootless import is_inside
 from harness.core.errors import HarnessError
+from harness.core.interfaces import Available, Backend, DeploySpec, No, Yes
 from harness.core.ledger import Ledger, state_dir
-from harness.core.protocols import Available, Backend, DeploySpec, No, Yes
 
 PROBE_LIMIT_NS = 15_000_000_000
 

@@ -47,7 +47,7 @@ DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 AGENT_DIR, RUN_DIR = "/run/dethrone-agent", "/run/dethrone"
 """Where the agent listens, which no node may write to; where nodes have configuration and sockets."""
 DATA_ROOT, LOG_ROOT = "/var/lib/dethrone", "/var/log/dethrone"
-"""Where nodes write (``harness.engine.runner``): on disk, each host has its own."""
+"""Where nodes write (``harness.engine.run.runner``): on disk, each host has its own."""
 
 PROGRAMS: Mapping[str, Mapping[str, str]] = {"node": {}, "etcd": {"/usr/bin/etcd": "etcd"}}
 """Image recipe → programs that its systems start: where they look for it → its name on PATH."""

@@ -70,7 +70,7 @@ def load_target(name: str) -> Target:
     """The target object: built in, or named "package.module:NAME". Raises ConfigError."""
     module, _, attribute = renamed(name).partition(":")
     if not attribute:
-        module, attribute = f"clusters.protocols.{name}.target", "TARGET"
+        module, attribute = f"clusters.targets.{name}.target", "TARGET"
     try:
         return cast("Target", getattr(importlib.import_module(module), attribute))
     except ModuleNotFoundError as error:

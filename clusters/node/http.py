@@ -50,7 +50,7 @@ class Wire(Protocol):
 
 def wire_of(target: str) -> Wire:
     """The module ``wire`` beside the target (named as in the node's configuration). Raises ConfigError."""
-    module = renamed(target).partition(":")[0] if ":" in target else f"clusters.protocols.{target}.target"
+    module = renamed(target).partition(":")[0] if ":" in target else f"clusters.targets.{target}.target"
     name = module.rpartition(".")[0] + ".wire" if "." in module else "wire"
     try:
         return cast("Wire", importlib.import_module(name))

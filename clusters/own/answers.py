@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from clusters.own.spec import ProbeTable
-from harness.core.protocols import Available, No, Reading, Yes
+from harness.core.interfaces import Available, No, Reading, Yes
 
 LINE_MAX = 64 * 1024
 """Bytes of one line of metrics; a longer one is passed over."""

@@ -23,11 +23,11 @@ from clusters.own.words import fill_with
 from clusters.systems.kept_http import KeptHttp, exchange, reason
 from clusters.systems.operations import unanswered, unsent
 from harness.core.clock import Ns
-from harness.core.protocols import NodeSpec, OpOutcome
+from harness.core.interfaces import NodeSpec, OpOutcome
 
 
 class OwnClient:
-    """See ``harness.core.protocols.Client``."""
+    """See ``harness.core.interfaces.Client``."""
 
     def __init__(self, nodes: Mapping[str, NodeSpec], ops: Mapping[str, Op], *, port: int) -> None:
         self._addresses = {name: spec.address for name, spec in nodes.items()}

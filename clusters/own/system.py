@@ -29,8 +29,7 @@ from harness.core.clock import SECOND, Ns
 from harness.core.duration import parse_duration
 from harness.core.errors import ConfigError
 from harness.core.files import read_regular, read_text
-from harness.core.promise import Promise
-from harness.core.protocols import (
+from harness.core.interfaces import (
     Available,
     Client,
     Command,
@@ -43,6 +42,7 @@ from harness.core.protocols import (
     TraceLine,
     Yes,
 )
+from harness.core.promise import Promise
 
 PROFILE = "own"
 BESIDE, BESIDE_CONFIG = "beside.py", "beside.json"
@@ -64,7 +64,7 @@ USUAL_FAULTS = ("partition", "kill", "pause", "stop", "restart")
 
 
 class OwnSystem:
-    """See ``harness.core.protocols.System``; also ``Telling``, ``Paced`` and ``Described``."""
+    """See ``harness.core.interfaces.System``; also ``Telling``, ``Paced`` and ``Described``."""
 
     def __init__(self, description: Description) -> None:
         self._description = description
@@ -121,7 +121,7 @@ class OwnSystem:
         return "+".join(("node", *self._description.system.packages))
 
     def shown(self) -> tuple[str, ...]:
-        """See ``harness.core.protocols.OfThisMachine``: what its file names, and whole paths in its command."""
+        """See ``harness.core.interfaces.OfThisMachine``: what its file names, and whole paths in its command."""
         table = self._description.node
         words = split(table.command, where=self._description.path)
         named = [word for word in words if word.startswith("/") and len(Path(word).parts) > NEAR_ROOT]
@@ -230,7 +230,7 @@ class OwnSystem:
         return fill(trace.file, _places(node))
 
     def fatal(self, node: NodeSpec) -> tuple[tuple[str, ...], str | None]:
-        """See ``harness.core.protocols.Logged``."""
+        """See ``harness.core.interfaces.Logged``."""
         log = self._description.log
         return log.fatal, None if log.file is None else fill(log.file, _places(node))
 
@@ -239,7 +239,7 @@ class OwnSystem:
         return next((one for one in read_lines(line) if isinstance(one, TraceLine)), None)
 
     def trace_lines(self, line: bytes) -> Sequence[TraceLine | Malformed]:
-        """See ``harness.core.protocols.Telling``. A kind of line that the file does not name is not of the trace."""
+        """See ``harness.core.interfaces.Telling``. A kind of line that the file does not name is not of the trace."""
         told = told_events(self._description)
         return [one for one in read_lines(line) if isinstance(one, Malformed) or event_of(one) in told]
 

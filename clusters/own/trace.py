@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.core.protocols import Malformed, TraceLine
+from harness.core.interfaces import Malformed, TraceLine
 from harness.core.registry import unknown_name
 
 VERSION = 1
@@ -355,7 +355,7 @@ def event_of(line: TraceLine) -> str:
 
 
 class Published:
-    """See ``harness.core.protocols.LineFormat``."""
+    """See ``harness.core.interfaces.LineFormat``."""
 
     def every_line(self, line: bytes) -> Sequence[TraceLine | Malformed]:
         """What a line of output holds of the trace."""

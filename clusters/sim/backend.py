@@ -12,8 +12,8 @@ from clusters.sim.settings import fill
 from clusters.sim.world import SimWorld
 from harness.core.clock import Ns
 from harness.core.errors import ClusterError, MissingCapability
+from harness.core.interfaces import Available, DeploySpec, Host, HostNews, No, Owned, System, Yes
 from harness.core.plan import Plan
-from harness.core.protocols import Available, DeploySpec, Host, HostNews, No, Owned, System, Yes
 from harness.core.world import Simulable, VirtualWorld
 
 CAPABILITIES = frozenset({"iptables", "signals", "faketime", "messages", "power", "disks", "monotonic"})
@@ -22,7 +22,7 @@ troubles of disks; monotonic clocks."""
 
 
 class SimBackend:
-    """See ``harness.core.protocols.Backend`` and ``harness.core.world.VirtualBackend``."""
+    """See ``harness.core.interfaces.Backend`` and ``harness.core.world.VirtualBackend``."""
 
     name = "sim"
 

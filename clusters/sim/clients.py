@@ -1,9 +1,9 @@
 """Clients and the observer in virtual time: operations and status questions, on their way through the network.
 
-As the real ones do it (``clusters.systems.target_client``, ``harness.engine.poller``): a client keeps one connection a
-node, sends a request once, follows redirections only; the observer has one question a node open, gives up after
-``ANSWER_BOUND_NS`` and asks again. Guarantees: an operation ends exactly once, within its time-out; what was sent and
-not answered is ``info`` where it may have an effect. Out of scope: what operations mean
+As the real ones do it (``clusters.systems.target_client``, ``harness.engine.run.status_poller``): a client keeps one
+connection a node, sends a request once, follows redirections only; the observer has one question a node open, gives up
+after ``ANSWER_BOUND_NS`` and asks again. Guarantees: an operation ends exactly once, within its time-out; what was sent
+and not answered is ``info`` where it may have an effect. Out of scope: what operations mean
 (``clusters.systems.operations``).
 """
 
@@ -14,14 +14,14 @@ from collections.abc import Callable
 from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
-from clusters.protocols.client_api import NotLeader
 from clusters.sim.network import Entry, Timeline
 from clusters.systems.operations import outcome_of, request_for, unanswered, unsent
 from clusters.systems.records import LEADER
 from clusters.systems.target_client import CONNECT_LIMIT_NS, HOPS_MAX
+from clusters.targets.client_api import NotLeader
 from harness.core.clock import MS, Ns, Span
+from harness.core.interfaces import OpOutcome, Reading
 from harness.core.machine import Glance
-from harness.core.protocols import OpOutcome, Reading
 from harness.core.world import InvokeOp, OpDone, Polled
 
 if TYPE_CHECKING:

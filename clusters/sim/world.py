@@ -23,8 +23,8 @@ from clusters.sim.settings import read
 from clusters.systems.target import TargetSystem
 from harness.core.clock import Ns, Span
 from harness.core.hoststate import HostState
+from harness.core.interfaces import Evidence, HostNews, NodeSpec, Reading
 from harness.core.plan import Plan
-from harness.core.protocols import Evidence, HostNews, NodeSpec, Reading
 from harness.core.rng import Rng
 from harness.core.world import (
     Action,

@@ -35,8 +35,8 @@ from harness.core.clock import SECOND, Ns, Span
 from harness.core.errors import ConfigError, HarnessError, NotHealed
 from harness.core.files import read_text
 from harness.core.hoststate import HEALTHY, HostState
+from harness.core.interfaces import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
 from harness.core.plan import Plan
-from harness.core.protocols import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
 
 GIVE_UP_LEAST_S = 15.0
 GIVE_UP_DEAD_MEN = 3
@@ -56,7 +56,7 @@ U = TypeVar("U")
 
 
 class SshBackend:
-    """See ``harness.core.protocols.Backend``, ``Lending``, ``Cautious``, ``Showing``. Thread-safe.
+    """See ``harness.core.interfaces.Backend``, ``Lending``, ``Cautious``, ``Showing``. Thread-safe.
 
     Keeps one connection a machine while a run uses it.
     """
@@ -73,7 +73,7 @@ class SshBackend:
         self._voters: dict[str, tuple[str, ...]] = {}
 
     def lent(self, file: Path | None, words: Sequence[str]) -> SshBackend:
-        """See ``harness.core.protocols.Lending``."""
+        """See ``harness.core.interfaces.Lending``."""
         base = None if file is None else _read(file)
         return SshBackend(
             hosts_of_flags(words, file=base) if words or base is None else base,
@@ -82,11 +82,11 @@ class SshBackend:
         )
 
     def usable(self) -> tuple[str, ...]:
-        """See ``harness.core.protocols.Lending``."""
+        """See ``harness.core.interfaces.Lending``."""
         return tuple(name for name in self._file.hosts if name in self._file.expendable)
 
     def refuse(self, plan: Plan) -> None:
-        """See ``harness.core.protocols.Cautious``."""
+        """See ``harness.core.interfaces.Cautious``."""
         if self._file is NOBODY:
             raise ConfigError(
                 "no machines were named",
@@ -190,11 +190,11 @@ class SshBackend:
         return {node: hosts[node] for node in spec.nodes}
 
     def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
-        """See ``harness.core.protocols.Introducing``."""
+        """See ``harness.core.interfaces.Introducing``."""
         return confirm.introduce(hosts)
 
     def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
-        """See ``harness.core.protocols.Converging``. What the file does not allow is not done, and says why."""
+        """See ``harness.core.interfaces.Converging``. What the file does not allow is not done, and says why."""
         with self._lock:
             voters = next((self._voters[node] for node in hosts if node in self._voters), tuple(hosts))
             refused = over_the_minority(self._file, voters=voters, now=self._proved, wants=wants)

@@ -26,7 +26,7 @@ from harness.core.errors import MissingCapability
 from harness.core.ledger import state_dir
 
 FETCH_LIMIT_S = 120
-_NODES = ("clusters/__init__.py", "clusters/node/", "clusters/protocols/", "harness/__init__.py", "harness/core/")
+_NODES = ("clusters/__init__.py", "clusters/node/", "clusters/targets/", "harness/__init__.py", "harness/core/")
 """What a node process imports."""
 
 

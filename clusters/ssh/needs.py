@@ -12,7 +12,7 @@ from typing import Any
 from clusters.ssh.code import python_of
 from clusters.ssh.hosts import SshHost
 from harness.core.errors import MissingCapability
-from harness.core.protocols import DeploySpec
+from harness.core.interfaces import DeploySpec
 
 NODE_IMAGE = "node"
 """The recipe of nodes of ours: they need the project's code."""

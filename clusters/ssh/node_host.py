@@ -15,7 +15,7 @@ from clusters.agent.link import AgentHost, Stream
 from clusters.ssh.hosts import Pattern, PidFile, SshHost, Target, restart_of
 from harness.core.clock import SECOND, Ns
 from harness.core.errors import ConfigError
-from harness.core.protocols import IN_A_CONTAINER, NodeStart, Places
+from harness.core.interfaces import IN_A_CONTAINER, NodeStart, Places
 
 LOOK_LIMIT_NS: Ns = 10 * SECOND
 

@@ -13,15 +13,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.protocols.bully.core import LEADING
-from clusters.protocols.bully.knobs import KNOBS, BullyKnobs
-from clusters.protocols.bully.variants import VARIANTS
-from clusters.protocols.kit.mutants import Mutant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from clusters.targets.bully.core import LEADING
+from clusters.targets.bully.knobs import KNOBS, BullyKnobs
+from clusters.targets.bully.variants import VARIANTS
+from clusters.targets.kit.mutants import Mutant
 from harness.core.clock import MS, SECOND, Ns
+from harness.core.interfaces import Reading, RunDefaults
 from harness.core.planted import ExamPlan
 from harness.core.promise import NotPromised, Promise, noise_limit_ns
-from harness.core.protocols import Reading, RunDefaults
 
 ALLOWANCE_NS = 500 * MS
 SCALED = {"classic": "0.2", "mongo": "0.05"}
@@ -32,7 +32,7 @@ _TOP = NotPromised("a returning node with a higher id or priority deposes a work
 
 
 class BullySystem(TargetSystem):
-    """See ``harness.core.protocols.System``."""
+    """See ``harness.core.interfaces.System``."""
 
     name = "bully"
     knob_table = KNOBS

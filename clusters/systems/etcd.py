@@ -33,8 +33,7 @@ from clusters.systems.released import Choice, Knob, Released, bad_knob, millisec
 from clusters.systems.target import check_voters
 from harness.core.clock import MS, SECOND
 from harness.core.duration import show_duration
-from harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
-from harness.core.protocols import (
+from harness.core.interfaces import (
     Available,
     Client,
     Command,
@@ -45,6 +44,7 @@ from harness.core.protocols import (
     StatusCall,
     Yes,
 )
+from harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
 
 BINARY = "/usr/bin/etcd"
 """Of Debian's package."""
@@ -91,7 +91,7 @@ _VARS = msgspec.json.Decoder(_Vars)
 
 
 class EtcdSystem(Released):
-    """See ``harness.core.protocols.System``. ``release``: its two numbers."""
+    """See ``harness.core.interfaces.System``. ``release``: its two numbers."""
 
     name = "etcd"
     release = (3, 4)

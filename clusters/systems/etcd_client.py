@@ -25,7 +25,7 @@ from clusters.systems.etcd_talks import Ask, Refused, Talk, b64, talk_for, text
 from clusters.systems.kept_http import KeptHttp, exchange, reason
 from clusters.systems.operations import unanswered, unsent
 from harness.core.clock import Ns
-from harness.core.protocols import NodeSpec, OpOutcome
+from harness.core.interfaces import NodeSpec, OpOutcome
 
 DEFINITE_CODES = frozenset({3, 5, 7, 8, 12, 16})
 """Invalid argument, not found, permission, exhausted (too many requests, no space), unimplemented, unauthenticated."""
@@ -42,7 +42,7 @@ class Call(NamedTuple):
 
 
 class EtcdClient:
-    """See ``harness.core.protocols.Client``."""
+    """See ``harness.core.interfaces.Client``."""
 
     def __init__(self, nodes: Mapping[str, NodeSpec], *, port: int) -> None:
         self._addresses = {name: spec.address for name, spec in nodes.items()}

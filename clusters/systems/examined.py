@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusters.protocols.kit.mutants import Mutant
+from clusters.targets.kit.mutants import Mutant
 from harness.core.planted import Planted
 
 FLIP = "flip-"

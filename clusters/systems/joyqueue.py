@@ -21,16 +21,16 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.protocols.joyqueue.knobs import KNOBS, Knobs
-from clusters.protocols.joyqueue.rules import members_of
-from clusters.protocols.joyqueue.storage import METADATA, group_names
-from clusters.protocols.joyqueue.variants import VARIANTS
-from clusters.protocols.kit.mutants import Mutant
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from clusters.targets.joyqueue.knobs import KNOBS, Knobs
+from clusters.targets.joyqueue.rules import members_of
+from clusters.targets.joyqueue.storage import METADATA, group_names
+from clusters.targets.joyqueue.variants import VARIANTS
+from clusters.targets.kit.mutants import Mutant
 from harness.core.clock import MS, SECOND, Ns
+from harness.core.interfaces import RunDefaults
 from harness.core.planted import ExamPlan
 from harness.core.promise import NotPromised, Promise, noise_limit_ns
-from harness.core.protocols import RunDefaults
 from harness.core.quorum import quorum
 
 ELECTIONS = 4
@@ -61,7 +61,7 @@ _SOURCE = "specification of JoyQueue's RaftLeaderElection, §6; B is four of its
 
 
 class JoyQueueSystem(TargetSystem):
-    """See ``harness.core.protocols.System``."""
+    """See ``harness.core.interfaces.System``."""
 
     name = "joyqueue"
     knob_table = KNOBS

@@ -29,8 +29,7 @@ from clusters.systems.kafka_client import KafkaClient
 from clusters.systems.released import Knob, Released, milliseconds
 from clusters.systems.target import check_voters
 from harness.core.clock import MS, SECOND, Ns
-from harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
-from harness.core.protocols import (
+from harness.core.interfaces import (
     Client,
     Command,
     NodeSpec,
@@ -38,6 +37,7 @@ from harness.core.protocols import (
     RunDefaults,
     StatusCall,
 )
+from harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
@@ -83,7 +83,7 @@ appender.out.layout.pattern = [%d{ISO8601}] %p %m (%c{1})%n
 
 
 class KafkaSystem(Released):
-    """See ``harness.core.protocols.System``. One release of Kafka; ``recipe`` names its image."""
+    """See ``harness.core.interfaces.System``. One release of Kafka; ``recipe`` names its image."""
 
     def __init__(self, *, name: str, release: str, recipe: str, pre_vote: bool) -> None:
         self.name = name

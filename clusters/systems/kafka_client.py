@@ -27,7 +27,7 @@ from clusters.systems import kafka_wire as wire
 from clusters.systems.framed import FramedLine, NeverSentError, NoAnswerError
 from clusters.systems.operations import unanswered, unsent
 from harness.core.clock import MS, Ns
-from harness.core.protocols import NodeSpec, OpOutcome
+from harness.core.interfaces import NodeSpec, OpOutcome
 
 FETCH_BYTES = 4 * 1024 * 1024
 FETCHES_MAX = 1000
@@ -43,7 +43,7 @@ _DECODE: msgspec.json.Decoder[int | str] = msgspec.json.Decoder(int | str)
 
 
 class KafkaClient:
-    """See ``harness.core.protocols.Client``. ``ids``: broker id → node."""
+    """See ``harness.core.interfaces.Client``. ``ids``: broker id → node."""
 
     def __init__(self, nodes: Mapping[str, NodeSpec], *, port: int, ids: Mapping[int, str]) -> None:
         self._addresses = {name: (spec.address, port) for name, spec in nodes.items()}

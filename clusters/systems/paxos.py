@@ -15,15 +15,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.protocols.kit.mutants import Mutant
-from clusters.protocols.paxos.knobs import KNOBS, PaxosKnobs
-from clusters.protocols.paxos.storage import FILE
-from clusters.protocols.paxos.variants import VARIANTS
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from clusters.targets.kit.mutants import Mutant
+from clusters.targets.paxos.knobs import KNOBS, PaxosKnobs
+from clusters.targets.paxos.storage import FILE
+from clusters.targets.paxos.variants import VARIANTS
 from harness.core.clock import MS, SECOND, Ns
+from harness.core.interfaces import Reading, RunDefaults
 from harness.core.planted import ExamPlan
 from harness.core.promise import LIVENESS, NotPromised, Promise, noise_limit_ns
-from harness.core.protocols import Reading, RunDefaults
 from harness.core.quorum import quorum
 
 ALLOWANCE_NS = 200 * MS
@@ -58,7 +58,7 @@ _DUELS = NotPromised("without back-off two proposers may outbid each other for e
 
 
 class PaxosSystem(TargetSystem):
-    """See ``harness.core.protocols.System``."""
+    """See ``harness.core.interfaces.System``."""
 
     name = "paxos"
     knob_table = KNOBS

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from clusters.node.frames import frame
-from harness.core.protocols import Reading, TraceLine
+from harness.core.interfaces import Reading, TraceLine
 
 LEADER = "LEADER"
 """The role of a leader, in every target of ours that elects one."""

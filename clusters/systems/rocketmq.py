@@ -28,8 +28,7 @@ from clusters.systems.rocketmq_client import RocketmqClient
 from clusters.systems.target import check_voters
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.errors import ConfigError
-from harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
-from harness.core.protocols import (
+from harness.core.interfaces import (
     Client,
     Command,
     NodeSpec,
@@ -37,6 +36,7 @@ from harness.core.protocols import (
     RunDefaults,
     StatusCall,
 )
+from harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
 
 PORT = 20911
 GROUP = "dethrone"
@@ -83,7 +83,7 @@ _STATUS = msgspec.json.Decoder(_Status)
 
 
 class RocketmqSystem(Released):
-    """See ``harness.core.protocols.System``. One release of DLedger; ``numbers`` as its client's."""
+    """See ``harness.core.interfaces.System``. One release of DLedger; ``numbers`` as its client's."""
 
     def __init__(self, *, name: str, release: str, numbers: bool) -> None:
         self.name = name

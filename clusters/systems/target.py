@@ -16,19 +16,16 @@ import msgspec
 
 from clusters.node.config import NodeConfig, load_target
 from clusters.node.journal import AS_IT_RAN, contrast, replay
-from clusters.protocols.kit.knobs import KnobTable
-from clusters.protocols.kit.mutants import Mutant
-from clusters.protocols.plugged import is_outside, shipped_file
 from clusters.systems.examined import planted_from
 from clusters.systems.operations import OPERATIONS
 from clusters.systems.records import STATUS_REQUEST, read_line, read_status
 from clusters.systems.target_client import TargetClient
+from clusters.targets.kit.knobs import KnobTable
+from clusters.targets.kit.mutants import Mutant
+from clusters.targets.plugged import is_outside, shipped_file
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.errors import ConfigError
-from harness.core.machine import Target
-from harness.core.planted import ExamPlan, Planted
-from harness.core.promise import Promise
-from harness.core.protocols import (
+from harness.core.interfaces import (
     CLOCK_SOCKET,
     Available,
     Client,
@@ -41,6 +38,9 @@ from harness.core.protocols import (
     TraceLine,
     Yes,
 )
+from harness.core.machine import Target
+from harness.core.planted import ExamPlan, Planted
+from harness.core.promise import Promise
 from harness.core.registry import unknown_name
 
 PEER_PORT = 7001
@@ -66,7 +66,7 @@ SIMULATED = ("powerloss", "disk", "link", "hold")
 
 
 class TargetSystem:
-    """See ``harness.core.protocols.System``. A subclass gives the methods that raise here."""
+    """See ``harness.core.interfaces.System``. A subclass gives the methods that raise here."""
 
     name: str
     knob_table: KnobTable[Any]
@@ -138,7 +138,7 @@ class TargetSystem:
         return self.target().knobs(self._different(knobs, profile), profile=self._profile(profile))
 
     def at_scale(self, knobs: Mapping[str, str], scale: float) -> Mapping[str, str]:
-        """See ``harness.core.protocols.Scalable``: every timer of a target of ours hangs on ``time_factor``."""
+        """See ``harness.core.interfaces.Scalable``: every timer of a target of ours hangs on ``time_factor``."""
         return {**knobs, TIME_FACTOR: _number_word(Fraction(knobs[TIME_FACTOR]) * Fraction(scale))}
 
     def variants(self) -> Mapping[str, str]:
@@ -237,13 +237,13 @@ class TargetSystem:
     def rerun(
         self, journal: Path, *, incarnation: int | None, variant: str | None
     ) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """See ``harness.core.protocols.Rerunnable``."""
+        """See ``harness.core.interfaces.Rerunnable``."""
         _known(variant)
         for event, effects in replay(journal, self.target(), incarnation=incarnation, variant=variant):
             yield type(event).__name__, tuple(type(effect).__name__ for effect in effects)
 
     def contrast(self, journal: Path, *, incarnation: int | None, variant: str | None) -> Contrast | None:
-        """See ``harness.core.protocols.Rerunnable``."""
+        """See ``harness.core.interfaces.Rerunnable``."""
         _known(variant)
         found = contrast(journal, self.target(), incarnation=incarnation, variant=variant)
         if found is None:

@@ -14,15 +14,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.protocols.kit.mutants import Mutant
-from clusters.protocols.zab.knobs import KNOBS, ZabKnobs
-from clusters.protocols.zab.rules import LEADING
-from clusters.protocols.zab.variants import VARIANTS
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from clusters.targets.kit.mutants import Mutant
+from clusters.targets.zab.knobs import KNOBS, ZabKnobs
+from clusters.targets.zab.rules import LEADING
+from clusters.targets.zab.variants import VARIANTS
 from harness.core.clock import MS, SECOND, Ns
+from harness.core.interfaces import Reading, RunDefaults
 from harness.core.planted import ExamPlan
 from harness.core.promise import Promise, noise_limit_ns
-from harness.core.protocols import Reading, RunDefaults
 
 ALLOWANCE_NS = 200 * MS
 DELAY_NS = 20 * MS
@@ -43,7 +43,7 @@ hide every other wait."""
 
 
 class ZabSystem(TargetSystem):
-    """See ``harness.core.protocols.System``."""
+    """See ``harness.core.interfaces.System``."""
 
     name = "zab"
     knob_table = KNOBS

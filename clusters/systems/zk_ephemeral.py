@@ -16,16 +16,16 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.protocols.kit.mutants import Mutant
-from clusters.protocols.zk_ephemeral.knobs import KNOBS, LAST, ZkKnobs
-from clusters.protocols.zk_ephemeral.tree import TREE
-from clusters.protocols.zk_ephemeral.variants import VARIANTS
 from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from clusters.targets.kit.mutants import Mutant
+from clusters.targets.zk_ephemeral.knobs import KNOBS, LAST, ZkKnobs
+from clusters.targets.zk_ephemeral.tree import TREE
+from clusters.targets.zk_ephemeral.variants import VARIANTS
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.errors import ConfigError
+from harness.core.interfaces import RunDefaults
 from harness.core.planted import ExamPlan, Planted
 from harness.core.promise import NotPromised, Promise, noise_limit_ns
-from harness.core.protocols import RunDefaults
 
 ALLOWANCE_NS = 500 * MS
 """A handful of round trips to the service with their fsyncs, on a shared machine."""
@@ -50,7 +50,7 @@ _FLAPS = NotPromised(
 
 
 class ZkEphemeralSystem(TargetSystem):
-    """See ``harness.core.protocols.System``; also ``Electorate``."""
+    """See ``harness.core.interfaces.System``; also ``Electorate``."""
 
     name = "zk-ephemeral"
     knob_table = KNOBS

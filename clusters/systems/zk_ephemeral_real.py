@@ -16,17 +16,17 @@ import msgspec
 
 from clusters.docker.labels import JARS
 from clusters.node.config import NodeConfig
-from clusters.protocols.kit.mutants import Mutant
-from clusters.protocols.zk_ephemeral.knobs import ZkKnobs
 from clusters.systems.target import CONFIG
 from clusters.systems.zk_ephemeral import ZkEphemeralSystem
 from clusters.systems.zookeeper_bridge import DIRECTORY, PORT, TARGET
+from clusters.targets.kit.mutants import Mutant
+from clusters.targets.zk_ephemeral.knobs import ZkKnobs
 from harness.core.clock import MS
 from harness.core.errors import ConfigError
+from harness.core.interfaces import Command, NodeSpec, RunDefaults
 from harness.core.machine import Target
 from harness.core.planted import Planted
 from harness.core.promise import NotPromised, Promise
-from harness.core.protocols import Command, NodeSpec, RunDefaults
 
 HEAP_MB = 128
 TICKS_A_SESSION = 4
@@ -44,7 +44,7 @@ _ELSEWHERE = NotPromised("what the service stores is stored by ZooKeeper, and no
 
 
 class RealZkEphemeralSystem(ZkEphemeralSystem):
-    """See ``harness.core.protocols.System``."""
+    """See ``harness.core.interfaces.System``."""
 
     name = "zk-ephemeral-zookeeper"
 

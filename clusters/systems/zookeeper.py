@@ -29,8 +29,7 @@ from clusters.systems.released import Choice, Knob, Number, Released, millisecon
 from clusters.systems.target import check_voters
 from clusters.systems.zookeeper_client import Reads, ZooKeeperClient
 from harness.core.clock import MS, SECOND, Ns
-from harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
-from harness.core.protocols import (
+from harness.core.interfaces import (
     Client,
     Command,
     Malformed,
@@ -40,6 +39,7 @@ from harness.core.protocols import (
     StatusCall,
     TraceLine,
 )
+from harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
 
 CLIENT_PORT = 2181
 PEER_PORT = 2888
@@ -84,7 +84,7 @@ _STATUS = msgspec.json.Decoder(_Status)
 
 
 class ZooKeeperSystem(Released):
-    """See ``harness.core.protocols.System``; also ``Telling``."""
+    """See ``harness.core.interfaces.System``; also ``Telling``."""
 
     name = "zookeeper"
 

@@ -9,7 +9,7 @@ is taken up again after a restart (its password is on disk before it is told), i
 says. Leaves out a disk of the core's own: what is stored, ZooKeeper stores. Its answers come from threads, so a journal
 of it could not be executed again; none is written.
 
-Source: ZooKeeper programmer's guide (sessions, watches); ``clusters.protocols.zk_ephemeral.service``, whose words it
+Source: ZooKeeper programmer's guide (sessions, watches); ``clusters.targets.zk_ephemeral.service``, whose words it
 speaks.
 """
 
@@ -30,16 +30,16 @@ from typing import Any
 import msgspec
 
 from clusters.node.frames import BadFrame, FrameReader, frame
-from clusters.protocols.client_api import Refused
-from clusters.protocols.kit.target import KitTarget
-from clusters.protocols.zk_ephemeral import messages as m
-from clusters.protocols.zk_ephemeral.knobs import KNOBS, ZkKnobs
-from clusters.protocols.zk_ephemeral.rules import Rules
-from clusters.protocols.zk_ephemeral.service import ROLE
-from clusters.protocols.zk_ephemeral.target import MUTANTS, make_core
-from clusters.protocols.zk_ephemeral.witness import ZkWitness
 from clusters.systems import zookeeper_wire as wire
 from clusters.systems.zookeeper_wire import Reader
+from clusters.targets.client_api import Refused
+from clusters.targets.kit.target import KitTarget
+from clusters.targets.zk_ephemeral import messages as m
+from clusters.targets.zk_ephemeral.knobs import KNOBS, ZkKnobs
+from clusters.targets.zk_ephemeral.rules import Rules
+from clusters.targets.zk_ephemeral.service import ROLE
+from clusters.targets.zk_ephemeral.target import MUTANTS, make_core
+from clusters.targets.zk_ephemeral.witness import ZkWitness
 from harness.core.clock import MS, Clocks
 from harness.core.errors import ConfigError
 from harness.core.machine import (

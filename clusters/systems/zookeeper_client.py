@@ -34,7 +34,7 @@ from clusters.systems.framed import FramedLine, NeverSentError, NoAnswerError
 from clusters.systems.operations import unsent
 from clusters.systems.zookeeper_wire import Reader
 from harness.core.clock import MS, Ns
-from harness.core.protocols import NodeSpec, OpOutcome
+from harness.core.interfaces import NodeSpec, OpOutcome
 
 SESSION_MS = 10_000
 """Time-out of the sessions in which clients read and write; one that ran out is replaced."""
@@ -62,7 +62,7 @@ class UnknownFateError(Exception):
 
 
 class ZooKeeperClient:
-    """See ``harness.core.protocols.Client``."""
+    """See ``harness.core.interfaces.Client``."""
 
     def __init__(self, nodes: Mapping[str, NodeSpec], *, port: int, reads: Reads) -> None:
         self._addresses = {name: (spec.address, port) for name, spec in nodes.items()}

@@ -11,10 +11,11 @@ import click
 
 from harness.cli import flags, settings
 from harness.cli.nightly import run_night_file
+from harness.commands import campaign as campaign_command
 from harness.core.errors import ConfigError
-from harness.engine.entering import enter
-from harness.engine.night_file import is_night
-from harness.report import machine, series
+from harness.engine.host.namespace_entry import enter
+from harness.engine.nightly.night_file import is_night
+from harness.report import json_objects
 
 
 @click.command()
@@ -98,14 +99,16 @@ def campaign(
     kept = {key: one for key, one in given.items() if key not in ("out", "seed")}
     options = settings.run_options(settings.system_of(system, kept), kept)
     enter(options.backend)
-    by = series.By(engine=engine, jobs=jobs, master=master, conf=conf, corpus=corpus)
-    done = series.run_campaign(options, wanted, directory, screen, by=by, keep_failing=keep_failing)
+    by = campaign_command.By(engine=engine, jobs=jobs, master=master, conf=conf, corpus=corpus)
+    done = campaign_command.run_campaign(options, wanted, directory, screen, by=by, keep_failing=keep_failing)
     if junit_xml is not None:
-        series.write_junit(done.rows, directory, junit_xml)
+        campaign_command.write_junit(done.rows, directory, junit_xml)
     if github:
-        flags.print_annotations(series.github_lines(done.rows, directory), as_json=as_json)
+        flags.print_annotations(campaign_command.github_lines(done.rows, directory), as_json=as_json)
     screen.campaign(done.rows, done.counts)
     screen.result(
-        machine.campaign_object(done.rows, out=directory, exit_code=done.code, counts=done.counts, corpus=done.corpus)
+        json_objects.campaign_object(
+            done.rows, out=directory, exit_code=done.code, counts=done.counts, corpus=done.corpus
+        )
     )
     sys.exit(done.code)

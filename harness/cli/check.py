@@ -11,8 +11,8 @@ import click
 from harness.cli import flags
 from harness.core.known import read as read_known
 from harness.core.verdict import FAIL_ON
-from harness.engine.garbage import no_garbage
-from harness.report import machine
+from harness.engine.run.garbage_collection import no_garbage
+from harness.report import json_objects
 from harness.report.plain import Lines
 
 
@@ -48,7 +48,8 @@ def check(
             raise click.UsageError("--known is for runs: findings in files with --format have no signature")
         lines = flags.lines(as_json=as_json, quiet=quiet, verbose=verbose)
         sys.exit(_foreign(paths, foreign, lines, fail_on, as_json=as_json, junit_xml=junit_xml, github=github))
-    from harness.report import recheck, write  # what a file of another tool can do without
+    from harness.commands import check as check_command
+    from harness.report import report_files as write  # what a file of another tool can do without
 
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     entries = () if known is None else read_known(known)
@@ -56,15 +57,15 @@ def check(
     for path in paths:
         if len(paths) > 1:
             screen.say(f"\n== {path}", level=-1)
-        row = recheck.check(path, fail_on=fail_on, update=update, known=entries)
-        recheck.show(row, screen)
+        row = check_command.check(path, fail_on=fail_on, update=update, known=entries)
+        check_command.show(row, screen)
         rows.append(row)
     if junit_xml is not None:
         write.write_junit([row.suite() for row in rows], junit_xml)
     if github:
         for row in rows:
             flags.print_annotations(row.github(), as_json=as_json)
-    value = machine.check_object([row.as_object() for row in rows])
+    value = json_objects.check_object([row.as_object() for row in rows])
     screen.result(value)
     sys.exit(value["exit_code"])
 
@@ -81,7 +82,7 @@ def _foreign(
 ) -> int:
     """Judge histories of other tools; the exit code."""
     with no_garbage():
-        from harness.report import foreign
+        from harness.commands import check_foreign as foreign
 
     rows = []
     for path in paths:
@@ -97,12 +98,12 @@ def _foreign(
         foreign.write_page(objects, asked.report)
         screen.say(f"report      {asked.report}", level=-1)
     if junit_xml is not None:
-        from harness.report import write
+        from harness.report import report_files as write
 
         write.write_junit([row.suite() for row in rows], junit_xml)
     if github:
         for row in rows:
             flags.print_annotations(row.github(report=asked.report), as_json=as_json)
-    value = machine.check_object(objects)
+    value = json_objects.check_object(objects)
     screen.result(value)
     return int(value["exit_code"])

@@ -14,10 +14,10 @@ from typing import Any
 import click
 
 from harness.cli import flags
+from harness.commands import corpus as told
+from harness.commands import trends as comparing
 from harness.core.errors import ConfigError
 from harness.core.verdict import FAIL_ON
-from harness.report import corpus as told
-from harness.report import trends as comparing
 from harness.report.terminal import Screen
 
 

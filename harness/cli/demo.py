@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from harness.cli import flags
-from harness.engine.entering import enter
-from harness.report import demonstration
+from harness.commands import demo as demo_command
+from harness.engine.host.namespace_entry import enter
 
 
 @click.command()
@@ -33,8 +33,8 @@ def demo(
 ) -> None:
     """Run raft under partitions, kills, pauses and clock steps (must pass), then nacos (must fail)."""
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
-    backend = backend or demonstration.backend_here(screen)
+    backend = backend or demo_command.backend_here(screen)
     enter(backend)
-    value = demonstration.show(screen, seed=seed, out=out, backend=backend, base=base)
+    value = demo_command.show(screen, seed=seed, out=out, backend=backend, base=base)
     screen.result(value)
     sys.exit(value["exit_code"])

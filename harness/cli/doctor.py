@@ -14,14 +14,16 @@ import click
 
 from harness.cli import flags, settings
 from harness.core import registry
-from harness.core.protocols import No
-from harness.engine import shadow
-from harness.engine.entering import enter
-from harness.engine.model import EXIT_PASS, EXIT_TROUBLE, JSON_SCHEMA, RunOptions
+from harness.core.interfaces import No
+from harness.engine.host import shadowing_packages
+from harness.engine.host.namespace_entry import enter
+from harness.engine.run.exit_status import EXIT_PASS, EXIT_TROUBLE
+from harness.engine.run.judgement import JSON_SCHEMA
+from harness.engine.run.options import RunOptions
 from harness.report.terminal import Screen, Watcher
 
 if TYPE_CHECKING:
-    from harness.engine.doctor_file import Row
+    from harness.engine.host.description_check import Row
 
 FILE_NODES = 1
 
@@ -53,7 +55,7 @@ def doctor(
     """Report what works on this machine (exit code 3 if no backend does), or try out the system that FILE describes."""
     screen = flags.screen(as_json=as_json)
     if lines is not None:
-        from harness.engine.doctor_file import examine_lines
+        from harness.engine.host.description_check import examine_lines
 
         _print(screen, lines.name, examine_lines(lines))
     if file is not None:
@@ -66,9 +68,9 @@ def doctor(
                 system=named, nodes=nodes, backend=backend, settings=settled, faults=(), hosts=hosts, host=tuple(host)
             ),
         )
-    from harness.engine import doctor as engine
+    from harness.engine.host import doctor as engine
 
-    rows = [*engine.rows(hosts=hosts, host=host), *shadow.rows()]
+    rows = [*engine.rows(hosts=hosts, host=host), *shadowing_packages.rows()]
     screen.table(
         ("section", "what", "usable", "why not", "what to do"),
         [
@@ -95,7 +97,7 @@ def doctor(
 
 
 def _file(screen: Screen, options: RunOptions) -> NoReturn:
-    from harness.engine import doctor_file as engine
+    from harness.engine.host import description_check as engine
 
     _print(screen, options.system, engine.examine(options, Watcher(screen).progress))
 

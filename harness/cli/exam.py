@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from harness.cli import flags
+from harness.commands import exam as exam_command
+from harness.commands import matrix as matrix_command
 from harness.core import registry
 from harness.core.duration import parse_duration
 from harness.core.errors import ConfigError
 from harness.core.planted import Planted
-from harness.engine.entering import enter
-from harness.report import examination, matrix_table
+from harness.engine.host.namespace_entry import enter
 
 
 def own_bug(variant: str | None, expect: tuple[str, ...], *, nodes_min: int) -> Planted | None:
@@ -103,7 +104,7 @@ def exam(
             raise ConfigError(
                 "--matrix takes --system, --seeds, --jobs and --out only", next_step="remove the other flags"
             )
-        sys.exit(matrix_table.run(screen, systems=systems, seeds=seeds, jobs=jobs, out=out, fresh=fresh))
+        sys.exit(matrix_command.run(screen, systems=systems, seeds=seeds, jobs=jobs, out=out, fresh=fresh))
     enter(backend)
     budget_ns = parse_duration(budget or ("60s" if backend == "sim" else "180s"))
     if compare is not None:
@@ -113,7 +114,7 @@ def exam(
             )
         for name in (strategy, compare):
             registry.load(registry.STRATEGIES, name)
-        code = examination.compare(
+        code = exam_command.compare(
             screen,
             systems=systems,
             bugs=bugs,
@@ -125,7 +126,7 @@ def exam(
             fresh=fresh,
         )
         sys.exit(code)
-    code = examination.sit(
+    code = exam_command.sit(
         screen,
         systems=systems,
         bugs=bugs,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from harness.commands import export as export_command
 from harness.core.foreign.writing import WRITERS
-from harness.report import exporting
 
 
 @click.command()
@@ -16,4 +16,4 @@ from harness.report import exporting
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="write to this file instead of stdout")
 def export(*, run: Path, form: str, out: Path | None) -> None:
     """Write the client operations of a run as another tool reads them (docs/histories.md)."""
-    exporting.export(run, form, out)
+    export_command.export(run, form, out)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import click
 
 from harness.cli import flags
-from harness.engine.model import JSON_SCHEMA
-from harness.report import catalogue
+from harness.commands import listing as listing_command
+from harness.engine.run.judgement import JSON_SCHEMA
 
 
 @click.command(name="list")
-@click.argument("what", type=click.Choice(sorted(catalogue.KINDS)))
+@click.argument("what", type=click.Choice(sorted(listing_command.KINDS)))
 @click.option("--system", help="limit to variants, scenarios or claims of this system")
 @flags.json_flag
 def listing(*, what: str, system: str | None, as_json: bool) -> None:
     """List what is available: systems, faults, workloads, checkers, models and so on."""
     screen = flags.screen(as_json=as_json)
-    headers, rows = catalogue.KINDS[what](system)
+    headers, rows = listing_command.KINDS[what](system)
     screen.table(headers, rows)
     screen.result(
         {

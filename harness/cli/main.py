@@ -19,10 +19,10 @@ import click
 
 from harness.core.errors import HarnessError
 from harness.core.ledger import state_dir
-from harness.engine import shadow
-from harness.engine.garbage import no_garbage
-from harness.engine.model import EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_USAGE
-from harness.report import machine
+from harness.engine.host import shadowing_packages
+from harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_USAGE
+from harness.engine.run.garbage_collection import no_garbage
+from harness.report import json_objects
 from harness.report.plain import complain, output
 
 EXIT_CODES = """\b
@@ -129,7 +129,7 @@ def main(*, debug: bool) -> None:
     """Break the network, clocks and processes of real nodes, and prove whether their leader "
     "election stays safe and live."""
     del debug  # read from the words themselves, so that it also covers errors in them
-    shadow.refuse()
+    shadowing_packages.refuse()
 
 
 def _usage(error: click.ClickException, *, as_json: bool) -> int:
@@ -162,7 +162,7 @@ def _told(message: str, code: int, *, as_json: bool) -> int:
 
 def _object(error: HarnessError | None, message: str, code: int, *, as_json: bool) -> int:
     if as_json:
-        output(machine.encode(machine.error_object(error, message=message, exit_code=code)))
+        output(json_objects.encode(json_objects.error_object(error, message=message, exit_code=code)))
     return code
 
 

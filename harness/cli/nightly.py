@@ -21,13 +21,13 @@ def run_night_file(
     path: Path, *, budget: str | None, screen: Screen, junit_xml: Path | None, github: bool, as_json: bool
 ) -> int:
     """Start or resume the night that ``path`` describes; the exit code. ConfigError."""
-    from harness.engine import night, night_file
-    from harness.engine.night_found import raised
-    from harness.engine.night_order import cells_of
-    from harness.engine.night_process import refuse_impossible
-    from harness.engine.night_rows import Drawn, NightRow
+    from harness.commands import campaign
+    from harness.engine.nightly import night, night_file
+    from harness.engine.nightly.new_findings import raised
+    from harness.engine.nightly.night_rows import Drawn, NightRow
+    from harness.engine.nightly.run_order import cells_of
+    from harness.engine.nightly.run_process import refuse_impossible
     from harness.report import night as told
-    from harness.report import series
 
     wanted = night_file.read_night(path)
     if budget is not None:
@@ -53,9 +53,9 @@ def run_night_file(
     told.show(ended, screen)
     rows = told.campaign_rows(ended)
     if junit_xml is not None:
-        series.write_junit(rows, ended.directory, junit_xml)
+        campaign.write_junit(rows, ended.directory, junit_xml)
     if github:
-        flags.print_annotations(series.github_lines(rows, ended.directory), as_json=as_json)
+        flags.print_annotations(campaign.github_lines(rows, ended.directory), as_json=as_json)
     screen.result(told.told(ended, exit_code=code))
     return code
 

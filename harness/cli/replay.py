@@ -9,7 +9,10 @@ from typing import Literal
 import click
 
 from harness.cli import flags
-from harness.report import again, machine, rerun_node
+from harness.commands import replay as replay_command
+from harness.commands import replay_node
+from harness.engine.replay import place as place_module
+from harness.report import json_objects
 
 
 @click.command()
@@ -54,12 +57,12 @@ def replay(
     """Run RUN again, under its own schedule."""
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     if node is not None:
-        value = rerun_node.show(screen, run, node=node, incarnation=incarnation, trust=trust)
+        value = replay_node.show(screen, run, node=node, incarnation=incarnation, trust=trust)
         screen.result(value)
         return
-    place = again.Place(backend=backend, hosts=hosts, host=host, trust=trust)
-    replayed = again.replay(screen, run, place=place, how=how, out=out, repeat=repeat)
+    place = place_module.Place(backend=backend, hosts=hosts, host=host, trust=trust)
+    replayed = replay_command.replay(screen, run, place=place, how=how, out=out, repeat=repeat)
     done = replayed.done
-    value = machine.run_object(done.result, done.files, report=done.report)
+    value = json_objects.run_object(done.result, done.files, report=done.report)
     screen.result({**value, "command": "replay", "reproduced": replayed.told()})
     sys.exit(replayed.exit_code)

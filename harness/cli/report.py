@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from harness.cli import flags
-from harness.report import machine, redraw
+from harness.commands import report as report_command
+from harness.report import json_objects
 from harness.report.plain import output
 
 
@@ -20,9 +21,9 @@ from harness.report.plain import output
 @flags.json_flag
 def report(*, directory: Path, out: Path | None, show: bool, as_json: bool) -> None:
     """Draw the report of a run directory (or of a history file alone) and print its path."""
-    files, path = redraw.redraw(directory, out)
+    files, path = report_command.redraw(directory, out)
     if as_json:
-        output(machine.encode(redraw.as_object(files, path)))
+        output(json_objects.encode(report_command.as_object(files, path)))
     else:
         output(str(path))
     if show:

@@ -9,10 +9,11 @@ from pathlib import Path
 import click
 
 from harness.cli import flags, settings
+from harness.commands import run as run_command
 from harness.core.secrets import without_secrets
-from harness.engine.entering import enter
-from harness.engine.model import JSON_SCHEMA
-from harness.report import machine, scenario, session
+from harness.engine.host.namespace_entry import enter
+from harness.engine.run.judgement import JSON_SCHEMA
+from harness.report import json_objects, scenario_outcome
 from harness.report.plain import output
 
 
@@ -45,16 +46,16 @@ def run(
         return
     options = settings.run_options(settings.system_of(system, given), given)
     if dry_run:
-        from harness.engine import runner
+        from harness.engine.run import runner
 
         plan = runner.dry_run(options)
         screen.plan(plan)
         screen.result({"schema": JSON_SCHEMA, "command": "dry-run", "seed": plan.seed, "plan": plan})
         return
     enter(options.backend)
-    done = session.run_and_report(options, screen, junit_xml=junit_xml, github=github)
+    done = run_command.run_and_report(options, screen, junit_xml=junit_xml, github=github)
     flags.print_annotations(done.annotations, as_json=as_json)
-    told = scenario.told(options.scenario, done.result.judgement)
+    told = scenario_outcome.told(options.scenario, done.result.judgement)
     screen.scenario(told)
-    screen.result({**machine.run_object(done.result, done.files, report=done.report), "scenario": told})
+    screen.result({**json_objects.run_object(done.result, done.files, report=done.report), "scenario": told})
     sys.exit(done.result.exit_code)

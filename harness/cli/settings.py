@@ -22,12 +22,12 @@ from harness.core import owned, registry
 from harness.core.duration import parse_duration
 from harness.core.errors import ConfigError
 from harness.core.files import read_text
-from harness.core.protocols import Lending
+from harness.core.interfaces import Lending
 from harness.core.secrets import shown
 from harness.core.timescale import read_scale, show_scale
 from harness.core.verdict import FAIL_ON, FailOn
-from harness.engine import scenarios, trust
-from harness.engine.model import RunOptions
+from harness.engine.run import file_trust, scenario_lookup
+from harness.engine.run.options import RunOptions
 
 FILE = "dethrone.toml"
 SECTION = "run"
@@ -301,7 +301,7 @@ def _scenario(flags: Mapping[str, Any], env: Mapping[str, str], file: Mapping[st
     named = [place["scenario"] for place in (flags, _from_env(env), file) if "scenario" in place]
     if not named:
         return {}
-    scenario = scenarios.find(read("scenario", named[0], where="scenario"))
+    scenario = scenario_lookup.find(read("scenario", named[0], where="scenario"))
     said = {
         "scenario": scenario.name,
         "nodes": scenario.nodes,
@@ -326,7 +326,7 @@ def system_of(named: str | None, given: Mapping[str, Given]) -> str:
             )
         # the path of a description stands in run.json, and a replay may start anywhere
         return str(Path(named).resolve()) if registry.is_file(named) else named
-    scenario = scenarios.find(given["scenario"].value)
+    scenario = scenario_lookup.find(given["scenario"].value)
     if named is None and registry.is_file(scenario.system) and not ("trust" in given and given["trust"].value):
         raise ConfigError(
             f"the scenario names a file that would be executed with your rights: {scenario.system}",
@@ -475,7 +475,7 @@ def _refuse_strangers(given: Mapping[str, Given], *, hosts: Path | None, host: t
         host=host if lent else (),
     )
     one = next(iter(doubted.values()))
-    trust.refuse_settings(named, where=one.origin, doubt=one.doubt)
+    file_trust.refuse_settings(named, where=one.origin, doubt=one.doubt)
 
 
 def _unsafe_root(given: Given) -> bool:

@@ -9,7 +9,9 @@ import click
 from rich.text import Text
 
 from harness.cli import flags
-from harness.report import again, machine
+from harness.commands import shrink as shrink_command
+from harness.engine.replay import place as place_module
+from harness.report import json_objects
 
 SCENARIO = "scenario.toml"
 TRIES, TRIES_REAL = 500, 40
@@ -43,10 +45,10 @@ def shrink(
 ) -> None:
     """Shrink the schedule of the failing run RUN. Exits 1 if the small schedule also fails."""
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
-    place = again.Place(backend=backend, hosts=hosts, host=host, trust=trust)
+    place = place_module.Place(backend=backend, hosts=hosts, host=host, trust=trust)
     if tries is None:
-        tries = TRIES if again.backend_of(run, place) == again.SIM else TRIES_REAL
-    outcome = again.shrink_run(screen, run, place=place, tries=tries, need=need or min(2, of), of=of, out=out)
+        tries = TRIES if place_module.backend_of(run, place) == shrink_command.SIM else TRIES_REAL
+    outcome = shrink_command.shrink_run(screen, run, place=place, tries=tries, need=need or min(2, of), of=of, out=out)
     schedule = outcome.shrunk.schedule
     screen.say("")
     screen.say(
@@ -54,7 +56,7 @@ def shrink(
         f"{' (limit reached)' if outcome.shrunk.exhausted else ''}; fails {outcome.rate}",
         level=-1,
     )
-    screen.say(again.scenario(schedule))
+    screen.say(shrink_command.scenario(schedule))
     done = outcome.done
     screen.say("")
     screen.say(Text(outcome.text))
@@ -64,7 +66,7 @@ def shrink(
         screen.say(f"scenario      {file}", level=-1)
     screen.result(
         {
-            **machine.run_object(done.result, done.files, report=done.report),
+            **json_objects.run_object(done.result, done.files, report=done.report),
             "command": "shrink",
             "shrunk": {
                 "steps_before": outcome.steps_before,
@@ -79,4 +81,4 @@ def shrink(
             },
         }
     )
-    sys.exit(again.exit_code(outcome))
+    sys.exit(shrink_command.exit_code(outcome))

@@ -8,7 +8,7 @@ The rule. A heartbeat must be sent, received, stored and answered in a quarter o
 two syncs and one round trip, each the slowest of a hundred. And at most a tenth of the measured time may be what the
 checkers would charge to noise (``checkers.noise``: each longer stretch without progress of any host, and an election
 round after it), counted with some headroom, for what comes later may be a little worse. The scale is the smallest of
-``SCALES`` at which both hold. Out of scope: measuring (``harness.engine.calibrating``).
+``SCALES`` at which both hold. Out of scope: measuring (``harness.engine.run.measurement``).
 """
 
 from __future__ import annotations

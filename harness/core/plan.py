@@ -55,7 +55,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     final_read_ns: Ns
     stop_at_first_failure: bool = False
     stop_at: tuple[str, ...] = ()
-    """See ``harness.core.protocols.RunDefaults``."""
+    """See ``harness.core.interfaces.RunDefaults``."""
     backend_settings: Mapping[str, str] = {}
     """Settings of the backend itself, as words (a simulated network's latency)."""
     settings: Mapping[str, str] = {}

@@ -1,7 +1,7 @@
 """Planted bugs as the harness' exam meets them: which mistake, who must name it, and under which settings it can show.
 
 Guarantees: pure data and one interface. Out of scope: the mistakes themselves, which belong to the protocol cores, and
-the exam (``harness.engine.exam``).
+the exam (``harness.engine.exam.exam``).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Guarantees: pure; a scale of 1 changes nothing; every duration of a promise and of a schedule moves by the same factor,
 so that on a machine half as fast the same run takes twice as long. Out of scope: how a system's knobs say it
-(``harness.core.protocols.Scalable``) and which factor a machine needs (``harness.core.calibration``).
+(``harness.core.interfaces.Scalable``) and which factor a machine needs (``harness.core.calibration``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The world as the director meets it: a clock, actions to submit, happenings to wait for.
 
-One interface for real hosts (``harness.engine.live``) and virtual time (a ``VirtualBackend``'s). Actions and happenings
-are data. Guarantees: an action is submitted only after the events that announce it are in the history. Out of scope:
-any decision.
+One interface for real hosts (``harness.engine.run.live_world``) and virtual time (a ``VirtualBackend``'s). Actions and
+happenings are data. Guarantees: an action is submitted only after the events that announce it are in the history. Out
+of scope: any decision.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import msgspec
 
 from harness.core.clock import Ns, Span
 from harness.core.hoststate import HostState
+from harness.core.interfaces import Available, Evidence, HostNews, NodeSpec, OpOutcome, OpPlan, Reading, System
 from harness.core.machine import Target
 from harness.core.plan import Plan
-from harness.core.protocols import Available, Evidence, HostNews, NodeSpec, OpOutcome, OpPlan, Reading, System
 
 # --- actions ----------------------------------------------------------------------------------------------------
 

@@ -34,7 +34,8 @@ import pytest
 
 if TYPE_CHECKING:
     from harness.core.verdict import Outcome, Verdict
-    from harness.engine.model import RunOptions, RunResult
+    from harness.engine.run.judgement import RunResult
+    from harness.engine.run.options import RunOptions
 
 _REPORT_LIMIT_S = 120
 _EVENTS_MAX = 8
@@ -248,10 +249,10 @@ _KEYS = frozenset(Chaos.__call__.__annotations__) - {"system", "return"}
 
 def _options(system: str, merged: Mapping[str, Any], out: Path) -> RunOptions:
     from harness.core.duration import parse_duration
-    from harness.engine import shadow
-    from harness.engine.model import RunOptions
+    from harness.engine.host import shadowing_packages
+    from harness.engine.run.options import RunOptions
 
-    shadow.refuse()
+    shadowing_packages.refuse()
     interval = merged.get("nemesis_interval")
     faults = merged.get("faults")
     return RunOptions(
@@ -279,8 +280,8 @@ def _options(system: str, merged: Mapping[str, Any], out: Path) -> RunOptions:
 
 
 def _run(options: RunOptions) -> ChaosResult:
-    from harness.engine import runner
-    from harness.engine.model import Silence
+    from harness.engine.run import runner
+    from harness.engine.run.listener import Silence
 
     result = runner.run(options, Silence())
     return ChaosResult(result, _draw_report(result.run_dir))

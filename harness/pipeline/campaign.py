@@ -4,7 +4,7 @@ Guarantees: the rows are those of a local campaign, by the same code (``campaign
 time, so that no core waits while another finishes one; the driver holds the rows of ``AHEAD`` waves and no more. A wave
 that Spark gives up on is halved until the one seed that kills workers stands alone, with a row that says so. Executors
 of a cluster are sent the packages (``shipping``), and are asked whether they can run them before the first seed. Leaves
-out the rows' file and what is kept (``harness.engine.campaign``), and the session (``session``).
+out the rows' file and what is kept (``harness.engine.campaign.campaign``), and the session (``session``).
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ import msgspec
 
 from harness.core.errors import HarnessError, MissingCapability
 from harness.core.ledger import state_dir
-from harness.engine.campaign import Source
-from harness.engine.model import EXIT_TROUBLE, CampaignRow, RunOptions
-from harness.engine.planning import draft
+from harness.engine.campaign.campaign import Source
+from harness.engine.campaign.row import CampaignRow
+from harness.engine.run.exit_status import EXIT_TROUBLE
+from harness.engine.run.options import RunOptions
+from harness.engine.run.planning import draft
 from harness.pipeline import campaign_worker, shipping
 from harness.pipeline.campaign_waves import halves, mean_ns, pieces, shape
 

@@ -22,8 +22,9 @@ import msgspec
 from harness.core.clock import SECOND, Ns
 from harness.core.errors import HistoryError
 from harness.core.files import read_regular
-from harness.engine.campaign_rows import SeedSet
-from harness.engine.model import CampaignRow, RunOptions
+from harness.engine.campaign.row import CampaignRow
+from harness.engine.campaign.row_file import SeedSet
+from harness.engine.run.options import RunOptions
 from harness.pipeline import ingest, layout, tables
 from harness.pipeline.corpus import Corpus, as_json
 

@@ -16,10 +16,11 @@ import msgspec
 
 from harness.core.errors import ConfigError, HarnessError
 from harness.core.files import read_regular
-from harness.engine.campaign_virtual import rehearse_seeds
-from harness.engine.judge import load_checkers
-from harness.engine.model import CampaignRow, RunOptions
-from harness.engine.planning import draft
+from harness.engine.campaign.row import CampaignRow
+from harness.engine.campaign.virtual_seeds import rehearse_seeds
+from harness.engine.run.judge import load_checkers
+from harness.engine.run.options import RunOptions
+from harness.engine.run.planning import draft
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):

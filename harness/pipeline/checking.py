@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from harness.core import registry
-from harness.core.protocols import Checker
+from harness.core.interfaces import Checker
 from harness.core.verdict import Outcome
-from harness.engine.judge import load_checkers
+from harness.engine.run.judge import load_checkers
 from harness.pipeline import across, judging, layout, tables
 from harness.pipeline.corpus import Corpus, of_runs
 from harness.pipeline.judging import HISTORY, HISTORY_VERSION, Job, Told

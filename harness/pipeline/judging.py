@@ -17,11 +17,11 @@ import msgspec
 from harness.core import parquet
 from harness.core.errors import HarnessError
 from harness.core.history import History
+from harness.core.interfaces import Checker
 from harness.core.plan import Plan
-from harness.core.protocols import Checker
 from harness.core.verdict import Verdict
-from harness.engine.garbage import no_garbage
-from harness.engine.judge import judge
+from harness.engine.run.garbage_collection import no_garbage
+from harness.engine.run.judge import judge
 from harness.pipeline.corpus import as_json
 
 HISTORY = "history"

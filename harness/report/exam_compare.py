@@ -25,8 +25,8 @@ import msgspec
 from rich.table import Table
 
 from harness.core.clock import SECOND, Ns
-from harness.engine.exam import Found
-from harness.engine.exam_jobs import Row
+from harness.engine.exam.exam import Found
+from harness.engine.exam.exam_tasks import Row
 
 SCHEMA = 1
 LEAST_NS: Ns = SECOND // 100

@@ -13,7 +13,7 @@ from typing import Any
 from rich.table import Table
 
 from harness.core.clock import SECOND, Ns
-from harness.engine.exam import Alarm, Found
+from harness.engine.exam.exam import Alarm, Found
 
 SCHEMA = 1
 

@@ -17,7 +17,7 @@ import msgspec
 from harness.core.clock import Ns
 from harness.core.events import FaultEvent, Invoke, Return
 from harness.core.history import History
-from harness.engine.model import Judgement
+from harness.engine.run.judgement import Judgement
 from harness.report.marks import leading_roles, node_marks
 from harness.report.words import moment
 

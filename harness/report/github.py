@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.core.clean import clean, for_output, one_line
-from harness.engine.model import Judgement
+from harness.engine.run.judgement import Judgement
 from harness.report import bars
 from harness.report.rundir import RunFiles
 from harness.report.screens import cluster_words, why

@@ -14,7 +14,7 @@ import msgspec
 
 from harness.core.clean import for_output, one_line
 from harness.core.verdict import Verdict, excused_findings
-from harness.engine.model import Judgement
+from harness.engine.run.judgement import Judgement
 from harness.report import bars
 from harness.report.rundir import RunFiles
 from harness.report.snippet import proving

@@ -1,7 +1,7 @@
 """A night as people and machines read it: a table, one offline page that links every run, the JSON object, exit code.
 
 Promises: the page is rewritten after every run, so a night can be watched; nothing in it comes from a network; a red
-night says which findings are new. Leaves out the pages of the runs themselves (``write``).
+night says which findings are new. Leaves out the pages of the runs themselves (``report_files``).
 """
 
 from __future__ import annotations
@@ -16,20 +16,14 @@ import msgspec
 from harness.core import store
 from harness.core.clean import in_html as escape
 from harness.core.duration import show_duration
-from harness.engine.model import (
-    EXIT_INTERRUPTED,
-    EXIT_PASS,
-    EXIT_TROUBLE,
-    EXIT_UNKNOWN,
-    EXIT_VIOLATION,
-    JSON_SCHEMA,
-    CampaignRow,
-)
-from harness.engine.night_file import FailOn
-from harness.engine.night_found import finding_key
-from harness.engine.night_order import cells_of
-from harness.engine.night_rows import Drawn, Ended, NightRow
-from harness.report import machine
+from harness.engine.campaign.row import CampaignRow
+from harness.engine.nightly.new_findings import finding_key
+from harness.engine.nightly.night_file import FailOn
+from harness.engine.nightly.night_rows import Drawn, Ended, NightRow
+from harness.engine.nightly.run_order import cells_of
+from harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE, EXIT_UNKNOWN, EXIT_VIOLATION
+from harness.engine.run.judgement import JSON_SCHEMA
+from harness.report import json_objects
 from harness.report.html import asset
 from harness.report.terminal import Screen
 from harness.report.words import excused_words, verdict_word
@@ -52,7 +46,7 @@ def code(ended: Ended, fail_on: FailOn) -> int:
     unknown = any(row.outcome == "unknown" for row in ended.rows)
     evidence = any(row.outcome == "pass" for row in ended.rows) or any(row.outcome == "fail" for row in ended.rows)
     codes += [EXIT_UNKNOWN] if (unknown and fail_on in ("unknown", "excused")) or not evidence else []
-    return machine.worst_code(codes)
+    return json_objects.worst_code(codes)
 
 
 def told(ended: Ended, *, exit_code: int) -> dict[str, Any]:
@@ -60,7 +54,7 @@ def told(ended: Ended, *, exit_code: int) -> dict[str, Any]:
     return {
         "schema": JSON_SCHEMA,
         "command": "campaign",
-        "verdict": machine.worst_outcome([row.outcome for row in ended.rows]),
+        "verdict": json_objects.worst_outcome([row.outcome for row in ended.rows]),
         "trouble": [
             *ended.trouble,
             *(f"run {row.job.number}: {row.reason}" for row in ended.rows if row.exit_code == EXIT_TROUBLE),

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from harness.core.clean import for_output
 from harness.core.errors import HarnessError
-from harness.report import machine
+from harness.report import json_objects
 
 
 class Lines(Protocol):
@@ -47,7 +47,7 @@ class Plain:
     def result(self, value: Mapping[str, Any]) -> None:
         """The JSON object."""
         sys.stderr.flush()
-        output(machine.encode(value))
+        output(json_objects.encode(value))
 
 
 def colours_wanted() -> bool:

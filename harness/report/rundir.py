@@ -16,7 +16,7 @@ from harness.core import store
 from harness.core.errors import HistoryError
 from harness.core.history import History, read_history
 from harness.core.plan import Plan
-from harness.engine.model import Judgement, RunResult
+from harness.engine.run.judgement import Judgement, RunResult
 
 
 class RunFiles(msgspec.Struct, frozen=True, kw_only=True):

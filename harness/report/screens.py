@@ -23,10 +23,12 @@ from harness.core.schedule import PlannedFault
 from harness.core.store import PLANNED
 from harness.core.timescale import show_scale
 from harness.core.verdict import Finding, Verdict
-from harness.engine.model import CampaignRow, Drawn, Judgement, LiveView
+from harness.engine.campaign.row import CampaignRow
+from harness.engine.run.judgement import Judgement
+from harness.engine.run.listener import Drawn, LiveView
 from harness.report import bars
 from harness.report.failover import failovers, noisy_faults, summary
-from harness.report.resolving import resolving
+from harness.report.next_command import resolving
 from harness.report.rundir import RunFiles
 from harness.report.snippet import LEGEND, picture, proving
 from harness.report.trigger_words import hold_words, when_words

@@ -25,8 +25,10 @@ from harness.core.duration import show_duration
 from harness.core.events import AnyEvent, FaultEvent, Mark
 from harness.core.plan import Plan
 from harness.core.verdict import Outcome
-from harness.engine.model import CampaignRow, Drawn, Judgement, LiveView, RunResult
-from harness.report import machine, screens
+from harness.engine.campaign.row import CampaignRow
+from harness.engine.run.judgement import Judgement, RunResult
+from harness.engine.run.listener import Drawn, LiveView
+from harness.report import json_objects, screens
 from harness.report.plain import output
 from harness.report.rundir import RunFiles, shared_users
 from harness.report.words import at, moment, sentence
@@ -73,7 +75,7 @@ class Screen:
     def result(self, value: Mapping[str, Any]) -> None:
         """The JSON object, if asked for."""
         if self.json:
-            output(machine.encode(value))
+            output(json_objects.encode(value))
 
     def plan(self, plan: Plan) -> None:
         """A dry run: everything that was drawn."""

@@ -20,7 +20,7 @@ from harness.report.trigger_words import trigger_line
 
 if TYPE_CHECKING:
     from harness.core.history import History
-    from harness.engine.model import Judgement
+    from harness.engine.run.judgement import Judgement
 
 _VALUE_CHARS_MAX = 60
 STYLES = {"pass": "bold green", "fail": "bold red", "unknown": "bold yellow", "n/a": "dim"}

@@ -12,7 +12,7 @@ import msgspec
 
 from harness.core.clock import Ns
 from harness.core.hoststate import HostState
-from harness.core.protocols import ClusterView
+from harness.core.interfaces import ClusterView
 from harness.core.rng import Rng
 from harness.core.schedule import PlannedFault
 from nemesis import selectors
@@ -25,7 +25,7 @@ Afflict = Callable[[Mapping[str, HostState], tuple[str, ...], Mapping[str, Any]]
 class Affliction(msgspec.Struct, frozen=True, kw_only=True):
     """One kind. ``judge``: raises ConfigError for bad params; ``afflict``: (state, victims, params) → state.
 
-    ``few``: a draw hits a minority at most; else any node. See ``harness.core.protocols.Fault``.
+    ``few``: a draw hits a minority at most; else any node. See ``harness.core.interfaces.Fault``.
     """
 
     kind: str

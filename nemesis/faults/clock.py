@@ -15,7 +15,7 @@ import msgspec
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.errors import ConfigError
 from harness.core.hoststate import ClockSkew, HostState, Strobe
-from harness.core.protocols import ClusterView
+from harness.core.interfaces import ClusterView
 from harness.core.quorum import minority
 from harness.core.rng import Rng
 from harness.core.schedule import PlannedFault
@@ -33,7 +33,7 @@ _PARAMS = ("offset_ns", "rate_ppm", "strobe_amplitude_ns", "strobe_period_ns")
 
 
 class ClockFault:
-    """See ``harness.core.protocols.Fault``."""
+    """See ``harness.core.interfaces.Fault``."""
 
     kind = "clock"
 

@@ -14,7 +14,7 @@ import msgspec
 
 from harness.core.clock import Ns
 from harness.core.hoststate import DiskTrouble, HostState, Signal
-from harness.core.protocols import ClusterView
+from harness.core.interfaces import ClusterView
 from harness.core.rng import Rng
 from harness.core.schedule import PlannedFault
 from nemesis import selectors
@@ -27,7 +27,7 @@ _SEVERITY = ("slow", "full", "eio", "torn", "truncated", "flipped", "unreadable"
 class Downfall(msgspec.Struct, frozen=True, kw_only=True):
     """One kind. ``trouble``: params → what happens to the disk (raises ConfigError); ``draws``: params of a draw.
 
-    See ``harness.core.protocols.Fault``.
+    See ``harness.core.interfaces.Fault``.
     """
 
     kind: str

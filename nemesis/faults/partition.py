@@ -19,7 +19,7 @@ import msgspec
 from harness.core.clock import Ns
 from harness.core.errors import ConfigError
 from harness.core.hoststate import HostState, with_cuts
-from harness.core.protocols import ClusterView
+from harness.core.interfaces import ClusterView
 from harness.core.registry import unknown_name
 from harness.core.rng import Rng
 from harness.core.schedule import PlannedFault
@@ -117,7 +117,7 @@ SHAPES: Mapping[str, Shape] = {
 
 
 class PartitionFault:
-    """See ``harness.core.protocols.Fault``."""
+    """See ``harness.core.interfaces.Fault``."""
 
     kind = "partition"
 

@@ -14,7 +14,7 @@ import msgspec
 from harness.core.clock import Ns
 from harness.core.errors import ConfigError
 from harness.core.hoststate import HostState, Signal
-from harness.core.protocols import ClusterView
+from harness.core.interfaces import ClusterView
 from harness.core.quorum import minority
 from harness.core.rng import Rng
 from harness.core.schedule import PlannedFault
@@ -27,7 +27,7 @@ _HARDNESS: tuple[Signal, ...] = ("SIGTERM", "SIGKILL", "POWER")
 class ProcessFault(msgspec.Struct, frozen=True, kw_only=True):
     """One fault of the node process: ended by ``signal`` and held down, or frozen (None).
 
-    See ``harness.core.protocols.Fault``. ``at_once``: it ends as soon as it is in force, so its hold is 0 (a restart).
+    See ``harness.core.interfaces.Fault``. ``at_once``: it ends as soon as it is in force, so its hold is 0 (a restart).
     """
 
     kind: str

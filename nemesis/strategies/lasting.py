@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.core.clock import Ns
+from harness.core.interfaces import Fault
 from harness.core.promise import Promise
-from harness.core.protocols import Fault
 from harness.core.rng import Rng
 from harness.core.schedule import PlannedFault
 

@@ -9,7 +9,7 @@ from nemesis.strategies.triggered import TriggeredStrategy
 
 
 class MixedStrategy(TriggeredStrategy, frozen=True, kw_only=True):
-    """See ``harness.core.protocols.Strategy``."""
+    """See ``harness.core.interfaces.Strategy``."""
 
     name: str = "mixed"
     share_percent: int = 50

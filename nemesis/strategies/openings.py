@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from harness.core.clock import Ns
+from harness.core.interfaces import Fault
 from harness.core.promise import Promise
-from harness.core.protocols import Fault
 from harness.core.quorum import minority
 from harness.core.rng import Rng
 from harness.core.schedule import AfterFault, PlannedFault

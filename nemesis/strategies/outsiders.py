@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from harness.core.clock import Ns
-from harness.core.protocols import Fault
+from harness.core.interfaces import Fault
 from harness.core.rng import Rng
 from harness.core.schedule import PlannedFault, Step
 

@@ -14,8 +14,8 @@ from functools import partial
 from itertools import product
 
 from harness.core.clock import Ns
+from harness.core.interfaces import Fault
 from harness.core.promise import Promise
-from harness.core.protocols import Fault
 from harness.core.rng import Rng
 from harness.core.schedule import PlannedFault, Schedule, Step
 from nemesis.leaderless import hitting_anybody
@@ -25,7 +25,7 @@ from nemesis.strategies.packing import pack, pack_most
 
 
 class RandomStrategy:
-    """See ``harness.core.protocols.Strategy`` and ``Thorough``. ``each_kind``: each kind before anything else."""
+    """See ``harness.core.interfaces.Strategy`` and ``Thorough``. ``each_kind``: each kind before anything else."""
 
     def __init__(self, *, each_kind: bool = False) -> None:
         self._each_kind = each_kind

@@ -24,8 +24,8 @@ from typing import Any
 import msgspec
 
 from harness.core.clock import Ns
+from harness.core.interfaces import Fault
 from harness.core.promise import Promise
-from harness.core.protocols import Fault
 from harness.core.rng import Rng
 from harness.core.schedule import OnEvent, PlannedFault
 from nemesis.strategies.durations import soon, within_patience

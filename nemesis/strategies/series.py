@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 
 from harness.core.clock import Ns
+from harness.core.interfaces import Fault
 from harness.core.promise import Promise
-from harness.core.protocols import Fault
 from harness.core.quorum import minority
 from harness.core.rng import Rng
 from harness.core.schedule import AfterFault, OnEvent, PlannedFault, StepBegin, When

@@ -21,8 +21,8 @@ from typing import Any
 import msgspec
 
 from harness.core.clock import MS, SECOND, Ns
+from harness.core.interfaces import Fault
 from harness.core.promise import Promise
-from harness.core.protocols import Fault
 from harness.core.quorum import minority
 from harness.core.rng import Rng
 from harness.core.schedule import OnEvent, PlannedFault, Schedule, Step
@@ -56,9 +56,9 @@ FORMS: Mapping[str, int] = {"rows": 5, "relay": 4, "flutter": 1}
 
 
 class TriggeredStrategy(msgspec.Struct, frozen=True, kw_only=True):
-    """See ``harness.core.protocols.Strategy``. ``share_percent``: how many of the steps have triggers.
+    """See ``harness.core.interfaces.Strategy``. ``share_percent``: how many of the steps have triggers.
 
-    ``observable``, ``operations``, ``outsiders``: see ``harness.core.protocols.Informed``; None: everything.
+    ``observable``, ``operations``, ``outsiders``: see ``harness.core.interfaces.Informed``; None: everything.
     """
 
     name: str = "triggered"

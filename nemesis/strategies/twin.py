@@ -22,8 +22,8 @@ from typing import Any
 import msgspec
 
 from harness.core.clock import Ns
+from harness.core.interfaces import Fault, Strategy
 from harness.core.promise import Promise
-from harness.core.protocols import Fault, Strategy
 from harness.core.quorum import quorum
 from harness.core.rng import Rng
 from harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step, StepBegin
@@ -125,7 +125,7 @@ def _plain(words: str, event: str, nodes: int) -> str:
 
 
 class TwinStrategy(msgspec.Struct, frozen=True, kw_only=True):
-    """See ``harness.core.protocols.Strategy``. ``steps``: they are kept."""
+    """See ``harness.core.interfaces.Strategy``. ``steps``: they are kept."""
 
     steps: bool = False
     triggered: TriggeredStrategy = TriggeredStrategy()

@@ -25,13 +25,13 @@ from harness.core.planted import Examinable, Planted
 from harness.core.scenario import Expected, Scenario, parse_scenario
 from harness.core.scenario_text import scenario_toml
 from harness.core.schedule import Schedule
-from harness.engine.exam import Task, options_of
-from harness.engine.judge import load_checkers
-from harness.engine.model import RunOptions
-from harness.engine.planning import draft
-from harness.engine.refailing import StillFails, run_until_failure
-from harness.engine.rehearsal import Rehearsed
-from harness.engine.shrinking import shrink
+from harness.engine.exam.exam import Task, options_of
+from harness.engine.replay.failure_check import StillFails, run_until_failure
+from harness.engine.replay.shrinker import shrink
+from harness.engine.run.judge import load_checkers
+from harness.engine.run.options import RunOptions
+from harness.engine.run.planning import draft
+from harness.engine.run.rehearsal import Rehearsed
 
 STEPS_MIN = 20
 LEFT_MEDIAN_MAX = 5

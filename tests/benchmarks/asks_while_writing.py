@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clusters.protocols.raft.rules import Rules
-from clusters.protocols.raft.storage import HardState
+from clusters.targets.raft.rules import Rules
+from clusters.targets.raft.storage import HardState
 
 
 class AsksWhileWriting(Rules):

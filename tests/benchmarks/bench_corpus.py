@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from corpus_nights import arguments, make
 
-from harness.engine.judge import load_checkers
+from harness.engine.run.judge import load_checkers
 from harness.pipeline import checking, frames, ingest, judging, native
 from harness.pipeline.corpus import Corpus, open_corpus
 from harness.pipeline.places import place_of

@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from harness.core.hoststate import HEALTHY, HostState, healthy_cluster, with_cuts
-from harness.core.protocols import DeploySpec, Evidence, Host
-from harness.engine.model import RunOptions
-from harness.engine.planning import draft
-from harness.engine.runner import node_specs, prepare_host
+from harness.core.interfaces import DeploySpec, Evidence, Host
+from harness.engine.run.options import RunOptions
+from harness.engine.run.planning import draft
+from harness.engine.run.runner import node_specs, prepare_host
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 LEFT, RIGHT = NODES[:2], NODES[2:]

@@ -27,8 +27,8 @@ import msgspec
 
 from harness.core.clock import MS, SECOND, Ns
 from harness.core.rng import Rng
-from harness.engine.elections import Election, Setup, elections
-from harness.engine.model import RunOptions
+from harness.engine.exam.election_timing import Election, Setup, elections
+from harness.engine.run.options import RunOptions
 
 HERE = Path(__file__).resolve().parent
 ASKS_WHILE_WRITING = f"{HERE / 'asks_while_writing.py'}:AsksWhileWriting"

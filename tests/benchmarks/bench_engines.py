@@ -32,9 +32,9 @@ import standalone
 from bench_corpus import Memory, resident_mb
 
 from harness.core.clock import SECOND
-from harness.engine.campaign import local_source
-from harness.engine.campaign_virtual import CHUNK
-from harness.engine.model import RunOptions
+from harness.engine.campaign.campaign import local_source
+from harness.engine.campaign.virtual_seeds import CHUNK
+from harness.engine.run.options import RunOptions
 
 JOBS = 2
 ENGINES = ("local --jobs 2", "spark local[2]", "spark 2 x 1 worker")
@@ -110,8 +110,8 @@ def processor_s(roots: list[int]) -> float:
 
 def empty(count: int) -> None:
     """What the driver alone can do."""
-    from harness.engine.campaign import run_virtual
-    from harness.engine.model import Silence
+    from harness.engine.campaign.campaign import run_virtual
+    from harness.engine.run.listener import Silence
     from harness.pipeline import campaign
     from harness.pipeline.campaign_corpus import bringing
     from harness.pipeline.corpus import open_corpus

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from bench_docker import NODES, destroy, faults, show
 
+from harness.core.interfaces import DeploySpec
 from harness.core.ledger import Ledger
-from harness.core.protocols import DeploySpec
-from harness.engine.model import RunOptions
-from harness.engine.planning import draft
-from harness.engine.runner import node_specs, prepare_host
+from harness.engine.run.options import RunOptions
+from harness.engine.run.planning import draft
+from harness.engine.run.runner import node_specs, prepare_host
 
 UP_MS = 1500
 """The figure to reach."""

@@ -16,9 +16,10 @@ from heapq import heappop, heappush
 from pathlib import Path
 
 from harness.core.clock import SECOND
-from harness.engine.model import RunOptions, Silence
-from harness.engine.planning import draft
-from harness.engine.virtual import VirtualRun
+from harness.engine.run.listener import Silence
+from harness.engine.run.options import RunOptions
+from harness.engine.run.planning import draft
+from harness.engine.run.virtual_run import VirtualRun
 
 FAULTS = ("partition", "kill", "pause")
 LOADS: dict[str, dict[str, object]] = {

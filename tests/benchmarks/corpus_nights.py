@@ -24,8 +24,9 @@ import msgspec
 from harness.core import store
 from harness.core.clock import SECOND
 from harness.core.errors import HarnessError
-from harness.engine.model import RunOptions, Silence
-from harness.engine.runner import run
+from harness.engine.run.listener import Silence
+from harness.engine.run.options import RunOptions
+from harness.engine.run.runner import run
 from harness.pipeline.ingest import find_runs
 
 KINDS = (

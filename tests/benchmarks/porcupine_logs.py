@@ -18,7 +18,7 @@ from pathlib import Path
 
 from harness.core.errors import HistoryError
 from harness.core.operations import ModelOptions
-from harness.engine.foreign import check_file
+from harness.engine.replay.foreign_history import check_file
 
 HERE = Path(__file__).resolve().parent
 _EXPECTED = re.compile(r"checkJepsen\(t, (\d+), (true|false)\)")

@@ -13,8 +13,8 @@ from stories import STORIES
 from harness.core import registry
 from harness.core.events import Begin
 from harness.core.history import History
+from harness.core.interfaces import Incremental
 from harness.core.promise import LIVENESS, SAFETY, NotPromised
-from harness.core.protocols import Incremental
 
 CHECKERS = {name: point.load() for name, point in registry.names(registry.CHECKERS).items()}
 PROMISES = [

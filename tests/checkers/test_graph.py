@@ -6,8 +6,8 @@ import msgspec
 from histories import Tale, plan, promise
 
 from checkers.graph import explain, timeline
+from checkers.liveness_windows import windows
 from checkers.step_down_without_quorum import deaf_stretches
-from checkers.windows import windows
 from harness.core.clock import MS
 from harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState, LinkQuality, with_cuts
 

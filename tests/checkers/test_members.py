@@ -6,9 +6,9 @@ import pytest
 from histories import Tale, plan, promise
 
 from checkers.graph import timeline
+from checkers.liveness_windows import windows
 from checkers.members import Membership, changed, config, configurations, count_under, initial
 from checkers.no_livelock import at_least
-from checkers.windows import windows
 from harness.core import registry
 from harness.core.clock import MS
 from harness.core.events import Traced

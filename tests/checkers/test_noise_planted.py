@@ -18,11 +18,12 @@ from harness.core.clock import MS, SECOND, Span
 from harness.core.events import Noise
 from harness.core.history import History, read_history
 from harness.core.rng import Rng
-from harness.engine.exam import Task, options_of
-from harness.engine.model import RunOptions, Silence
-from harness.engine.planning import draft
-from harness.engine.rehearsal import rehearse
-from harness.engine.virtual import VirtualRun
+from harness.engine.exam.exam import Task, options_of
+from harness.engine.run.listener import Silence
+from harness.engine.run.options import RunOptions
+from harness.engine.run.planning import draft
+from harness.engine.run.rehearsal import rehearse
+from harness.engine.run.virtual_run import VirtualRun
 
 PLANTED = [
     ("28-never-steps-down", "partition", 6, 0, ("step-down-without-quorum",)),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.bully import messages as m
-from clusters.protocols.bully.target import TARGET
-from clusters.protocols.bully.variants import VARIANTS
+from clusters.targets.bully import messages as m
+from clusters.targets.bully.target import TARGET
+from clusters.targets.bully.variants import VARIANTS
 from harness.core.clock import MS
 from tests.claims.bully import CLAIMS
 from tests.clusters.zk_ephemeral.minisim import World

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from clusters.protocols.dledger import messages as m
-from clusters.protocols.dledger.flips import FLIPS
-from clusters.protocols.dledger.messages import HeartBeatRequest, VoteRequest
+from clusters.targets.dledger import messages as m
+from clusters.targets.dledger.flips import FLIPS
+from clusters.targets.dledger.messages import HeartBeatRequest, VoteRequest
 from harness.core.clock import MS
 from tests.claims.claim import Claim
 from tests.claims.dledger import CLAIMS

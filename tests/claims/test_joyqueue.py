@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.client_api import Append
-from clusters.protocols.joyqueue.flips import FLIPS
-from clusters.protocols.joyqueue.messages import AppendEntriesResponse, NullAnswer, VoteRequest
-from clusters.protocols.joyqueue.node import Node
-from clusters.protocols.joyqueue.storage import TOPIC
+from clusters.targets.client_api import Append
+from clusters.targets.joyqueue.flips import FLIPS
+from clusters.targets.joyqueue.messages import AppendEntriesResponse, NullAnswer, VoteRequest
+from clusters.targets.joyqueue.node import Node
+from clusters.targets.joyqueue.storage import TOPIC
 from harness.core.clock import MS, SECOND
 from harness.core.machine import Await, Send
 from tests.claims.joyqueue import CLAIMS

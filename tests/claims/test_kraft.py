@@ -7,8 +7,8 @@ from math import sqrt
 import msgspec
 import pytest
 
-from clusters.protocols.client_api import Append
-from clusters.protocols.kraft.messages import (
+from clusters.targets.client_api import Append
+from clusters.targets.kraft.messages import (
     NONE,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -18,8 +18,8 @@ from clusters.protocols.kraft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.protocols.kraft.storage import LOG, STATE, read_state
-from clusters.protocols.kraft.target import TARGET
+from clusters.targets.kraft.storage import LOG, STATE, read_state
+from clusters.targets.kraft.target import TARGET
 from harness.core.clock import MS
 from harness.core.machine import Note, Send
 from harness.core.rng import Rng

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from clusters.protocols import client_api
-from clusters.protocols.nacos.messages import (
+from clusters.targets import client_api
+from clusters.targets.nacos.messages import (
     BeatAnswer,
     BeatRequest,
     CallError,
@@ -20,7 +20,7 @@ from clusters.protocols.nacos.messages import (
     VoteAnswer,
     VoteRequest,
 )
-from clusters.protocols.nacos.target import TARGET
+from clusters.targets.nacos.target import TARGET
 from harness.core.clock import MS
 from harness.core.machine import SetTimer
 from tests.claims.distributions import uniform

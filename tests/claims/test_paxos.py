@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.client_api import Ok
-from clusters.protocols.client_api import Propose as Want
-from clusters.protocols.paxos.messages import Accepted, Nack, Prepare, Promise, Propose
-from clusters.protocols.paxos.target import TARGET
+from clusters.targets.client_api import Ok
+from clusters.targets.client_api import Propose as Want
+from clusters.targets.paxos.messages import Accepted, Nack, Prepare, Promise, Propose
+from clusters.targets.paxos.target import TARGET
 from harness.core.rng import Rng
 from tests.claims.paxos import CLAIMS
 from tests.clusters.paxos.chaos import drawn, play

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.client_api import Append, Get, NotLeader, Ok
-from clusters.protocols.raft.flips import FLIPS
-from clusters.protocols.raft.messages import AppendEntries, AppendReply, RequestVote, VoteReply
-from clusters.protocols.raft.storage import VOTE_TEMPORARY, read_vote
+from clusters.targets.client_api import Append, Get, NotLeader, Ok
+from clusters.targets.raft.flips import FLIPS
+from clusters.targets.raft.messages import AppendEntries, AppendReply, RequestVote, VoteReply
+from clusters.targets.raft.storage import VOTE_TEMPORARY, read_vote
 from harness.core.clock import MS, SECOND
 from harness.core.machine import Await, Disk, Send, Write
 from harness.core.rng import Rng

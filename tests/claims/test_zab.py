@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.client_api import Append, Get, Ok
-from clusters.protocols.zab.log import ACCEPTED, CURRENT, LOG, record_bytes
-from clusters.protocols.zab.messages import (
+from clusters.targets.client_api import Append, Get, Ok
+from clusters.targets.zab.log import ACCEPTED, CURRENT, LOG, record_bytes
+from clusters.targets.zab.messages import (
     NOT_COUNTED,
     Ack,
     AckEpoch,
@@ -20,7 +20,7 @@ from clusters.protocols.zab.messages import (
     Vote,
     zxid_of,
 )
-from clusters.protocols.zab.target import TARGET
+from clusters.targets.zab.target import TARGET
 from harness.core.clock import MS
 from tests.claims.zab import CLAIMS
 from tests.clusters.zab.minisim import World

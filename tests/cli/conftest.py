@@ -9,7 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.main import main
-from harness.engine.model import Drawn, RunResult, exit_code
+from harness.engine.run.exit_status import exit_code
+from harness.engine.run.judgement import RunResult
+from harness.engine.run.listener import Drawn
 
 
 @pytest.fixture(scope="session")
@@ -100,7 +102,8 @@ class FakeEngine:
 
 @pytest.fixture
 def engine(templates, monkeypatch):
-    from harness.engine import campaign, runner
+    from harness.engine.campaign import campaign
+    from harness.engine.run import runner
 
     fake = FakeEngine(templates)
     monkeypatch.setattr(runner, "run", fake.run)

@@ -37,7 +37,7 @@ def test_a_project_of_a_configuration_file_is_for_the_backend_that_attaches(tmp_
 
 
 def test_a_run_that_attaches_to_nothing_is_refused():
-    from harness.engine.planning import draft
+    from harness.engine.run.planning import draft
 
     with pytest.raises(ConfigError, match="no containers were named"):
         draft(options(on="attach"), seed=1)

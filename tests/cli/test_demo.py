@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.core import registry
-from harness.core.protocols import No, Yes
+from harness.core.interfaces import No, Yes
 
 
 class Made:

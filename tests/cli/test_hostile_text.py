@@ -12,11 +12,12 @@ from harness.core.errors import ConfigError
 from harness.core.events import Noise, Observed, Silent, Traced, Trouble
 from harness.core.history import HistoryWriter, read_history
 from harness.core.plan import Plan
-from harness.engine.course import Course
-from harness.engine.model import RunOptions, Silence
-from harness.engine.planning import draft
-from harness.engine.replaying import read_stored
-from harness.engine.runner import run, store_plan
+from harness.engine.replay.stored_run import read_stored
+from harness.engine.run.lifecycle import Course
+from harness.engine.run.listener import Silence
+from harness.engine.run.options import RunOptions
+from harness.engine.run.planning import draft
+from harness.engine.run.runner import run, store_plan
 
 ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 COMMAND = re.compile(r"^\s*::(?!error title=|warning title=)|##\[", re.MULTILINE)

@@ -11,14 +11,15 @@ from harness.core import owned
 from harness.core.scenario import Expected, Scenario
 from harness.core.scenario_text import scenario_toml
 from harness.core.schedule import Schedule
-from harness.engine.model import RunOptions, Silence
-from harness.engine.runner import run
-from harness.engine.trust import named_by
+from harness.engine.run.file_trust import named_by
+from harness.engine.run.listener import Silence
+from harness.engine.run.options import RunOptions
+from harness.engine.run.runner import run
 
 SPY = """
 from pathlib import Path
 
-from clusters.protocols.raft.rules import Rules
+from clusters.targets.raft.rules import Rules
 
 Path(__file__).with_name("executed").touch()
 

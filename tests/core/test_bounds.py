@@ -5,8 +5,8 @@ import pytest
 
 from harness.core.errors import ConfigError
 from harness.core.plan import Plan
-from harness.engine.model import RunOptions
-from harness.engine.planning import draft
+from harness.engine.run.options import RunOptions
+from harness.engine.run.planning import draft
 
 
 def plan() -> dict:

@@ -7,8 +7,8 @@ import pytest
 from harness.core.errors import ConfigError
 from harness.core.known import Known, line_of, mended, read, why_known
 from harness.core.verdict import Finding, Verdict
-from harness.engine.judge import acknowledged
-from harness.engine.model import Judgement
+from harness.engine.run.judge import acknowledged
+from harness.engine.run.judgement import Judgement
 
 MINE = "raft/one-vote-per-term/0123456789"
 OTHER = "raft/one-vote-per-term/9876543210"

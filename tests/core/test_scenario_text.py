@@ -12,7 +12,7 @@ from harness.core.clock import MS, SECOND
 from harness.core.scenario import Expected, Scenario, parse_scenario
 from harness.core.scenario_text import scenario_toml
 from harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step
-from harness.engine.scenarios import all_scenarios
+from harness.engine.run.scenario_lookup import all_scenarios
 
 SCENARIOS = all_scenarios()
 

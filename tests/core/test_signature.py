@@ -21,7 +21,7 @@ from harness.core.events import NodeProcess, Traced
 from harness.core.history import read_history
 from harness.core.signature import CHAIN_MAX, chain, fold, signature_of
 from harness.core.verdict import Finding
-from harness.engine.judge import judge
+from harness.engine.run.judge import judge
 
 
 def traced(seq, node, name, term):

@@ -31,20 +31,22 @@ from clusters.own.spec import ProbeTable
 from clusters.own.trace import read_lines
 from clusters.ssh.hosts import parse_hosts
 from harness.cli import settings
+from harness.commands import check, report
 from harness.core import registry, store
 from harness.core.errors import HarnessError
 from harness.core.foreign.reading import READERS, read_file
 from harness.core.http_answer import AnswerReader
+from harness.core.interfaces import Malformed, NodeSpec
 from harness.core.limits import reading_trouble, trace_trouble, value_trouble
-from harness.core.protocols import Malformed, NodeSpec
 from harness.core.schedule_text import read_schedule
-from harness.engine import scenarios
-from harness.engine.model import RunOptions, Silence
-from harness.engine.night_file import read_night
-from harness.engine.poller import status_reader
-from harness.engine.replaying import read_stored
-from harness.engine.runner import run
-from harness.report import machine, recheck, redraw
+from harness.engine.nightly.night_file import read_night
+from harness.engine.replay.stored_run import read_stored
+from harness.engine.run import scenario_lookup
+from harness.engine.run.listener import Silence
+from harness.engine.run.options import RunOptions
+from harness.engine.run.runner import run
+from harness.engine.run.status_poller import status_reader
+from harness.report import json_objects
 
 LIMIT_S = 20.0
 MEMORY_BYTES = 2 << 30
@@ -176,7 +178,7 @@ class Kinds:
             "verdict": (of(self.verdict), self.judged(store.VERDICT)),
             "schedule json": (of(self.schedule), self.file("s.json", read_schedule)),
             "schedule toml": (toml(SCHEDULE), self.file("s.toml", read_schedule)),
-            "scenario": (toml(SCENARIO), self.file("c.toml", lambda path: scenarios.find(str(path)))),
+            "scenario": (toml(SCENARIO), self.file("c.toml", lambda path: scenario_lookup.find(str(path)))),
             "night": (toml(NIGHT), self.file("n.toml", read_night)),
             "hosts": (toml(HOSTS), lambda data: parse_hosts(data.decode("utf-8", "replace"), source="hosts.toml")),
             "description": (toml(TEXT), self.description),
@@ -248,10 +250,10 @@ class Kinds:
             shutil.rmtree(place, ignore_errors=True)
             shutil.copytree(self.sample, place)
             (place / name).write_bytes(data)
-            row = recheck.check(place)
-            machine.encode(row.as_object())
+            row = check.check(place)
+            json_objects.encode(row.as_object())
             row.suite()
-            for step in (lambda: redraw.redraw(place, None), lambda: read_stored(place, trust=False)):
+            for step in (lambda: report.redraw(place, None), lambda: read_stored(place, trust=False)):
                 try:
                     step()
                 except HarnessError:

@@ -9,8 +9,9 @@ from harness.core.clock import SECOND
 from harness.core.events import NodeProcess, Traced
 from harness.core.history import read_history
 from harness.core.schedule import RealisedSchedule
-from harness.engine.model import RunOptions, Silence
-from harness.engine.runner import run
+from harness.engine.run.listener import Silence
+from harness.engine.run.options import RunOptions
+from harness.engine.run.runner import run
 
 pytestmark = [pytest.mark.docker, pytest.mark.nightly("raft runs on Docker in make test")]
 

@@ -9,7 +9,7 @@ from views import view_of
 from harness.core.clock import Span
 from harness.core.errors import ConfigError
 from harness.core.hoststate import HostState
-from harness.core.protocols import Occurrence
+from harness.core.interfaces import Occurrence
 from harness.core.rng import Rng
 from harness.core.schedule import PlannedFault
 from nemesis import selectors

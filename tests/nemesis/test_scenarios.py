@@ -16,11 +16,12 @@ from harness.core.scenario import Expected, as_expected, parse_scenario
 from harness.core.schedule import AfterFault, OnEvent, StepBegin
 from harness.core.schedule_text import parse_schedule, read_schedule
 from harness.core.verdict import Finding, Verdict
-from harness.engine.judge import load_checkers
-from harness.engine.model import RunOptions, Silence
-from harness.engine.planning import draft
-from harness.engine.runner import run
-from harness.engine.scenarios import all_scenarios, find
+from harness.engine.run.judge import load_checkers
+from harness.engine.run.listener import Silence
+from harness.engine.run.options import RunOptions
+from harness.engine.run.planning import draft
+from harness.engine.run.runner import run
+from harness.engine.run.scenario_lookup import all_scenarios, find
 
 SCENARIOS = all_scenarios()
 SEEDS = 3

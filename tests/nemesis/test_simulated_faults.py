@@ -9,7 +9,7 @@ import pytest
 from harness.core import registry
 from harness.core.errors import ConfigError
 from harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, LinkQuality, healthy_cluster
-from harness.core.protocols import ClusterView
+from harness.core.interfaces import ClusterView
 from harness.core.rng import Rng
 from harness.core.schedule import PlannedFault
 

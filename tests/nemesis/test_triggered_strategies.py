@@ -16,7 +16,7 @@ from harness.core import registry
 from harness.core.clock import SECOND, Span
 from harness.core.errors import ConfigError
 from harness.core.hoststate import healthy_cluster
-from harness.core.protocols import Occurrence
+from harness.core.interfaces import Occurrence
 from harness.core.quorum import minority
 from harness.core.rng import Rng
 from harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from harness.core.hoststate import healthy_cluster
-from harness.core.protocols import ClusterView
+from harness.core.interfaces import ClusterView
 
 
 def nodes_of(count):

@@ -18,9 +18,9 @@ import msgspec
 from harness.core import registry
 from harness.core.clock import SECOND, Ns
 from harness.core.planted import ExamPlan, Planted
-from harness.engine.exam import Task, options_of
-from harness.engine.exam_jobs import examinable
-from harness.engine.model import RunOptions
+from harness.engine.exam.exam import Task, options_of
+from harness.engine.exam.exam_tasks import examinable
+from harness.engine.run.options import RunOptions
 from tests.net.normal import lines_in
 
 SEEDS = Path(__file__).with_name("seeds.json")

@@ -17,14 +17,14 @@ import msgspec
 
 from harness.core.errors import HarnessError
 from harness.core.events import AnyEvent, Traced
+from harness.core.interfaces import Checker
 from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Target, Unlink, Witness, Witnessed, Write
 from harness.core.plan import Plan
-from harness.core.protocols import Checker
 from harness.core.verdict import Verdict
-from harness.engine.garbage import no_garbage
-from harness.engine.judge import load_checkers
-from harness.engine.planning import draft
-from harness.engine.rehearsal import Rehearsed, rehearse_draft
+from harness.engine.run.garbage_collection import no_garbage
+from harness.engine.run.judge import load_checkers
+from harness.engine.run.planning import draft
+from harness.engine.run.rehearsal import Rehearsed, rehearse_draft
 from tests.net.cases import Case
 from tests.net.normal import Digests
 

@@ -12,8 +12,8 @@ from harness.core.clock import SECOND
 from harness.core.events import End
 from harness.core.history import HistoryWriter, read_history
 from harness.core.parquet import write_parquet
-from harness.engine.model import RunOptions
-from harness.engine.rehearsal import Rehearsed, rehearse
+from harness.engine.run.options import RunOptions
+from harness.engine.run.rehearsal import Rehearsed, rehearse
 
 TESTS = Path(__file__).parents[1]
 if str(TESTS / "checkers") not in sys.path:

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from harness.core.clock import MS, SECOND
 from harness.core.errors import ConfigError, HarnessError, MissingCapability
-from harness.engine import campaign as engine
-from harness.engine.campaign_virtual import rows_of
-from harness.engine.model import EXIT_TROUBLE, RunOptions, Silence
+from harness.engine.campaign import campaign as engine
+from harness.engine.campaign.virtual_seeds import rows_of
+from harness.engine.run.exit_status import EXIT_TROUBLE
+from harness.engine.run.listener import Silence
+from harness.engine.run.options import RunOptions
 from harness.pipeline import campaign, campaign_corpus, campaign_worker, shipping
 from harness.pipeline.campaign_waves import SEEDS_MAX, TASK_NS, halves, pieces, shape
 from harness.pipeline.corpus import open_corpus
@@ -100,7 +102,7 @@ def test_the_same_code_is_the_same_file_and_holds_the_entry_points(tmp_path):
     assert one.path.read_bytes() == other.path.read_bytes()
     assert "dethrone" in one.holds
     names = zipfile.ZipFile(one.path).namelist()
-    assert {"harness/engine/campaign_virtual.py", "nemesis/scenarios/raft-b1.toml"} <= set(names)
+    assert {"harness/engine/campaign/virtual_seeds.py", "nemesis/scenarios/raft-b1.toml"} <= set(names)
     assert not any("__pycache__" in name or name.startswith("tests/") for name in names)
     script = "from importlib.metadata import entry_points as e; print(len(e(group='dethrone.checkers')))"
     words = [sys.executable, "-S", "-P", "-c", script]

@@ -10,7 +10,7 @@ import pytest
 
 from harness.core.errors import ConfigError
 from harness.core.events import End, Traced
-from harness.engine.judge import judge, load_checkers
+from harness.engine.run.judge import judge, load_checkers
 from harness.pipeline import across, checking, ingest, upkeep
 from harness.pipeline.checking import Asked, check, standing
 from harness.pipeline.corpus import open_corpus
@@ -40,7 +40,7 @@ def few():
     """A loader for workers: three checkers of ours. Nested functions travel by value."""
 
     def loader():
-        from harness.engine.judge import load_checkers
+        from harness.engine.run.judge import load_checkers
 
         names = ("one-leader-per-term", "leader-has-majority", "leader-when-owed")
         return {name: checker for name, checker in load_checkers().items() if name in names}
@@ -55,7 +55,7 @@ def with_one_changed(how, version="2"):
         import os
 
         from harness.core.verdict import Verdict
-        from harness.engine.judge import load_checkers
+        from harness.engine.run.judge import load_checkers
 
         class Changed:
             name = "one-leader-per-term"

@@ -17,9 +17,9 @@ import standalone
 from standalone import LIMIT_S, until
 
 from harness.core.clock import SECOND
-from harness.engine.campaign_rows import ROWS, stream_rows
-from harness.engine.campaign_virtual import rows_of
-from harness.engine.model import RunOptions
+from harness.engine.campaign.row_file import ROWS, stream_rows
+from harness.engine.campaign.virtual_seeds import rows_of
+from harness.engine.run.options import RunOptions
 from harness.pipeline import ingest
 from harness.pipeline.corpus import open_corpus
 

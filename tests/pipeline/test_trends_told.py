@@ -20,9 +20,9 @@ import made_nights as made
 import nights as stored
 
 from harness.cli.main import main
+from harness.commands import trends as told
 from harness.core.errors import ConfigError
 from harness.pipeline import gathering, known, trends
-from harness.report import trends as told
 from harness.report import trends_xml
 from harness.report.html import trends as page
 

@@ -18,7 +18,7 @@ from harness.core.promise import NotPromised, Promise
 from harness.core.rng import Rng
 from harness.core.schedule import PlannedFault, RealisedFault, RealisedSchedule, Schedule, Step
 from harness.core.verdict import Finding, Verdict, merge
-from harness.engine.model import Judgement
+from harness.engine.run.judgement import Judgement
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 

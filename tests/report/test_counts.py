@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from harness.core.verdict import merge
-from harness.engine.heal import HealReport
-from harness.engine.judge import judge
-from harness.engine.model import Judgement
-from harness.engine.night_file import Entry
-from harness.engine.night_order import Job, cells_of
-from harness.engine.night_rows import Drawn
+from harness.engine.host.healing import HealReport
+from harness.engine.nightly.night_file import Entry
+from harness.engine.nightly.night_rows import Drawn
+from harness.engine.nightly.run_order import Job, cells_of
+from harness.engine.run.judge import judge
+from harness.engine.run.judgement import Judgement
 from harness.report import github, junit, night
 from harness.report.html import sections
 from harness.report.words import verdict_parts
@@ -36,9 +36,9 @@ def uncounted(said: list[str]) -> list[str]:
 
 def trends_of_unjudged_nights() -> list[str]:
     pytest.importorskip("scipy.stats")
+    from harness.commands import trends as told
     from harness.pipeline import gathering, trends
     from harness.pipeline.nights import Facts, Run
-    from harness.report import trends as told
     from harness.report.html import trends as page
 
     runs = {
@@ -70,10 +70,10 @@ def run_that_passed(files) -> list[str]:
     verdicts = files.judgement.verdicts
     passed = judge(files.history, files.plan, {})  # no checker: nothing is judged, and that is never a pass
     assert passed.outcome == "unknown"
-    from harness.engine.judge import _reason
+    from harness.engine.run.headline import headline
 
     judgement = Judgement(
-        outcome=merge(verdicts), reason=_reason("pass", verdicts, damage=None, trouble=()), verdicts=verdicts
+        outcome=merge(verdicts), reason=headline("pass", verdicts, damage=None, trouble=()), verdicts=verdicts
     )
     whole = msgspec.structs.replace(files, judgement=judgement)
     return [
@@ -119,6 +119,8 @@ def test_heal_counts_what_it_looked_at(monkeypatch):
 
     from harness.cli.main import main
 
-    monkeypatch.setattr("harness.engine.heal.heal", lambda **_: HealReport(asked=("docker", "local"), ledgers=0))
+    monkeypatch.setattr(
+        "harness.engine.host.healing.heal", lambda **_: HealReport(asked=("docker", "local"), ledgers=0)
+    )
     done = CliRunner().invoke(main, ["heal"])
     assert "no leftovers found: 2 backends checked (docker, local), 0 ledgers read" in done.output

@@ -66,7 +66,7 @@ def test_what_the_signs_of_a_picture_mean_is_said_under_it():
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.fail.*")), ids=lambda path: path.name)
 def test_every_finding_in_the_history_of_another_tool_is_drawn(path):
     from harness.core.operations import ModelOptions
-    from harness.engine.foreign import check_file
+    from harness.engine.replay.foreign_history import check_file
 
     found = check_file(path, form=FORMATS[path.suffix], model=path.name.split(".")[0], options=ModelOptions())
     for verdict in found.judgement.verdicts:

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from harness.core.clock import SECOND
-from harness.engine.exam import Found
-from harness.engine.exam_jobs import Row
+from harness.engine.exam.exam import Found
+from harness.engine.exam.exam_tasks import Row
 from harness.report.exam_compare import compare_lines, compare_object, compare_table, compared
 
 BUDGET = 60 * SECOND

@@ -7,9 +7,11 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
+from harness.commands import check
 from harness.core.verdict import Finding, excused_findings
-from harness.engine.model import Judgement, exit_code
-from harness.report import github, junit, machine, recheck
+from harness.engine.run.exit_status import exit_code
+from harness.engine.run.judgement import Judgement
+from harness.report import github, json_objects, junit
 from harness.report.html import sections
 from harness.report.words import verdict_parts
 
@@ -51,13 +53,13 @@ def test_the_first_line_of_every_surface_announces_them(judgement, passing):
     case = suite.find("testcase[@name='acknowledged-survives']")
     assert "write 2 is lost (excused: wipe on n1" in case.find("system-out").text
     assert case.find("failure") is None
-    assert machine.judged(judgement, None)["excused"] == 3
+    assert json_objects.judged(judgement, None)["excused"] == 3
 
 
 def test_a_run_without_any_and_a_failing_run_announce_none(passing, failing):
     for files in (passing, failing):
         assert "does not promise to tolerate" not in "".join(text for text, _ in verdict_parts(files.judgement))
-    assert machine.judged(passing.judgement, None)["excused"] == 0
+    assert json_objects.judged(passing.judgement, None)["excused"] == 0
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_trouble_stands_above_them():
 
 def test_check_judges_again_and_exits_by_them(tmp_path, synthetic, judgement, monkeypatch):
     directory = synthetic.passing_run(tmp_path / "run")
-    monkeypatch.setattr("harness.engine.judge.judge", lambda history, plan: judgement)
-    codes = {word: recheck.check(directory, fail_on=word).code for word in ("unknown", "violation", "excused")}
+    monkeypatch.setattr("harness.engine.run.judge.judge", lambda history, plan: judgement)
+    codes = {word: check.check(directory, fail_on=word).code for word in ("unknown", "violation", "excused")}
     assert codes == {"unknown": 0, "violation": 0, "excused": 1}
-    assert recheck.check(directory).as_object()["excused"] == 3
+    assert check.check(directory).as_object()["excused"] == 3

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from harness.core.clean import for_output
 from harness.core.verdict import Finding
-from harness.report import github, write
+from harness.report import github, report_files
 
 
 @given(st.text(), st.text())
@@ -54,6 +54,6 @@ def test_a_cell_keeps_its_table_whole(text):
 def test_the_summary_is_appended_where_github_says(tmp_path):
     target = tmp_path / "summary.md"
     target.write_text("before\n")
-    write.write_summary("text", {"GITHUB_STEP_SUMMARY": str(target)})
-    write.write_summary("nowhere", {})
+    report_files.write_summary("text", {"GITHUB_STEP_SUMMARY": str(target)})
+    report_files.write_summary("nowhere", {})
     assert target.read_text() == "before\ntext"

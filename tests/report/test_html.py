@@ -11,7 +11,7 @@ import pytest
 from harness.core.clock import SECOND
 from harness.core.known import read as read_known
 from harness.core.verdict import Verdict
-from harness.engine.judge import signed
+from harness.engine.run.judge import signed
 from harness.report import html
 from harness.report.failover import failovers
 from harness.report.html.dots import _round_up

@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.engine.night_file import Entry
-from harness.engine.night_order import Job, cells_of
-from harness.engine.night_rows import Drawn, Ended, NightFinding, NightRow
+from harness.engine.nightly.night_file import Entry
+from harness.engine.nightly.night_rows import Drawn, Ended, NightFinding, NightRow
+from harness.engine.nightly.run_order import Job, cells_of
 from harness.report import night
 
 ENTRIES = (Entry(system="raft"),)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from harness.core.events import FaultEvent, Mark
-from harness.engine.model import Drawn, LiveView, NodeView
+from harness.engine.run.listener import Drawn, LiveView, NodeView
 from harness.report import snippet
 from harness.report.screens import live_line
 from harness.report.terminal import Screen, Watcher

@@ -10,7 +10,7 @@ import msgspec
 
 from clusters.systems.kafka import KafkaSystem
 from clusters.systems.rocketmq import RocketmqSystem
-from harness.core.protocols import Command, NodeSpec
+from harness.core.interfaces import Command, NodeSpec
 
 _SCRIPT = 'incarnation=$1 data=$2; shift 2; [ "$incarnation" -eq 1 ] || rm -rf "$data"/*; exec "$@"'
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from clusters.systems.zookeeper import ZooKeeperSystem
-from harness.core.protocols import Command, NodeSpec
+from harness.core.interfaces import Command, NodeSpec
 
 VICTIM = "n2"
 _SCRIPT = 'incarnation=$1 store=$2; shift 2; if [ "$incarnation" -ge 2 ]; then rm -rf "$store"; fi; exec "$@"'

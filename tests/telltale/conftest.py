@@ -21,8 +21,8 @@ from harness.core import registry
 from harness.core.errors import MissingCapability
 from harness.core.events import Event
 from harness.core.history import read_history
-from harness.engine.model import RunOptions
-from harness.engine.runner import run
+from harness.engine.run.options import RunOptions
+from harness.engine.run.runner import run
 
 TIME_LIMITS_NS = {"cut": 10_000_000_000, "everything": 32_000_000_000, "without_clocks": 48_000_000_000}
 """Of the faults' phase, by schedule; starting somebody else's containers again takes seconds."""

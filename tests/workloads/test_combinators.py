@@ -13,9 +13,9 @@ from harness.core.clock import MS, SECOND
 from harness.core.errors import ConfigError
 from harness.core.events import Return
 from harness.core.hoststate import healthy_cluster
-from harness.core.protocols import ClusterView, OpPlan
+from harness.core.interfaces import ClusterView, OpPlan
 from harness.core.rng import Rng
-from harness.engine.ops import OpPump
+from harness.engine.run.op_pacing import OpPump
 from workloads.combinators import (
     Changed,
     Choice,

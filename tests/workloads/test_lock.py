@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.protocols.raft.machine import Machine, Refusal
 from clusters.systems.operations import request_for
+from clusters.targets.raft.machine import Machine, Refusal
 from harness.core import registry
 from harness.core.clock import MS
 from harness.core.events import Return
 from harness.core.hoststate import healthy_cluster
-from harness.core.protocols import ClusterView
+from harness.core.interfaces import ClusterView
 from harness.core.rng import Rng
 from workloads import lock
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from harness.core import registry
 from harness.core.events import Return
 from harness.core.hoststate import healthy_cluster
-from harness.core.protocols import ClusterView, OpPlan
+from harness.core.interfaces import ClusterView, OpPlan
 from harness.core.rng import Rng
 from workloads import register
 

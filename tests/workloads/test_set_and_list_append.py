@@ -7,14 +7,14 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.protocols.client_api import Append, Get, Txn
-from clusters.protocols.raft.machine import Machine
 from clusters.systems.operations import request_for
+from clusters.targets.client_api import Append, Get, Txn
+from clusters.targets.raft.machine import Machine
 from harness.core import registry
 from harness.core.clock import MS
 from harness.core.events import Return
 from harness.core.hoststate import healthy_cluster
-from harness.core.protocols import ClusterView, OpPlan
+from harness.core.interfaces import ClusterView, OpPlan
 from harness.core.rng import Rng
 from workloads import list_append
 from workloads import set as set_workload

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clusters.docker.labels import JARS
-from harness.core.protocols import CLOCK_SOCKET, Command, NodeSpec, StatusCall
+from harness.core.interfaces import CLOCK_SOCKET, Command, NodeSpec, StatusCall
 
 STATUS_PORT = 7002
 """Where ``Beside`` tells the status."""

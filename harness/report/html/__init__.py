@@ -1,7 +1,8 @@
 """The report as ONE offline HTML file: texts and tables drawn here, space-time and plots by the script from the data.
 
 Promises: deterministic from the files; no address of any network in it (and a policy that forbids all); texts of the
-system under test can neither become markup nor end the script. Leaves out writing the file (``harness.report.write``).
+system under test can neither become markup nor end the script. Leaves out writing the file
+(``harness.report.report_files``).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import msgspec
 
 from harness.core.clean import in_html as escape
 from harness.core.clean import in_json
-from harness.report import views
+from harness.report import page_data
 from harness.report.html import sections
 from harness.report.rundir import RunFiles
 
@@ -24,7 +25,7 @@ SCRIPTS = ("app.js", "lanes.js", "plots.js")
 
 def render(files: RunFiles, *, trouble: Sequence[str] = ()) -> str:
     """The whole page."""
-    data = views.page(files)
+    data = page_data.page(files)
     parts = {
         "title": escape(sections.title(files)),
         "style": asset("style.css"),

@@ -17,7 +17,7 @@ from harness.core.known import line_of as known_line
 from harness.core.schedule import PlannedFault
 from harness.core.secrets import shown
 from harness.core.verdict import Finding, Verdict
-from harness.report import screens, views
+from harness.report import page_data, screens
 from harness.report.failover import failovers, noisy_faults, summary
 from harness.report.html.dots import dots
 from harness.report.html.drawings import drawing
@@ -81,14 +81,14 @@ def nav(files: RunFiles) -> str:
         ("faults", "Faults"),
     ]
     links += [("table", "All properties"), ("noise", "Noise"), ("run", "The run")]
-    if views.findings(files):
+    if page_data.findings(files):
         links.insert(0, ("findings", "Findings"))
     return "".join(f'<a href="#{name}">{text}</a>' for name, text in links)
 
 
 def findings(files: RunFiles, proofs: Sequence[Mapping[str, Any]]) -> str:
     """Each finding: property, sentence, the events that prove it (a click jumps there)."""
-    found = views.findings(files)
+    found = page_data.findings(files)
     if not found:
         return ""
     first: dict[str, str] = {}
@@ -213,7 +213,7 @@ def failover(files: RunFiles) -> str:
 def faults(files: RunFiles) -> str:
     """Planned against realised."""
     rows = []
-    realised = views.faults(files.history)
+    realised = page_data.faults(files.history)
     for step, planned, real in _pairs(files, realised):
         plan_text = f"{planned.kind} of {planned.victims}" if planned else "not in the plan"
         begins = when_words(planned) if planned else "–"

@@ -35,7 +35,7 @@ path { fill: none; stroke-width: 1.6; } .band { stroke: none; fill: var(--muted)
 
 
 def render(answer: Any) -> str:
-    """The whole page. ``answer``: harness.report.trends.Answer."""
+    """The whole page. ``answer``: harness.commands.trends.Answer."""
     compared = answer.compared
     title = f"{compared.asked} against {compared.other or 'nothing'}"
     verdict = (

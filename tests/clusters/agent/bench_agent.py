@@ -20,7 +20,7 @@ from pathlib import Path
 from clusters.agent.confirm import converge_all
 from clusters.agent.link import AgentHost
 from harness.core.hoststate import HEALTHY, HostState
-from harness.core.protocols import Command, DeploySpec, HostNews, NodeStart
+from harness.core.interfaces import Command, DeploySpec, HostNews, NodeStart
 
 spec = importlib.util.spec_from_file_location("agent_conftest", Path(__file__).with_name("conftest.py"))
 conftest = importlib.util.module_from_spec(spec)

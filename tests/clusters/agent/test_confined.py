@@ -12,7 +12,7 @@ import pytest
 
 from clusters.agent.agent import CAPABILITIES
 from harness.core.errors import ClusterError
-from harness.core.protocols import Command
+from harness.core.interfaces import Command
 
 from .conftest import Box
 

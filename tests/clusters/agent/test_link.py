@@ -21,7 +21,7 @@ from clusters.agent.confirm import converge_all
 from harness.core.clock import MS, SECOND
 from harness.core.errors import ClusterError
 from harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState, Strobe
-from harness.core.protocols import Command, Host, Yes
+from harness.core.interfaces import Command, Host, Yes
 
 pytestmark = pytest.mark.processes
 

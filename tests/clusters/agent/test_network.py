@@ -16,7 +16,7 @@ import pytest
 from clusters.agent.confirm import converge_all
 from harness.core.clock import MS, SECOND
 from harness.core.hoststate import HEALTHY, HostState, LinkQuality, with_cuts
-from harness.core.protocols import Yes
+from harness.core.interfaces import Yes
 
 pytestmark = pytest.mark.namespaces
 

@@ -18,7 +18,7 @@ from clusters.docker.network import _engine_ranges
 from clusters.subnets import candidates, routes
 from clusters.systems.etcd import SYSTEM
 from harness.core.errors import MissingCapability
-from harness.core.protocols import NodeSpec
+from harness.core.interfaces import NodeSpec
 
 STRIPPED = "dethrone-test/etcd-without-shell"
 _STRIP = "rm -f /usr/bin/python3* /usr/sbin/*tables* /sbin/*tables* /usr/bin/ip /bin/ip /bin/bash /bin/dash /bin/sh"

@@ -11,8 +11,8 @@ import pytest
 from clusters.attach.backend import AttachBackend
 from harness.core.errors import ConfigError
 from harness.core.hoststate import HEALTHY, ClockSkew, HostState
+from harness.core.interfaces import Command, DeploySpec, NodeStart
 from harness.core.ledger import Ledger
-from harness.core.protocols import Command, DeploySpec, NodeStart
 
 pytestmark = pytest.mark.docker
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.bully import messages as m
-from clusters.protocols.bully.knobs import KNOBS
-from clusters.protocols.bully.target import TARGET
-from clusters.protocols.bully.witness import BullyWitness
-from clusters.protocols.client_api import Append, Cas, NotLeader, Refused
-from clusters.protocols.zk_ephemeral.messages import Record
 from clusters.systems.bully import SYSTEM
+from clusters.targets.bully import messages as m
+from clusters.targets.bully.knobs import KNOBS
+from clusters.targets.bully.target import TARGET
+from clusters.targets.bully.witness import BullyWitness
+from clusters.targets.client_api import Append, Cas, NotLeader, Refused
+from clusters.targets.zk_ephemeral.messages import Record
 from harness.core.clock import MS, Clocks
 from harness.core.errors import ConfigError
 from harness.core.machine import DiskDone, Fired, Halt, Message, Note, Reply, Request, Send

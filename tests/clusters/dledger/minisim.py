@@ -9,9 +9,9 @@ from __future__ import annotations
 import heapq
 from collections import deque
 
-from clusters.protocols.client_api import Append, Ok
-from clusters.protocols.dledger.target import TARGET
-from clusters.protocols.dledger.witness import DledgerWitness
+from clusters.targets.client_api import Append, Ok
+from clusters.targets.dledger.target import TARGET
+from clusters.targets.dledger.witness import DledgerWitness
 from harness.core.clock import MS, Clocks
 from harness.core.machine import (
     Await,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clusters.protocols.client_api import Append
-from clusters.protocols.dledger.messages import (
+from clusters.targets.client_api import Append
+from clusters.targets.dledger.messages import (
     Entry,
     HeartBeatRequest,
     HeartBeatResponse,
@@ -12,8 +12,8 @@ from clusters.protocols.dledger.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.protocols.dledger.storage import LOG, TERM, TermState, record, term_bytes
-from clusters.protocols.dledger.target import TARGET
+from clusters.targets.dledger.storage import LOG, TERM, TermState, record, term_bytes
+from clusters.targets.dledger.target import TARGET
 from harness.core.clock import MS, Clocks
 from harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Request, Send, SetTimer
 from harness.core.rng import Rng

@@ -2,9 +2,9 @@
 
 import pytest
 
-from clusters.protocols.client_api import Append, Get, Ok, Unknown
-from clusters.protocols.dledger.messages import PushEntryResponse
-from clusters.protocols.dledger.storage import TERM, TermState, term_bytes
+from clusters.targets.client_api import Append, Get, Ok, Unknown
+from clusters.targets.dledger.messages import PushEntryResponse
+from clusters.targets.dledger.storage import TERM, TermState, term_bytes
 from harness.core.clock import MS
 from harness.core.machine import Rename
 from tests.clusters.dledger.minisim import SimDisk, World

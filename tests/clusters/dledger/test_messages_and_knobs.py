@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from clusters.protocols import client_api as api
-from clusters.protocols.dledger import messages as m
-from clusters.protocols.dledger.target import TARGET
+from clusters.targets import client_api as api
+from clusters.targets.dledger import messages as m
+from clusters.targets.dledger.target import TARGET
 from harness.core.clock import MS
 from harness.core.errors import ConfigError
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from clusters.protocols.client_api import Acquire, Append, Cas, Failed, Get, NotLeader, Ok, Put, Refused, Unknown
-from clusters.protocols.dledger import messages as m
-from clusters.protocols.dledger.messages import Noop, PushEntryRequest
-from clusters.protocols.dledger.storage import CHECKPOINT, LOG, checkpoint_ops
+from clusters.targets.client_api import Acquire, Append, Cas, Failed, Get, NotLeader, Ok, Put, Refused, Unknown
+from clusters.targets.dledger import messages as m
+from clusters.targets.dledger.messages import Noop, PushEntryRequest
+from clusters.targets.dledger.storage import CHECKPOINT, LOG, checkpoint_ops
 from harness.core.machine import Disk, DiskDone, SendFailed
 from tests.clusters.dledger.chaos import converged
 from tests.clusters.dledger.minisim import World

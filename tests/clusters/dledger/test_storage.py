@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.protocols.client_api import Append, Put
-from clusters.protocols.dledger.log import Log
-from clusters.protocols.dledger.messages import Entry, Noop
-from clusters.protocols.dledger.storage import (
+from clusters.targets.client_api import Append, Put
+from clusters.targets.dledger.log import Log
+from clusters.targets.dledger.messages import Entry, Noop
+from clusters.targets.dledger.storage import (
     LOG,
     TERM,
     Recovered,

@@ -9,8 +9,8 @@ from clusters.node.config import NodeConfig
 from clusters.systems.dledger import SYSTEM
 from harness.core import registry
 from harness.core.errors import ConfigError
+from harness.core.interfaces import NodeSpec, Yes
 from harness.core.promise import SAFETY
-from harness.core.protocols import NodeSpec, Yes
 
 SECOND = 1_000_000_000
 

@@ -2,16 +2,16 @@
 
 import pytest
 
-from clusters.protocols.client_api import Append
-from clusters.protocols.dledger import messages as m
-from clusters.protocols.dledger.flips import FLIPS
-from clusters.protocols.dledger.knobs import KNOBS
-from clusters.protocols.dledger.messages import Entry, Noop
-from clusters.protocols.dledger.rules import Rules
-from clusters.protocols.dledger.storage import TermState
-from clusters.protocols.dledger.tally import Campaign
-from clusters.protocols.dledger.target import TARGET
-from clusters.protocols.dledger.variants import VARIANTS
+from clusters.targets.client_api import Append
+from clusters.targets.dledger import messages as m
+from clusters.targets.dledger.flips import FLIPS
+from clusters.targets.dledger.knobs import KNOBS
+from clusters.targets.dledger.messages import Entry, Noop
+from clusters.targets.dledger.rules import Rules
+from clusters.targets.dledger.storage import TermState
+from clusters.targets.dledger.tally import Campaign
+from clusters.targets.dledger.target import TARGET
+from clusters.targets.dledger.variants import VARIANTS
 from harness.core.errors import ConfigError
 from harness.core.machine import Message
 from harness.core.rng import Rng

@@ -2,9 +2,9 @@
 
 import pytest
 
-from clusters.protocols.dledger import messages as m
-from clusters.protocols.dledger.messages import HeartBeatRequest, VoteRequest, VoteResponse
-from clusters.protocols.dledger.storage import TERM, TermState, read_term
+from clusters.targets.dledger import messages as m
+from clusters.targets.dledger.messages import HeartBeatRequest, VoteRequest, VoteResponse
+from clusters.targets.dledger.storage import TERM, TermState, read_term
 from harness.core.clock import MS
 from harness.core.machine import Await, Disk, Fired, Halt, Message, Send, SendFailed
 from tests.clusters.dledger.single import One, disk

@@ -2,10 +2,10 @@
 
 import pytest
 
-from clusters.protocols.dledger import messages as m
-from clusters.protocols.dledger import witness as module
-from clusters.protocols.dledger.storage import LOG, TERM, TermState, record, term_bytes, term_ops
-from clusters.protocols.dledger.witness import DledgerWitness
+from clusters.targets.dledger import messages as m
+from clusters.targets.dledger import witness as module
+from clusters.targets.dledger.storage import LOG, TERM, TermState, record, term_bytes, term_ops
+from clusters.targets.dledger.witness import DledgerWitness
 from harness.core.machine import Fsync, Write
 from harness.core.rng import Rng
 from tests.clusters.dledger.chaos import drawn, mend, play

@@ -16,7 +16,7 @@ from clusters.docker.containers import MEMORY_BYTES, list_owned, together
 from clusters.docker.image import ensure_image
 from harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
 from harness.core.hoststate import HostState
-from harness.core.protocols import Command, DeploySpec, No, NodeStart, Yes
+from harness.core.interfaces import Command, DeploySpec, No, NodeStart, Yes
 
 NODES = ("n1", "n2", "n3")
 SECOND = 1_000_000_000
@@ -161,7 +161,7 @@ def test_the_agent_is_the_first_process_and_nodes_python_can_import_what_they_ne
     _, out, _ = cluster["n1"].run(["cat", "/proc/1/cmdline"], timeout_ns=5 * SECOND)
     assert b"clusters.agent.agent\0serve" in out
     code, _, err = cluster["n1"].run(
-        ["/opt/dethrone/venv/bin/python", "-c", "import harness.core.machine, clusters.protocols, clusters.node"],
+        ["/opt/dethrone/venv/bin/python", "-c", "import harness.core.machine, clusters.targets, clusters.node"],
         timeout_ns=10 * SECOND,
     )
     assert (code, err) == (0, b"")
@@ -281,7 +281,7 @@ def test_a_plain_member_of_the_engines_group_needs_no_root(client, run_id, tmp_p
     script = (  # privileges go after the imports: this Python may lie in root's home
         "import os, encodings.ascii, encodings.idna, http.client, concurrent.futures.thread\n"
         "from clusters.docker.backend import BACKEND\n"
-        "from harness.core.protocols import DeploySpec\n"
+        "from harness.core.interfaces import DeploySpec\n"
         f"os.setgroups([{group}]); os.setgid(65534); os.setuid(65534)\n"
         f"spec = DeploySpec(run_id='{run_id}', nodes=('n1', 'n2'), image='node', base=None, state_dir='/x')\n"
         "hosts = BACKEND.deploy(spec, origin_ns=0, news=lambda _: None, progress=lambda _: None)\n"

@@ -3,7 +3,7 @@ import pytest
 from clusters.docker import doctor
 from clusters.docker.doctor import PROBES, Probe, probed, rows
 from clusters.docker.image import ensure_image
-from harness.core.protocols import No, Yes
+from harness.core.interfaces import No, Yes
 
 PROBE = Probe(name="docker: x", script="x", why="there is no x", what_to_do="get x")
 

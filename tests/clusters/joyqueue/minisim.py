@@ -12,9 +12,9 @@ import heapq
 from collections import deque
 from typing import Any
 
-from clusters.protocols.client_api import Append, Ok
-from clusters.protocols.joyqueue.storage import TOPIC, Metadata, metadata_ops
-from clusters.protocols.joyqueue.target import TARGET
+from clusters.targets.client_api import Append, Ok
+from clusters.targets.joyqueue.storage import TOPIC, Metadata, metadata_ops
+from clusters.targets.joyqueue.target import TARGET
 from harness.core.clock import MS, Clocks
 from harness.core.machine import (
     Await,

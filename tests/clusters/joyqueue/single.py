@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from clusters.protocols.client_api import Append
-from clusters.protocols.joyqueue.messages import (
+from clusters.targets.client_api import Append
+from clusters.targets.joyqueue.messages import (
     AppendEntriesRequest,
     AppendEntriesResponse,
     Entry,
     VoteRequest,
     VoteResponse,
 )
-from clusters.protocols.joyqueue.storage import LOG, METADATA, TOPIC, metadata_bytes, record
-from clusters.protocols.joyqueue.target import TARGET
+from clusters.targets.joyqueue.storage import LOG, METADATA, TOPIC, metadata_bytes, record
+from clusters.targets.joyqueue.target import TARGET
 from harness.core.clock import MS, Clocks
 from harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Request, Send, SetTimer
 from harness.core.rng import Rng

@@ -6,9 +6,9 @@ import pytest
 
 from harness.core.clock import SECOND
 from harness.core.events import Observed
-from harness.engine.judge import load_checkers
-from harness.engine.model import RunOptions
-from harness.engine.rehearsal import rehearse
+from harness.engine.run.judge import load_checkers
+from harness.engine.run.options import RunOptions
+from harness.engine.run.rehearsal import rehearse
 
 pytestmark = pytest.mark.slow
 

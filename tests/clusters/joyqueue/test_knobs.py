@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.joyqueue.knobs import KNOBS, Deferral
-from clusters.protocols.joyqueue.target import TARGET
+from clusters.targets.joyqueue.knobs import KNOBS, Deferral
+from clusters.targets.joyqueue.target import TARGET
 from harness.core.errors import ConfigError
 
 

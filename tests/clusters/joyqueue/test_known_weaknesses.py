@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.client_api import Append, Unknown
-from clusters.protocols.joyqueue.messages import VoteRequest, VoteResponse
+from clusters.targets.client_api import Append, Unknown
+from clusters.targets.joyqueue.messages import VoteRequest, VoteResponse
 from tests.clusters.joyqueue.minisim import World
 from tests.clusters.joyqueue.single import One, names, sent
 

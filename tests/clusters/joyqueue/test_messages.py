@@ -7,8 +7,8 @@ import json
 import msgspec
 import pytest
 
-from clusters.protocols.client_api import Append, Cas, Get, Put
-from clusters.protocols.joyqueue.messages import (
+from clusters.targets.client_api import Append, Cas, Get, Put
+from clusters.targets.joyqueue.messages import (
     AppendEntriesRequest,
     AppendEntriesResponse,
     Entry,
@@ -18,7 +18,7 @@ from clusters.protocols.joyqueue.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.protocols.joyqueue.target import TARGET
+from clusters.targets.joyqueue.target import TARGET
 
 MESSAGES = [
     VoteRequest("topic/0", 4, "n1", 3, 17, pre_vote=True, id=9),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.protocols.joyqueue.storage import (
+from clusters.targets.joyqueue.storage import (
     LOG,
     METADATA,
     TOPIC,

@@ -13,8 +13,8 @@ from clusters.systems.joyqueue import SYSTEM
 from harness.core import registry
 from harness.core.clock import MS, SECOND
 from harness.core.errors import ConfigError
+from harness.core.interfaces import NodeSpec, Yes
 from harness.core.promise import SAFETY
-from harness.core.protocols import NodeSpec, Yes
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "node"))
 

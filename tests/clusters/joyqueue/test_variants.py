@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.client_api import Append, Get, Ok
-from clusters.protocols.joyqueue.flips import FLIPS
-from clusters.protocols.joyqueue.knobs import KNOBS
-from clusters.protocols.joyqueue.rules import Rules
-from clusters.protocols.joyqueue.storage import Stored, metadata_bytes
-from clusters.protocols.joyqueue.target import TARGET
-from clusters.protocols.joyqueue.variants import VARIANTS
+from clusters.targets.client_api import Append, Get, Ok
+from clusters.targets.joyqueue.flips import FLIPS
+from clusters.targets.joyqueue.knobs import KNOBS
+from clusters.targets.joyqueue.rules import Rules
+from clusters.targets.joyqueue.storage import Stored, metadata_bytes
+from clusters.targets.joyqueue.target import TARGET
+from clusters.targets.joyqueue.variants import VARIANTS
 from harness.core.clock import SECOND
 from harness.core.errors import ConfigError
 from harness.core.rng import Rng

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.client_api import (
+from clusters.targets.client_api import (
     Acquire,
     Append,
     Cas,
@@ -17,7 +17,7 @@ from clusters.protocols.client_api import (
     Transfer,
     Unknown,
 )
-from clusters.protocols.joyqueue.messages import (
+from clusters.targets.joyqueue.messages import (
     AppendEntriesRequest,
     AppendEntriesResponse,
     NullAnswer,
@@ -26,7 +26,7 @@ from clusters.protocols.joyqueue.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.protocols.joyqueue.storage import TOPIC
+from clusters.targets.joyqueue.storage import TOPIC
 from harness.core.clock import MS
 from harness.core.machine import Fired, Message, SendFailed
 from tests.clusters.joyqueue.single import One, answer, entries, halted, names, note, replies, sent, timers

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.client_api import Append
-from clusters.protocols.joyqueue import witness as module
-from clusters.protocols.joyqueue.messages import AppendEntriesRequest, AppendEntriesResponse, VoteRequest, VoteResponse
-from clusters.protocols.joyqueue.storage import LOG, METADATA, TOPIC, metadata_ops, record
-from clusters.protocols.joyqueue.witness import OPEN_MAX, JoyQueueWitness
-from clusters.protocols.kit.files import append_ops, cut_ops
+from clusters.targets.client_api import Append
+from clusters.targets.joyqueue import witness as module
+from clusters.targets.joyqueue.messages import AppendEntriesRequest, AppendEntriesResponse, VoteRequest, VoteResponse
+from clusters.targets.joyqueue.storage import LOG, METADATA, TOPIC, metadata_ops, record
+from clusters.targets.joyqueue.witness import OPEN_MAX, JoyQueueWitness
+from clusters.targets.kit.files import append_ops, cut_ops
 from harness.core.rng import Rng
 from tests.clusters.joyqueue.chaos import QUICK, drawn, mend, play
 from tests.clusters.joyqueue.minisim import World, metadata_of

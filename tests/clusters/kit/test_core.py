@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from clusters.protocols.kit.core import KitCore, KitNode
-from clusters.protocols.kit.files import Unreadable
+from clusters.targets.kit.core import KitCore, KitNode
+from clusters.targets.kit.files import Unreadable
 from harness.core.clock import Clocks
 from harness.core.machine import Disk, DiskDone, Fired, Fsync, Halt, Message, Note, Request, SendFailed
 from harness.core.rng import Rng

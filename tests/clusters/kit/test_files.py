@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.protocols.kit.files import (
+from clusters.targets.kit.files import (
     Unreadable,
     append_ops,
     cut_ops,

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusters.node.config import load_target
-from clusters.protocols.bully.knobs import KNOBS as BULLY
-from clusters.protocols.dledger.knobs import KNOBS as DLEDGER
-from clusters.protocols.joyqueue.knobs import KNOBS as JOYQUEUE
-from clusters.protocols.kit.knobs import KnobTable, Settings, one_of, scaling, switch, time, whole
-from clusters.protocols.kraft.knobs import KNOBS as KRAFT
-from clusters.protocols.master_slave.knobs import KNOBS as MASTER_SLAVE
-from clusters.protocols.nacos.knobs import KNOBS as NACOS
-from clusters.protocols.paxos.knobs import KNOBS as PAXOS
-from clusters.protocols.raft.knobs import KNOBS as RAFT
-from clusters.protocols.zk_ephemeral.knobs import KNOBS as ZK_EPHEMERAL
+from clusters.targets.bully.knobs import KNOBS as BULLY
+from clusters.targets.dledger.knobs import KNOBS as DLEDGER
+from clusters.targets.joyqueue.knobs import KNOBS as JOYQUEUE
+from clusters.targets.kit.knobs import KnobTable, Settings, one_of, scaling, switch, time, whole
+from clusters.targets.kraft.knobs import KNOBS as KRAFT
+from clusters.targets.master_slave.knobs import KNOBS as MASTER_SLAVE
+from clusters.targets.nacos.knobs import KNOBS as NACOS
+from clusters.targets.paxos.knobs import KNOBS as PAXOS
+from clusters.targets.raft.knobs import KNOBS as RAFT
+from clusters.targets.zk_ephemeral.knobs import KNOBS as ZK_EPHEMERAL
 from harness.core.clock import MS, Ns
 from harness.core.errors import ConfigError
 

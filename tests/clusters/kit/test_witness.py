@@ -2,8 +2,8 @@
 
 import pytest
 
-from clusters.protocols.kit.files import cut_ops, log_record, replace_ops, sealed, unsealed
-from clusters.protocols.kit.witness import ElectionWatch, RecordLogWatch, StateFileWatch, log_parser
+from clusters.targets.kit.files import cut_ops, log_record, replace_ops, sealed, unsealed
+from clusters.targets.kit.witness import ElectionWatch, RecordLogWatch, StateFileWatch, log_parser
 from harness.core.machine import Fsync, Rename, Unlink, Witnessed, Write
 
 

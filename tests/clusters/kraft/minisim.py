@@ -11,9 +11,9 @@ import heapq
 from collections import deque
 from typing import Any
 
-from clusters.protocols.client_api import Append, Ok
-from clusters.protocols.kraft.rules import FOLLOWER, LEADER
-from clusters.protocols.kraft.target import TARGET
+from clusters.targets.client_api import Append, Ok
+from clusters.targets.kraft.rules import FOLLOWER, LEADER
+from clusters.targets.kraft.target import TARGET
 from harness.core.clock import MS, Clocks
 from harness.core.machine import (
     Await,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clusters.protocols.client_api import Append
-from clusters.protocols.kraft.messages import (
+from clusters.targets.client_api import Append
+from clusters.targets.kraft.messages import (
     NONE,
     BeginQuorumEpochRequest,
     CurrentLeader,
@@ -15,8 +15,8 @@ from clusters.protocols.kraft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.protocols.kraft.storage import LOG, STATE, QuorumState, Voter, record_bytes, state_bytes
-from clusters.protocols.kraft.target import TARGET
+from clusters.targets.kraft.storage import LOG, STATE, QuorumState, Voter, record_bytes, state_bytes
+from clusters.targets.kraft.target import TARGET
 from harness.core.clock import MS, Clocks
 from harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Request, Send, SetTimer
 from harness.core.rng import Rng

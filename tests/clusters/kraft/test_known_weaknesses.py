@@ -2,16 +2,16 @@
 
 import pytest
 
-from clusters.protocols.client_api import Append, Get, Ok, Unknown
-from clusters.protocols.kraft.messages import (
+from clusters.targets.client_api import Append, Get, Ok, Unknown
+from clusters.targets.kraft.messages import (
     BeginQuorumEpochRequest,
     FetchRequest,
     FetchResponse,
     VoteRequest,
     VoteResponse,
 )
-from clusters.protocols.kraft.storage import STATE
-from clusters.protocols.kraft.target import MUTANTS, TARGET
+from clusters.targets.kraft.storage import STATE
+from clusters.targets.kraft.target import MUTANTS, TARGET
 from harness.core.clock import MS
 from harness.core.rng import Rng
 from tests.clusters.kraft.minisim import World, leaders

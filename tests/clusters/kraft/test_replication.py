@@ -2,10 +2,10 @@
 
 import pytest
 
-from clusters.protocols.client_api import Acquire, Append, Cas, Get, NotLeader, Ok, Put, Refused, Transfer, Unknown
-from clusters.protocols.client_api import Failed as FailedReply
-from clusters.protocols.kraft.leader import become_leader
-from clusters.protocols.kraft.messages import (
+from clusters.targets.client_api import Acquire, Append, Cas, Get, NotLeader, Ok, Put, Refused, Transfer, Unknown
+from clusters.targets.client_api import Failed as FailedReply
+from clusters.targets.kraft.leader import become_leader
+from clusters.targets.kraft.messages import (
     BROKER_NOT_AVAILABLE,
     FENCED_LEADER_EPOCH,
     INCONSISTENT_CLUSTER_ID,
@@ -22,8 +22,8 @@ from clusters.protocols.kraft.messages import (
     FetchResponse,
     LeaderChange,
 )
-from clusters.protocols.kraft.node import IllegalTransition
-from clusters.protocols.kraft.transitions import become_follower, become_unattached, become_voted
+from clusters.targets.kraft.node import IllegalTransition
+from clusters.targets.kraft.transitions import become_follower, become_unattached, become_voted
 from harness.core.clock import MS
 from tests.clusters.kraft.single import (
     CLUSTER,
@@ -302,7 +302,7 @@ def test_an_answer_that_is_no_longer_awaited_is_ignored():
 
 
 def _leads(leader, epoch):
-    from clusters.protocols.kraft.messages import CurrentLeader
+    from clusters.targets.kraft.messages import CurrentLeader
 
     return CurrentLeader(leader, epoch)
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.protocols.client_api import Append, Cas, Get, Put
-from clusters.protocols.kraft.log import Log
-from clusters.protocols.kraft.messages import (
+from clusters.targets.client_api import Append, Cas, Get, Put
+from clusters.targets.kraft.log import Log
+from clusters.targets.kraft.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     CurrentLeader,
@@ -23,7 +23,7 @@ from clusters.protocols.kraft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.protocols.kraft.storage import (
+from clusters.targets.kraft.storage import (
     LOG,
     QuorumState,
     Voter,
@@ -32,7 +32,7 @@ from clusters.protocols.kraft.storage import (
     record_bytes,
     state_bytes,
 )
-from clusters.protocols.kraft.target import TARGET
+from clusters.targets.kraft.target import TARGET
 from harness.core.clock import MS
 from harness.core.errors import ConfigError
 from tests.clusters.kraft.minisim import SimDisk

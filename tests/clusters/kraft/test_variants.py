@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.client_api import Append
-from clusters.protocols.kraft.messages import (
+from clusters.targets.client_api import Append
+from clusters.targets.kraft.messages import (
     BeginQuorumEpochRequest,
     VoteResponse,
 )
-from clusters.protocols.kraft.rules import Rules
-from clusters.protocols.kraft.target import TARGET
-from clusters.protocols.kraft.variants import VARIANTS
+from clusters.targets.kraft.rules import Rules
+from clusters.targets.kraft.target import TARGET
+from clusters.targets.kraft.variants import VARIANTS
 from harness.core.clock import MS
 from harness.core.rng import Rng
 from tests.clusters.kraft.chaos import converged, drawn, mend, play

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clusters.protocols.kraft.messages import (
+from clusters.targets.kraft.messages import (
     FENCED_LEADER_EPOCH,
     INCONSISTENT_CLUSTER_ID,
     INCONSISTENT_VOTER_SET,

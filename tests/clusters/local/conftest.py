@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from clusters.local.backend import LocalBackend
+from harness.core.interfaces import Command, DeploySpec, Host, HostNews, NodeStart
 from harness.core.ledger import Ledger
-from harness.core.protocols import Command, DeploySpec, Host, HostNews, NodeStart
 
 NODE = """
 import os, signal, socket, threading, time

@@ -16,7 +16,7 @@ from clusters.local import backend as module
 from clusters.local import network, owned, users
 from harness.core.errors import ClusterError, ConfigError, MissingCapability
 from harness.core.hoststate import HEALTHY, ClockSkew, HostState
-from harness.core.protocols import No, Yes
+from harness.core.interfaces import No, Yes
 
 pytestmark = pytest.mark.namespaces
 

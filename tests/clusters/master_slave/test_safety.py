@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusters.protocols.client_api import Append, Ok
+from clusters.targets.client_api import Append, Ok
 from harness.core.rng import Rng
 from tests.clusters.master_slave.cluster import cluster, scaled, values
 

@@ -3,15 +3,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from clusters.protocols.client_api import Append, Cas, ChangeConfig, Get, NotLeader, Ok, Put, Refused, Unknown
-from clusters.protocols.kit.files import Unreadable
-from clusters.protocols.master_slave import messages as m
-from clusters.protocols.master_slave.client import Routes
-from clusters.protocols.master_slave.knobs import DEPLOYMENTS, KNOBS, Place
-from clusters.protocols.master_slave.place import CONF, conf_ops, load_place
-from clusters.protocols.master_slave.target import TARGET
-from clusters.protocols.zk_ephemeral.log import LOG
-from clusters.protocols.zk_ephemeral.messages import Record
+from clusters.targets.client_api import Append, Cas, ChangeConfig, Get, NotLeader, Ok, Put, Refused, Unknown
+from clusters.targets.kit.files import Unreadable
+from clusters.targets.master_slave import messages as m
+from clusters.targets.master_slave.client import Routes
+from clusters.targets.master_slave.knobs import DEPLOYMENTS, KNOBS, Place
+from clusters.targets.master_slave.place import CONF, conf_ops, load_place
+from clusters.targets.master_slave.target import TARGET
+from clusters.targets.zk_ephemeral.log import LOG
+from clusters.targets.zk_ephemeral.messages import Record
 from harness.core.clock import MS, SECOND, Clocks
 from harness.core.errors import ConfigError
 from harness.core.machine import Disk, DiskDone, Fired, Fsync, Halt, Message, Note, Reply, Request, Send, SendFailed

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.protocols.nacos.core import NacosCore
-from clusters.protocols.nacos.knobs import KNOBS
-from clusters.protocols.nacos.messages import BeatRequest, RaftPeer, VoteRequest
-from clusters.protocols.nacos.target import TARGET
+from clusters.targets.nacos.core import NacosCore
+from clusters.targets.nacos.knobs import KNOBS
+from clusters.targets.nacos.messages import BeatRequest, RaftPeer, VoteRequest
+from clusters.targets.nacos.target import TARGET
 from harness.core.clock import MS, Clocks
 from harness.core.machine import (
     CoreEvent,

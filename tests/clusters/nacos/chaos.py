@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusters.protocols import client_api
+from clusters.targets import client_api
 from harness.core.rng import Rng
 from tests.clusters.nacos.minisim import Sim
 

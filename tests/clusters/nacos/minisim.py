@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from clusters.protocols import client_api
-from clusters.protocols.nacos.core import NacosCore
-from clusters.protocols.nacos.knobs import KNOBS
-from clusters.protocols.nacos.messages import NacosMessage
-from clusters.protocols.nacos.target import TARGET
+from clusters.targets import client_api
+from clusters.targets.nacos.core import NacosCore
+from clusters.targets.nacos.knobs import KNOBS
+from clusters.targets.nacos.messages import NacosMessage
+from clusters.targets.nacos.target import TARGET
 from harness.core.clock import MS, Clocks
 from harness.core.machine import (
     Await,
@@ -187,7 +187,7 @@ class Sim:
         self.due(**{name: 500})
         core = self.nodes[name].core
         assert core is not None
-        from clusters.protocols.nacos import election  # the task itself, without moving its timer
+        from clusters.targets.nacos import election  # the task itself, without moving its timer
 
         out: list[Any] = []
         core._at(clocks(self.now), self.rngs[name], out)

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from clusters.protocols.nacos.messages import BeatAnswer, RaftPeer, VoteAnswer
-from clusters.protocols.nacos.target import TARGET
+from clusters.targets.nacos.messages import BeatAnswer, RaftPeer, VoteAnswer
+from clusters.targets.nacos.target import TARGET
 from harness.core.errors import ConfigError
 from harness.core.machine import Await, Disk, Send
 from tests.clusters.nacos.bench import Bench

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.protocols import client_api
-from clusters.protocols.nacos import storage
-from clusters.protocols.nacos.items import Items
-from clusters.protocols.nacos.messages import Datum, DatumPublish, PublishAck, RaftPeer
+from clusters.targets import client_api
+from clusters.targets.nacos import storage
+from clusters.targets.nacos.items import Items
+from clusters.targets.nacos.messages import Datum, DatumPublish, PublishAck, RaftPeer
 from harness.core.machine import Fsync, Rename, Unlink, Write
 from tests.clusters.nacos.bench import Bench
 from tests.clusters.nacos.minisim import apply_ops

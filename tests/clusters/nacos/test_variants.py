@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.nacos import storage
-from clusters.protocols.nacos.knobs import KNOBS
-from clusters.protocols.nacos.messages import BeatAnswer, RaftPeer
-from clusters.protocols.nacos.rules import Rules
-from clusters.protocols.nacos.target import TARGET
-from clusters.protocols.nacos.variants import VARIANTS
 from clusters.systems.nacos import SYSTEM
+from clusters.targets.nacos import storage
+from clusters.targets.nacos.knobs import KNOBS
+from clusters.targets.nacos.messages import BeatAnswer, RaftPeer
+from clusters.targets.nacos.rules import Rules
+from clusters.targets.nacos.target import TARGET
+from clusters.targets.nacos.variants import VARIANTS
 from harness.core.errors import ConfigError
 from harness.core.machine import Fsync, Unlink
 from harness.core.rng import Rng

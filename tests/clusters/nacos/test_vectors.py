@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols import client_api
-from clusters.protocols.nacos.messages import (
+from clusters.targets import client_api
+from clusters.targets.nacos.messages import (
     BeatAnswer,
     BeatRequest,
     CallError,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusters.protocols.nacos import wire
-from clusters.protocols.nacos.messages import (
+from clusters.targets.nacos import wire
+from clusters.targets.nacos.messages import (
     BeatAnswer,
     BeatRequest,
     CallError,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.nacos import storage
-from clusters.protocols.nacos.messages import (
+from clusters.targets.nacos import storage
+from clusters.targets.nacos.messages import (
     BeatAnswer,
     BeatRequest,
     RaftPeer,
     VoteAnswer,
     VoteRequest,
 )
-from clusters.protocols.nacos.target import TARGET
+from clusters.targets.nacos.target import TARGET
 from harness.core.machine import Witnessed
 from harness.core.rng import Rng
 from tests.clusters.nacos.chaos import disturb, double_votes, twice_elected

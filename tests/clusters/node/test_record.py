@@ -7,9 +7,9 @@ import json
 import msgspec
 
 from clusters.node.record import Grouped, Persisted, group_record, make_record
-from clusters.protocols.joyqueue.target import TARGET as JOYQUEUE
-from clusters.protocols.raft.target import TARGET as RAFT
 from clusters.systems.records import read_status
+from clusters.targets.joyqueue.target import TARGET as JOYQUEUE
+from clusters.targets.raft.target import TARGET as RAFT
 from harness.core.clock import Clocks
 from harness.core.machine import CoreStatus, LogEnd
 

@@ -14,8 +14,8 @@ from clusters.node.disk import DirectoryWriter
 from clusters.systems.raft import RaftSystem
 from harness.core.clock import MS
 from harness.core.errors import ConfigError
+from harness.core.interfaces import NodeSpec
 from harness.core.machine import Disk, Fsync, Write
-from harness.core.protocols import NodeSpec
 
 pytestmark = pytest.mark.processes
 

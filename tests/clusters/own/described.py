@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusters.own.parse import FileRead, parse
 from clusters.own.system import OwnSystem
-from harness.core.protocols import NodeSpec
+from harness.core.interfaces import NodeSpec
 
 TEXT = """
 [system]

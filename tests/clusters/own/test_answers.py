@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from clusters.own.answers import MISSING, at, explain, reading
 from clusters.own.spec import ProbeTable
-from harness.core.protocols import No
+from harness.core.interfaces import No
 
 sys.path.insert(0, str(Path(__file__).parent))
 

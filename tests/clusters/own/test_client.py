@@ -13,7 +13,7 @@ from clusters.own.client import OwnClient, said, understand, words_for
 from clusters.own.parse import Request
 from clusters.own.spec import Op
 from harness.core.clock import SECOND
-from harness.core.protocols import NodeSpec
+from harness.core.interfaces import NodeSpec
 
 sys.path.insert(0, str(Path(__file__).parent))
 

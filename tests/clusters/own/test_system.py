@@ -10,10 +10,10 @@ import pytest
 from clusters.own.system import load
 from harness.core import registry
 from harness.core.errors import ConfigError
+from harness.core.interfaces import Described, Logged, Malformed, No, Paced, Telling
 from harness.core.promise import SAFETY
-from harness.core.protocols import Described, Logged, Malformed, No, Paced, Telling
-from harness.engine.model import RunOptions
-from harness.engine.planning import draft
+from harness.engine.run.options import RunOptions
+from harness.engine.run.planning import draft
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusters.own.trace import EVENTS, FORMAT, event_of, read_lines, schema
-from harness.core.protocols import Malformed, TraceLine
+from harness.core.interfaces import Malformed, TraceLine
 
 DOCS = Path(__file__).parents[3] / "docs"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from clusters.protocols.client_api import Learn, Propose
 from clusters.systems.operations import outcome_of
 from clusters.systems.paxos import SYSTEM
+from clusters.targets.client_api import Learn, Propose
 from harness.core.clock import MS, Span
 from harness.core.events import SCHEMA, Begin, End, Invoke, Return, Traced
 from harness.core.history import History

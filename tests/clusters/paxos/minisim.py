@@ -10,8 +10,8 @@ import heapq
 import json
 from collections import deque
 
-from clusters.protocols.client_api import Append, Get, Learn, Ok, Propose
-from clusters.protocols.paxos.target import TARGET
+from clusters.targets.client_api import Append, Get, Learn, Ok, Propose
+from clusters.targets.paxos.target import TARGET
 from harness.core.clock import MS, Clocks
 from harness.core.machine import (
     Await,

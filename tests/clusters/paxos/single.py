@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from clusters.protocols.client_api import Propose as Want
-from clusters.protocols.paxos.messages import Accepted, Given, Nack, Pong, Prepare, Promise, Propose
-from clusters.protocols.paxos.storage import FILE, Counted, Promised, Stored, framed
-from clusters.protocols.paxos.target import TARGET
+from clusters.targets.client_api import Propose as Want
+from clusters.targets.paxos.messages import Accepted, Given, Nack, Pong, Prepare, Promise, Propose
+from clusters.targets.paxos.storage import FILE, Counted, Promised, Stored, framed
+from clusters.targets.paxos.target import TARGET
 from harness.core.clock import MS, Clocks
 from harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Request, Send, SetTimer
 from harness.core.rng import Rng

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.paxos.knobs import KNOBS
-from clusters.protocols.paxos.rules import Rules
-from clusters.protocols.paxos.target import TARGET
+from clusters.targets.paxos.knobs import KNOBS
+from clusters.targets.paxos.rules import Rules
+from clusters.targets.paxos.target import TARGET
 from harness.core.clock import MS
 from harness.core.errors import ConfigError
 from harness.core.rng import Rng

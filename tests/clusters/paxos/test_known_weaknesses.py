@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from checkers.agreement import CHECKER
-from clusters.protocols.client_api import Ok, Unknown
-from clusters.protocols.client_api import Propose as Want
-from clusters.protocols.paxos.messages import Accepted, Nack, Prepare, Promise, Propose
+from clusters.targets.client_api import Ok, Unknown
+from clusters.targets.client_api import Propose as Want
+from clusters.targets.paxos.messages import Accepted, Nack, Prepare, Promise, Propose
 from tests.clusters.paxos.histories import history, plan
 from tests.clusters.paxos.minisim import World
 

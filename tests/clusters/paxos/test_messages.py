@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.protocols.client_api import Append, Cas, Get, Learn, Put
-from clusters.protocols.client_api import Propose as Want
-from clusters.protocols.paxos.messages import (
+from clusters.targets.client_api import Append, Cas, Get, Learn, Put
+from clusters.targets.client_api import Propose as Want
+from clusters.targets.paxos.messages import (
     Accepted,
     Ask,
     Command,
@@ -24,7 +24,7 @@ from clusters.protocols.paxos.messages import (
     kind_of,
     shown,
 )
-from clusters.protocols.paxos.target import TARGET
+from clusters.targets.paxos.target import TARGET
 
 numbers = st.integers(-(2**50), 2**50)
 words = st.text(max_size=4)

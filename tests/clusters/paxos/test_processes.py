@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from clusters.systems.paxos import SYSTEM
-from harness.core.protocols import NodeSpec
+from harness.core.interfaces import NodeSpec
 from tests.clusters.systems.processes import Processes
 
 pytestmark = pytest.mark.processes

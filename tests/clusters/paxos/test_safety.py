@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusters.protocols.client_api import Learn, Ok
-from clusters.protocols.client_api import Propose as Want
+from clusters.targets.client_api import Learn, Ok
+from clusters.targets.client_api import Propose as Want
 from harness.core.rng import Rng
 from tests.clusters.paxos.chaos import drawn, play, steps
 from tests.clusters.paxos.minisim import World

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.protocols.client_api import Append
-from clusters.protocols.paxos.messages import Command, Given, Leader
-from clusters.protocols.paxos.storage import (
+from clusters.targets.client_api import Append
+from clusters.targets.paxos.messages import Command, Given, Leader
+from clusters.targets.paxos.storage import (
     FILE,
     Chosen,
     Counted,
@@ -18,7 +18,7 @@ from clusters.protocols.paxos.storage import (
     load,
     records_in,
 )
-from clusters.protocols.paxos.target import TARGET
+from clusters.targets.paxos.target import TARGET
 from harness.core.clock import Clocks
 from harness.core.machine import Await, Disk, Fsync, Halt, Note, Send, Write
 from harness.core.rng import Rng

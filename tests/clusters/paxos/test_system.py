@@ -9,9 +9,9 @@ from clusters.systems.paxos import SYSTEM
 from harness.core import registry
 from harness.core.clock import MS, SECOND
 from harness.core.errors import ConfigError
+from harness.core.interfaces import NodeSpec, Yes
 from harness.core.machine import CoreStatus, LogEnd
 from harness.core.promise import LIVENESS, SAFETY
-from harness.core.protocols import NodeSpec, Yes
 
 
 def promise(settings=None, profile="paxos", voters=5):
@@ -126,8 +126,8 @@ def test_a_decided_value_is_no_leader_unless_there_are_epochs():
 
 
 def test_the_operations_are_said_to_the_target():
-    from clusters.protocols.client_api import Learn, Ok, Propose
     from clusters.systems.operations import outcome_of, unanswered
+    from clusters.targets.client_api import Learn, Ok, Propose
 
     assert request_for("propose", [3, "x"]) == Propose(3, "x")
     assert request_for("learn", 3) == Learn(3)

@@ -11,10 +11,10 @@ import heapq
 from collections import deque
 from typing import Any
 
-from clusters.protocols.client_api import Append, Ok
-from clusters.protocols.raft.core import RaftCore
-from clusters.protocols.raft.target import TARGET
-from clusters.protocols.raft.witness import RaftWitness
+from clusters.targets.client_api import Append, Ok
+from clusters.targets.raft.core import RaftCore
+from clusters.targets.raft.target import TARGET
+from clusters.targets.raft.witness import RaftWitness
 from harness.core.clock import MS, Clocks
 from harness.core.machine import (
     Await,

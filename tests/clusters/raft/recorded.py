@@ -10,9 +10,9 @@ import hashlib
 
 import msgspec
 
-from clusters.protocols.client_api import NotLeader
 from clusters.systems.operations import outcome_of, request_for, unanswered
 from clusters.systems.raft import SYSTEM
+from clusters.targets.client_api import NotLeader
 from harness.core import registry
 from harness.core.clock import MS, SECOND, Span
 from harness.core.events import (
@@ -29,12 +29,12 @@ from harness.core.events import (
 )
 from harness.core.history import parse_history
 from harness.core.hoststate import HEALTHY, ClockSkew, HostState, LinkQuality
+from harness.core.interfaces import ClusterView, OpPlan
 from harness.core.machine import Note, Reply, Request
 from harness.core.plan import Plan, WorkloadPlan
-from harness.core.protocols import ClusterView, OpPlan
 from harness.core.rng import Rng
 from harness.core.schedule import Schedule
-from harness.engine.ops import OpPump
+from harness.engine.run.op_pacing import OpPump
 from tests.clusters.raft.minisim import World
 
 ENCODER = msgspec.json.Encoder()

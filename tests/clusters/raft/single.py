@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from clusters.protocols.client_api import Append
-from clusters.protocols.raft.messages import AppendEntries, Entry, Noop, VoteReply
-from clusters.protocols.raft.storage import LOG, VOTE, HardState, record, vote_bytes
-from clusters.protocols.raft.target import TARGET
+from clusters.targets.client_api import Append
+from clusters.targets.raft.messages import AppendEntries, Entry, Noop, VoteReply
+from clusters.targets.raft.storage import LOG, VOTE, HardState, record, vote_bytes
+from clusters.targets.raft.target import TARGET
 from harness.core.clock import MS, Clocks
 from harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Request, Send, SetTimer
 from harness.core.rng import Rng

@@ -2,8 +2,8 @@
 
 import pytest
 
-from clusters.protocols.client_api import Append, Get, Ok, Refused, Transfer, Unknown
-from clusters.protocols.raft.messages import AppendReply, RequestVote, TimeoutNow
+from clusters.targets.client_api import Append, Get, Ok, Refused, Transfer, Unknown
+from clusters.targets.raft.messages import AppendReply, RequestVote, TimeoutNow
 from harness.core.clock import MS
 from tests.clusters.raft.single import One, answer, heartbeat, names, note, replies, sent
 

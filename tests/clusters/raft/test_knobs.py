@@ -2,7 +2,7 @@
 
 import pytest
 
-from clusters.protocols.raft.target import TARGET
+from clusters.targets.raft.target import TARGET
 from harness.core.clock import MS
 from harness.core.errors import ConfigError
 

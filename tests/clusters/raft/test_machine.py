@@ -2,8 +2,8 @@
 
 import pytest
 
-from clusters.protocols.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn, Use
-from clusters.protocols.raft.machine import Machine, Refusal
+from clusters.targets.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn, Use
+from clusters.targets.raft.machine import Machine, Refusal
 from harness.core.clock import MS
 
 

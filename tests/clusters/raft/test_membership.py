@@ -2,8 +2,8 @@
 
 import pytest
 
-from clusters.protocols.client_api import Append, ChangeConfig, Ok, Refused, Transfer
-from clusters.protocols.raft.messages import AppendReply, Config, Entry, Noop
+from clusters.targets.client_api import Append, ChangeConfig, Ok, Refused, Transfer
+from clusters.targets.raft.messages import AppendReply, Config, Entry, Noop
 from harness.core.clock import MS
 from harness.core.rng import Rng
 from tests.clusters.raft.chaos import drawn, mend, play

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.raft.messages import Config, VoteReply
-from clusters.protocols.raft.variants import VARIANTS
+from clusters.targets.raft.messages import Config, VoteReply
+from clusters.targets.raft.variants import VARIANTS
 from harness.core.clock import MS, SECOND
 from harness.core.rng import Rng
 from tests.clusters.raft.chaos import mend

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clusters.protocols.raft.messages import AppendReply, PreVote, PreVoteReply, RequestVote, VoteReply
+from clusters.targets.raft.messages import AppendReply, PreVote, PreVoteReply, RequestVote, VoteReply
 from harness.core.clock import MS
 from harness.core.machine import Disk
 from tests.clusters.raft.single import One, answer, heartbeat, names, note, sent

@@ -2,9 +2,9 @@
 
 import pytest
 
-from clusters.protocols.client_api import Append, Failed, Get, NotLeader, Ok, Refused, Unknown
-from clusters.protocols.raft import client
-from clusters.protocols.raft.messages import AppendReply, Noop
+from clusters.targets.client_api import Append, Failed, Get, NotLeader, Ok, Refused, Unknown
+from clusters.targets.raft import client
+from clusters.targets.raft.messages import AppendReply, Noop
 from harness.core.clock import MS
 from harness.core.machine import Await, Disk, Note, Reply, Send
 from tests.clusters.raft.single import One, answer, entries, halted, heartbeat, names, note, replies, sent

@@ -2,8 +2,8 @@
 
 import pytest
 
-from clusters.protocols.client_api import Append, Get, Ok
-from clusters.protocols.raft.messages import RequestVote
+from clusters.targets.client_api import Append, Get, Ok
+from clusters.targets.raft.messages import RequestVote
 from tests.clusters.raft.minisim import World
 
 both = pytest.mark.parametrize("profile", ["raft", "raft-paper"])

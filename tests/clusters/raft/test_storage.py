@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.protocols.client_api import Append, Put
-from clusters.protocols.raft.log import Log
-from clusters.protocols.raft.messages import Config, Entry, Noop
-from clusters.protocols.raft.storage import (
+from clusters.targets.client_api import Append, Put
+from clusters.targets.raft.log import Log
+from clusters.targets.raft.messages import Config, Entry, Noop
+from clusters.targets.raft.storage import (
     HardState,
     read_log,
     read_vote,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from clusters.protocols.client_api import Append, Get, Ok, Put
-from clusters.protocols.raft.messages import AppendReply, PreVote, VoteReply
+from clusters.targets.client_api import Append, Get, Ok, Put
+from clusters.targets.raft.messages import AppendReply, PreVote, VoteReply
 from harness.core.clock import MS, SECOND
 from tests.clusters.raft.minisim import World
 from tests.clusters.raft.test_sequences import win

@@ -2,13 +2,13 @@
 
 import pytest
 
-from clusters.protocols.raft.flips import FLIPS
-from clusters.protocols.raft.knobs import KNOBS
-from clusters.protocols.raft.messages import Config, VoteReply
-from clusters.protocols.raft.rules import Rules
-from clusters.protocols.raft.storage import HardState, vote_bytes
-from clusters.protocols.raft.target import TARGET
-from clusters.protocols.raft.variants import VARIANTS
+from clusters.targets.raft.flips import FLIPS
+from clusters.targets.raft.knobs import KNOBS
+from clusters.targets.raft.messages import Config, VoteReply
+from clusters.targets.raft.rules import Rules
+from clusters.targets.raft.storage import HardState, vote_bytes
+from clusters.targets.raft.target import TARGET
+from clusters.targets.raft.variants import VARIANTS
 from harness.core.clock import MS
 from harness.core.rng import Rng
 from tests.clusters.raft.chaos import converged, drawn, mend, play

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clusters.protocols.raft.messages import AppendReply, RequestVote, VoteReply
+from clusters.targets.raft.messages import AppendReply, RequestVote, VoteReply
 from harness.core.clock import MS
 from harness.core.machine import Await, Disk, Note, Send
 from tests.clusters.raft.single import One, answer, halted, heartbeat, names, note, sent, timers

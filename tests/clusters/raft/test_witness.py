@@ -2,12 +2,12 @@
 
 import pytest
 
-from clusters.protocols.client_api import Append
-from clusters.protocols.kit.files import append_ops, cut_ops
-from clusters.protocols.raft import witness as module
-from clusters.protocols.raft.messages import AppendEntries, AppendReply, RequestVote, VoteReply
-from clusters.protocols.raft.storage import LOG, VOTE, HardState, record, vote_ops
-from clusters.protocols.raft.witness import RaftWitness
+from clusters.targets.client_api import Append
+from clusters.targets.kit.files import append_ops, cut_ops
+from clusters.targets.raft import witness as module
+from clusters.targets.raft.messages import AppendEntries, AppendReply, RequestVote, VoteReply
+from clusters.targets.raft.storage import LOG, VOTE, HardState, record, vote_ops
+from clusters.targets.raft.witness import RaftWitness
 from harness.core.rng import Rng
 from tests.clusters.raft.chaos import drawn, mend, play
 from tests.clusters.raft.minisim import World

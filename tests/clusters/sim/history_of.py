@@ -8,9 +8,10 @@ import tempfile
 from pathlib import Path
 
 from harness.core import store
-from harness.engine.model import RunOptions, Silence
-from harness.engine.planning import draft
-from harness.engine.virtual import VirtualRun
+from harness.engine.run.listener import Silence
+from harness.engine.run.options import RunOptions
+from harness.engine.run.planning import draft
+from harness.engine.run.virtual_run import VirtualRun
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import msgspec
 
-from clusters.protocols.client_api import NotLeader, Ok, Put
+from clusters.targets.client_api import NotLeader, Ok, Put
 from harness.core.hoststate import HEALTHY
 from harness.core.machine import Reply, Request
 from harness.core.world import OpDone

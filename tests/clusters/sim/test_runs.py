@@ -18,10 +18,11 @@ from harness.core.errors import ConfigError, MissingCapability
 from harness.core.events import Converged, FaultEvent, NodeProcess, Observed, Return, Silent, Traced
 from harness.core.history import read_history
 from harness.core.plan import Plan
-from harness.engine.judge import check_path, load_checkers
-from harness.engine.model import RunOptions, Silence
-from harness.engine.rehearsal import rehearse
-from harness.engine.runner import run
+from harness.engine.run.judge import check_path, load_checkers
+from harness.engine.run.listener import Silence
+from harness.engine.run.options import RunOptions
+from harness.engine.run.rehearsal import rehearse
+from harness.engine.run.runner import run
 
 HERE = Path(__file__).parent
 ALL = ("partition", "kill", "pause", "clock", "restart", "stop", "powerloss", "disk", "link", "hold", "drift")
@@ -166,7 +167,7 @@ def test_settings_of_the_simulator_reach_the_plan_and_the_network():
     ],
 )
 def test_what_cannot_be_is_refused_before_the_run(fields, error, says):
-    from harness.engine.runner import dry_run
+    from harness.engine.run.runner import dry_run
 
     with pytest.raises(error) as caught:
         dry_run(options(**fields))
@@ -174,7 +175,7 @@ def test_what_cannot_be_is_refused_before_the_run(fields, error, says):
 
 
 def test_a_stored_schedule_with_a_fault_of_simulated_hosts_is_refused_on_real_ones(tmp_path):
-    from harness.engine.runner import dry_run
+    from harness.engine.run.runner import dry_run
 
     plan: Plan = dry_run(options(faults=("wipe",)))
     store.write_json(tmp_path / "s.json", plan.schedule)

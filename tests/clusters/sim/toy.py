@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from harness.core.clock import MS, SECOND, Span
 from harness.core.hoststate import HEALTHY
+from harness.core.interfaces import HostNews, OpPlan, Reading
 from harness.core.machine import CoreStatus, LogEnd, Note, Witnessed
 from harness.core.plan import Plan, WorkloadPlan
 from harness.core.promise import Promise
-from harness.core.protocols import HostNews, OpPlan, Reading
 from harness.core.schedule import Schedule
 from harness.core.world import Converge, ConvergeDone, HostSaid, InvokeOp, OpDone, Polled, StartNodes, Traces
 

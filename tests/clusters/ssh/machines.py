@@ -7,7 +7,7 @@ import time
 
 from clusters.ssh.backend import SshBackend
 from clusters.ssh.hosts import parse_hosts
-from harness.core.protocols import Command, DeploySpec, NodeStart
+from harness.core.interfaces import Command, DeploySpec, NodeStart
 
 NODES = ("n1", "n2", "n3")
 NODE = "import time\nwhile True: time.sleep(0.05)"

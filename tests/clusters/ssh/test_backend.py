@@ -11,7 +11,7 @@ from clusters.ssh.connection import Connection
 from clusters.ssh.hosts import Bastion, parse_hosts
 from harness.core.errors import ClusterError, ConfigError, NotHealed
 from harness.core.hoststate import HEALTHY, HostState
-from harness.core.protocols import Backend, Converging, No, Yes
+from harness.core.interfaces import Backend, Converging, No, Yes
 
 pytestmark = pytest.mark.processes
 

@@ -11,7 +11,7 @@ from field import DEAD_MAN_S, NODES
 from clusters.ssh.backend import SshBackend
 from clusters.ssh.hosts import parse_hosts
 from harness.core.hoststate import HEALTHY, HostState
-from harness.core.protocols import Command, DeploySpec, NodeStart
+from harness.core.interfaces import Command, DeploySpec, NodeStart
 
 pytestmark = pytest.mark.docker
 

@@ -16,10 +16,10 @@ from clusters.ssh.needs import refuse_machines
 from clusters.ssh.rules import refuse_run
 from harness.cli.main import main
 from harness.core.errors import ConfigError, MissingCapability
-from harness.core.protocols import Cautious, DeploySpec, Lending
+from harness.core.interfaces import Cautious, DeploySpec, Lending
 from harness.core.schedule import PlannedFault, Schedule, Step
-from harness.engine.model import RunOptions
-from harness.engine.runner import dry_run
+from harness.engine.run.options import RunOptions
+from harness.engine.run.runner import dry_run
 
 NEWEST = {"path": "/usr/bin/python3", "version": [3, 12], "soabi": "cpython-312-x86_64-linux-gnu"}
 NEWEST |= {"machine": "x86_64", "libc": "glibc", "msgspec": True}

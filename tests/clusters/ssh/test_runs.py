@@ -14,7 +14,7 @@ import pytest
 from field import DEAD_MAN_S, NODES, until
 
 from harness.core import registry
-from harness.core.protocols import Lending, No
+from harness.core.interfaces import Lending, No
 from harness.core.world import VirtualBackend
 
 DETHRONE = [sys.executable, "-m", "harness.cli"]

@@ -22,7 +22,7 @@ from clusters.ssh.shipping import list_agents, relay_command, start_agent, stop_
 from harness.core.clock import SECOND
 from harness.core.errors import ClusterError, NotHealed
 from harness.core.hoststate import HostState
-from harness.core.protocols import Command, NodeStart
+from harness.core.interfaces import Command, NodeStart
 
 pytestmark = pytest.mark.processes
 

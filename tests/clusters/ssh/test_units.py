@@ -19,7 +19,7 @@ from clusters.ssh.backend import SshBackend
 from clusters.ssh.hosts import parse_hosts
 from harness.core.errors import ClusterError
 from harness.core.hoststate import HEALTHY, HostState
-from harness.core.protocols import Command, DeploySpec, NodeStart
+from harness.core.interfaces import Command, DeploySpec, NodeStart
 
 pytestmark = [pytest.mark.docker, pytest.mark.nightly("an image of its own, with systemd")]
 

@@ -15,8 +15,8 @@ from clusters.systems.etcd import SYSTEM, member_id
 from clusters.systems.etcd_client import EtcdClient, call_for, understand
 from harness.core import registry
 from harness.core.errors import ConfigError
+from harness.core.interfaces import No, NodeSpec, Yes
 from harness.core.promise import SAFETY
-from harness.core.protocols import No, NodeSpec, Yes
 
 SECOND = 1_000_000_000
 NODES = specs(SYSTEM, network="127.0.1")

@@ -17,8 +17,8 @@ from clusters.systems.kafka import SYSTEM, SYSTEM_3_9, broker_ids
 from clusters.systems.kafka_client import KafkaClient, understood
 from harness.core import registry
 from harness.core.errors import ConfigError
+from harness.core.interfaces import NodeSpec, Yes
 from harness.core.promise import SAFETY
-from harness.core.protocols import NodeSpec, Yes
 
 SECOND = 1_000_000_000
 NODES = specs(SYSTEM, network="127.0.1")

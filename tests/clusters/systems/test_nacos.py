@@ -8,10 +8,10 @@ from clusters.node.config import NodeConfig
 from clusters.systems.nacos import SYSTEM
 from harness.core import registry
 from harness.core.errors import ConfigError
+from harness.core.interfaces import Yes
 from harness.core.promise import SAFETY
-from harness.core.protocols import Yes
-from harness.engine.model import RunOptions
-from harness.engine.planning import draft
+from harness.engine.run.options import RunOptions
+from harness.engine.run.planning import draft
 
 SECOND = 1_000_000_000
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from clusters.protocols.client_api import (
+from clusters.systems.operations import GUARD_OPERATIONS, LOCK_OPERATIONS, MEMBER_OPERATIONS, outcome_of, request_for
+from clusters.targets.client_api import (
     Acquire,
     Append,
     ChangeConfig,
@@ -20,7 +21,6 @@ from clusters.protocols.client_api import (
     Unknown,
     Use,
 )
-from clusters.systems.operations import GUARD_OPERATIONS, LOCK_OPERATIONS, MEMBER_OPERATIONS, outcome_of, request_for
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from clusters.node.config import NodeConfig, load_target
 from clusters.systems.raft import SYSTEM
 from harness.core import registry
 from harness.core.errors import ConfigError
+from harness.core.interfaces import Yes
 from harness.core.promise import LIVENESS, SAFETY
-from harness.core.protocols import Yes
 
 MS = 1_000_000
 E = 300 * MS

@@ -16,8 +16,8 @@ from clusters.systems.rocketmq import SYSTEM, SYSTEM_0_2_2, SYSTEM_0_3_2
 from clusters.systems.rocketmq_client import APPEND, GET, HEART_BEAT, Answer, RocketmqClient, refused
 from harness.core import registry
 from harness.core.errors import ConfigError
+from harness.core.interfaces import NodeSpec
 from harness.core.promise import SAFETY
-from harness.core.protocols import NodeSpec
 
 SECOND = 1_000_000_000
 NODES = specs(SYSTEM, network="127.0.1")

@@ -8,8 +8,8 @@ from specs import specs
 from clusters.systems.zookeeper import SYSTEM
 from harness.core import registry
 from harness.core.errors import ConfigError
+from harness.core.interfaces import Telling, Yes
 from harness.core.promise import SAFETY
-from harness.core.protocols import Telling, Yes
 
 NODES = specs(SYSTEM)
 NODE = NODES["n2"]

@@ -7,10 +7,10 @@ import pytest
 from specs import specs
 from zookeeper_server import Server
 
-from clusters.protocols.zk_ephemeral import messages as m
 from clusters.systems import zookeeper_bridge as b
 from clusters.systems.zk_ephemeral_real import SYSTEM
 from clusters.systems.zookeeper_bridge import Bridge
+from clusters.targets.zk_ephemeral import messages as m
 from harness.core import registry
 from harness.core.errors import ConfigError
 from harness.core.planted import Examinable

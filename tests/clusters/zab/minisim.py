@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from clusters.protocols.client_api import Append, Ok
-from clusters.protocols.zab.log import CURRENT, LOG, read_epoch, read_log
-from clusters.protocols.zab.messages import Packet
-from clusters.protocols.zab.target import TARGET
+from clusters.targets.client_api import Append, Ok
+from clusters.targets.zab.log import CURRENT, LOG, read_epoch, read_log
+from clusters.targets.zab.messages import Packet
+from clusters.targets.zab.target import TARGET
 from harness.core.clock import Clocks
 from harness.core.rng import Rng
 from tests.clusters.kraft import minisim

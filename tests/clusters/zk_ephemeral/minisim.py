@@ -9,7 +9,7 @@ import heapq
 from collections import deque
 from typing import Any
 
-from clusters.protocols.client_api import Append, Get, Ok
+from clusters.targets.client_api import Append, Get, Ok
 from harness.core.clock import MS, Clocks
 from harness.core.machine import (
     Await,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clusters.protocols.zk_ephemeral import messages as m
-from clusters.protocols.zk_ephemeral.target import TARGET
+from clusters.targets.zk_ephemeral import messages as m
+from clusters.targets.zk_ephemeral.target import TARGET
 from harness.core.clock import MS, Clocks
 from harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Request, Send, SetTimer
 from harness.core.rng import Rng

@@ -3,10 +3,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from clusters.protocols.client_api import Append, Put
-from clusters.protocols.zk_ephemeral import messages as m
-from clusters.protocols.zk_ephemeral.knobs import KNOBS
-from clusters.protocols.zk_ephemeral.target import TARGET
+from clusters.targets.client_api import Append, Put
+from clusters.targets.zk_ephemeral import messages as m
+from clusters.targets.zk_ephemeral.knobs import KNOBS
+from clusters.targets.zk_ephemeral.target import TARGET
 from harness.core.clock import MS, SECOND
 from harness.core.errors import ConfigError
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.client_api import Append, Cas, Failed, Get, NotLeader, Ok, Put, Refused, Unknown
-from clusters.protocols.kit.files import Unreadable, record
-from clusters.protocols.zk_ephemeral import messages as m
-from clusters.protocols.zk_ephemeral.log import HW, LOG, Log, hw_ops, read_hw
-from clusters.protocols.zk_ephemeral.tree import TREE
+from clusters.targets.client_api import Append, Cas, Failed, Get, NotLeader, Ok, Put, Refused, Unknown
+from clusters.targets.kit.files import Unreadable, record
+from clusters.targets.zk_ephemeral import messages as m
+from clusters.targets.zk_ephemeral.log import HW, LOG, Log, hw_ops, read_hw
+from clusters.targets.zk_ephemeral.tree import TREE
 from harness.core.machine import Disk, DiskDone, Write
 from tests.clusters.zk_ephemeral.single import One, halted, names, note, replies, sent
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.client_api import Append, Ok, Unknown
-from clusters.protocols.zk_ephemeral import messages as m
-from clusters.protocols.zk_ephemeral.target import TARGET
+from clusters.targets.client_api import Append, Ok, Unknown
+from clusters.targets.zk_ephemeral import messages as m
+from clusters.targets.zk_ephemeral.target import TARGET
 from harness.core.machine import SHUTDOWN, Fired
 from tests.clusters.zk_ephemeral.minisim import World
 

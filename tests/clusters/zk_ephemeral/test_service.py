@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.zk_ephemeral import messages as m
-from clusters.protocols.zk_ephemeral.tree import TREE
+from clusters.targets.zk_ephemeral import messages as m
+from clusters.targets.zk_ephemeral.tree import TREE
 from harness.core.clock import MS
 from harness.core.machine import Await, Disk, Send
 from tests.clusters.zk_ephemeral.minisim import SimDisk

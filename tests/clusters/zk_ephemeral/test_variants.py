@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.protocols.client_api import Append, Ok
-from clusters.protocols.zk_ephemeral import messages as m
-from clusters.protocols.zk_ephemeral.target import TARGET
-from clusters.protocols.zk_ephemeral.variants import VARIANTS
+from clusters.targets.client_api import Append, Ok
+from clusters.targets.zk_ephemeral import messages as m
+from clusters.targets.zk_ephemeral.target import TARGET
+from clusters.targets.zk_ephemeral.variants import VARIANTS
 from harness.core.errors import ConfigError
 from harness.core.rng import Rng
 from tests.clusters.zk_ephemeral.chaos import acknowledged, drawn, logs, play, settle, values, world

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from clusters.protocols.client_api import Append
-from clusters.protocols.zk_ephemeral import messages as m
-from clusters.protocols.zk_ephemeral import tree
-from clusters.protocols.zk_ephemeral.log import LOG, Log
-from clusters.protocols.zk_ephemeral.target import TARGET
+from clusters.targets.client_api import Append
+from clusters.targets.zk_ephemeral import messages as m
+from clusters.targets.zk_ephemeral import tree
+from clusters.targets.zk_ephemeral.log import LOG, Log
+from clusters.targets.zk_ephemeral.target import TARGET
 from harness.core.machine import Unlink
 from tests.clusters.zk_ephemeral.minisim import World
 from tests.clusters.zk_ephemeral.single import MEMBERS

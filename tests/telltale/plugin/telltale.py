@@ -11,7 +11,7 @@ from pathlib import Path
 
 from clusters.own.parse import FileRead, parse
 from clusters.own.system import OwnSystem
-from harness.core.protocols import Available, Yes
+from harness.core.interfaces import Available, Yes
 
 NODE = Path(__file__).with_name("node.py")
 

@@ -1,0 +1,143 @@
+"""Liveness windows: the longest stretches with one witness set and no fault touching it.
+
+Guarantees: a window ends at any change of a member, of a link to or between members, or of an outsider that can reach
+them. Out of scope: whether a window is long enough, and what had to happen in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from checkers.base import in_force, votes_needed
+from checkers.graph import Adjacency, Interval, Timeline, Witness, bits, end_of_run, timeline, witness
+from harness.core.clock import Ns
+from harness.core.events import FaultEvent, NodeProcess, Traced
+from harness.core.history import History
+from harness.core.plan import Plan
+from harness.core.promise import Promise, Tier
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """[lo, hi) with one witness set. ``client_cut``: some host does not certainly hear the clients."""
+
+    lo: Ns
+    hi: Ns
+    tier: Tier
+    members: tuple[str, ...]
+    dead: tuple[str, ...]
+    """Voters that are certainly down or frozen all the time."""
+    client_cut: bool
+    adjacency: Adjacency
+
+    @property
+    def length(self) -> Ns:
+        """In ns."""
+        return self.hi - self.lo
+
+
+def windows(history: History, promise: Promise, plan: Plan) -> list[Window]:
+    """All windows of this run, in order (cached)."""
+    found: list[Window] | None = history.cache.get("checkers.liveness_windows")
+    if found is None:
+        found = history.cache["checkers.liveness_windows"] = _windows(timeline(history, promise, plan), promise)
+    return found
+
+
+def owed_windows(history: History, promise: Promise, plan: Plan) -> list[Window]:
+    """The windows in which a leader may be owed: all, or of the first tier the parts in which nothing is broken."""
+    found = windows(history, promise, plan)
+    if not promise.owed_in_calm:
+        return found
+    calm = _calm(history, plan)
+    return [
+        replace(window, lo=max(window.lo, lo), hi=min(window.hi, hi))
+        for window in found
+        if window.tier == "T1"
+        for lo, hi in calm
+        if max(window.lo, lo) < min(window.hi, hi)
+    ]
+
+
+def _calm(history: History, plan: Plan) -> list[tuple[Ns, Ns]]:
+    """When no fault was in force on any node, until one that does not vote ended by itself."""
+    last = outsider_ended(history, plan)
+    end = end_of_run(history) if last is None else last
+    events = history.of(FaultEvent)
+    over = {event.fault: event.span.hi for event in events if event.phase == "end"}
+    broken = sorted((event.span.lo, over.get(event.fault, end)) for event in events if in_force(event))
+    out: list[tuple[Ns, Ns]] = []
+    at: Ns = 0
+    for lo, hi in broken:
+        if at < min(lo, end):
+            out.append((at, min(lo, end)))
+        at = max(at, hi)
+    return [*out, (at, end)] if at < end else out
+
+
+def outsider_ended(history: History, plan: Plan) -> Ns | None:
+    """When the first node that does not vote ended by itself, if one did: a coordination service, an observer.
+
+    It may report that itself, as the project's own nodes do, or its process just be gone.
+    """
+    halts = [
+        (event.node, event.span.lo) for event in history.of(Traced) if event.name == "halt" and event.source == "shell"
+    ]
+    exits = [
+        (event.node, event.span.lo) for event in history.of(NodeProcess) if event.phase == "exited" and not event.asked
+    ]
+    return min((at for node, at in (*halts, *exits) if node not in plan.voters), default=None)
+
+
+def _windows(line: Timeline, promise: Promise) -> list[Window]:
+    quorum = votes_needed(promise, len(line.voters))
+    known: dict[Adjacency, Witness | None] = {}
+    out: list[Window] = []
+    last: tuple[object, ...] | None = None
+    for interval in line.intervals:
+        if interval.adjacency not in known:
+            known[interval.adjacency] = witness(interval.adjacency, quorum)
+        best = known[interval.adjacency]
+        if best is None or not interval.settled:
+            last = None
+            continue
+        signature = _signature(interval, best)
+        dead = line.names(interval.adjacency.dead)
+        if last == signature and out[-1].hi == interval.lo:
+            old = out[-1]
+            out[-1] = Window(
+                old.lo,
+                interval.hi,
+                old.tier,
+                old.members,
+                tuple(name for name in old.dead if name in dead),
+                old.client_cut or interval.client_cut,
+                old.adjacency,
+            )
+        else:
+            members = line.names(best.mask)
+            out.append(
+                Window(interval.lo, interval.hi, best.tier, members, dead, interval.client_cut, interval.adjacency)
+            )
+        last = signature
+    return out
+
+
+def _signature(interval: Interval, best: Witness) -> tuple[object, ...]:
+    """Everything that touches the witness set, as one comparable value."""
+    adjacency, inside = interval.adjacency, best.mask
+    size = len(adjacency.voters)
+    links = tuple(
+        (adjacency.open[i], adjacency.cut[i], adjacency.clean[i])
+        if inside >> i & 1
+        else (adjacency.open[i] & inside, adjacency.cut[i] & inside, adjacency.clean[i] & inside)
+        for i in range(size)
+    )
+    reached = 0
+    for i in range(size):
+        if not inside >> i & 1 and any(
+            not adjacency.cut[i] >> j & 1 or not adjacency.cut[j] >> i & 1 for j in bits(inside)
+        ):
+            reached |= 1 << i
+    clocks = tuple(interval.clocks[i] for i in bits(inside))
+    return best.tier, inside, links, adjacency.alive & reached, adjacency.dead & reached, clocks

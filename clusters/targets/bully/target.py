@@ -1,0 +1,23 @@
+"""The bully target as the shells meet it: ``TARGET``, with the profiles ``classic`` and ``mongo``.
+
+Guarantees: a node's id is its place among the members. Out of scope: processes and virtual time.
+"""
+
+from __future__ import annotations
+
+from clusters.targets.bully.core import BullyCore
+from clusters.targets.bully.knobs import KNOBS
+from clusters.targets.bully.messages import BullyMessage
+from clusters.targets.bully.rules import Rules
+from clusters.targets.bully.variants import VARIANTS
+from clusters.targets.bully.witness import BullyWitness
+from clusters.targets.kit.mutants import MutantTable
+from clusters.targets.kit.target import KitTarget
+
+TARGET = KitTarget(
+    KNOBS,
+    MutantTable(KNOBS, Rules, VARIANTS),
+    message=BullyMessage,
+    core=lambda node, members, _, rules: BullyCore(node, members, rules),
+    witness=lambda node, _: BullyWitness(node),
+)

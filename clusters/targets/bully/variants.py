@@ -1,0 +1,82 @@
+"""The planted bugs of the bully target, the harmless builds that must raise no alarm, and the flips of the claims.
+
+Guarantees: each breaks one rule; a flip turns off (or on) the knobs that its claim names. Out of scope: what the
+protocol loses by its design: it is no bug that each part of a cut cluster elects.
+"""
+
+# ruff: noqa: ARG002 - each method is documented in `rules`; a mistake is to ignore what one is given
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+
+from clusters.targets.bully.knobs import BullyKnobs
+from clusters.targets.bully.rules import Rules
+from clusters.targets.kit.mutants import Mutant, bug
+from harness.core.clock import Ns
+
+_OWED, _CONVERGES, _LEAVES = "leader-when-owed", "convergence-after-heal", "step-down-without-quorum"
+
+
+def _knobs(**other: Any) -> Callable[[BullyKnobs], Rules]:
+    """The honest rules under other knobs."""
+    return lambda knobs: Rules(msgspec.structs.replace(knobs, **other))
+
+
+def _scaled(name: str, share: Fraction) -> Callable[[BullyKnobs], Rules]:
+    """The honest rules with one time that is so much longer or shorter."""
+    return lambda knobs: Rules(msgspec.structs.replace(knobs, **{name: int(getattr(knobs, name) * share)}))
+
+
+class _AllAnswer(Rules):
+    def answers(self, *, higher: bool) -> bool:
+        return True
+
+    def asks(self, *, higher: bool) -> bool:
+        return True
+
+
+class _NeverLeads(Rules):
+    def takes_lead(self, *, answered: bool) -> bool:
+        return False
+
+
+class _NeverDown(Rules):
+    def unheard(self, silence: Ns) -> bool:
+        return False
+
+
+VARIANTS: Mapping[str, Mutant] = {
+    "plain-never-leads": bug("does not lead when no higher id answers", _NeverLeads, _OWED, _CONVERGES),
+    "plain-never-down": bug("never takes a silent node for dead", _NeverDown, _OWED),
+    "plain-slow-timeout": bug(
+        "takes ten times as long to miss a coordinator", _scaled("fail_timeout", Fraction(10)), _OWED
+    ),
+    "plain-all-answer": bug("lower ids are asked, and answer, too", _AllAnswer, _OWED, _CONVERGES),
+    "plain-no-bully-no-yield": bug(
+        "neither side of a healed cut gives way", _knobs(bully_back=False, yields=False), _CONVERGES
+    ),
+    "28-never-steps-down": bug(
+        "does not step down without a majority",
+        _knobs(step_down=False),
+        _LEAVES,
+        needs={"step_down": "on", "majority_to_stand": "on"},
+    ),
+    "harmless-more-beats": bug("beats twice as often", _scaled("heartbeat", Fraction(1, 2))),
+    "harmless-early-timeout": bug("misses a coordinator a little sooner", _scaled("fail_timeout", Fraction(3, 4))),
+    "harmless-patient": bug("waits a little longer for a higher id", _scaled("ok_timeout", Fraction(5, 4))),
+    "harmless-impatient": bug("waits less long for an announcement", _scaled("coord_timeout", Fraction(3, 4))),
+    "harmless-majority-writes": bug("acknowledges what a majority holds", _knobs(write_concern="majority")),
+    "flip-bu-1": bug("claim BU-1 turned: no announcement", _knobs(announce=False)),
+    "flip-bu-2": bug("claim BU-2 turned: a top id keeps quiet", _knobs(elect_at_start=False, bully_back=False)),
+    "flip-bu-3": bug("claim BU-3 turned: a majority is needed", _knobs(majority_to_stand=True, step_down=True)),
+    "flip-bu-4": bug("claim BU-4 turned: no majority is needed", _knobs(majority_to_stand=False, count_votes=False)),
+    "flip-bu-5": bug("claim BU-5 turned: votes bind nobody", _knobs(lease=False)),
+    "flip-bu-6": bug("claim BU-6 turned: freshness does not matter", _knobs(freshness=False)),
+    "flip-bu-7": bug("claim BU-7 turned: a cut primary stays", _knobs(step_down=False)),
+    "flip-bu-8": bug("claim BU-8 turned: no leader yields", _knobs(yields=False)),
+}

@@ -1,0 +1,83 @@
+"""What a DLedger node says of itself when asked.
+
+Promises: no side effect; while a term or vote is still being written, the node answers with the ones on disk, as a
+candidate without a leader. Role, term, log end and commit are told as observers count (`node.shown`); ``extra`` holds
+DLedger's own names and numbers. Leaves out the shell's share of the observer record.
+
+Source: DLedger 0.2.7, fields of ``MemberState``, ``DLedgerLeaderElector`` and ``DLedgerEntryPusher``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusters.targets.dledger.node import Node
+from clusters.targets.dledger.rules import CANDIDATE, LEADER, NEVER
+from harness.core.clock import MS, Clocks, Ns
+from harness.core.machine import CoreStatus, Glance, LogEnd
+
+
+def glance(n: Node) -> Glance:
+    """The main fields of ``status``."""
+    end = (n.end_term + 1, n.log.end + 1)
+    if n.votes_in_flight:
+        return CANDIDATE, n.durable.term + 1, None, n.durable.voted_for, end, n.committed + 1
+    return n.role, n.term + 1, n.leader, n.voted_for, end, n.committed + 1
+
+
+def status(n: Node, now: Clocks) -> CoreStatus:
+    """The observer record as of ``now``."""
+    n.mono, n.wall = now.mono, now.wall
+    role, term, leader, voted_for, end, commit = glance(n)
+    return CoreStatus(
+        role=role,
+        term=term,
+        leader=leader,
+        voted_for=voted_for,
+        log_end=LogEnd(*end),
+        commit=commit,
+        timers={"next_vote": max(0, _ms(n.next_vote - n.now()) or 0) if n.role == CANDIDATE else 0},
+        counters=dict(n.counters),
+        extra=_extra(n),
+    )
+
+
+def _ms(span: Ns) -> int | None:
+    return None if abs(span) > -NEVER // 2 else span // MS
+
+
+def _extra(n: Node) -> dict[str, Any]:
+    now = n.now()
+    extra: dict[str, Any] = {
+        "profile": n.knobs.profile,
+        "currTerm": n.term,
+        "currVoteFor": n.voted_for,
+        "leaderId": n.leader,
+        "ledgerBeginIndex": n.log.begin,
+        "ledgerEndIndex": n.log.end,
+        "ledgerEndTerm": n.end_term,
+        "committedIndex": n.committed,
+        "knownMaxTermInGroup": n.known_max_term,
+        "lastParseResult": n.last_result,
+        "needIncreaseTermImmediately": n.flag,
+        "next_vote_ms": _ms(n.next_vote - now),
+        "last_leader_heartbeat_ms": _ms(now - n.last_beat),
+        "last_sent_ms": _ms(now - n.last_sent),
+        "last_success_ms": _ms(now - n.last_success),
+        "term_file": None if n.term_file is None else n.term_file.decode(errors="replace"),
+        "pending": len(n.pending),
+        "buffered": len(n.buffer),
+    }
+    lead = n.leading
+    if n.role == LEADER and lead is not None:
+        extra["marks"] = dict(lead.marks)
+        extra["pushers"] = {
+            peer: {
+                "state": p.state,
+                "compareIndex": p.compare,
+                "writeIndex": p.write,
+                "inFlight": len(p.in_flight),
+            }
+            for peer, p in lead.pushers.items()
+        }
+    return extra

@@ -1,0 +1,120 @@
+"""Votes, elections, acknowledgements and log ends of one DLedger node, read off its wire and its disk.
+
+Promises: it sees what was really sent, received and carried out, so no planted bug can hide; indexes and terms are told
+one higher than DLedger's own, as everywhere outside of the core. A grant is an ACCEPT that leaves. A candidate votes
+for itself off the wire: its vote is seen when its request leaves, unless this node is known (by its disk, or by an
+ACCEPT that it sent) to have voted for another in that term, for a campaign may repeat a term whose vote is taken.
+``elected`` is the first heartbeat or push of a term that names this node as leader; its voters are those whose ACCEPT
+of that term arrived, and itself if it voted so. ``found`` is the term file as a new incarnation finds it; ``answered``
+is told where an answer shows a term that nothing else showed. Leaves out a group of one node (it sends nothing), a
+second election in the same term, and rules: it imports messages and the storage format only.
+
+Source: DLedger 0.2.7, the messages of ``DLedgerLeaderElector`` and ``DLedgerEntryPusher``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusters.targets.dledger.messages import (
+    ACCEPT,
+    SUCCESS,
+    TERM_SMALL_THAN_LEDGER,
+    HeartBeatRequest,
+    HeartBeatResponse,
+    PushEntryRequest,
+    PushEntryResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from clusters.targets.dledger.storage import LOG, TERM, TermState, read_term, split_records
+from clusters.targets.kit.files import digest
+from clusters.targets.kit.witness import ElectionWatch, Parsed, RecordLogWatch, StateFileWatch
+from harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
+
+
+class DledgerWitness(ElectionWatch):
+    """The witness of one node. Everything that it keeps counts as observers do."""
+
+    __slots__ = ("_file", "_log", "_taken")
+
+    def forget(self) -> None:
+        """What a process loses when it ends."""
+        super().forget()
+        self._taken: dict[int, str] = {}
+        """Term → the candidate for which this node is known to have voted in it."""
+        self._log = RecordLogWatch(LOG, _parse)
+        self._file = StateFileWatch(TERM, read_term)
+
+    def booted(self, disk: DiskImage) -> list[Witnessed]:
+        """A new incarnation: the log that its disk holds, and the vote in its term file."""
+        self.forget()
+        file = self._file.found(disk)
+        self._know()
+        state = self._file.now or TermState(-1)
+        return [self.found(file, state.term + 1, state.voted_for), *self._log.booted(disk)]
+
+    def sent(self, to: str, body: Any) -> list[Witnessed]:
+        """This message is about to leave."""
+        kind = type(body)
+        if kind is HeartBeatRequest:
+            return self._leads(body)
+        if kind is PushEntryRequest:
+            return self._leads(body) + self.commits(body.term + 1, body.commit_index + 1)
+        if kind is HeartBeatResponse:
+            return self.answers(body.term + 1, to)
+        if kind is PushEntryResponse:
+            if body.code == SUCCESS and body.index >= 0:
+                return self.acks(body.term + 1, body.index + 1, to)
+        elif kind is VoteResponse:
+            if body.vote_result == ACCEPT:
+                self._taken.setdefault(body.term + 1, to)
+                return self.votes(body.term + 1, to)
+            if body.vote_result != TERM_SMALL_THAN_LEDGER:
+                return self.answers(body.term + 1, to)
+        elif kind is VoteRequest and self._taken.get(body.term + 1, self.node) == self.node:
+            return self.votes(body.term + 1, self.node)
+        return []
+
+    def received(self, src: str, body: Any) -> list[Witnessed]:
+        """This message is about to be handled: votes are remembered by the term that they carry."""
+        if type(body) is VoteResponse and body.vote_result == ACCEPT:
+            self.granted(body.term + 1, src)
+        return []
+
+    def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
+        """This batch was carried out."""
+        out: list[Witnessed] = []
+        for op in ops:
+            if not isinstance(op, Rename) and op.path == LOG:
+                out += self._log.carried(op)
+                continue
+            change = self._file.carried(op)
+            if change == "replaced":
+                self._know()
+            elif change == "durable" and (state := self._file.now):
+                out.append(self.persisted(state.term + 1, state.voted_for))
+        return out
+
+    def _know(self) -> None:
+        """The term file says this."""
+        state = self._file.now
+        if state is not None and state.voted_for is not None:
+            self._taken.setdefault(state.term + 1, state.voted_for)
+
+    def _leads(self, body: HeartBeatRequest | PushEntryRequest) -> list[Witnessed]:
+        term = body.term + 1
+        if term == self.led or body.leader_id != self.node:
+            return []
+        voted = (term, self.node) in self.voted
+        return self.leads(term, stood=voted or self._file.now == TermState(body.term, self.node))
+
+
+def _parse(data: bytes, first: int, least: int) -> Parsed:
+    """Up to the first bad record, as DLedger recovers a log."""
+    records = split_records(data, first_index=first - 1, least_term=max(0, least - 1))
+    return (
+        [(index + 1, term + 1, digest(command)) for index, term, command, _ in records],
+        [end for _, _, _, end in records],
+        (),
+    )

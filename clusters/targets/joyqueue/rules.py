@@ -1,0 +1,265 @@
+"""Every rule of JoyQueue's election and replication that a planted bug or a flip may override, one small method each.
+
+Promises: the honest build is exactly this class, with the original's two oddities as long as their knobs leave them; a
+variant overrides the one rule that it is named for, and nothing else decides what the rule decides. Rules take values
+and return values; only ``election_delay`` and ``task_delay`` draw, from the generator that they are given. Leaves out
+what no knob and no variant changes; that stands in the handlers.
+
+Source: specification of JoyQueue's ``RaftLeaderElection``, §5 and §6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Literal
+
+from clusters.targets.joyqueue.knobs import Knobs, SendKind
+from clusters.targets.joyqueue.storage import Stored, read_metadata
+from clusters.targets.kit.files import Replacement, Unreadable
+from harness.core.clock import Ns
+from harness.core.rng import Rng
+
+ClockName = Literal["mono", "wall"]
+Round = Literal["prevote", "vote"]
+WriteReason = Literal["first", "campaign", "grant", "other"]
+"""Why the metadata is written: there was no file; the own vote; a vote for another; anything else."""
+Position = tuple[int, int]
+"""(term of the last entry, right end): compared in this order."""
+
+
+class Rules:
+    """The honest rules under these knobs. One object a core."""
+
+    def __init__(self, knobs: Knobs) -> None:
+        self.knobs = knobs
+
+    # --- timers ---------------------------------------------------------------------------------------------------
+
+    def arms_timer_at_start(self) -> bool:
+        """The election timer starts with the service."""
+        return True
+
+    def election_delay(self, rng: Rng) -> Ns:
+        """T + random[0, T), drawn in whole protocol ms."""
+        knobs = self.knobs
+        return knobs.ns(knobs.election_timeout_ms + rng.below(knobs.election_timeout_ms))
+
+    def election_delay_min(self) -> Ns:
+        """No delay is shorter than this: T."""
+        return self.knobs.ns(self.knobs.election_timeout_ms)
+
+    def election_clock(self) -> ClockName:
+        """The clock behind the election timer: one that nobody can set."""
+        return "mono"
+
+    def cancels_pending_timer(self) -> bool:
+        """A reset cancels what is pending before it schedules: there are never two."""
+        return True
+
+    def resets_timer(self, event: Literal["asked"]) -> bool:
+        """Whether being asked for a vote or pre-vote, granted or not, resets the election timer: no."""
+        del event
+        return False
+
+    def expiry_needs_service(self) -> bool:
+        """An expiry while the service is stopped is an error and nothing else."""
+        return True
+
+    def leads_alone(self, nodes: int) -> bool:
+        """A group of exactly one node leads without an election."""
+        return nodes == 1
+
+    def ignores_expiry(self, *, leads: bool) -> bool:
+        """A leader's expiry changes nothing; a candidate's goes on."""
+        return leads
+
+    def rearms_after_failed_pre_vote(self) -> bool:
+        """The timer is armed again whatever became of the pre-vote."""
+        return True
+
+    def steps_down_on_vote_timeout(self) -> bool:
+        """A campaign whose vote timer expires ends."""
+        return True
+
+    def heartbeat_interval(self) -> Ns:
+        """The time between two rounds of heartbeats."""
+        return self.knobs.ns(self.knobs.heartbeat_timeout_ms)
+
+    def task_delay(self, rng: Rng, *, peer: str, kind: SendKind) -> Ns:
+        """How late a send task starts: never, unless a knob starves its threads."""
+        knobs = self.knobs
+        late = sum(d.ms for d in knobs.defer_task if d.peer in {"*", peer} and d.kind in {"*", kind})
+        if knobs.task_delay_max_ms:
+            late += rng.below(knobs.task_delay_max_ms + 1)
+        return knobs.ns(late)
+
+    # --- asking ---------------------------------------------------------------------------------------------------
+
+    def pre_vote_term(self, term: int) -> int:
+        """A pre-vote carries the current term, unincremented."""
+        return term
+
+    def counts_itself(self, kind: Round) -> bool:
+        """The own flag is set at the start of a round."""
+        del kind
+        return True
+
+    def resets_flag(self, where: Literal["round", "task"], kind: Round) -> bool:
+        """Where the others' flags are reset: in the send task's first statement; knob: also when the round begins."""
+        del kind
+        return where == "task" or self.knobs.sync_flag_reset
+
+    def next_term(self, term: int) -> int:
+        """A campaign raises the term by one."""
+        return term + 1
+
+    def offline_during_campaign(self) -> bool:
+        """The local store stops serving while the node campaigns."""
+        return True
+
+    def last_log(self, kind: Round, *, last_term: int, right: int, term: int) -> Position:
+        """What a request says of the own log's end."""
+        del kind, term
+        return last_term, right
+
+    # --- answers --------------------------------------------------------------------------------------------------
+
+    def keeps_answer(self, *, asked_in: int, term: int) -> bool:
+        """An answer counts only while the term is the one of its request."""
+        return asked_in == term or not self.knobs.callback_term_check
+
+    def answers_count_in(self, kind: Round, *, follower: bool, candidate: bool) -> bool:
+        """Pre-vote answers count for a follower only, votes for a candidate only."""
+        return follower if kind == "prevote" else candidate
+
+    def steps_down_for(self, answer_term: int, term: int) -> bool:
+        """An answer with a higher term deposes."""
+        return answer_term > term
+
+    def tallies_after_step_down(self, kind: Round) -> bool:
+        """After a step-down by a pre-vote answer nothing follows; by a vote answer the tally does (JQ-B1)."""
+        return kind == "vote" and not self.knobs.fix_missing_return
+
+    def accepts_answer_of(self, answer_term: int, term: int) -> bool:
+        """A grant counts whatever (lower) term its giver is in."""
+        del answer_term, term
+        return True
+
+    def majority(self, kind: Round, *, granted: int, nodes: int, answered: int) -> bool:
+        """More than half of all nodes, by integer division; who answered at all does not matter."""
+        del kind, answered
+        return granted > nodes // 2
+
+    # --- granting -------------------------------------------------------------------------------------------------
+
+    def log_up_to_date(self, candidate: Position, own: Position) -> bool:
+        """Whether the candidate's log is at least as new as the own one."""
+        return candidate >= own
+
+    def may_vote_for(self, candidate: str, voted_for: str | None) -> bool:
+        """One vote a term: none given yet, or to the same candidate."""
+        return voted_for is None or voted_for == candidate
+
+    def answers_lower_term(self) -> bool:
+        """A pre-vote of a lower term is refused aloud, or its sender never catches up."""
+        return True
+
+    def voters(self, voters: tuple[str, ...], learners: tuple[str, ...]) -> tuple[str, ...]:
+        """Who is asked and counted: learners are not."""
+        del learners
+        return voters
+
+    # --- following ------------------------------------------------------------------------------------------------
+
+    def refuses_append(self, req_term: int, term: int) -> bool:
+        """An append of a lower term is refused with the own one."""
+        return req_term < term
+
+    def accepts_leader(self, term: int, campaigned_term: int) -> bool:
+        """An append of the current term names its leader, also where this node campaigned itself."""
+        del term, campaigned_term
+        return True
+
+    def matches_prev(self, own_term: int, prev_term: int) -> bool:
+        """Whether the own entry at prevPosition is the leader's; ``own_term`` is −1 where there is none."""
+        return own_term == prev_term
+
+    def truncates(self, own_term: int, new_term: int) -> bool:
+        """Whether an own entry in the place of a new one is removed, with all after it: only if they conflict."""
+        return own_term != new_term
+
+    def follower_commit(self, *, leader_commit: int, matched: int, commit: int) -> int:
+        """A follower's commit position after an append: never beyond what was matched, never back."""
+        return max(commit, min(leader_commit, matched))
+
+    # --- leading --------------------------------------------------------------------------------------------------
+
+    def may_commit(self, entry_term: int, term: int) -> bool:
+        """Counting replicas commits entries of the own term only (knob)."""
+        return entry_term == term or not self.knobs.commit_current_term_only
+
+    def acks_client(self, at: Literal["appended", "committed"]) -> bool:
+        """When a client's write is acknowledged."""
+        return at == "committed"
+
+    def reads_through_log(self) -> bool:
+        """Whether a read is an entry of the log (knob)."""
+        return self.knobs.reads == "log"
+
+    def resumes_leadership(self, *, node: str, stored: Stored, last_log_term: int) -> bool:
+        """Whether a restarted node goes on leading its stored term without an election: never."""
+        del node, stored, last_log_term
+        return False
+
+    # --- disk -----------------------------------------------------------------------------------------------------
+
+    def persisted(self, stored: Stored) -> Stored:
+        """What is written of the term and the vote."""
+        return stored
+
+    def waits_for_disk(self, why: WriteReason) -> bool:
+        """Whether everything after a write of metadata waits for it."""
+        del why
+        return True
+
+    def on_persist_error(self) -> Literal["refuse", "swallow"]:
+        """What becomes of a node that could not write its metadata (knob)."""
+        return self.knobs.persist_errors
+
+    def syncs_log(self) -> bool:
+        """Whether what is written of the log is made durable."""
+        return True
+
+    def replaces(self, why: WriteReason) -> Replacement:
+        """How the metadata file is replaced: in one step, by a file that is synced before."""
+        del why
+        return "rename"
+
+    def load(self, content: bytes | Literal["unreadable"] | None, *, node: str) -> Stored:
+        """The term and vote to start from; `Unreadable` stops the node. Absent: never voted."""
+        del node
+        if content is None:
+            return Stored()
+        if isinstance(content, str):
+            raise Unreadable("metadata file: cannot be read")
+        metadata = read_metadata(content)
+        return Stored(metadata.current_term, metadata.voted_for)
+
+    # --- freedoms: any choice here is right -----------------------------------------------------------------------
+
+    def notices_commit_eagerly(self) -> bool:
+        """Whether followers are told of a commit at once or with the next heartbeat or append."""
+        return False
+
+    def notes_heartbeats(self) -> bool:
+        """Whether a follower notes every heartbeat that it hears."""
+        return False
+
+    def entries_per_append(self) -> int:
+        """How many entries one request carries at most."""
+        return self.knobs.max_entries_per_append
+
+
+def members_of(names: Collection[str], learners: Collection[str]) -> tuple[str, ...]:
+    """``names`` without the learners, in their order."""
+    return tuple(name for name in names if name not in learners)

@@ -1,0 +1,63 @@
+"""What one partition group says of itself when asked.
+
+Promises: no side effect; nothing that a crash at this moment could take back: while metadata is being written, the
+group answers with the term and vote on disk, as a follower without a leader. Leaves out the shell's share of the
+record.
+
+Source: specification of JoyQueue's ``RaftLeaderElection``, §7.
+"""
+
+from __future__ import annotations
+
+from clusters.targets.joyqueue.group import FOLLOWER, Group
+from clusters.targets.joyqueue.node import FAR
+from harness.core.clock import MS, Clocks
+from harness.core.machine import CoreStatus, Glance, LogEnd
+
+
+def status_of(g: Group, now: Clocks) -> CoreStatus:
+    """The group's share of the observer record as of ``now``."""
+    writing = g.writing > 0
+    return CoreStatus(
+        role=FOLLOWER if writing else g.role,
+        term=g.durable.term if writing else g.term,
+        leader=None if writing else g.leader,
+        voted_for=g.durable.voted_for if writing else g.voted_for,
+        log_end=LogEnd(g.log.last_term, g.log.right),
+        commit=g.commit,
+        group=g.label,
+        timers=_timers(g, now),
+        counters=dict(g.counters),
+        extra={
+            "vote_granted": dict(g.flags),
+            "stored": {"term": g.durable.term, "voted_for": g.durable.voted_for},
+            "pending_tasks": [
+                {"kind": task.kind, "peer": task.peer, "ms_left": (at - now.mono) // MS}
+                for at, _, task in sorted(g.node.later, key=lambda one: one[:2])
+                if task.group is g
+            ],
+            "store": "online" if g.online else "offline",
+            "learners": list(g.learners),
+            "replicas": {peer: {"match": r.match, "next": r.next} for peer, r in g.replicas.items()},
+        },
+    )
+
+
+def glance_of(g: Group) -> Glance:
+    """The same of role, term, leader, vote, log end and commit."""
+    log = g.log
+    if g.writing > 0:
+        return FOLLOWER, g.durable.term, None, g.durable.voted_for, (log.last_term, log.right), g.commit
+    return g.role, g.term, g.leader, g.voted_for, (log.last_term, log.right), g.commit
+
+
+def _timers(g: Group, now: Clocks) -> dict[str, int]:
+    timers = {}
+    if g.reset_at is not None:
+        at = g.deadline if g.deadline is not None else g.reset_at + g.timeout_min
+        timers["election"] = (at - (now.wall if g.wall_clock else now.mono)) // MS
+    if g.vote_at != FAR:
+        timers["vote"] = (g.vote_at - now.mono) // MS
+    if g.heartbeat_at != FAR:
+        timers["heartbeat"] = (g.heartbeat_at - now.mono) // MS
+    return timers

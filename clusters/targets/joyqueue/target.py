@@ -1,0 +1,37 @@
+"""The JoyQueue target as the shells meet it: ``TARGET``.
+
+Promises: one stateless object; profiles ``joyqueue`` (the original with its two oddities), ``joyqueue-starved`` (the
+same with send tasks that start late, which shows them) and ``joyqueue-mended``. Leaves out processes, sockets and files
+(`clusters.node`) and virtual time (`clusters.sim`).
+"""
+
+from __future__ import annotations
+
+from clusters.targets.joyqueue.core import JoyQueueCore
+from clusters.targets.joyqueue.flips import FLIPS
+from clusters.targets.joyqueue.knobs import KNOBS, Knobs
+from clusters.targets.joyqueue.messages import JoyQueueMessage
+from clusters.targets.joyqueue.rules import Rules, members_of
+from clusters.targets.joyqueue.variants import VARIANTS
+from clusters.targets.joyqueue.witness import JoyQueueWitness
+from clusters.targets.kit.mutants import MutantTable
+from clusters.targets.kit.target import KitTarget
+
+
+def _core(node: str, members: tuple[str, ...], knobs: Knobs, rules: Rules) -> JoyQueueCore:
+    """Those that the knob ``learners`` names have no vote."""
+    if set(knobs.learners) - set(members) or not members_of(members, knobs.learners):
+        raise KNOBS.wrong(
+            f"learners {', '.join(knobs.learners)} must be members, and not all of them",
+            f"name some of {', '.join(members)}",
+        )
+    return JoyQueueCore(node, members, knobs, rules)
+
+
+TARGET = KitTarget(
+    KNOBS,
+    MutantTable(KNOBS, Rules, VARIANTS, FLIPS),
+    message=JoyQueueMessage,
+    core=_core,
+    witness=lambda node, _: JoyQueueWitness(node),
+)

@@ -1,0 +1,210 @@
+"""The shell of a core: what an event is, before a protocol's own handlers see it.
+
+    class RaftCore(KitCore[Node]):
+        MESSAGES = {AppendEntries: on_append, …}
+        TIMERS = {ELECTION: on_election_timer, …}
+
+Guarantees: deterministic; a message and a timer cost a lookup and their handler; an unreadable file halts the node at
+its start; after ``Halt`` nothing happens any more. A protocol gives ``load``, ``on_request`` and what it needs of the
+other steps. Out of scope: every rule, and what a disk batch makes durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
+
+from clusters.targets.kit.files import Unreadable
+from harness.core.clock import Clocks, Ns
+from harness.core.machine import (
+    CoreEvent,
+    Disk,
+    DiskDone,
+    DiskImage,
+    DiskOp,
+    Effect,
+    Fired,
+    Halt,
+    Message,
+    Reply,
+    Request,
+    Send,
+    SendFailed,
+)
+from harness.core.rng import Rng
+
+FAR: Ns = 1 << 62
+"""Later than any deadline."""
+
+
+class KitNode:
+    """What every handler works on. ``mono``, ``wall``, ``rng`` and ``out`` are those of the event being handled."""
+
+    __slots__ = ("counters", "halted", "mono", "out", "overdue_at", "rng", "token", "wall")
+
+    def __init__(self) -> None:
+        self.mono: Ns = 0
+        self.wall: Ns = 0
+        self.rng = Rng(0)
+        self.out: list[Effect] = []
+        self.halted = False
+        self.token = 0
+        self.overdue_at: Ns = FAR
+        """From when on ``KitCore.late`` comes before any event."""
+        self.counters: dict[str, int] = {}
+
+    def send(self, to: str, body: Any) -> None:
+        """Append a message to a peer."""
+        self.out.append(Send(to, body))
+
+    def reply(self, request: int, body: Any) -> None:
+        """Append an answer to a client."""
+        self.out.append(Reply(request, body))
+
+    def count(self, name: str) -> None:
+        """One more of these; shown in ``status``."""
+        self.counters[name] = self.counters.get(name, 0) + 1
+
+    def halt(self, reason: str) -> None:
+        """Stop for good."""
+        self.halted = True
+        self.out.append(Halt(reason))
+
+    def batch(self, ops: tuple[DiskOp, ...]) -> int:
+        """Append a disk batch without a barrier; its token."""
+        self.token += 1
+        self.out.append(Disk(self.token, ops))
+        return self.token
+
+
+N = TypeVar("N", bound=KitNode)
+
+
+class KitCore(Generic[N]):
+    """One node as the shells meet it; see ``harness.core.machine.Core``. A broker is its own ``node``."""
+
+    __slots__ = ()
+    node: N
+
+    MESSAGES: ClassVar[Mapping[type, Callable[[Any, str, Any], None]]] = {}
+    TIMERS: ClassVar[Mapping[str, Callable[[Any], None]]] = {}
+    ILLEGAL: ClassVar[tuple[type[Exception], ...]] = ()
+    """Raised by a handler that would break the protocol's own rules: the node halts."""
+
+    # --- what a protocol gives ------------------------------------------------------------------------------------
+
+    def load(self, disk: DiskImage) -> None:
+        """Start from what the disk holds; `Unreadable` if this node must not."""
+        raise NotImplementedError
+
+    def on_request(self, request: int, body: Any) -> None:
+        """Handle a client's request."""
+        raise NotImplementedError
+
+    def violation(self, data: dict[str, Any]) -> None:
+        """Trace what no node of this protocol does."""
+        raise NotImplementedError
+
+    def disk_done(self, done: DiskDone) -> None:
+        """A batch was carried out, or failed."""
+
+    def send_failed(self, event: SendFailed) -> None:
+        """Nothing, where every loss is handled by time alone."""
+
+    def late(self, timer: str) -> None:
+        """The moment ``node.overdue_at`` has passed; ``timer``: the one that rings, "" if another event came."""
+
+    def hears(self, src: str, body: Any) -> None:
+        """Hand a message to its handler."""
+        handler = self.MESSAGES.get(type(body))
+        if handler is None:
+            self.violation({"what": "unknown message", "from": src})
+        else:
+            handler(self.node, src, body)
+
+    def rings(self, timer: str) -> None:
+        """Hand a timer to its handler."""
+        on_timer = self.TIMERS.get(timer)
+        if on_timer is not None:
+            on_timer(self.node)
+
+    def settle(self) -> None:
+        """The last step of every event."""
+
+    # --- what the shells call -------------------------------------------------------------------------------------
+
+    def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+        """Start from what the disk holds; an unreadable file halts the node."""
+        n = self.node
+        n.mono, n.wall, n.rng, n.out = now.mono, now.wall, rng, out
+        try:
+            self.load(disk)
+        except Unreadable as error:
+            n.halt(f"unreadable: {error}")
+        if not n.halted:
+            self.settle()
+
+    def hear(self, src: str, body: Any, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """Handle a peer's message."""
+        n = self.node
+        if n.halted:
+            return
+        n.mono = mono
+        n.wall = wall
+        n.out = out
+        if mono >= n.overdue_at:
+            self.late("")
+        try:
+            self.hears(src, body)
+        except self.ILLEGAL as error:
+            self._illegal(error)
+            return
+        self.settle()
+
+    def ring(self, timer: str, mono: Ns, wall: Ns, out: list[Effect]) -> None:
+        """Handle a timer that is due."""
+        n = self.node
+        if n.halted:
+            return
+        n.mono = mono
+        n.wall = wall
+        n.out = out
+        if mono >= n.overdue_at:
+            self.late(timer)
+        try:
+            self.rings(timer)
+        except self.ILLEGAL as error:
+            self._illegal(error)
+            return
+        self.settle()
+
+    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+        """Handle one event."""
+        n = self.node
+        n.rng = rng
+        if type(event) is Message:
+            self.hear(event.src, event.body, now.mono, now.wall, out)
+            return
+        if type(event) is Fired:
+            self.ring(event.timer, now.mono, now.wall, out)
+            return
+        if n.halted:
+            return
+        n.mono, n.wall, n.out = now.mono, now.wall, out
+        if n.mono >= n.overdue_at:
+            self.late("")
+        try:
+            if isinstance(event, DiskDone):
+                self.disk_done(event)
+            elif isinstance(event, Request):
+                self.on_request(event.id, event.body)
+            elif isinstance(event, SendFailed):
+                self.send_failed(event)
+        except self.ILLEGAL as error:
+            self._illegal(error)
+            return
+        self.settle()
+
+    def _illegal(self, error: Exception) -> None:
+        self.violation({"what": str(error)})
+        self.node.halt(str(error))

@@ -1,0 +1,347 @@
+"""The planted bugs, and the harmless builds: each class overrides the rule that its name and its mistake are listed on.
+
+Guarantees: the number is the one of the table of planted bugs; a comment names the real systems that made the mistake.
+Out of scope: builds that break a single claim (`flips`), and what has no counterpart here (`variants`). The
+honest build never refers to this module.
+"""
+
+# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+import msgspec
+
+from clusters.targets.kit.mutants import mutant
+from clusters.targets.kraft.knobs import KraftKnobs
+from clusters.targets.kraft.messages import NOBODY
+from clusters.targets.kraft.rules import LEADER, UNATTACHED, File, Position, Rules, Start
+from clusters.targets.kraft.storage import QuorumState
+from harness.core.clock import Ns
+from harness.core.rng import Rng
+
+_VOTE, _LEADER, _TERM = "one-vote-per-term", "one-leader-per-term", "term-never-decreases"
+_MAJORITY, _OWED, _LIVELOCK = "leader-has-majority", "leader-when-owed", "no-livelock"
+_COMPLETE, _COMMIT, _ACKED = "leader-completeness", "commit-never-regresses", "acknowledged-survives"
+_STEP_DOWN, _DURABLE = "step-down-without-quorum", "vote-is-durable"
+_RESIGNS = {"check_quorum": "1.0|1.5"}
+
+
+# --- the vote on disk -----------------------------------------------------------------------------------------------
+
+
+@mutant("01-vote-not-written", says="writes the epoch but not the vote", caught_by=(_VOTE, _LEADER, _DURABLE))
+class VoteNotWritten(Rules):  # NodeDB, etcd 2877, Nacos
+    def stored(self, state: QuorumState) -> QuorumState:
+        return msgspec.structs.replace(state, voted_id=NOBODY)
+
+
+@mutant(
+    "02-answer-before-persist", says="answers a vote request before the vote is on disk", caught_by=(_VOTE, _DURABLE)
+)
+class AnswerBeforePersist(Rules):  # redis 533d0e0
+    def answers_after_persist(self) -> bool:
+        return False
+
+
+@mutant(
+    "04-ignore-failed-vote-write", says="goes on after quorum-state could not be written", caught_by=(_VOTE, _DURABLE)
+)
+class IgnoreFailedVoteWrite(Rules):
+    """Seen in jraft 1241, DLedger, JoyQueue: no answer waits for what becomes of the write."""
+
+    def on_persist_error(self, file: File) -> Literal["halt", "ignore"]:
+        return "ignore" if file == "state" else "halt"
+
+    def answers_after_persist(self) -> bool:
+        return False
+
+
+@mutant("05-vote-not-synced", says="replaces quorum-state without fsync", caught_by=(_VOTE, _DURABLE))
+class VoteNotSynced(Rules):  # jgroups 4c6961f, DLedger
+    def syncs(self, file: File) -> bool:
+        return file != "state"
+
+
+@mutant(
+    "06-delete-then-rename",
+    says="deletes quorum-state before the new one takes its place",
+    caught_by=(_VOTE, _TERM, _DURABLE),
+)
+class DeleteThenRename(Rules):  # DLedger; ZK-4269
+    def deletes_first(self) -> bool:
+        return True
+
+
+@mutant(
+    "10-resumes-leadership", says="goes on leading its epoch after a restart", caught_by=("log-matching", _MAJORITY)
+)
+class ResumesLeadership(Rules):  # KAFKA-10527
+    def start_as_former_leader(self, epoch: int, me: int) -> Start:
+        return Start(2, LEADER, epoch, leader=me)
+
+
+@mutant(
+    "11-forgets-own-vote",
+    says="after a restart votes in an epoch that it led, or in which it voted for itself",
+    caught_by=(_VOTE, _LEADER),
+)
+class ForgetsOwnVote(Rules):  # KAFKA-10661: neither having led nor having voted for itself keeps it from voting
+    def start_as_former_leader(self, epoch: int, me: int) -> Start:
+        return Start(2, UNATTACHED, epoch)
+
+    def start_as_candidate(self, epoch: int, me: int) -> Start:
+        return Start(3, UNATTACHED, epoch)
+
+
+@mutant(
+    "plain-writes-epoch-before", says="stores each epoch one too low, so that any restart goes back", caught_by=(_TERM,)
+)
+class WritesEpochBefore(Rules):  # An off-by-one on disk, plain enough that any restart of a node shows it
+    def stored(self, state: QuorumState) -> QuorumState:
+        return msgspec.structs.replace(state, leader_epoch=max(0, state.leader_epoch - 1))
+
+
+# --- granting and counting ------------------------------------------------------------------------------------------
+
+
+@mutant("12-grant-without-log-check", says="votes for candidates with an older log", caught_by=(_COMPLETE, _ACKED))
+class NoLogCheck(Rules):  # Nacos 785
+    def log_up_to_date(self, candidate: Position, own: Position) -> bool:
+        return True
+
+
+@mutant(
+    "14-last-epoch-is-current",
+    says="gives the epoch before its campaign as the one of its last record",
+    caught_by=(_COMPLETE,),
+)
+class LastEpochIsCurrent(Rules):
+    """DLedger 52. The epoch before the campaign: the campaign's own would be refused as impossible."""
+
+    def last_position(self, last_epoch: int, end: int, own_epoch: int) -> Position:
+        return own_epoch - 1, end
+
+
+@mutant("16-counts-older-epoch", says="counts votes given in an earlier epoch", caught_by=(_LEADER, _MAJORITY))
+class CountsOlderEpoch(Rules):  # Xraft 33
+    def counts_vote(self, *, granted: bool, epoch: int, own_epoch: int, candidate: bool, from_voter: bool) -> bool:
+        return granted and candidate and epoch <= own_epoch and from_voter
+
+
+@mutant(
+    "17-counts-higher-epoch",
+    says="gives up on an answer with a higher epoch and tallies it all the same",
+    caught_by=(_LEADER, _MAJORITY),
+)
+class CountsHigherEpoch(Rules):
+    """JoyQueue, canonical fdce566: gives up without a return, and the answer is tallied all the same."""
+
+    def counts_vote(self, *, granted: bool, epoch: int, own_epoch: int, candidate: bool, from_voter: bool) -> bool:
+        return candidate and from_voter and ((granted and epoch == own_epoch) or epoch > own_epoch)
+
+    def may_lead_from(self, state: str) -> bool:
+        return True
+
+
+@mutant(
+    "21-majority-of-responders",
+    says="is elected by a majority of those who answered",
+    caught_by=(_MAJORITY, _LEADER),
+    nodes_min=5,
+)
+class MajorityOfResponders(Rules):  # Sentinel f4be6f1, JGroups views
+    def has_majority(self, granted: Collection[int], answered: Collection[int], voters: Sequence[int]) -> bool:
+        if len(voters) == 1 or len(answered) == 1:
+            return super().has_majority(granted, answered, voters)
+        return len(granted) >= self.majority(len(answered))
+
+
+@mutant(
+    "22-half-is-enough", says="takes half of an even number for a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
+)
+class HalfIsEnough(Rules):  # The class of braft 3884640
+    def majority(self, voters: int) -> int:
+        return (voters + 1) // 2
+
+
+@mutant(
+    "23-observers-vote",
+    says="asks and counts observers",
+    caught_by=("members-only", _MAJORITY, _LEADER),
+    needs={"observers": "*"},
+    advised={"observers": "n4,n5"},
+    nodes_min=5,
+)
+class ObserversVote(Rules):
+    """Seen in hashicorp 477, NATS: observers answer vote requests, and their votes are asked for and counted."""
+
+    def takes_part(self, *, voter: bool) -> bool:
+        return True
+
+    def electorate(self, voters: tuple[int, ...], everybody: tuple[int, ...]) -> tuple[int, ...]:
+        return everybody
+
+
+@mutant("25-epoch-may-fall", says="takes over a lower epoch from an old message", caught_by=(_TERM,))
+class EpochMayFall(Rules):  # NATS 25561f4, WRaft 4
+    def is_stale(self, epoch: int, own_epoch: int) -> bool:
+        return False
+
+
+@mutant(
+    "plain-votes-twice",
+    says="votes for everybody who campaigns in an epoch, and all campaign at once",
+    caught_by=(_VOTE, _LEADER),
+)
+class VotesTwice(Rules):  # Votes for everybody who asks; without a random part, so that campaigns of one epoch meet
+    def grants(self, state: str, *, voted: int, candidate: int, up_to_date: bool) -> bool:
+        del voted
+        return super().grants(state, voted=candidate, candidate=candidate, up_to_date=up_to_date)
+
+    def election_timeout_ms(self, rng: Rng) -> int:
+        return self.knobs.election_timeout_ms
+
+
+@mutant("plain-wants-every-vote", says="is elected only with the votes of all voters", caught_by=(_OWED,))
+class WantsEveryVote(Rules):  # Nobody is elected while any voter is silent
+    def has_majority(
+        self,
+        granted: Collection[int],
+        answered: Collection[int],
+        voters: Sequence[int],
+    ) -> bool:
+        return len(granted) >= len(voters)
+
+
+# --- leading and timing ---------------------------------------------------------------------------------------------
+
+
+@mutant("28-never-resigns", says="goes on leading without a quorum", caught_by=(_STEP_DOWN,), needs=_RESIGNS)
+class NeverResigns(Rules):  # KAFKA-15489, JoyQueue, Nacos
+    def check_quorum_ns(self) -> Ns | None:
+        return None
+
+
+@mutant(
+    "30-own-append-is-contact",
+    says="takes its own writing for contact with the voters",
+    caught_by=(_STEP_DOWN,),
+    needs=_RESIGNS,
+)
+class OwnAppendIsContact(Rules):  # Nacos sendBeat: here a leader sends nothing by itself, so it is its own writing
+    def own_append_is_contact(self) -> bool:
+        return True
+
+
+@mutant(
+    "31-any-request-restarts-timers",
+    says="waits anew after every vote request, granted or not",
+    caught_by=(_OWED, _LIVELOCK),
+)
+class AnyRequestRestartsTimers(Rules):  # NATS 5fe8be8, tikv 8223
+    def restarts_on_request(self) -> bool:
+        return True
+
+
+@mutant("33-no-jitter", says="always waits the shortest times", caught_by=(_LIVELOCK,))
+class NoJitter(Rules):  # Raft paper, 9.3; etcd 780bbb2
+    def election_timeout_ms(self, rng: Rng) -> int:
+        return self.knobs.election_timeout_ms
+
+    def backoff_ms(self, rng: Rng, retries: int) -> int:
+        return min(self.knobs.backoff_unit_ms, self.knobs.election_backoff_max_ms)
+
+
+@mutant("34-same-seed", says="draws its times from one seed on all nodes", caught_by=(_LIVELOCK,))
+class SameSeedEverywhere(Rules):  # etcd 15784
+    def __init__(self, knobs: KraftKnobs) -> None:
+        super().__init__(knobs)
+        self._own = Rng(0)
+
+    def election_timeout_ms(self, rng: Rng) -> int:
+        return super().election_timeout_ms(self._own)
+
+    def backoff_ms(self, rng: Rng, retries: int) -> int:
+        return super().backoff_ms(self._own, retries)
+
+
+@mutant("52-timers-on-wall-clock", says="measures its timers on the wall clock", caught_by=(_OWED,))
+class TimersOnWallClock(Rules):  # DLedger
+    def clock(self) -> Literal["mono", "wall"]:
+        return "wall"
+
+
+# --- log and high watermark -----------------------------------------------------------------------------------------
+
+
+@mutant(
+    "40-commits-old-epochs", says="moves the high watermark by records of earlier epochs", caught_by=(_COMMIT, _ACKED)
+)
+class CommitsOldEpochs(Rules):  # PySyncObj 169, NATS c8687fc, DLedger, JoyQueue; Raft paper, figure 8
+    def may_advance(self, offset: int, epoch_start: int) -> bool:
+        return True
+
+
+@mutant("42-follower-hw-unchecked", says="takes over the leader's high watermark as it is", caught_by=(_COMMIT,))
+class FollowerHwUnchecked(Rules):  # PySyncObj 166. A new leader does not know its high watermark: then there is none
+    def follower_hw(self, own: int, end: int, leaders: int) -> int:
+        return max(0, leaders)
+
+
+@mutant(
+    "plain-never-diverges", says="as leader never tells a follower to cut its log", caught_by=("log-matching", _ACKED)
+)
+class NeverDiverges(Rules):  # A leader believes every follower that its log is a piece of its own
+    def diverges(self, asked: Position, own: Position) -> bool:
+        return False
+
+
+@mutant(
+    "45-acks-after-local-append", says="tells the client ok when only it itself holds the write", caught_by=(_ACKED,)
+)
+class AcksAfterLocalAppend(Rules):  # Nacos, Redis
+    def acks_client(self, at: Literal["appended", "committed"]) -> bool:
+        return True
+
+
+@mutant("46-fetches-before-sync", says="acknowledges records that a power loss can take", caught_by=(_ACKED,))
+class FetchesBeforeSync(Rules):  # NATS 2.12, ZK-3911: a fetch acknowledges everything before it
+    def syncs(self, file: File) -> bool:
+        return file != "log"
+
+
+# --- harmless -------------------------------------------------------------------------------------------------------
+
+
+@mutant("harmless-longer-jitter", says="draws its election timers from a wider range")
+class LongerJitter(Rules):  # A quarter more spread
+    def election_timeout_ms(self, rng: Rng) -> int:
+        e = self.knobs.election_timeout_ms
+        return e + rng.below(e + e // 4 + 1)
+
+
+@mutant("harmless-half-fetch-wait", says="fetches twice as often")
+class HalfFetchWait(Rules):  # Twice the fetches
+    def fetch_wait_ms(self) -> int:
+        return max(1, self.knobs.fetch_max_wait_ms // 2)
+
+
+@mutant("harmless-quick-retry", says="repeats failed requests sooner")
+class QuickRetry(Rules):  # Half the wait after a failed request
+    def retry_backoff_ms(self) -> int:
+        return max(1, self.knobs.retry_backoff_ms // 2)
+
+
+@mutant("harmless-eager-high-watermark", says="tells followers of a commit at once")
+class EagerHighWatermark(Rules):  # Followers hear of a commit at once, as of later versions (KIP-1166)
+    def answers_on_commit(self) -> bool:
+        return True
+
+
+@mutant("harmless-no-linger", says="appends every write by itself")
+class NoLinger(Rules):  # Every write is a batch of its own
+    def linger_ms(self) -> int:
+        return 0

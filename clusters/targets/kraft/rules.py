@@ -1,0 +1,266 @@
+"""Every rule of KRaft that a planted bug or a flip may override, one small pure method each.
+
+Promises: the honest build is exactly this class; a variant (`variants`) overrides the one rule that it is named for,
+and nothing else decides what the rule decides. Rules take values and return values; only the two draws use the
+generator that they are given. Leaves out what no knob and no variant changes; that stands in the handlers.
+
+Source: Apache Kafka 3.3.1, KafkaRaftClient, QuorumState and LeaderState.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Literal, NamedTuple
+
+from clusters.targets.kraft.knobs import KraftKnobs
+from clusters.targets.kraft.messages import NOBODY, UNKNOWN_OFFSET
+from clusters.targets.kraft.storage import QuorumState, state_bytes
+from harness.core.clock import Ns
+from harness.core.rng import Rng
+
+UNATTACHED, VOTED, CANDIDATE, LEADER, FOLLOWER, RESIGNED = (
+    "Unattached",
+    "Voted",
+    "Candidate",
+    "Leader",
+    "Follower",
+    "Resigned",
+)
+
+Position = tuple[int, int]
+"""(epoch of the last record, log end offset): compared in this order."""
+
+File = Literal["state", "log"]
+
+
+class Start(NamedTuple):
+    """The state in which a node starts: ``row`` is the row of the table of start states that decides, 1 to 6."""
+
+    row: int
+    state: str
+    epoch: int
+    leader: int = NOBODY
+    voted: int = NOBODY
+
+
+class Rules:
+    """The honest rules under these knobs. One object a core."""
+
+    def __init__(self, knobs: KraftKnobs) -> None:
+        self.knobs = knobs
+
+    # --- start ------------------------------------------------------------------------------------------------------
+
+    def takes_part(self, *, voter: bool) -> bool:
+        """Only a node with the controller's role, a voter, votes, campaigns and leads."""
+        return voter
+
+    def uses_stored(self) -> bool:
+        """Whether the start state comes from ``quorum-state`` at all."""
+        return True
+
+    def start_rows(self) -> Collection[int]:
+        """The rows of the table of start states that are looked at, in order; row 6 is what is left."""
+        return (1, 2, 3, 4, 5)
+
+    def start(self, stored: QuorumState, *, me: int, log_epoch: int, voter: bool) -> Start:
+        """The start state: never Leader, and never without a vote that was given."""
+        rows = self.start_rows()
+        epoch = stored.leader_epoch
+        if log_epoch > epoch and 1 in rows:
+            return Start(1, UNATTACHED, log_epoch)
+        if voter:
+            if stored.leader_id == me and 2 in rows:
+                return self.start_as_former_leader(epoch, me)
+            if stored.voted_id == me and 3 in rows:
+                return self.start_as_candidate(epoch, me)
+            if stored.voted_id not in (NOBODY, me) and 4 in rows:
+                return Start(4, VOTED, epoch, voted=stored.voted_id)
+        if stored.leader_id not in (NOBODY, me) and 5 in rows:
+            return Start(5, FOLLOWER, epoch, leader=stored.leader_id)
+        return self.start_unknowing(epoch)
+
+    def start_as_former_leader(self, epoch: int, me: int) -> Start:
+        """Resigned: no offset of that epoch is given twice, no second vote in it."""
+        return Start(2, RESIGNED, epoch, leader=me)
+
+    def start_as_candidate(self, epoch: int, me: int) -> Start:
+        """Candidate: the vote of that epoch is given, to itself."""
+        return Start(3, CANDIDATE, epoch, voted=me)
+
+    def start_unknowing(self, epoch: int) -> Start:
+        """Neither vote nor leader is stored."""
+        return Start(6, UNATTACHED, epoch)
+
+    # --- elections --------------------------------------------------------------------------------------------------
+
+    def election_timeout_ms(self, rng: Rng) -> int:
+        """A fresh election timer: E and a random part below E."""
+        e = self.knobs.election_timeout_ms
+        return e + rng.below(e)
+
+    def backoff_ms(self, rng: Rng, retries: int) -> int:
+        """The random wait before a new round: the more rounds failed, the longer it may be, up to its bound."""
+        drawn = self.knobs.backoff_unit_ms * rng.below(1 << min(max(retries, 1), 21))
+        return min(drawn, self.knobs.election_backoff_max_ms)
+
+    def campaign_epoch(self, epoch: int) -> int:
+        """A campaign has an epoch of its own."""
+        return epoch + 1
+
+    def may_lead_from(self, state: str) -> bool:
+        """Only a candidate becomes leader."""
+        return state == CANDIDATE
+
+    def last_position(self, last_epoch: int, end: int, own_epoch: int) -> Position:
+        """What a candidate tells of its log: the epoch of its last record, and its end."""
+        del own_epoch
+        return last_epoch, end
+
+    def log_up_to_date(self, candidate: Position, own: Position) -> bool:
+        """A vote goes to a log at least as far as the own one only: so a most advanced node wins."""
+        return candidate >= own
+
+    def grants(self, state: str, *, voted: int, candidate: int, up_to_date: bool) -> bool:
+        """By state: who has not voted looks at the logs, who voted repeats that vote, all others refuse."""
+        if state == UNATTACHED:
+            return up_to_date
+        return state == VOTED and voted == candidate
+
+    def remembers_vote(self) -> bool:
+        """A vote for another node makes this one Voted."""
+        return True
+
+    def restarts_on_request(self) -> bool:
+        """Whether any vote request, granted or not, restarts the timers that lead to a campaign."""
+        return False
+
+    def majority(self, voters: int) -> int:
+        """More than half."""
+        return voters // 2 + 1
+
+    def has_majority(self, granted: Collection[int], answered: Collection[int], voters: Sequence[int]) -> bool:
+        """Whether these votes elect; ``answered``: who voted either way."""
+        del answered
+        return len(granted) >= self.majority(len(voters))
+
+    def counts_vote(self, *, granted: bool, epoch: int, own_epoch: int, candidate: bool, from_voter: bool) -> bool:
+        """A granted answer of the own epoch from a voter, while campaigning."""
+        return granted and candidate and epoch == own_epoch and from_voter
+
+    def electorate(self, voters: tuple[int, ...], everybody: tuple[int, ...]) -> tuple[int, ...]:
+        """Who is asked for votes and counted."""
+        del everybody
+        return voters
+
+    # --- epochs and leaders -----------------------------------------------------------------------------------------
+
+    def is_stale(self, epoch: int, own_epoch: int) -> bool:
+        """A message of an older epoch changes nothing here."""
+        return epoch < own_epoch
+
+    def follows_announced(self, leader: int, me: int) -> bool:
+        """A voter that hears of a leader other than itself becomes its follower."""
+        return leader != me
+
+    def notified(self, others: tuple[int, ...]) -> tuple[int, ...]:
+        """Whom a new leader tells: all other voters."""
+        return others
+
+    def check_quorum_ns(self) -> Ns | None:
+        """How long a leader leads without fetches of a majority; None: for ever."""
+        return self.knobs.check_quorum_ns
+
+    def own_append_is_contact(self) -> bool:
+        """Whether a leader takes its own writing for contact with the voters."""
+        return False
+
+    # --- the high watermark -----------------------------------------------------------------------------------------
+
+    def appends_leader_change(self) -> bool:
+        """An election appends a record of its epoch."""
+        return True
+
+    def initial_end(self, own_end: int) -> int:
+        """What a new leader knows of the others' log ends: nothing."""
+        del own_end
+        return UNKNOWN_OFFSET
+
+    def majority_offset(self, descending: Sequence[int]) -> int:
+        """The offset up to which a majority holds the log, of the voters' ends in descending order."""
+        return descending[len(descending) // 2]
+
+    def may_advance(self, offset: int, epoch_start: int) -> bool:
+        """The high watermark moves by records of the own epoch only."""
+        return offset > epoch_start
+
+    def follower_hw(self, own: int, end: int, leaders: int) -> int:
+        """What a follower makes of its leader's high watermark: never beyond its own log, never back."""
+        return max(own, min(end, leaders))
+
+    def acks_client(self, at: Literal["appended", "committed"]) -> bool:
+        """Whether the client is told at this moment that its write is done."""
+        return at == "committed"
+
+    # --- fetching ---------------------------------------------------------------------------------------------------
+
+    def fetch_offset(self, end: int) -> int:
+        """Where a replica goes on: at its own log end."""
+        return end
+
+    def fetch_wait_ms(self) -> int:
+        """How long a leader may keep an empty fetch."""
+        return self.knobs.fetch_max_wait_ms
+
+    def diverges(self, asked: Position, own: Position) -> bool:
+        """Whether the asker's (last epoch, end) is not on this log; ``own``: the end of the largest epoch up to it."""
+        return own[0] != asked[0] or own[1] < asked[1]
+
+    def answers_on_commit(self) -> bool:
+        """Whether parked fetches are answered when the high watermark moves. They are not: it waits for the next."""
+        return False
+
+    def linger_ms(self) -> int:
+        """How long a leader gathers writes into one batch."""
+        return self.knobs.append_linger_ms
+
+    def retry_backoff_ms(self) -> int:
+        """The wait after a failed request."""
+        return self.knobs.retry_backoff_ms
+
+    # --- disk and clocks --------------------------------------------------------------------------------------------
+
+    def persists(self, state: str) -> bool:
+        """Whether a change to this state is written."""
+        del state
+        return True
+
+    def stored(self, state: QuorumState) -> QuorumState:
+        """What is written for this state."""
+        return state
+
+    def state_content(self, state: QuorumState) -> bytes:
+        """The file's content."""
+        return state_bytes(state)
+
+    def answers_after_persist(self) -> bool:
+        """Nothing that shows a new epoch, vote or leader leaves before it is on disk."""
+        return True
+
+    def on_persist_error(self, file: File) -> Literal["halt", "ignore"]:
+        """A disk that does not take the file ends the node: it would forget what it is about to say."""
+        del file
+        return "halt"
+
+    def syncs(self, file: File) -> bool:
+        """Whether writes of this file survive a power loss before they count."""
+        del file
+        return True
+
+    def deletes_first(self) -> bool:
+        """Whether the file is deleted before the new one takes its place."""
+        return False
+
+    def clock(self) -> Literal["mono", "wall"]:
+        """The clock of the election, fetch, back-off and check-quorum timers."""
+        return "wall" if self.knobs.clock == "wall" else "mono"

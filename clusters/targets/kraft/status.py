@@ -1,0 +1,96 @@
+"""What a KRaft node says of itself when asked.
+
+Promises: no side effect; nothing that a crash at this moment could take back: while ``quorum-state`` is being written
+the node answers with the epoch and vote on disk, as Unattached. ``log_end.index`` and ``commit`` are exclusive offsets,
+which count records from 1; ``hw`` is None for a leader that does not know its high watermark yet. Leaves out the
+shell's share of the observer record.
+
+Source: Apache Kafka 3.3.1, QuorumState and LeaderState, for the fields.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusters.targets.kraft.leading import NEVER, Replica
+from clusters.targets.kraft.messages import UNKNOWN_OFFSET
+from clusters.targets.kraft.node import BACKOFF, ELECTION, FAR, FETCH, QUORUM, Node
+from clusters.targets.kraft.rules import UNATTACHED
+from harness.core.clock import MS, Clocks
+from harness.core.machine import CoreStatus, Glance, LogEnd
+
+
+def glance(n: Node) -> Glance:
+    """The main fields, without building the whole record."""
+    end = (n.log.last_epoch, n.log.end)
+    if n.states_in_flight > 0:
+        return UNATTACHED, n.durable.leader_epoch, None, n.who(n.durable.voted_id), end, n.commit
+    return n.state, n.epoch, n.who(n.leader), n.who(n.voted), end, n.commit
+
+
+def status(n: Node, now: Clocks) -> CoreStatus:
+    """The observer record as of ``now``."""
+    n.mono, n.wall = now.mono, now.wall
+    role, term, leader, voted_for, end, commit = glance(n)
+    lead = n.leading
+    return CoreStatus(
+        role=role,
+        term=term,
+        leader=leader,
+        voted_for=voted_for,
+        log_end=LogEnd(*end),
+        commit=commit,
+        hw=n.commit if lead is None else (None if lead.hw == UNKNOWN_OFFSET else lead.hw),
+        timers=_timers(n),
+        counters=dict(n.counters),
+        extra=_extra(n),
+    )
+
+
+def _timers(n: Node) -> dict[str, int]:
+    lead = n.leading
+    deadlines = {
+        ELECTION: n.election_at,
+        FETCH: n.fetch_at,
+        BACKOFF: n.backoff_at if n.backing_off else FAR,
+        QUORUM: FAR if lead is None else lead.quorum_at,
+    }
+    now = n.now()
+    return {name: (at - now) // MS for name, at in deadlines.items() if at != FAR}
+
+
+def _extra(n: Node) -> dict[str, Any]:
+    lead = n.leading
+    extra: dict[str, Any] = {
+        "profile": n.knobs.profile,
+        "observer": n.observer,
+        "voters": [n.names[voter] for voter in n.voters],
+        "leaderId": n.leader,
+        "votedId": n.voted,
+        "last_applied": n.applied,
+        "durable_end": n.log.durable,
+        "quorum_state": n.file_words(n.durable),
+        "votes": {n.names[voter]: granted for voter, granted in n.votes.items()},
+        "retries": n.retries,
+        "backing_off": n.backing_off,
+    }
+    if lead is None:
+        return extra
+    extra.update(
+        epochStartOffset=lead.epoch_start,
+        highWatermark=lead.hw,
+        voterStates={n.names[voter]: _replica(n, replica) for voter, replica in lead.voters.items()},
+        observerStates={n.names.get(node, str(node)): _replica(n, replica) for node, replica in lead.observers.items()},
+        announced=lead.announced,
+        writes_pending=len(lead.waiting) + len(lead.unappended),
+        reads_pending=len(lead.reads),
+    )
+    return extra
+
+
+def _replica(n: Node, replica: Replica) -> dict[str, Any]:
+    return {
+        "endOffset": None if replica.end == UNKNOWN_OFFSET else replica.end,
+        "lastFetchMsAgo": None if replica.last_fetch == NEVER else (n.mono - replica.last_fetch) // MS,
+        "hasAcknowledgedLeader": replica.acknowledged,
+    }

@@ -1,0 +1,44 @@
+"""The KRaft target as the shells meet it.
+
+Promises: one stateless object, `TARGET`; profiles ``kraft`` (a leader without a majority's fetches resigns),
+``kraft-3.7`` (after half as long again) and ``kraft-3.6`` (never: what Kafka 2.8 to 3.6 really do). Leaves out
+processes, sockets and files (`clusters.node`) and virtual time.
+"""
+
+from __future__ import annotations
+
+from clusters.targets.kit.mutants import MutantTable
+from clusters.targets.kit.target import KitTarget
+from clusters.targets.kraft.core import KraftCore
+from clusters.targets.kraft.flips import FLIPS
+from clusters.targets.kraft.knobs import KNOBS, KraftKnobs
+from clusters.targets.kraft.messages import KraftMessage
+from clusters.targets.kraft.rules import Rules
+from clusters.targets.kraft.variants import VARIANTS
+from clusters.targets.kraft.witness import KraftWitness
+
+MUTANTS = MutantTable(KNOBS, Rules, VARIANTS, FLIPS)
+
+
+def check_observers(knobs: KraftKnobs, members: tuple[str, ...]) -> None:
+    """Raise ConfigError where an observer is no member, or no node is left to vote."""
+    for name in knobs.observers:
+        if name not in members:
+            raise KNOBS.wrong(f"the observer {name!r} is no member", f"name some of {', '.join(members)}")
+    if not knobs.voters(members):
+        raise KNOBS.wrong("all members are observers: no node votes", "leave at least one out of observers")
+
+
+def _core(node: str, members: tuple[str, ...], knobs: KraftKnobs, rules: Rules) -> KraftCore:
+    """Members that the knob ``observers`` names fetch only."""
+    check_observers(knobs, members)
+    return KraftCore(node, members, knobs, rules)
+
+
+TARGET = KitTarget(
+    KNOBS,
+    MUTANTS,
+    message=KraftMessage,
+    core=_core,
+    witness=lambda node, members: KraftWitness(node=node, members=members),
+)

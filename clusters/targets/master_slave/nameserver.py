@@ -1,0 +1,139 @@
+"""A name server: which address serves as which broker id of which group, in memory only.
+
+Promises: the last registration of a (broker name, broker id) wins; a broker that is silent for the expiry is dropped,
+one whose connection is known to be closed at once. Nothing is stored: after a restart the table fills with the next
+registrations. Leaves out topics' own configuration.
+
+Source: specification of RocketMQ's master/slave deployments, §2, §3, §4.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusters.targets.client_api import Get, NotLeader, Ok, Refused
+from clusters.targets.master_slave.knobs import MASTER_ID, MsKnobs
+from clusters.targets.master_slave.messages import RegisterAnswer, RegisterBroker, Route
+from clusters.targets.master_slave.rules import Rules
+from harness.core.clock import MS, Clocks, Ns
+from harness.core.machine import (
+    CoreEvent,
+    CoreStatus,
+    DiskImage,
+    Effect,
+    Fired,
+    Glance,
+    LogEnd,
+    Message,
+    Note,
+    Reply,
+    Request,
+    Send,
+    SendFailed,
+    SetTimer,
+)
+from harness.core.rng import Rng
+
+ROLE = "NAMESERVER"
+EXPIRY = "expiry"
+
+
+class NameServerCore:
+    """See the module."""
+
+    __slots__ = ("armed", "counters", "knobs", "me", "rules", "table")
+
+    def __init__(self, node: str, knobs: MsKnobs, rules: Rules) -> None:
+        self.me = node
+        self.knobs = knobs
+        self.rules = rules
+        self.table: dict[tuple[str, int], tuple[str, Ns]] = {}
+        """(broker name, broker id) → (address, last heartbeat)."""
+        self.armed = False
+        self.counters: dict[str, int] = {}
+
+    def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+        """Start with an empty table."""
+        del disk, now, rng
+        out.append(Note("start", 0, ROLE, {"role": ROLE}))
+
+    def handle(self, event: CoreEvent, now: Clocks, rng: Rng, out: list[Effect]) -> None:
+        """Handle one event."""
+        del rng
+        if type(event) is Message:
+            if type(event.body) is RegisterBroker:
+                self._register(event.src, event.body, now.mono, out)
+            else:
+                out.append(Note("violation", 0, ROLE, {"what": "unknown message", "from": event.src}))
+        elif type(event) is Request:
+            out.append(Reply(event.id, self._answer(event.body)))
+        elif type(event) is Fired:
+            self.armed = False
+            self._drop(lambda _, last: self.rules.drops(now.mono - last), "silent", out)
+            self._arm(out)
+        elif type(event) is SendFailed:
+            self._drop(lambda address, _: address == event.to, "connection closed", out)
+
+    def status(self, now: Clocks) -> CoreStatus:
+        """Registered addresses with age. It leads nobody and follows nobody."""
+        return CoreStatus(
+            role=ROLE,
+            term=0,
+            leader=None,
+            voted_for=None,
+            log_end=LogEnd(),
+            commit=0,
+            counters=dict(self.counters),
+            extra={
+                "registered": {
+                    f"{name}/{broker_id}": {"address": address, "age_ms": (now.mono - last) // MS}
+                    for (name, broker_id), (address, last) in sorted(self.table.items())
+                }
+            },
+        )
+
+    def glance(self) -> Glance:
+        """Nothing of this ever changes."""
+        return ROLE, 0, None, None, (0, 0), 0
+
+    def routes(self) -> dict[str, dict[str, str]]:
+        """Broker name → broker id as text → address."""
+        out: dict[str, dict[str, str]] = {}
+        for (name, broker_id), (address, _) in sorted(self.table.items()):
+            out.setdefault(name, {})[str(broker_id)] = address
+        return out
+
+    def _register(self, src: str, body: RegisterBroker, mono: Ns, out: list[Effect]) -> None:
+        key = (body.broker_name, body.broker_id)
+        before = self.table.get(key)
+        if before is None or self.rules.replaces_address():
+            self.table[key] = (body.address, mono)
+        if before is None or before[0] != body.address:
+            at = {"group": body.broker_name, "id": body.broker_id, "address": body.address}
+            out.append(Note("registered", 0, ROLE, at))
+            out.append(Note("route_changed", 0, ROLE, {**at, "before": None if before is None else before[0]}))
+            self.counters["route_changes"] = self.counters.get("route_changes", 0) + 1
+        master = self.table.get((body.broker_name, MASTER_ID))
+        out.append(Send(src, RegisterAnswer(body.broker_name, None if master is None else master[0])))
+        if not self.armed:
+            self._arm(out)
+
+    def _answer(self, body: Any) -> Any:
+        if isinstance(body, Route | Get):  # a client that knows the common requests only asks with a Get
+            return Ok(self.routes())
+        masters = [address for (_, broker_id), (address, _) in sorted(self.table.items()) if broker_id == MASTER_ID]
+        return NotLeader(masters[0]) if masters else Refused("no master is registered")
+
+    def _drop(self, gone: Any, why: str, out: list[Effect]) -> None:
+        for key, (address, last) in list(self.table.items()):
+            if gone(address, last):
+                del self.table[key]
+                at = {"group": key[0], "id": key[1], "address": address}
+                out.append(Note("dropped", 0, ROLE, {**at, "why": why}))
+                out.append(Note("route_changed", 0, ROLE, {**at, "address": None, "before": address}))
+
+    def _arm(self, out: list[Effect]) -> None:
+        if self.table:
+            self.armed = True
+            due = min(last for _, last in self.table.values()) + self.knobs.broker_expiry
+            out.append(SetTimer(EXPIRY, due))

@@ -1,0 +1,134 @@
+"""Every rule of master/slave that a planted bug may override, one small pure method each.
+
+Promises: the honest build is exactly this class. Leaves out what no knob and no variant changes.
+
+Source: specification of RocketMQ's master/slave deployments, §2, §5, §6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Literal
+
+from clusters.targets.master_slave.knobs import MASTER_ID, READ_BALANCED_ID, MsKnobs, Place
+from harness.core.clock import Ns
+
+
+class Rules:
+    """The honest rules under these knobs. One object a core."""
+
+    def __init__(self, knobs: MsKnobs) -> None:
+        self.knobs = knobs
+
+    # --- roles ----------------------------------------------------------------------------------------------------
+
+    def is_master(self, place: Place) -> bool:
+        """BrokerId 0 is the master, any other id a slave: configuration, nothing else."""
+        return place.broker_id == MASTER_ID
+
+    def promotes_itself(self, *, master_silent: bool) -> bool:
+        """Whether a slave takes over when its master is gone: never."""
+        del master_silent
+        return False
+
+    def takes_writes(self, *, master: bool) -> bool:
+        """The master reads and writes, slaves read only."""
+        return master
+
+    def serves_reads(self, *, master: bool) -> bool:
+        """Masters and slaves serve reads."""
+        del master
+        return True
+
+    def takes_balanced_reads(self, broker_id: int) -> bool:
+        """Only brokerId 1."""
+        return broker_id == READ_BALANCED_ID
+
+    def takes_effect(self, when: Literal["now", "restart"]) -> bool:
+        """When an operator's change of the configuration takes effect."""
+        return when == "restart"
+
+    def load_place(self, load: Callable[[], Place | None], configured: Place) -> Place:
+        """What this broker is: the operator's file, else the layout. `Unreadable` stops the node."""
+        return load() or configured
+
+    # --- copying --------------------------------------------------------------------------------------------------
+
+    def copies_from(self, *, master_end: int, own_end: int) -> bool:
+        """A slave refuses to copy from a log that is shorter than its own."""
+        return master_end >= own_end
+
+    def keeps_refusing(self) -> bool:
+        """Once refused, a master's log is not copied again in this life."""
+        return True
+
+    def ack_position(self, *, durable: int, written: int) -> int:
+        """What a slave tells its master to hold: what was written to its log file."""
+        del written
+        return durable
+
+    def cuts_before_copy(self, *, own_end: int, offset: int) -> int:
+        """Where a slave's log is cut before records are appended: nowhere."""
+        del offset
+        return own_end
+
+    def slave_available(self, behind_bytes: int) -> bool:
+        """A slave further behind does not count for synchronous sends."""
+        return behind_bytes <= self.knobs.ha_slave_fallbehind_max
+
+    def waits_for_slave(self) -> bool:
+        """Whether SEND_OK needs a slave."""
+        return self.knobs.broker_role == "SYNC_MASTER"
+
+    def waits_for_disk(self) -> bool:
+        """Whether SEND_OK needs the disk's barrier."""
+        return self.knobs.flush_disk_type == "SYNC_FLUSH"
+
+    def without_slave(self) -> str:
+        """The result of a synchronous send with no slave there."""
+        return "SLAVE_NOT_AVAILABLE"
+
+    # --- name server ----------------------------------------------------------------------------------------------
+
+    def replaces_address(self) -> bool:
+        """A later registration with the same pair replaces the former address."""
+        return True
+
+    def drops(self, silence: Ns) -> bool:
+        """A broker that was silent for so long is dropped."""
+        return silence >= self.knobs.broker_expiry
+
+    # --- disk -----------------------------------------------------------------------------------------------------
+
+    def on_persist_error(self, file: str) -> Literal["halt", "ignore"]:
+        """A node that could not write stops."""
+        del file
+        return "halt"
+
+    def syncs(self, file: str) -> bool:
+        """Whether the operator's file is written with a barrier."""
+        del file
+        return True
+
+    # --- freedoms -------------------------------------------------------------------------------------------------
+
+    def heartbeat_interval(self) -> Ns:
+        """The time between two empty transfers."""
+        return self.knobs.ha_send_heartbeat_interval
+
+    def register_interval(self) -> Ns:
+        """The time between two registrations."""
+        return self.knobs.register_interval
+
+    def flush_interval(self) -> Ns:
+        """The time between two barriers of ASYNC_FLUSH."""
+        return self.knobs.flush_interval
+
+    def records_max(self) -> int:
+        """Records in one transfer."""
+        return 64
+
+    def suggests(self, *, lag: int, slaves: Collection[int]) -> int:
+        """The broker id that a consumer should ask next: the balanced slave once it lags."""
+        there = [broker_id for broker_id in sorted(slaves) if self.takes_balanced_reads(broker_id)]
+        return there[0] if there and lag > self.knobs.suggest_slave_lag else MASTER_ID

@@ -1,0 +1,36 @@
+"""The master/slave target as the shells meet it: the negative one, for nothing here elects.
+
+Promises: one stateless object, `TARGET`; the last members are name servers (knob ``name_servers``), the others brokers,
+laid out by the knob ``deployment``. Profiles ``master-slave``, ``sync`` and ``demand-failover`` (the same protocol, of
+which a failover is demanded: a run must report that there is none). Leaves out processes and virtual time.
+"""
+
+from __future__ import annotations
+
+from clusters.targets.kit.mutants import MutantTable
+from clusters.targets.kit.target import KitTarget
+from clusters.targets.master_slave.broker import BrokerCore
+from clusters.targets.master_slave.knobs import KNOBS, MsKnobs
+from clusters.targets.master_slave.messages import MsMessage, MsRequest
+from clusters.targets.master_slave.nameserver import NameServerCore
+from clusters.targets.master_slave.rules import Rules
+from clusters.targets.master_slave.variants import VARIANTS
+from clusters.targets.zk_ephemeral.witness import LogWitness
+from harness.core.machine import Core
+
+
+def _core(node: str, members: tuple[str, ...], knobs: MsKnobs, rules: Rules) -> Core:
+    """A broker or a name server."""
+    if node in knobs.servers_of(members):
+        return NameServerCore(node, knobs, rules)
+    return BrokerCore(node, members, knobs, rules)
+
+
+TARGET = KitTarget(
+    KNOBS,
+    MutantTable(KNOBS, Rules, VARIANTS),
+    message=MsMessage,
+    request=MsRequest,
+    core=_core,
+    witness=lambda _, __: LogWitness(),
+)

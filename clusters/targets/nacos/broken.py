@@ -1,0 +1,201 @@
+"""The rules of the planted bugs, and of the harmless builds: each class overrides what it is named for.
+
+Promises: the number is the one of the table of planted bugs. They are bugs of the mended protocol; the original lacks
+most of what they break. Out of scope: flips of claims (`variants`).
+"""
+
+# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from clusters.targets.kit.mutants import mutant
+from clusters.targets.nacos.knobs import HEARTBEAT_INTERVAL_MS, LEADER_TIMEOUT_MS, RANDOM_MS, TICK_PERIOD_MS
+from clusters.targets.nacos.messages import State
+from clusters.targets.nacos.rules import Rules
+from clusters.targets.nacos.storage import Damaged, Meta
+from harness.core.rng import Rng
+
+_VOTE, _LEADER, _TERM, _DURABLE = "one-vote-per-term", "one-leader-per-term", "term-never-decreases", "vote-is-durable"
+_MAJORITY, _OWED, _STEP_DOWN = "leader-has-majority", "leader-when-owed", "step-down-without-quorum"
+_STORED = {"persist_vote": "true"}
+_CURRENT = {"count_current_term_only": "true"}
+_ANSWERED = {"leader_needs_majority_acks": "true"}
+
+
+# --- the stored vote --------------------------------------------------------------------------------------------
+
+
+@mutant(
+    "02-answer-before-persist",
+    says="answers a vote request before the vote is on disk",
+    caught_by=(_VOTE, _DURABLE),
+    needs=_STORED,
+)
+class AnswerBeforePersist(Rules):
+    def waits_for_disk(self) -> bool:
+        return False
+
+
+@mutant(
+    "04-ignore-failed-vote-write",
+    says="goes on after the vote could not be written",
+    caught_by=(_VOTE, _DURABLE),
+    needs=_STORED,
+)
+class IgnoreFailedWrite(Rules):  # What rested on the write is lost with it, what comes later is not
+    def on_persist_error(self) -> Literal["halt", "ignore"]:
+        return "ignore"
+
+
+@mutant("05-vote-not-synced", says="replaces the file without fsync", caught_by=(_VOTE, _DURABLE), needs=_STORED)
+class NotSynced(Rules):
+    def syncs(self) -> bool:
+        return False
+
+
+@mutant(
+    "06-delete-then-rename",
+    says="deletes the file before the new one takes its place",
+    caught_by=(_VOTE, _TERM, _DURABLE),
+    needs=_STORED,
+)
+class DeleteThenRename(Rules):
+    def deletes_first(self) -> bool:
+        return True
+
+
+@mutant(
+    "07-unreadable-means-fresh",
+    says="takes an unreadable file for a node that never voted",
+    caught_by=(_VOTE, _TERM, _DURABLE),
+    needs=_STORED,
+)
+class UnreadableMeansFresh(Rules):
+    def loads_meta(self, load: Callable[[], Meta]) -> Meta:
+        try:
+            return load()
+        except Damaged:
+            return Meta()
+
+
+@mutant(
+    "10-resumes-leadership",
+    says="leads after a restart in a term in which it voted for itself",
+    caught_by=(_MAJORITY, _LEADER),
+    needs=_STORED,
+)
+class ResumesLeadership(Rules):  # Whoever voted for itself leads after a restart
+    def start_state(self, meta: Meta, *, me: str) -> State:
+        return "LEADER" if meta.vote_for == me else "FOLLOWER"
+
+
+# --- counting ---------------------------------------------------------------------------------------------------
+
+
+@mutant("16-counts-older-term", says="counts records of earlier terms", caught_by=(_LEADER, _MAJORITY), needs=_CURRENT)
+class CountsOlderTerm(Rules):
+    def counts(self, record_term: int, *, own_term: int) -> bool:
+        return record_term <= own_term
+
+
+@mutant(
+    "21-majority-of-responders",
+    says="is elected by a majority of those who answered",
+    caught_by=(_MAJORITY, _LEADER),
+    needs=_CURRENT,
+)
+class MajorityOfResponders(Rules):
+    def wins(self, best: int, *, peers: int, counted: int) -> bool:
+        return best >= counted // 2 + 1
+
+
+@mutant(
+    "22-half-is-enough", says="takes half of an even number for a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
+)
+class HalfIsEnough(Rules):  # 22, and the flip 3-22
+    def majority(self, peers: int) -> int:
+        return (peers + 1) // 2
+
+
+@mutant("plain-wants-every-vote", says="is elected only with the votes of all members", caught_by=(_OWED,))
+class WantsEveryVote(Rules):  # Elected only with the votes of all members
+    def wins(self, best: int, *, peers: int, counted: int) -> bool:
+        return best >= peers
+
+
+@mutant("plain-votes-twice", says="votes for everybody who asks in a term", caught_by=(_VOTE, _LEADER), needs=_STORED)
+class EqualTermWins(Rules):  # Votes for everybody who asks in a term, and the flip 3-17
+    def grants(self, *, candidate_term: int, own_term: int, own_items: int) -> bool:
+        return candidate_term >= own_term
+
+
+# --- terms and leaders ------------------------------------------------------------------------------------------
+
+
+@mutant("25-term-may-fall", says="takes over the lower term of a beat", caught_by=(_TERM,), needs=_STORED)
+class TermMayFall(Rules):  # Follows whoever beats, down as well as up
+    def accepts_term(self, *, own_term: int, sender_term: int) -> bool:
+        return True
+
+    def term_after_beat(self, own_term: int, sender_term: int) -> int:
+        return sender_term
+
+
+@mutant("28-never-steps-down", says="goes on leading without a majority", caught_by=(_STEP_DOWN,), needs=_ANSWERED)
+class NeverStepsDown(Rules):
+    def campaigns_as(self, state: State) -> bool:
+        return state != "LEADER"
+
+
+@mutant("30-sending-is-contact", says="takes its own beats for answers", caught_by=(_STEP_DOWN,), needs=_ANSWERED)
+class SendingIsContact(Rules):  # What the original does (NA-B4)
+    def sending_is_contact(self) -> bool:
+        return True
+
+
+@mutant("31-any-request-resets-due", says="waits anew after every vote request, granted or not", caught_by=(_OWED,))
+class AnyRequestResetsDue(Rules):
+    def refusal_resets_due(self) -> bool:
+        return True
+
+
+@mutant("52-timers-on-wall-clock", says="ticks by the wall clock", caught_by=(_OWED,))
+class TimersOnWallClock(Rules):
+    def clock(self) -> Literal["mono", "wall"]:
+        return "wall"
+
+
+# --- harmless ---------------------------------------------------------------------------------------------------
+
+
+@mutant("harmless-longer-jitter", says="draws its dues from a wider range")
+class LongerJitter(Rules):
+    def leader_due_ms(self, rng: Rng) -> int:
+        return LEADER_TIMEOUT_MS + rng.below(RANDOM_MS * 5 // 4)
+
+
+@mutant("harmless-more-beats", says="beats more often")
+class MoreBeats(Rules):
+    def heartbeat_due_ms(self, rng: Rng) -> int:
+        return HEARTBEAT_INTERVAL_MS * 3 // 5
+
+
+@mutant("harmless-early-start", says="begins one tick earlier")
+class HalfTicks(Rules):  # A first due a little earlier
+    def first_leader_due_ms(self, rng: Rng) -> int:
+        return max(0, super().first_leader_due_ms(rng) - TICK_PERIOD_MS)
+
+
+@mutant("harmless-more-notes", says="says who leads with every answer")
+class SaysItEachTime(Rules):  # More lines in the trace, and the flip 3-21
+    def announces(self, *, changed: bool) -> bool:
+        return True
+
+
+@mutant("harmless-keeps-former", says="never asks for the record of a former leader")
+class KeepsFormer(Rules):  # Never asks a former leader for its record; the flip 3-30
+    def refreshes_former(self) -> bool:
+        return False

@@ -1,0 +1,222 @@
+"""Every rule of the naming Raft that a planted bug or a flip may override, one small pure method each.
+
+Promises: the honest build is exactly this class, with the faults of the original; a variant (`variants`) overrides the
+rule that it is named for, and nothing else decides what the rule decides. Rules take values and return values; only the
+dues draw, from the generator that they are given. Leaves out what no knob and no flip changes; that stands in the
+handlers.
+
+Source: specification of Nacos 1.4.1 naming Raft, 5.1 - 5.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from clusters.targets.nacos.knobs import (
+    HEARTBEAT_INTERVAL_MS,
+    LEADER_TIMEOUT_MS,
+    RANDOM_MS,
+    TICK_PERIOD_MS,
+    Knobs,
+)
+from clusters.targets.nacos.messages import DatumStamp, State
+from clusters.targets.nacos.storage import Meta
+from harness.core.rng import Rng
+
+
+class Rules:
+    """The honest rules under these knobs. One object a core."""
+
+    def __init__(self, knobs: Knobs) -> None:
+        self.knobs = knobs
+
+    # --- start and tasks ----------------------------------------------------------------------------------------
+
+    def start_term(self, stored: int) -> int:
+        """The term that a start knows, 0 where none is stored."""
+        return stored
+
+    def tick_ms(self) -> int:
+        """How often both tasks run."""
+        return TICK_PERIOD_MS
+
+    def first_leader_due_ms(self, rng: Rng) -> int:
+        """Until the first campaign after a start."""
+        return rng.below(LEADER_TIMEOUT_MS)
+
+    def first_heartbeat_due_ms(self, rng: Rng) -> int:
+        """Until the first beat after a start."""
+        return rng.below(HEARTBEAT_INTERVAL_MS)
+
+    def leader_due_ms(self, rng: Rng) -> int:
+        """Until the next campaign, after a reset."""
+        return LEADER_TIMEOUT_MS + rng.below(RANDOM_MS)
+
+    def heartbeat_due_ms(self, rng: Rng) -> int:
+        """Until the next beat, after a reset: not random."""
+        del rng
+        return HEARTBEAT_INTERVAL_MS
+
+    def works(self, *, stop_work: bool, ready: bool) -> bool:
+        """Whether the tasks do anything."""
+        return ready and not stop_work
+
+    def stops_at_switch(self) -> bool:
+        """Whether the protocol ends when the cluster runs the new version."""
+        return True
+
+    def start_state(self, meta: Meta, *, me: str) -> State:
+        """What a node is after a start: a follower, whatever it was."""
+        del meta, me
+        return "FOLLOWER"
+
+    def clock(self) -> Literal["mono", "wall"]:
+        """The clock of all timers."""
+        return "mono"
+
+    # --- disk ---------------------------------------------------------------------------------------------------
+
+    def loads_meta(self, load: Callable[[], Meta]) -> Meta:
+        """Term and vote as stored; a file that says nothing stops the node."""
+        return load()
+
+    def waits_for_disk(self) -> bool:
+        """Whether what rests on a write waits for it."""
+        return True
+
+    def syncs(self) -> bool:
+        """Whether a new file is synced before it takes its place."""
+        return True
+
+    def deletes_first(self) -> bool:
+        """Whether the old file goes before the new one takes its place."""
+        return False
+
+    def on_persist_error(self) -> Literal["halt", "ignore"]:
+        """A node that could not write stops."""
+        return "halt"
+
+    # --- campaigns ----------------------------------------------------------------------------------------------
+
+    def is_due(self, due_ms: int) -> bool:
+        """Whether the counter ran out: at 0 already."""
+        return due_ms <= 0
+
+    def may_campaign(self, *, leader: str | None) -> bool:
+        """A due that ran out opens a campaign in every state, whoever was known to lead."""
+        del leader
+        return True
+
+    def campaigns_as(self, state: State) -> bool:
+        """A leader campaigns, too, once nothing has put its due off."""
+        del state
+        return True
+
+    def resets_before_campaign(self) -> bool:
+        """Both counters are reset before votes are asked for, and travel so in the request."""
+        return True
+
+    def clears_votes(self) -> bool:
+        """A campaign forgets whom the known records supported."""
+        return True
+
+    def votes_for_itself(self) -> bool:
+        """A campaign's own vote is for itself, before anybody is asked."""
+        return True
+
+    def counts_failed_call(self) -> bool:
+        """A vote call that failed is logged and nothing else."""
+        return False
+
+    # --- votes --------------------------------------------------------------------------------------------------
+
+    def knows_candidate(self, *, known: bool) -> bool:
+        """Only candidates among the known peers are answered; others are an error."""
+        return known
+
+    def grants(self, *, candidate_term: int, own_term: int, own_items: int) -> bool:
+        """The larger term wins; data is not compared."""
+        del own_items
+        return candidate_term > own_term
+
+    def adopts_term(self) -> bool:
+        """A grant takes over the candidate's term with the vote."""
+        return True
+
+    def refusal_resets_due(self) -> bool:
+        """A refusal puts nothing off."""
+        return False
+
+    def grant_resets_due(self) -> bool:
+        """A grant puts off the own campaign."""
+        return True
+
+    def majority(self, peers: int) -> int:
+        """How many records must name a peer, and how many nodes must have a write."""
+        return peers // 2 + 1
+
+    def counts(self, record_term: int, *, own_term: int) -> bool:
+        """Which records the tally counts: all, or those of the own term (``count_current_term_only``)."""
+        return record_term == own_term or not self.knobs.count_current_term_only
+
+    def wins(self, best: int, *, peers: int, counted: int) -> bool:
+        """Whether the best-named peer leads. ``counted``: records that name anybody."""
+        del counted
+        return best >= self.majority(peers)
+
+    def publish_majority(self, peers: int) -> int:
+        """How many nodes must have a write before it is fine."""
+        return self.majority(peers)
+
+    def announces(self, *, changed: bool) -> bool:
+        """A leader that was found by counting is said once a change."""
+        return changed
+
+    # --- beats --------------------------------------------------------------------------------------------------
+
+    def beats(self, *, state: State, standalone: bool) -> bool:
+        """Only a leader of a cluster beats."""
+        return state == "LEADER" and not standalone
+
+    def sending_is_contact(self) -> bool:
+        """Whether a leader's beat keeps it from electing before anybody answered."""
+        return not self.knobs.leader_needs_majority_acks
+
+    def term_after_beat(self, own_term: int, sender_term: int) -> int:
+        """The own term after an accepted beat: unchanged, or (``beat_raises_term``) the sender's if that is higher."""
+        return max(own_term, sender_term) if self.knobs.beat_raises_term else own_term
+
+    def stamps(self, held: tuple[DatumStamp, ...]) -> tuple[DatumStamp, ...]:
+        """What a beat says of the items held: everything, unless beats carry nothing."""
+        return () if self.knobs.send_beat_only else held
+
+    def accepts_sender(self, state: State) -> bool:
+        """A beat of a node that does not lead is refused."""
+        return state == "LEADER"
+
+    def accepts_term(self, *, own_term: int, sender_term: int) -> bool:
+        """A beat of a lower term is refused; equal terms are accepted."""
+        return sender_term >= own_term
+
+    def beat_makes_follower(self, state: State) -> bool:
+        """An accepted beat turns everybody else into a follower labelled with the sender."""
+        return state != "FOLLOWER"
+
+    def beat_resets_dues(self) -> bool:
+        """An accepted beat puts off the own campaign and the own beat."""
+        return True
+
+    def refreshes_former(self) -> bool:
+        """Records that still say LEADER are asked for anew when another leads."""
+        return True
+
+    # --- writes -------------------------------------------------------------------------------------------------
+
+    def forwards(self) -> bool:
+        """A node that does not lead hands a client's write on."""
+        return True
+
+    def stores_item(self) -> bool:
+        """A published item lies on the disk of whoever acknowledged it."""
+        return True

@@ -1,0 +1,196 @@
+"""The state of one node, and the few verbs by which every rule changes it, says so and sends.
+
+Promises: a change of role or term is always noted; every disk batch is awaited before anything later leaves, as the
+original's handlers block on their files. ``now``, ``rng`` and ``out`` are those of the event being handled.
+
+Leaves out: the rules themselves (``election``, ``beat``, ``data``).
+
+Source: specification of Nacos 1.4.1 naming Raft, §2 and §8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusters.targets.nacos import storage
+from clusters.targets.nacos.items import Items
+from clusters.targets.nacos.knobs import Knobs
+from clusters.targets.nacos.messages import CallError, NacosAnswer, NacosRequest, RaftPeer, State
+from clusters.targets.nacos.peers import PeerRecord, RaftPeerSet
+from clusters.targets.nacos.rules import Rules
+from harness.core.clock import Clocks, Ns
+from harness.core.machine import Await, Disk, DiskOp, Effect, Note, Send, SetTimer
+from harness.core.rng import Rng
+
+STOPPED = "old raft protocol already stop work"
+
+
+class NodeState:
+    """Everything that one node knows. Fields may be looked at; the verbs below change them."""
+
+    __slots__ = (
+        "_disk_token",
+        "_meta_tokens",
+        "beat_acks",
+        "counters",
+        "items",
+        "knobs",
+        "meta",
+        "next_number",
+        "now",
+        "out",
+        "peers",
+        "rng",
+        "rules",
+        "stop_work",
+        "stored",
+    )
+
+    def __init__(self, *, node: str, members: tuple[str, ...], knobs: Knobs, rules: Rules) -> None:
+        self.knobs = knobs
+        self.rules = rules
+        self.peers = RaftPeerSet(node, members, majority=rules.majority)
+        self.items = Items()
+        self.stop_work = False
+        self.beat_acks: set[str] = set()
+        """Who answered the leader's last beat; used by ``leader_needs_majority_acks`` only."""
+        self.meta = storage.Meta()
+        """What was last handed to the disk, done or not."""
+        self.stored = storage.Meta()
+        """What is certainly on the disk."""
+        self.counters = {"campaigns": 0, "beats_sent": 0, "beat_failures": 0, "publishes": 0, "publishes_failed": 0}
+        self.next_number = 0
+        self._disk_token = 0
+        self._meta_tokens: dict[int, storage.Meta] = {}
+        # Set anew by the core for each event.
+        self.now = Clocks(0, 0)
+        self.rng = Rng(0)
+        self.out: list[Effect] = []
+
+    # --- looking ------------------------------------------------------------------------------------------------
+
+    @property
+    def me(self) -> str:
+        """The own name, which is the own ``ip``."""
+        return self.peers.me
+
+    @property
+    def local(self) -> PeerRecord:
+        """The own record."""
+        return self.peers.local
+
+    def record(self) -> RaftPeer:
+        """The own record as it travels."""
+        return self.peers.local.record()
+
+    @property
+    def time(self) -> Ns:
+        """The present moment on the timers' clock."""
+        return self.now.wall if self.rules.clock() == "wall" else self.now.mono
+
+    def leads(self) -> bool:
+        """Whether the write path takes this node for the leader: by the ``leader`` field, not by the role."""
+        return self.knobs.standalone or self.peers.is_leader(self.me)
+
+    # --- saying -------------------------------------------------------------------------------------------------
+
+    def note(self, name: str, /, **data: Any) -> None:
+        """A trace event with the node's term and role of this moment."""
+        local = self.peers.local
+        self.out.append(Note(name, local.term, local.state, data))
+
+    def send(self, to: str, body: NacosRequest) -> None:
+        """Ask a peer."""
+        self.out.append(Send(to, body))
+
+    def send_others(self, body: NacosRequest) -> int:
+        """Ask every other member; how many that are."""
+        others = [ip for ip in self.peers.peers if ip != self.me]
+        for ip in others:
+            self.out.append(Send(ip, body))
+        return len(others)
+
+    def answer(self, to: str, message: int | None, body: NacosAnswer) -> None:
+        """Answer a peer's request."""
+        self.out.append(Send(to, body, message))
+
+    def refuse(self, to: str, message: int | None, error: CallError) -> None:
+        """Answer a peer's request with an HTTP error."""
+        self.answer(to, message, error)
+
+    def set_timer(self, name: str, at: int | None) -> None:
+        """(Re)arm or cancel a timer on the rules' clock, the monotonic one."""
+        self.out.append(SetTimer(name, at, self.rules.clock()))
+
+    # --- changing -----------------------------------------------------------------------------------------------
+
+    def set_state(self, state: State, cause: str) -> None:
+        """Change the own role and say so."""
+        was = self.local.state
+        if was != state:
+            self.local.state = state
+            self.announce_state(was, cause)
+
+    def announce_state(self, was: State, cause: str) -> None:
+        """Say that the own role is no longer ``was``."""
+        state = self.local.state
+        self.note("state_change", was=was, to=state, cause=cause)
+        self.note("role_change", was=was, to=state, cause=cause)
+        if was == "LEADER":
+            self.note("step_down", cause=cause)
+
+    def set_term(self, term: int, cause: str) -> None:
+        """Change the own term and say so."""
+        was = self.local.term
+        if was != term:
+            self.local.term = term
+            self.note("term_change", was=was, to=term, cause=cause)
+
+    def relabel(self, vote_for: str, cause: str) -> None:
+        """Set the own ``voteFor`` by a rule that is no vote."""
+        was = self.local.vote_for
+        self.local.vote_for = vote_for
+        self.note("relabel", was=was, vote_for=vote_for, cause=cause)
+
+    def reset_leader_due(self) -> None:
+        """15 to 20 s until the next campaign."""
+        self.local.leader_due_ms = self.rules.leader_due_ms(self.rng)
+
+    def reset_heartbeat_due(self) -> None:
+        """5 s until the next beat."""
+        self.local.heartbeat_due_ms = self.rules.heartbeat_due_ms(self.rng)
+
+    # --- storing ------------------------------------------------------------------------------------------------
+
+    def store(self, ops: tuple[DiskOp, ...], *, with_term: bool) -> None:
+        """Carry out ``ops`` and, with them, write the term; later effects wait for it."""
+        if with_term:
+            rules = self.rules
+            ops += storage.write_meta(
+                self._current_meta(), sync=rules.syncs(), delete_first=rules.deletes_first() and bool(self.meta.term)
+            )
+        if not ops:
+            return
+        self._disk_token += 1
+        self.out.append(Disk(self._disk_token, ops))
+        if self.rules.waits_for_disk():
+            self.out.append(Await(self._disk_token))
+        if with_term:
+            self.meta = self._meta_tokens[self._disk_token] = self._current_meta()
+            self.note("term_persisted", stored_term=self.meta.term)
+            self.note("persisted", stored_term=self.meta.term, voted_for=self.meta.vote_for)
+
+    def persist_vote(self) -> None:
+        """With the knob of that name: have term and ``voteFor`` on disk before anything later leaves."""
+        if self.knobs.persist_vote and self._current_meta() != self.meta:
+            self.store((), with_term=True)
+
+    def disk_done(self, token: int) -> None:
+        """A batch was carried out."""
+        done = self._meta_tokens.pop(token, None)
+        if done is not None:
+            self.stored = done
+
+    def _current_meta(self) -> storage.Meta:
+        local = self.local
+        return storage.Meta(local.term, local.vote_for if self.knobs.persist_vote else None)

@@ -1,0 +1,157 @@
+"""What a node keeps on disk: its data items, one file each, and ``meta.properties`` with the term.
+
+Promises: every file is written beside its place, synced, renamed and synced again, so a reader finds the old or the new
+content, never a part. The term is written when a data item is published, deleted or synchronised, and at no other time
+(with the knob ``persist_vote`` also before a vote leaves, and with ``voteFor``). A file that cannot be read or makes no
+sense raises ``Damaged``: the node then stops rather than guess.
+
+Leaves out: durability of deletions beyond what the file system gives; the next beat deletes again.
+
+Source: specification of Nacos 1.4.1 naming Raft, §2 (``data/naming/data/{namespace}/``, ``data/naming/data/
+meta.properties``). File names are percent-encoded keys; keys that are too long for a name get a digest instead, since
+the content names the key anyway.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+from clusters.targets.nacos.messages import Datum
+from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Write
+
+ROOT = "data/naming/data/"
+META = ROOT + "meta.properties"
+_SCRATCH = ".tmp"
+_NAME_MAX = 200
+_DATUM = msgspec.json.Decoder(Datum)
+
+
+class Damaged(Exception):  # noqa: N818 - reads as the state that it reports
+    """A file is there and says nothing that a node could start from."""
+
+
+class Meta(NamedTuple):
+    """The content of meta.properties. ``vote_for`` is None unless it was written under ``persist_vote``."""
+
+    term: int = 0
+    vote_for: str | None = None
+
+
+class Loaded(NamedTuple):
+    """Everything found at a start."""
+
+    datums: tuple[Datum, ...]
+    meta: Meta
+
+
+def datum_path(namespace: str, key: str) -> str:
+    """Where the item of that key lies."""
+    name = quote(key, safe="").replace(".", "%2E") or "%"
+    if len(name) > _NAME_MAX:
+        name = "long-" + hashlib.blake2b(key.encode(), digest_size=32).hexdigest()
+    return f"{ROOT}{namespace}/{name}"
+
+
+def write_datum(namespace: str, datum: Datum) -> tuple[DiskOp, ...]:
+    """Store one item."""
+    return _replace(datum_path(namespace, datum.key), msgspec.json.encode(datum))
+
+
+def delete_datum(namespace: str, key: str) -> tuple[DiskOp, ...]:
+    """Remove one item."""
+    return (Unlink(datum_path(namespace, key)),)
+
+
+def write_meta(meta: Meta, *, sync: bool = True, delete_first: bool = False) -> tuple[DiskOp, ...]:
+    """Store the term (and the vote, if there is one to store). The flags are mistakes that variants make."""
+    ops = _replace(META, format_meta(meta))
+    if not sync:
+        ops = tuple(op for op in ops if not isinstance(op, Fsync))
+    return (Unlink(META), *ops) if delete_first else ops
+
+
+def delete_meta() -> tuple[DiskOp, ...]:
+    """Remove the stored term."""
+    return (Unlink(META),)
+
+
+def format_meta(meta: Meta) -> bytes:
+    """The properties file as bytes."""
+    text = f"term={meta.term}\n"
+    if meta.vote_for is not None:
+        text += f"voteFor={meta.vote_for}\n"
+    return text.encode()
+
+
+def parse_meta(content: bytes) -> Meta:
+    """Read a properties file; raises Damaged."""
+    try:
+        lines = content.decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise Damaged(f"{META} is not text") from error
+    found: dict[str, str] = {}
+    for line in lines:
+        text = line.strip()
+        if text and not text.startswith(("#", "!")):
+            name, _, value = text.partition("=")
+            found[name.strip()] = value.strip()
+    term = found.get("term", "0")
+    if not (term.isascii() and term.isdigit()):
+        raise Damaged(f"{META} holds no term")
+    return Meta(int(term), found.get("voteFor") or None)
+
+
+def load(disk: DiskImage, namespace: str, *, meta: Callable[[], Meta] | None = None) -> Loaded:
+    """Everything stored, data items first; raises Damaged. Half-written scratch files are passed over.
+
+    ``meta``: how the term is loaded; None: by `load_meta`.
+    """
+    folder = f"{ROOT}{namespace}/"
+    datums = []
+    for path in sorted(disk):
+        if path.startswith(folder) and not path.endswith(_SCRATCH):
+            try:
+                datums.append(_DATUM.decode(_content(disk, path)))
+            except msgspec.DecodeError as error:
+                raise Damaged(f"{path} holds no data item") from error
+    datums.sort(key=lambda datum: (datum.timestamp, datum.key))
+    return Loaded(tuple(datums), meta() if meta is not None else load_meta(disk))
+
+
+def load_meta(disk: DiskImage) -> Meta:
+    """The stored term, 0 where there is none; raises Damaged."""
+    return parse_meta(_content(disk, META)) if META in disk else Meta()
+
+
+def meta_written(ops: tuple[DiskOp, ...]) -> Meta | None:
+    """What a batch that was carried out left in meta.properties, if it renamed a new one into place."""
+    scratch: dict[str, bytes] = {}
+    written: Meta | None = None
+    for op in ops:
+        if isinstance(op, Write):
+            scratch[op.path] = op.data
+        elif isinstance(op, Rename) and op.dst == META and op.src in scratch:
+            written = parse_meta(scratch[op.src])
+    return written
+
+
+def _content(disk: Mapping[str, bytes | str], path: str) -> bytes:
+    content = disk[path]
+    if isinstance(content, str):
+        raise Damaged(f"{path} is {content}")
+    return content
+
+
+def _replace(path: str, content: bytes) -> tuple[DiskOp, ...]:
+    scratch = path + _SCRATCH
+    return (
+        Write(scratch, content, offset=0, truncate=True),
+        Fsync(scratch),
+        Rename(scratch, path),
+        Fsync(path),
+    )

@@ -1,0 +1,33 @@
+"""The naming Raft of Nacos 1.4.1 as the shells meet it: ``TARGET``.
+
+Promises: the honest build is the original with its known faults; profile ``nacos-mended`` switches on all four knobs
+that mend one each. Its variants are bugs planted in the mended one, and the flips of the claims (`claims`).
+"""
+
+from __future__ import annotations
+
+from clusters.targets.kit.mutants import MutantTable
+from clusters.targets.kit.target import KitTarget
+from clusters.targets.nacos.core import NacosCore
+from clusters.targets.nacos.knobs import KNOBS, Knobs
+from clusters.targets.nacos.messages import NacosMessage
+from clusters.targets.nacos.rules import Rules
+from clusters.targets.nacos.variants import VARIANTS
+from clusters.targets.nacos.witness import NacosWitness
+
+
+def _core(node: str, members: tuple[str, ...], knobs: Knobs, rules: Rules) -> NacosCore:
+    """The members' names are the ``ip`` of the records."""
+    if knobs.standalone and len(members) > 1:
+        raise KNOBS.wrong("standalone=true is for one node", "give one member, or standalone=false")
+    return NacosCore(node=node, members=members, knobs=knobs, rules=rules)
+
+
+TARGET = KitTarget(
+    KNOBS,
+    MutantTable(KNOBS, Rules, VARIANTS),
+    message=NacosMessage,
+    transport="http",
+    core=_core,
+    witness=lambda node, members: NacosWitness(node=node, members=members),
+)

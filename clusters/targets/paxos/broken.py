@@ -1,0 +1,279 @@
+"""The rules of the planted bugs, and of the harmless builds: each class overrides what it is named for.
+
+Promises: the number is the one of the table of planted bugs, its sense carried over: a promise or an acceptance is
+Paxos' vote, what an acceptor reports is its log check. Out of scope: flips (`flips`).
+"""
+
+# ruff: noqa: D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Literal
+
+from clusters.targets.kit.files import Unreadable
+from clusters.targets.kit.mutants import mutant
+from clusters.targets.paxos.messages import Value
+from clusters.targets.paxos.rules import Report, Rules, Tally
+from clusters.targets.paxos.storage import Acceptor, DiskRecord, Loaded, Promised, load
+from harness.core.clock import Ns
+from harness.core.machine import DiskImage
+from harness.core.quorum import quorum
+from harness.core.rng import Rng
+
+_AGREE, _OWED, _MAJORITY = "agreement", "leader-when-owed", "leader-has-majority"
+_DURABLE = "vote-is-durable"
+_ELECTION = {"election": "true"}
+
+
+# --- the acceptor's disk ----------------------------------------------------------------------------------------
+
+
+@mutant(
+    "01-acceptance-not-written",
+    says="writes the number of what it accepted but not the value",
+    caught_by=(_AGREE, _DURABLE),
+)
+class AcceptanceNotWritten(Rules):  # The number is on disk, what was accepted under it is not
+    def accepted_record(self, instance: int, acceptor: Acceptor) -> DiskRecord | None:
+        return Promised(instance, acceptor.max_id)
+
+
+@mutant("02-promise-before-persist", says="promises before the promise is on disk", caught_by=(_AGREE, _DURABLE))
+class PromiseBeforePersist(Rules):
+    def waits_for_disk(self, what: Literal["promise", "accepted"]) -> bool:
+        return what != "promise"
+
+
+@mutant("04-ignore-failed-write", says="goes on after its file could not be written", caught_by=(_AGREE, _DURABLE))
+class IgnoreFailedWrite(Rules):  # The answer of that moment is lost with the write, later ones are not
+    def on_persist_error(self) -> Literal["halt", "ignore"]:
+        return "ignore"
+
+
+@mutant("05-not-synced", says="appends to its file without fsync", caught_by=(_AGREE, _DURABLE))
+class NotSynced(Rules):
+    def syncs(self) -> bool:
+        return False
+
+
+@mutant(
+    "07-unreadable-means-fresh",
+    says="takes an unreadable file for a node that never took part",
+    caught_by=(_AGREE, _DURABLE),
+)
+class UnreadableMeansFresh(Rules):
+    def load(self, disk: DiskImage, *, node: int, nodes: int) -> Loaded:
+        try:
+            return super().load(disk, node=node, nodes=nodes)
+        except Unreadable:
+            return Loaded()
+
+
+@mutant("10-resumes-number", says="after a restart proposes another value under its last number", caught_by=(_AGREE,))
+class ResumesNumber(Rules):
+    """After a restart it proposes under the number of its last life, for which it holds promises, it thinks."""
+
+    def resumes(self, acceptor: Acceptor, *, place: int, nodes: int) -> int:
+        return acceptor.max_id if acceptor.max_id and acceptor.max_id % nodes == place else 0
+
+
+@mutant(
+    "11-forgets-own-acceptances",
+    says="after a restart knows nothing of its own proposals that it accepted",
+    caught_by=(_AGREE,),
+)
+class ForgetsOwnAcceptances(Rules):  # After a restart it does not know what it accepted of its own proposals
+    def load(self, disk: DiskImage, *, node: int, nodes: int) -> Loaded:
+        loaded = load(disk)
+        for number, state in loaded.acceptors.items():
+            if state.accepted_id % nodes == node:
+                loaded.acceptors[number] = Acceptor(state.max_id)
+        return loaded
+
+
+@mutant("46-accepts-before-sync", says="tells of acceptances that a crash can take", caught_by=(_AGREE, _DURABLE))
+class AcceptsBeforePersist(Rules):
+    def waits_for_disk(self, what: Literal["promise", "accepted"]) -> bool:
+        return what != "accepted"
+
+
+@mutant("plain-promise-not-written", says="stores what it accepted but no promise", caught_by=(_AGREE, _DURABLE))
+class PromiseNotWritten(Rules):  # Beside 01: what was accepted is on disk, promises are not
+    def promised_record(self, instance: int, acceptor: Acceptor) -> DiskRecord | None:
+        del instance, acceptor
+        return None
+
+
+# --- promises ---------------------------------------------------------------------------------------------------
+
+
+@mutant("12-promise-hides-accepted", says="promises without telling what it accepted", caught_by=(_AGREE,))
+class HidesAccepted(Rules):  # The promise does not tell what was accepted
+    def reports(self, acceptor: Acceptor) -> Report:
+        del acceptor
+        return None
+
+
+@mutant(
+    "14-accepted-under-promised",
+    says="reports what it accepted under the number that it promises now",
+    caught_by=(_AGREE,),
+)
+class ReportsPromisedNumber(Rules):  # The accepted value is reported under the number that is promised now
+    def reports(self, acceptor: Acceptor) -> Report:
+        return None if acceptor.accepted_value is None else (acceptor.max_id, acceptor.accepted_value)
+
+
+@mutant("16-counts-older-promises", says="counts promises of an earlier number", caught_by=(_AGREE,))
+class CountsOlderPromises(Rules):
+    def counts_promise(self, number: int, *, current: int) -> bool:
+        return number <= current
+
+
+@mutant("17-refusal-is-promise", says="tallies a refusal as a promise", caught_by=(_AGREE,))
+class NackIsPromise(Rules):  # A refusal with a higher number is tallied all the same
+    def nack_is_promise(self) -> bool:
+        return True
+
+
+@mutant("18-promises-are-acceptances", says="takes a majority of promises for a decision", caught_by=(_AGREE,))
+class PromisesChoose(Rules):  # A majority of the first phase is taken for one of the second
+    def promises_choose(self) -> bool:
+        return True
+
+
+@mutant(
+    "21-majority-of-reachable",
+    says="counts a majority of those it can reach",
+    caught_by=(_AGREE, _MAJORITY),
+    nodes_min=5,
+)
+class MajorityOfReachable(Rules):
+    def majority(self, acceptors: int, *, reachable: int) -> int:
+        return quorum(min(acceptors, max(1, reachable)))
+
+    def may_start(self, reachable: int, *, own: bool, acceptors: int) -> bool:
+        return reachable + own >= 1 and acceptors > 0
+
+
+@mutant(
+    "22-half-is-enough", says="takes half of an even number for a majority", caught_by=(_AGREE, _MAJORITY), nodes_min=4
+)
+class HalfIsEnough(Rules):
+    def majority(self, acceptors: int, *, reachable: int) -> int:
+        del reachable
+        return -(-acceptors // 2)
+
+    def may_start(self, reachable: int, *, own: bool, acceptors: int) -> bool:
+        return reachable + own >= -(-acceptors // 2)
+
+
+@mutant("25-promise-may-fall", says="promises a lower number than before", caught_by=(_AGREE,))
+class PromiseMayFall(Rules):  # A request with a lower number is promised, and lowers what is promised
+    def promises(self, number: int, *, max_id: int) -> bool:
+        return number != max_id
+
+    def promised(self, number: int, *, max_id: int) -> int:
+        del max_id
+        return number
+
+
+# --- proposals --------------------------------------------------------------------------------------------------
+
+
+@mutant("px-b5-ignores-accepted", says="proposes its own value whatever was accepted", caught_by=(_AGREE,))
+class IgnoresAccepted(Rules):  # PX-B5: proposes its own value whatever the promises report
+    def select(self, reports: Mapping[str, Report], own: Value | None) -> tuple[Value | None, int]:
+        return (own, 0) if own is not None else super().select(reports, own)
+
+
+@mutant("plain-adopts-lowest", says="adopts the value of the lowest number", caught_by=(_AGREE,))
+class AdoptsLowest(Rules):  # Adopts the value of the lowest number that was reported
+    def select(self, reports: Mapping[str, Report], own: Value | None) -> tuple[Value | None, int]:
+        least = min((one for one in reports.values() if one is not None), key=lambda one: one[0], default=None)
+        return (own, 0) if least is None else (least[1], least[0])
+
+
+@mutant("44-accepts-any-number", says="accepts whatever its promise", caught_by=(_AGREE,))
+class AcceptsAnyNumber(Rules):  # Accepts whatever is proposed, promised higher or not
+    def accepts(self, number: int, acceptor: Acceptor) -> bool:
+        del number, acceptor
+        return True
+
+    def max_after_accept(self, number: int, *, max_id: int) -> int:
+        return max(number, max_id)
+
+
+# --- what is called chosen --------------------------------------------------------------------------------------
+
+
+@mutant("40-counts-across-numbers", says="counts acceptances under different numbers together", caught_by=(_AGREE,))
+class CountsAcrossNumbers(Rules):  # Counts everybody who ever accepted anything for the number that it heard of last
+    def chosen(self, tally: Tally, number: int, *, majority: int) -> bool:
+        del number
+        return len({name for _, acceptors in tally.values() for name in acceptors}) >= majority
+
+
+@mutant("42-learns-from-one", says="takes one acceptance for a decision", caught_by=(_AGREE, _MAJORITY))
+class LearnsFromOne(Rules):  # The first acceptance that is heard of counts as the decision, the own one included
+    def chosen(self, tally: Tally, number: int, *, majority: int) -> bool:
+        del majority
+        return bool(tally[number][1])
+
+
+@mutant("56-answers-own-value", says="tells each client its own value", caught_by=(_AGREE,))
+class AnswersOwnValue(Rules):  # Tells a client its own value once something was decided
+    def answer(self, chosen: Value, own: Value | None) -> Value:
+        return chosen if own is None else own
+
+
+# --- time -------------------------------------------------------------------------------------------------------
+
+
+@mutant("52-timers-on-wall-clock", says="measures all times on the wall clock", caught_by=(_OWED,), needs=_ELECTION)
+class TimersOnWallClock(Rules):
+    def clock(self) -> Literal["mono", "wall"]:
+        return "wall"
+
+
+# --- harmless ---------------------------------------------------------------------------------------------------
+
+
+@mutant("harmless-longer-backoff", says="waits twice as long before its next number")
+class LongerBackoff(Rules):  # Waits twice as long, jitter included
+    def backoff(self, rng: Rng, failures: int) -> Ns:
+        return super().backoff(rng, failures + 1)
+
+
+@mutant("harmless-silent-refusals", says="never says that it refuses")
+class SilentRefusals(Rules):
+    def nacks(self) -> bool:
+        return False
+
+
+@mutant("harmless-reversed-sends", says="sends to the last member first")
+class ReversedSends(Rules):
+    def order(self, peers: tuple[str, ...]) -> tuple[str, ...]:
+        return peers[::-1]
+
+
+@mutant("harmless-double-proposals", says="sends every proposal twice")
+class DoubleProposals(Rules):  # Sends every PROPOSE twice
+    def copies(self) -> int:
+        return 2
+
+
+@mutant("harmless-half-heartbeat", says="sends heartbeats twice as often")
+class HalfHeartbeat(Rules):
+    def heartbeat(self) -> Ns:
+        return max(1, self.knobs.heartbeat_interval // 2)
+
+
+# --- flips of claims --------------------------------------------------------------------------------------------
+
+
+class TellsProposerOnly(Rules):  # 1-44
+    def tells(self, learners: Collection[str], proposer: str) -> Collection[str]:
+        del learners
+        return (proposer,)

@@ -1,0 +1,136 @@
+"""What Paxos nodes say to each other, and the values that they decide on.
+
+Every message carries its instance; its sender is the one that the transport names. Instances 1, 2, 3 … are the
+clients': values proposed for a numbered instance, and the commands of the log, share them. Instance −k decides who
+leads epoch k, where an election is asked for. Promises: PREPARE carries no value; immutable. Leaves out the wire.
+
+Source: Lamport, "Paxos Made Simple", 2001, 2.2-2.3. ``Ask``, ``Told``, ``Ping``, ``Pong``, ``Heartbeat``: our own,
+for a learner that starts again, for "is a majority reachable", and for the election on top.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from clusters.targets.client_api import Append, Cas, Get, Put
+
+LogRequest = Append | Put | Cas | Get
+
+# --- values -----------------------------------------------------------------------------------------------------
+
+
+class Given(msgspec.Struct, frozen=True, gc=False, tag="value"):
+    """What a client proposed for a numbered instance."""
+
+    value: Any
+
+
+class Command(msgspec.Struct, frozen=True, gc=False, tag="command"):
+    """An entry of the log. ``origin`` and ``number`` name it: no two commands of a run share them."""
+
+    origin: str
+    number: int
+    request: LogRequest
+
+
+class Leader(msgspec.Struct, frozen=True, gc=False, tag="leader"):
+    """A contender's own name, proposed for an epoch."""
+
+    node: str
+
+
+Value = Given | Command | Leader
+Kind = Literal["value", "command", "leader"]
+
+
+def kind_of(value: Value) -> Kind:
+    """Which of the three a value is."""
+    if isinstance(value, Given):
+        return "value"
+    return "leader" if isinstance(value, Leader) else "command"
+
+
+def shown(value: Value | None) -> Any:
+    """A value as plain JSON: what clients are told and traces hold."""
+    if value is None:
+        return None
+    if isinstance(value, Given):
+        return value.value
+    return value.node if isinstance(value, Leader) else msgspec.to_builtins(value)
+
+
+# --- messages ---------------------------------------------------------------------------------------------------
+
+
+class Prepare(msgspec.Struct, frozen=True, gc=False, tag="prepare"):
+    """Phase 1a: promise me this number. No value."""
+
+    instance: int
+    id: int
+
+
+class Promise(msgspec.Struct, frozen=True, gc=False, tag="promise"):
+    """Phase 1b: promised; with the latest proposal accepted here, if there is one (``accepted_id`` 0: none)."""
+
+    instance: int
+    id: int
+    accepted_id: int = 0
+    accepted_value: Value | None = None
+
+
+class Nack(msgspec.Struct, frozen=True, gc=False, tag="nack"):
+    """The number ``id`` is refused, in either phase. ``max_id``: the number that is promised here, as a hint."""
+
+    instance: int
+    id: int
+    max_id: int
+
+
+class Propose(msgspec.Struct, frozen=True, gc=False, tag="propose"):
+    """Phase 2a: accept this value under the number that was promised."""
+
+    instance: int
+    id: int
+    value: Value
+
+
+class Accepted(msgspec.Struct, frozen=True, gc=False, tag="accepted"):
+    """Phase 2b: accepted; to the proposer and every learner."""
+
+    instance: int
+    id: int
+    value: Value
+
+
+class Ask(msgspec.Struct, frozen=True, gc=False, tag="ask"):
+    """A learner asks an acceptor what it has accepted in the instances ``first`` … ``last``."""
+
+    first: int
+    last: int
+
+
+class Told(msgspec.Struct, frozen=True, gc=False, tag="told"):
+    """The answer: one entry an instance in which something was accepted."""
+
+    first: int
+    last: int
+    accepted: tuple[Accepted, ...]
+
+
+class Ping(msgspec.Struct, frozen=True, gc=False, tag="ping"):
+    """Are you there?"""
+
+
+class Pong(msgspec.Struct, frozen=True, gc=False, tag="pong"):
+    """I am."""
+
+
+class Heartbeat(msgspec.Struct, frozen=True, gc=False, tag="heartbeat"):
+    """The sender leads this epoch."""
+
+    epoch: int
+
+
+PaxosMessage = Prepare | Promise | Nack | Propose | Accepted | Ask | Told | Ping | Pong | Heartbeat

@@ -1,0 +1,216 @@
+"""Every rule of Paxos that a planted bug or a flip may override, one small method each.
+
+Promises: the honest build is exactly this class; a variant (`variants`) overrides the rule that it is named for, and
+nothing else decides what the rule decides. Rules take values and return values; only `backoff` and `silence` draw, from
+the generator that they are given. Leaves out what no knob and no variant changes; that stands in the handlers.
+
+Source: Lamport, "Paxos Made Simple", 2001, 2.2-2.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Literal
+
+from clusters.targets.paxos.knobs import PaxosKnobs
+from clusters.targets.paxos.messages import Prepare, Value
+from clusters.targets.paxos.storage import Acceptor, DiskRecord, Loaded, Promised, Stored, load
+from harness.core.clock import Ns
+from harness.core.machine import DiskImage
+from harness.core.quorum import quorum
+from harness.core.rng import Rng
+
+Report = tuple[int, Value] | None
+"""What a promise carries: the latest accepted (number, value), if any."""
+
+Tally = Mapping[int, tuple[Value, set[str]]]
+"""Number → the value accepted under it, and by whom."""
+
+
+class Rules:
+    """The honest rules under these knobs. One object a core."""
+
+    def __init__(self, knobs: PaxosKnobs) -> None:
+        self.knobs = knobs
+
+    # --- numbers ------------------------------------------------------------------------------------------------
+
+    def next_counter(self, cnt: int, *, seen: int, place: int, nodes: int) -> int:
+        """The counter of a fresh number: above every one used here, and above ``seen``, the highest number heard of."""
+        if self.knobs.id_scheme == "plain_counter":
+            return max(cnt, seen) + 1
+        least = seen // nodes + (place <= seen % nodes)
+        return max(cnt + 1, least)
+
+    def number(self, cnt: int, *, place: int, nodes: int) -> int:
+        """The number made of a counter. ``place``: the own one among the nodes, from 0."""
+        return cnt if self.knobs.id_scheme == "plain_counter" else cnt * nodes + place
+
+    def stores_counter(self) -> bool:
+        """A counter is on disk before its number is used; the plain one is volatile."""
+        return self.knobs.persist and self.knobs.id_scheme == "unique"
+
+    # --- acceptor -----------------------------------------------------------------------------------------------
+
+    def promises(self, number: int, *, max_id: int) -> bool:
+        """Phase 1b: only a number above every one promised."""
+        return number > max_id
+
+    def promised(self, number: int, *, max_id: int) -> int:
+        """The highest number promised, once ``number`` was."""
+        return max(number, max_id)
+
+    def reports(self, acceptor: Acceptor) -> Report:
+        """What the promise tells of earlier acceptances."""
+        if acceptor.accepted_value is None:
+            return None
+        return acceptor.accepted_id, acceptor.accepted_value
+
+    def accepts(self, number: int, acceptor: Acceptor) -> bool:
+        """Phase 2b, by ``accept_rule``: at the promised number, or at least at it; whatever was accepted before."""
+        if self.knobs.accept_rule == "eq":
+            return number == acceptor.max_id
+        return number >= acceptor.max_id
+
+    def max_after_accept(self, number: int, *, max_id: int) -> int:
+        """Accepting a number above the promised one promises it; the literal prose forgets to say so."""
+        return max_id if self.knobs.accept_rule == "ge_literal" else number
+
+    def tells(self, learners: Collection[str], proposer: str) -> Collection[str]:
+        """Who is told of an acceptance: the proposer and every learner."""
+        del proposer
+        return learners
+
+    # --- proposer -----------------------------------------------------------------------------------------------
+
+    def may_start(self, reachable: int, *, own: bool, acceptors: int) -> bool:
+        """Whether a number is worth trying. ``reachable``: other acceptors heard of lately; ``own``: this is one."""
+        if self.knobs.start_needs == "one":
+            return reachable > 0 or acceptors == own
+        return reachable + own >= quorum(acceptors)
+
+    def resumes(self, acceptor: Acceptor, *, place: int, nodes: int) -> int:
+        """A number of an earlier life under which to propose without asking again: none (0)."""
+        del acceptor, place, nodes
+        return 0
+
+    def prepare(self, instance: int, number: int, value: Value | None) -> Prepare:
+        """PREPARE carries the number only."""
+        del value
+        return Prepare(instance, number)
+
+    def majority(self, acceptors: int, *, reachable: int) -> int:
+        """How many acceptors make a majority."""
+        del reachable
+        return quorum(acceptors)
+
+    def counts_promise(self, number: int, *, current: int) -> bool:
+        """Only promises of the number under way count."""
+        return number == current
+
+    def nack_is_promise(self) -> bool:
+        """A refusal is no promise."""
+        return False
+
+    def select(self, reports: Mapping[str, Report], own: Value | None) -> tuple[Value | None, int]:
+        """The value to propose, and under which number it was accepted (0: it is the proposer's own).
+
+        The value of the highest number that any promise of the majority reports; the own one only if none does.
+        """
+        best = max((report for report in reports.values() if report is not None), key=lambda one: one[0], default=None)
+        return (own, 0) if best is None else (best[1], best[0])
+
+    def propose_number(self, number: int) -> int:
+        """PROPOSE carries the number that was promised."""
+        return number
+
+    def promises_choose(self) -> bool:
+        """A majority of promises chooses nothing yet."""
+        return False
+
+    def retries(self) -> bool:
+        """A failed round is followed by another one."""
+        return True
+
+    def backoff(self, rng: Rng, failures: int) -> Ns:
+        """The wait after that many failures (from 1 on): a range that doubles until its end reaches the cap."""
+        knobs = self.knobs
+        if knobs.backoff == "none":
+            return 0
+        doubled = 1 << min(failures - 1, 30)
+        most = min(knobs.retry_backoff_max * doubled, knobs.retry_backoff_cap)
+        least = min(knobs.retry_backoff_min * doubled, most * knobs.retry_backoff_min // knobs.retry_backoff_max)
+        return rng.between(least, most)
+
+    # --- learner ------------------------------------------------------------------------------------------------
+
+    def chosen(self, tally: Tally, number: int, *, majority: int) -> bool:
+        """A value is chosen once a majority accepted it under the SAME number."""
+        return len(tally[number][1]) >= majority
+
+    def answer(self, chosen: Value, own: Value | None) -> Value:
+        """What a client is told: the chosen value, whoever proposed it."""
+        del own
+        return chosen
+
+    def instance(self, number: int) -> int:
+        """Each instance has its own state."""
+        return number
+
+    # --- disk ---------------------------------------------------------------------------------------------------
+
+    def promised_record(self, instance: int, acceptor: Acceptor) -> DiskRecord | None:
+        """What is written when a number is promised."""
+        return Promised(instance, acceptor.max_id)
+
+    def accepted_record(self, instance: int, acceptor: Acceptor) -> DiskRecord | None:
+        """What is written when a proposal is accepted."""
+        if acceptor.accepted_value is None:
+            return None
+        return Stored(instance, acceptor.max_id, acceptor.accepted_id, acceptor.accepted_value)
+
+    def waits_for_disk(self, what: Literal["promise", "accepted"]) -> bool:
+        """An answer leaves only when what it says is on disk."""
+        del what
+        return True
+
+    def syncs(self) -> bool:
+        """Each batch ends with fsync."""
+        return True
+
+    def on_persist_error(self) -> Literal["halt", "ignore"]:
+        """A node that cannot write stops."""
+        return "halt"
+
+    def load(self, disk: DiskImage, *, node: int, nodes: int) -> Loaded:
+        """What the disk holds; raises `Unreadable`."""
+        del node, nodes
+        return load(disk)
+
+    # --- epochs -------------------------------------------------------------------------------------------------
+
+    def silence(self, rng: Rng) -> Ns:
+        """How long a node hears nothing of the epoch's leader before it contends."""
+        return rng.between(self.knobs.heartbeat_timeout_min, self.knobs.heartbeat_timeout_max)
+
+    def clock(self) -> Literal["mono", "wall"]:
+        """The clock of all timers."""
+        return "mono"
+
+    # --- harmless latitude ----------------------------------------------------------------------------------------
+
+    def order(self, peers: tuple[str, ...]) -> tuple[str, ...]:
+        """In which order peers are sent to."""
+        return peers
+
+    def copies(self) -> int:
+        """How often a PROPOSE is sent."""
+        return 1
+
+    def nacks(self) -> bool:
+        """Whether a refusal is said."""
+        return self.knobs.nack
+
+    def heartbeat(self) -> Ns:
+        """The time between two heartbeats."""
+        return self.knobs.heartbeat_interval

@@ -1,0 +1,95 @@
+"""Commit and apply: when an entry counts as stored by a majority, and who is then told.
+
+Promises: entries are applied in order, once an incarnation; the leader counts itself only up to what its own disk has
+done; a committed configuration ends its change, and a leader that it leaves out steps down after it. Leaves out how
+followers learn of commits (`following`).
+
+Source: Raft paper, 5.3, 5.4.2 and figure 8; thesis 4.2.2 (a leader outside its configuration does not count itself).
+"""
+
+from __future__ import annotations
+
+from clusters.targets.client_api import Failed, Ok
+from clusters.targets.raft import membership, reads
+from clusters.targets.raft.leading import Leading
+from clusters.targets.raft.machine import Refusal
+from clusters.targets.raft.messages import Command
+from clusters.targets.raft.node import Node
+from clusters.targets.raft.replication import append_own, broadcast
+
+
+def submit(n: Node, lead: Leading, command: Command, request: int | None = None) -> int:
+    """Append a command as the leader; ``request`` is answered when it is committed and applied. Its index."""
+    decided = n.machine.early(command) if request is not None else None
+    index = append_own(n, lead, command if decided is None else decided[0])
+    if decided is not None:
+        lead.early[index] = decided[1]
+    if request is not None:
+        lead.writes[index] = request
+    if n.log.durable >= index:
+        advance(n)  # only without a disk: otherwise the batch just started
+    return index
+
+
+def advance(n: Node) -> None:
+    """Commit what a majority of the voters now stores, as the leader."""
+    lead = n.leading
+    if lead is None:
+        return
+    progress = lead.progress
+    stored = [p.match for voter in n.voters if (p := progress.get(voter)) is not None and voter != n.me]
+    if n.me in n.voters:
+        stored.append(n.log.durable)
+    need = n.rules.quorum_size(len(n.voters))
+    if len(stored) < need:
+        return
+    stored.sort()
+    index = min(stored[-need], n.log.last_index)
+    if index <= n.commit or not n.rules.may_commit(n.log.term_at(index), n.term):
+        return
+    set_commit(n, index)
+    if n.leading is lead and n.rules.notices_commit_eagerly():
+        broadcast(n, lead)
+
+
+def set_commit(n: Node, index: int) -> None:
+    """Move the commit index and apply what is new; also for followers."""
+    before, n.commit = n.commit, index
+    n.note("commit", {"old": before, "new": index, "entry_term": n.log.term_at(index)})
+    configs = len(n.log.configs) > 1
+    if configs:
+        n.refresh_config("committed")
+        for at, config in n.log.configs:
+            if before < at <= index:
+                members = {"voters": list(config.voters), "learners": list(config.learners)}
+                n.note("config", {"what": "committed", "index": at, **members})
+    lead = n.leading
+    end = min(index, n.log.last_index)
+    while n.applied < end:
+        _apply(n, lead, n.applied + 1)
+    if lead is None:
+        return
+    if not lead.own_term_committed and index >= lead.own_first:
+        lead.own_term_committed = True
+        reads.release_early(n, lead)
+    if configs:
+        membership.on_commit(n, lead)
+    if lead.reads and n.leading is lead:
+        reads.confirm(n, lead)
+
+
+def _apply(n: Node, lead: Leading | None, index: int) -> None:
+    entry = n.log.entries[index - 1]
+    result = n.machine.apply(index, entry.command, n.mono)
+    n.applied = index
+    n.note("apply", {"index": index, "digest": n.log.digests[index - 1]})
+    if lead is None:
+        return
+    request = lead.writes.pop(index, None)
+    if request is None:
+        return
+    if isinstance(result, Refusal):
+        n.reply(request, Failed(result.why))
+        return
+    n.note("write_acked", {"index": index, "term": entry.term})
+    n.reply(request, Ok(lead.early.pop(index, result), index, entry.term))

@@ -1,0 +1,161 @@
+"""The client state machine: lists, registers, locks and their guards by key, changed by committed entries only.
+
+Promises: the same entries give the same state and answers on every node: no clock decides. A lock runs out through an
+`Expire` entry; every node keeps, beside the state, its own monotonic deadline of each lock, counted from when it
+applied the entry that gave or renewed it, which is later than the holder's, who counts from its request. A fencing
+token is the index of the entry that gave the lock. Leaves out sessions: a retried command is a new command.
+
+Source: thesis 6.1-6.4 (clients); lock tokens after Kleppmann, "How to do distributed locking", 2016.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from clusters.targets.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn, Use
+from clusters.targets.raft.knobs import KNOBS
+from clusters.targets.raft.messages import Command, Expire
+from clusters.targets.raft.rules import Rules
+from harness.core.clock import MS, Ns
+
+
+class Refusal(msgspec.Struct, frozen=True, gc=False):
+    """The command was applied and changed nothing."""
+
+    why: str
+
+
+class Lock(msgspec.Struct, frozen=True, gc=False):
+    """A held lock. ``touched``: the entry that gave or last renewed it. ``deadline`` is this node's own, monotonic."""
+
+    owner: str
+    token: int
+    touched: int
+    deadline: Ns
+
+
+class Machine:
+    """What a node's applied entries add up to. ``drift``: the largest ratio of two clocks' rates, as (num, den).
+    ``rules``: the honest ones unless said otherwise."""
+
+    __slots__ = ("drift", "guards", "locks", "rules", "values")
+
+    def __init__(self, drift: tuple[int, int] = (1, 1), rules: Rules | None = None) -> None:
+        self.rules = Rules(KNOBS.parse({}, profile=None)) if rules is None else rules
+        self.values: dict[str, Any] = {}
+        self.locks: dict[str, Lock] = {}
+        self.guards: dict[str, int] = {}
+        """Lock → the highest token that its guard accepted."""
+        self.drift = drift
+
+    def read(self, key: str) -> Any:
+        """The value of ``key``; a list is copied, for an answer must not change after it was given."""
+        value = self.values.get(key)
+        return list(value) if isinstance(value, list) else value
+
+    def answer(self, asked: Get | Holder) -> Any:
+        """What a read is told: a key's value, or a lock's [owner, token]; None where there is none."""
+        if isinstance(asked, Get):
+            return self.read(asked.key)
+        lock = self.locks.get(asked.key)
+        return None if lock is None else [lock.owner, lock.token]
+
+    def expired(self, key: str, now: Ns) -> Expire | None:
+        """The entry that a leader appends before an ``acquire`` when the lock is past its time here."""
+        lock = self.locks.get(key)
+        if lock is None or now < lock.deadline:
+            return None
+        return Expire(key, lock.touched)
+
+    def apply(self, index: int, command: Command, now: Ns) -> Any:
+        """Carry out one committed command: its answer's value, or a `Refusal`."""
+        if type(command) is Append:  # most of them are
+            held = self.values.setdefault(command.key, [])
+            if not isinstance(held, list):
+                return Refusal("not a list")
+            held.append(command.value)
+            return index
+        match command:
+            case Put(key, value):
+                self.values[key] = list(value) if isinstance(value, list) else value
+                return None
+            case Cas(key, old, to):
+                if not _same(self.values.get(key), old):
+                    return False
+                self.values[key] = list(to) if isinstance(to, list) else to
+                return True
+            case Get() | Holder():
+                return self.answer(command)
+            case Use(key, token):
+                highest = self.guards.get(key, token)
+                if not self.rules.accepts_token(token, highest):
+                    return Refusal(f"token {token} is older than {highest}")
+                self.guards[key] = max(token, highest)
+                return token
+            case Txn(steps):
+                return self._transact(steps)
+            case Acquire(key, owner, ttl_ms):
+                lock = self.locks.get(key)
+                if lock is not None and lock.owner != owner and not self._over(lock, now):
+                    return Refusal("held")
+                self.locks[key] = Lock(owner, index, index, now + self._span(ttl_ms))
+                return index
+            case Renew(key, owner, ttl_ms):
+                lock = self.locks.get(key)
+                if lock is None or lock.owner != owner:
+                    return Refusal("not held")
+                self.locks[key] = Lock(owner, lock.token, index, now + self._span(ttl_ms))
+                return lock.token
+            case Release(key, owner):
+                lock = self.locks.get(key)
+                if lock is None or lock.owner != owner:
+                    return Refusal("not held")
+                del self.locks[key]
+                return lock.token
+            case Expire(key, touched):
+                lock = self.locks.get(key)
+                if lock is not None and lock.touched == touched:
+                    del self.locks[key]
+                return None
+        return None
+
+    def _transact(self, steps: Sequence[tuple[str, str, Any]]) -> Any:
+        """All steps, or none where one of them is about a key that holds no list."""
+        if any(not isinstance(self.values.get(key, []), list) for _, key, _ in steps):
+            return Refusal("not a list")
+        told: list[list[Any]] = []
+        for f, key, value in steps:
+            if f == "append":
+                self.values.setdefault(key, []).append(value)
+                told.append([f, key, value])
+            else:
+                told.append([f, key, list(self.values.get(key, ()))])
+        return told
+
+    def _over(self, lock: Lock, now: Ns) -> bool:
+        return self.rules.clock_decides() and now >= lock.deadline
+
+    def early(self, command: Command) -> tuple[Command, Any] | None:
+        """What to append and to answer where a rule decides a command before it is ordered; None: it is not decided."""
+        if isinstance(command, Cas) and self.rules.decides_early("cas"):
+            held = _same(self.values.get(command.key), command.old)
+            return (Put(command.key, command.to), True) if held else (Get(command.key), False)
+        if isinstance(command, Txn) and self.rules.decides_early("txn"):
+            now = Machine(self.drift, self.rules)
+            now.values = {key: self.read(key) for _, key, _ in command.steps if key in self.values}
+            told = now.apply(0, command, 0)
+            return None if isinstance(told, Refusal) else (command, told)
+        return None
+
+    def _span(self, ttl_ms: int) -> Ns:
+        """A time to live on this node's clock that no holder's clock outlasts."""
+        num, den = self.drift
+        return -(-ttl_ms * MS * num // den)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Equality of JSON values: 1, 1.0 and true are three values."""
+    return type(a) is type(b) and bool(a == b)

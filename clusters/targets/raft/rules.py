@@ -1,0 +1,327 @@
+"""Every rule of Raft that a planted bug may override, one small pure method each.
+
+Promises: the honest build is exactly this class; a variant (`variants`) overrides the one rule that it is named for,
+and nothing else decides what the rule decides. Rules take values and return values; only `deadline` draws, from the
+generator that it is given. Leaves out what no knob and no variant changes; that stands in the handlers.
+
+Source: Raft paper, figure 2; thesis 3.10, 4, 6.2, 6.4, 9.6; the commit restriction: paper 5.4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+from clusters.targets.kit.files import Unreadable
+from clusters.targets.raft.knobs import RaftKnobs
+from clusters.targets.raft.messages import Config, VoteReply
+from clusters.targets.raft.storage import HardState, read_vote
+from harness.core.clock import Ns
+from harness.core.rng import Rng
+
+ClockName = Literal["mono", "wall"]
+Position = tuple[int, int]
+"""(term, index) of a log's last entry: compared in this order."""
+
+
+class Rules:
+    """The honest rules under these knobs. One object a core."""
+
+    def __init__(self, knobs: RaftKnobs) -> None:
+        self.knobs = knobs
+
+    # --- election -----------------------------------------------------------------------------------------------
+
+    def deadline(self, rng: Rng) -> Ns:
+        """A fresh election timeout, at least electionTimeoutMin."""
+        return rng.between(self.knobs.election_timeout_min, self.knobs.election_timeout_max)
+
+    def resets_deadline(self, event: str) -> bool:
+        """A granted vote (``granted``) resets the election deadline; a request for a vote or pre-vote does not."""
+        return event != "asked"
+
+    def may_campaign(self, node: str, voters: Sequence[str], *, leaving: bool) -> bool:
+        """Only a voter campaigns, or one whose removal is not known to be committed (``leaving``).
+
+        The latter may hold the longest log, without which its removal can be neither committed nor taken back.
+        """
+        return node in voters or leaving
+
+    def retries_same_term(self) -> bool:
+        """A campaign that nobody won is over; the next one has a term of its own."""
+        return self.knobs.retry_same_term
+
+    def needs_pre_vote(self) -> bool:
+        """Whether a passed deadline opens a pre-vote round instead of raising the term."""
+        return self.knobs.pre_vote
+
+    def grants_pre_vote(
+        self,
+        *,
+        req_term: int,
+        own_term: int,
+        leads_or_hears: bool,
+        voted_for: str | None,
+        candidate: str,
+        up_to_date: bool,
+    ) -> int:
+        """The row of the pre-vote table that decides; 5 grants."""
+        if req_term < own_term:
+            return 1
+        if leads_or_hears and self.knobs.prevote_leader_check:
+            return 2
+        if req_term == own_term and voted_for not in (None, candidate):
+            return 3
+        return 5 if up_to_date else 4
+
+    def pre_vote_reply_term(self, own_term: int) -> int:
+        """A pre-vote answer always carries the answerer's own term."""
+        return own_term
+
+    def answers_lower_term(self) -> bool:
+        """A pre-vote request for a term below the own one is refused aloud, or its sender never catches up."""
+        return True
+
+    def counts_pre_vote(self, *, granted: bool, answer_term: int, own_term: int, from_voter: bool) -> bool:
+        """A grant that echoes the open round counts, whatever term it carries."""
+        del answer_term, own_term
+        return granted and from_voter
+
+    def clears_votes(self, at: Literal["round", "campaign"]) -> bool:
+        """Pre-votes and votes are two sets, each emptied at the start of its round or campaign."""
+        del at
+        return True
+
+    def grants_vote(self, *, voted_for: str | None, candidate: str, up_to_date: bool) -> int:
+        """The row of the vote table that decides, given terms are equal; 4 grants."""
+        if voted_for is not None and voted_for != candidate:
+            return 2
+        return 4 if up_to_date else 3
+
+    def log_up_to_date(self, candidate: Position, own: Position) -> bool:
+        """Whether the candidate's log is at least as new as the own one."""
+        return candidate >= own or not self.knobs.log_check
+
+    def last_log(self, last_term: int, last_index: int, current_term: int) -> Position:
+        """What a candidate says of its log's end."""
+        del current_term
+        return last_term, last_index
+
+    def is_sticky(self, *, leads_or_hears: bool, force: bool) -> bool:
+        """Whether a vote request is ignored because a leader is there."""
+        return self.knobs.stickiness and leads_or_hears and not force
+
+    def answers_sticky(self) -> bool:
+        """Whether an ignored vote request is answered "no, sticky" or dropped; both are right."""
+        return True
+
+    def hears_leader(self, *, leader: str | None, silence: Ns) -> bool:
+        """Whether a leader is known and was heard within the sticky window."""
+        return leader is not None and silence < self.knobs.sticky_window
+
+    def electorate(self, config: Config, configs: Sequence[tuple[int, Config]]) -> tuple[str, ...]:
+        """Who is asked for votes and whose votes count: the voters of the configuration in force."""
+        del configs
+        return config.voters
+
+    def counts_vote(self, answer: VoteReply, *, own_term: int, candidate: bool, from_voter: bool) -> bool:
+        """A vote counts for a candidate of its very term, from a voter of the candidate's own configuration."""
+        return answer.vote_granted and candidate and answer.term == own_term and from_voter
+
+    def quorum_size(self, voters: int) -> int:
+        """A majority of the voters."""
+        return voters // 2 + 1
+
+    def is_quorum(self, votes: Collection[str], voters: Collection[str], answered: Collection[str]) -> bool:
+        """Whether these (counted) votes elect, among these voters; who answered at all does not matter."""
+        del answered
+        return len(votes) >= self.quorum_size(len(voters))
+
+    def adopts_term(self, own_term: int, seen: int) -> bool:
+        """A higher term is adopted."""
+        return seen > own_term
+
+    def next_term(self, own_term: int, seen: int) -> int:
+        """The own term after a message that carried ``seen``."""
+        return max(own_term, seen)
+
+    def accepts_leader(self, term: int, campaigned_term: int) -> bool:
+        """An AppendEntries of the current term names its leader, also where this node campaigned itself."""
+        del term, campaigned_term
+        return True
+
+    def announces_leader(self, *, own_term_committed: bool) -> bool:
+        """Whether a leader may serve reads: only once an entry of its own term is committed (and thus applied)."""
+        return own_term_committed
+
+    def resumes_leadership(self, *, node: str, state: HardState, last_log_term: int) -> bool:
+        """Whether a restarted node goes on leading its stored term without an election: never."""
+        del node, state, last_log_term
+        return False
+
+    # --- disk ---------------------------------------------------------------------------------------------------
+
+    def persist_vote(self, state: HardState) -> HardState:
+        """What is written of the term and the vote."""
+        return state
+
+    def answers_after_persist(self) -> bool:
+        """Whether everything that shows a new term or vote waits for its write."""
+        return True
+
+    def on_persist_error(self, file: str) -> Literal["halt", "ignore"]:
+        """A node that could not write stops: it must not go on from what it will forget."""
+        del file
+        return "halt"
+
+    def syncs(self, file: str) -> bool:
+        """Whether writes of ``vote`` and of ``log`` are made durable."""
+        del file
+        return True
+
+    def replace_file(self) -> Literal["rename", "delete_rename"]:
+        """How the vote file is replaced: in one step."""
+        return "rename"
+
+    def load_state(self, content: bytes | Literal["unreadable"] | None, *, node: str, last_log_term: int) -> HardState:
+        """The term and vote to start from; `Unreadable` stops the node. Absent: never voted, as the log shows."""
+        del node
+        if content is None:
+            return HardState(last_log_term, None)
+        if isinstance(content, str):
+            raise Unreadable("vote file: cannot be read")
+        state = read_vote(content)
+        return state if state.term >= last_log_term else HardState(last_log_term, None)
+
+    # --- log ----------------------------------------------------------------------------------------------------
+
+    def may_commit(self, entry_term: int, own_term: int) -> bool:
+        """Counting replicas commits only an entry of the leader's own term."""
+        return entry_term == own_term or not self.knobs.commit_current_term_only
+
+    def follower_commit(self, *, leader_commit: int, last_new: int, commit: int) -> int:
+        """A follower's commit index after an accepted AppendEntries: never beyond what it checked, never back."""
+        return max(commit, min(leader_commit, last_new))
+
+    def matches_prev(self, own_term: int, prev_term: int) -> bool:
+        """Whether the own entry at prevLogIndex is the leader's; ``own_term`` is -1 where there is none."""
+        return own_term == prev_term or (own_term >= 0 and not self.knobs.prev_check)
+
+    def truncates(self, own_term: int, new_term: int) -> bool:
+        """Whether an own entry at the index of a new one is removed, with all after it: only if they conflict."""
+        return own_term != new_term
+
+    def appends_before_sending(self) -> bool:
+        """Whether a leader starts the write of an own entry before it sends it on."""
+        return True
+
+    def tries_again(self, silence: Ns) -> bool:
+        """Whether a follower that answered nothing for so long is still sent what it lacks: without limit."""
+        del silence
+        return True
+
+    def acks_client(self, at: Literal["appended", "committed"]) -> bool:
+        """When a client's write is acknowledged."""
+        return at == "committed"
+
+    # --- clients ------------------------------------------------------------------------------------------------
+
+    def confirms_reads(self) -> bool:
+        """Whether a read waits for a round that shows that its leader still leads."""
+        return True
+
+    def decides_early(self, kind: Literal["cas", "txn"]) -> bool:
+        """Whether the leader answers a command from what it has applied when it is asked: no, when its entry is."""
+        del kind
+        return False
+
+    def proposes_again(self) -> bool:
+        """Whether a new leader appends again what its log holds and it does not know to be committed: never."""
+        return False
+
+    def clock_decides(self) -> bool:
+        """Whether each node's own clock decides, as it applies an acquire, if a lock is over: no, an entry does."""
+        return False
+
+    def accepts_token(self, token: int, highest: int) -> bool:
+        """Whether a guard that has accepted ``highest`` accepts ``token``."""
+        return token >= highest
+
+    # --- leader -------------------------------------------------------------------------------------------------
+
+    def steps_down(self, age: Ns) -> bool:
+        """Whether a leader whose newest majority-answered round is ``age`` old gives up."""
+        return self.knobs.check_quorum and age > self.knobs.check_quorum_window
+
+    def refreshes_contact(self, event: Literal["sent", "answered"]) -> bool:
+        """What counts as contact with a voter: its answer."""
+        return event == "answered"
+
+    def clears_leader_on_step_down(self) -> bool:
+        """An ex-leader forgets that it heard one, or it would refuse its successor's pre-vote."""
+        return True
+
+    def appends_noop(self) -> bool:
+        """Whether a term opens with a blank entry."""
+        return self.knobs.noop
+
+    def follower_serves(self) -> bool:
+        """Whether a node that does not lead answers reads: never, it redirects."""
+        return False
+
+    def read_ready(self, *, confirmed: bool, applied: int, read_index: int) -> bool:
+        """Whether a read-index read may be answered."""
+        return confirmed and applied >= read_index
+
+    def lease_length(self) -> Ns:
+        """How long a majority-answered round vouches, counted from its sending on the leader's clock."""
+        return self.knobs.election_timeout_min * self.knobs.drift_den // self.knobs.drift_num
+
+    def lease_valid(self, *, now: Ns, end: Ns, ticked: Ns, checked: bool) -> bool:
+        """Whether a read that just arrived is covered at ``now``: neither at the last tick, nor when last looked at."""
+        del ticked, checked
+        return now < end
+
+    def clock(self, timer: Literal["election", "lease"]) -> ClockName:
+        """The clock behind a deadline: one that nobody can set."""
+        del timer
+        return "mono"
+
+    def holds_off_after_start(self) -> bool:
+        """Whether a started node neither votes nor campaigns for electionTimeoutMin, having forgotten its leader."""
+        return self.knobs.vote_holdoff_after_start
+
+    def config_in_force(self, configs: Sequence[tuple[int, Config]], commit: int) -> tuple[int, Config]:
+        """The latest configuration in the log, committed or not."""
+        del commit
+        return configs[-1]
+
+    def may_change_config(self, *, last_committed: bool, own_term_committed: bool) -> bool:
+        """One change at a time, and only after an entry of the own term was committed."""
+        return last_committed and (own_term_committed or not self.knobs.config_needs_own_commit)
+
+    def timeout_now_ok(self, *, follower: bool, term: int, own_term: int, from_leader: bool) -> bool:
+        """Whether TimeoutNow starts a campaign: its term and its sender are the ones followed."""
+        return follower and term == own_term and from_leader
+
+    def force_passes(self, *, force: bool) -> bool:
+        """Whether ``force`` of a vote request is honoured; it overrides stickiness only."""
+        return force
+
+    def heartbeats_while_stuck(self) -> bool:
+        """Whether a leader whose own disk hangs keeps its followers quiet: no, it falls silent and is replaced."""
+        return False
+
+    # --- freedoms: any choice here is right -----------------------------------------------------------------------
+
+    def heartbeat_interval(self) -> Ns:
+        """The time between two rounds of heartbeats."""
+        return self.knobs.heartbeat_interval
+
+    def pre_vote_repeat_interval(self) -> Ns:
+        """The time between two requests to a voter that has not answered a pre-vote."""
+        return self.knobs.heartbeat_interval
+
+    def notices_commit_eagerly(self) -> bool:
+        """Whether followers are told of a commit at once or with the next AppendEntries."""
+        return self.knobs.eager_commit_notice

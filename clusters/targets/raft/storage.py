@@ -1,0 +1,63 @@
+"""The bytes on disk: the vote file (currentTerm, votedFor) and the log file.
+
+A missing vote file is a node that never voted: a wiped disk is beyond any promise. Out of scope: snapshots.
+
+Source: Raft paper, figure 2 (persistent state).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from clusters.targets.kit import files
+from clusters.targets.kit.files import Recovered, Unreadable
+from clusters.targets.raft.messages import Command, Entry
+from harness.core.machine import DiskOp
+
+VOTE = "vote"
+VOTE_TEMPORARY = "vote.tmp"
+LOG = "log"
+
+_encoder = msgspec.json.Encoder()
+_command_decoder = msgspec.json.Decoder(Command)
+
+
+class HardState(msgspec.Struct, frozen=True, gc=False):
+    """What a node must never forget."""
+
+    term: int = 0
+    voted_for: str | None = None
+
+
+_state_decoder = msgspec.json.Decoder(HardState)
+
+
+def vote_bytes(state: HardState) -> bytes:
+    """The content of the vote file: a checksum and one JSON object."""
+    return files.sealed(_encoder.encode(state))
+
+
+def read_vote(content: bytes) -> HardState:
+    """The state in the vote file's content; `Unreadable` when it is not exactly what `vote_bytes` writes."""
+    try:
+        return _state_decoder.decode(files.unsealed(content, path=VOTE))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Unreadable(f"{VOTE}: {error}") from error
+
+
+def vote_ops(state: HardState, *, sync: bool = True, delete_first: bool = False) -> tuple[DiskOp, ...]:
+    """The batch that replaces the vote file. The two switches are mistakes of known systems, off when honest."""
+    ops = files.replace_ops(VOTE, vote_bytes(state), "delete_rename" if delete_first else "rename")
+    return ops if sync else files.unsynced(ops, renames=True)
+
+
+def record(entry: Entry) -> tuple[bytes, str]:
+    """The record of an entry, and the digest of its command."""
+    return files.log_record(entry.index, entry.term, _encoder.encode(entry.command))
+
+
+def read_log(content: bytes) -> Recovered[Entry]:
+    """The log in the file's content; indexes start at 1."""
+    return files.read_log(
+        content, lambda index, term, command: Entry(index, term, _command_decoder.decode(command)), path=LOG, first=1
+    )

@@ -1,0 +1,119 @@
+"""Votes, elections, acknowledgements and log ends of one Raft node, read off its wire and its disk.
+
+Promises: it sees what was really sent, received and carried out, so no planted bug can hide; steady heartbeats cost
+a few comparisons and say nothing new. ``found`` is the vote file as a new incarnation finds it; ``answered`` is told
+once a term, where no vote, acknowledgement or election of that term told it already; ``refused`` is a vote that was not
+given because this node voted in that term already; ``config`` is an entry of the log
+that names the members, as it stands on disk. ``elected`` is the first AppendEntries of a term that names this node as
+leader; its voters are those whose granted answers of that term arrived, plus the node itself if it stood (it sent a
+request or, where it is the only voter, wrote its own name). ``persisted`` needs the rename AND its fsync. Leaves out a
+group of one node (it sends nothing, so nothing shows its election), and rules: it imports messages and the storage
+format only.
+
+Source: Raft paper, figure 2.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from clusters.targets.kit.files import digest, split_log
+from clusters.targets.kit.witness import ElectionWatch, Parsed, RecordLogWatch, StateFileWatch
+from clusters.targets.raft.messages import AppendEntries, AppendReply, Config, PreVoteReply, RequestVote, VoteReply
+from clusters.targets.raft.storage import LOG, VOTE, HardState, read_vote
+from harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
+
+_CONFIG = b'{"type":"config"'
+"""How the record of a configuration entry begins: everything else is passed over without decoding."""
+_decode_config = msgspec.json.Decoder(Config).decode
+
+
+class RaftWitness(ElectionWatch):
+    """The witness of one node."""
+
+    hears = frozenset({VoteReply})
+    """The only messages that ``received`` makes anything of: a shell in haste asks it about no other."""
+
+    __slots__ = ("_leds", "_log", "_refused", "_vote")
+
+    def forget(self) -> None:
+        """What a process loses when it ends."""
+        super().forget()
+        self._refused: set[tuple[int, str]] = set()
+        self._leds: set[int] = set()
+        self._log = RecordLogWatch(LOG, _parse)
+        self._vote = StateFileWatch(VOTE, read_vote)
+
+    def booted(self, disk: DiskImage) -> list[Witnessed]:
+        """A new incarnation: what its disk holds. Its vote is ``persisted`` once the node synced it again."""
+        self.forget()
+        file = self._vote.found(disk)
+        state = self._vote.now or HardState()
+        return [self.found(file, state.term, state.voted_for), *self._log.booted(disk)]
+
+    def sent(self, to: str, body: Any) -> list[Witnessed]:
+        """This message is about to leave."""
+        kind = type(body)
+        if kind is AppendReply:
+            return self.acks(body.term, body.match_index, to) if body.success else self.answers(body.term, to)
+        if kind is AppendEntries:
+            if body.term != self.led or body.leader_commit > self.commit:  # else a steady heartbeat
+                return self._sent_append(body)
+        elif kind is VoteReply:
+            return self.votes(body.term, to) if body.vote_granted else self._refusal(body, to)
+        elif kind is RequestVote and body.candidate_id == self.node:
+            return self.votes(body.term, self.node)
+        elif kind is PreVoteReply:
+            return self.answers(body.term, to)
+        return []
+
+    def _refusal(self, body: VoteReply, to: str) -> list[Witnessed]:
+        """Refused because the vote of this term is gone: reported once a candidate and term."""
+        out = self.answers(body.term, to)
+        if body.reason == "voted" and (body.term, to) not in self._refused:
+            self._refused.add((body.term, to))
+            out.append(Witnessed("refused", body.term, {"candidate": to, "why": "voted"}))
+        return out
+
+    def _sent_append(self, body: AppendEntries) -> list[Witnessed]:
+        out: list[Witnessed] = []
+        if body.term not in self._leds and body.leader_id == self.node:  # what leaves late shows nothing new
+            self._leds.add(body.term)
+            voted = (body.term, self.node) in self.voted
+            out = self.leads(body.term, stood=voted or self._vote.now == HardState(body.term, self.node))
+        return out + self.commits(body.term, body.leader_commit)
+
+    def received(self, src: str, body: Any) -> list[Witnessed]:
+        """This message is about to be handled: granted votes are remembered by the term that they carry."""
+        if type(body) is VoteReply and body.vote_granted:
+            self.granted(body.term, src)
+        return []
+
+    def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
+        """This batch was carried out."""
+        out: list[Witnessed] = []
+        for op in ops:
+            if not isinstance(op, Rename) and op.path == LOG:
+                out += self._log.carried(op)
+            elif self._vote.carried(op) == "durable" and (state := self._vote.now):
+                out.append(self.persisted(state.term, state.voted_for))
+        return out
+
+
+@lru_cache(maxsize=64)  # in a simulation all nodes write the same bytes at about the same time
+def _parse(data: bytes, first: int, _: int) -> Parsed:
+    records, _ = split_log(data, path=LOG, first=first)
+    return (
+        tuple((index, term, digest(command)) for index, term, command, _ in records),
+        tuple(end for _, _, _, end in records),
+        tuple(_config(index, term, command) for index, term, command, _ in records if command.startswith(_CONFIG)),
+    )
+
+
+def _config(index: int, term: int, command: bytes) -> Witnessed:
+    config = _decode_config(command)
+    members = {"voters": list(config.voters), "learners": list(config.learners)}
+    return Witnessed("config", term, {"index": index, **members})

@@ -1,0 +1,269 @@
+"""The follower: it accepts a leader's epoch, takes over its history, then logs and applies what is broadcast.
+
+Guarantees: an epoch is stored before it is acknowledged, and counted for one leader only; the synced history is on disk
+before currentEpoch, and both before NEWLEADER is acknowledged; proposals are logged in their order, each on disk before
+its ACK, and applied in the order of their COMMITs. Anything out of order ends the connection. Out of scope: observers.
+
+Source: Apache ZooKeeper, Learner and Follower.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from clusters.targets.zab.election import look
+from clusters.targets.zab.messages import (
+    COUNTER_MAX,
+    NOT_COUNTED,
+    Ack,
+    AckEpoch,
+    Body,
+    Closed,
+    Command,
+    Commit,
+    Diff,
+    FollowerInfo,
+    Forward,
+    LeaderInfo,
+    NewLeader,
+    Packet,
+    Ping,
+    Proposal,
+    Snap,
+    Trunc,
+    Txn,
+    UpToDate,
+    epoch_of,
+    zxid_of,
+)
+from clusters.targets.zab.node import CONNECT, TICK, Link, Node
+from clusters.targets.zab.rules import BROADCAST, DISCOVERY, SYNCHRONIZATION
+
+
+class Following:
+    """What a node holds only while it follows."""
+
+    def __init__(self, n: Node, leader: str) -> None:
+        self.leader = leader
+        self.link = Link(0, n.mono)
+        self.tries = 0
+        self.epoch = 0
+        """Of LEADERINFO; 0: not heard yet."""
+        self.last = 0
+        """The last transaction, logged or buffered."""
+        self.snapshot: tuple[Txn, ...] | None = None
+        self.buffer: list[Proposal] = []
+        self.commits: list[int] = []
+        self.synced = False
+        """NEWLEADER was acknowledged."""
+        self.deadline = n.mono + n.knobs.init_ns
+
+
+def begin(n: Node) -> None:
+    """A leader was nominated: connect to it."""
+    n.follow = Following(n, n.vote.leader)
+    n.phase = DISCOVERY
+    n.timer(TICK, n.knobs.tick_time // 2)
+    connect(n)
+
+
+def connect(n: Node) -> None:
+    """Open a connection, if there are tries left."""
+    follow = n.follow
+    if follow is None:
+        return
+    if follow.tries == n.knobs.connect_tries:
+        look(n, f"{follow.leader} cannot be reached")
+        return
+    follow.tries += 1
+    n.link_number += 1
+    follow.link = Link(n.link_number, n.mono)
+    n.pack(follow.leader, follow.link, FollowerInfo(n.accepted))
+
+
+def on_closed(n: Node) -> None:
+    """The leader does not know the connection, or ended it."""
+    if n.phase == DISCOVERY and n.follow is not None and not n.follow.epoch:
+        n.timer(CONNECT, n.knobs.connect_wait)
+    else:
+        look(n, "the connection was closed")
+
+
+def on_packet(n: Node, src: str, packet: Packet) -> None:
+    """A packet of the leader."""
+    follow = n.follow
+    if follow is None:
+        return
+    if src != follow.leader or packet.link != follow.link.number:
+        n.send(src, Closed(packet.link))
+        return
+    for body in follow.link.take(packet, n.mono):
+        if n.follow is not follow:
+            return
+        _on_body(n, follow, body)
+
+
+def _on_body(n: Node, follow: Following, body: Body) -> None:
+    match body:
+        case Ping():
+            n.pack(follow.leader, follow.link, body)
+        case LeaderInfo(epoch):
+            _epoch(n, follow, epoch)
+        case Diff():
+            follow.last = n.log.last
+        case Trunc(zxid):
+            _truncate(n, follow, zxid)
+        case Snap(txns):
+            follow.snapshot = txns
+            follow.last = txns[-1].zxid if txns else 0
+        case Proposal():
+            _proposed(n, follow, body)
+        case Commit(zxid):
+            _committed(n, follow, zxid)
+        case NewLeader():
+            _new_leader(n, follow, body)
+        case UpToDate():
+            _up_to_date(n, follow)
+        case _:
+            pass
+
+
+# --- discovery ------------------------------------------------------------------------------------------------------
+
+
+def _epoch(n: Node, follow: Following, epoch: int) -> None:
+    if epoch < n.accepted:
+        n.note("epoch_refused", {"epoch": epoch, "accepted": n.accepted})
+        look(n, f"epoch {epoch} is below the accepted one")
+        return
+    counted = epoch > n.accepted
+    follow.epoch = epoch
+    if counted:
+        n.store_accepted(epoch, really=n.rules.follower_stores_accepted)
+        n.voted = (epoch, follow.leader)
+    n.note("epoch_accepted", {"epoch": epoch, "leader": follow.leader, "counted": counted})
+    current = n.current if counted or not n.rules.counts_once else NOT_COUNTED
+    n.pack(follow.leader, follow.link, AckEpoch(epoch, current, n.last_zxid))
+    n.phase = SYNCHRONIZATION
+    follow.deadline = n.mono + n.knobs.init_ns
+
+
+# --- synchronization ------------------------------------------------------------------------------------------------
+
+
+def _truncate(n: Node, follow: Following, zxid: int) -> None:
+    keep = n.log.upto(zxid)
+    if keep < n.commit:
+        n.note("violation", {"what": "TRUNC below the own commit", "zxid": zxid, "commit": n.commit})
+        look(n, "TRUNC below the own commit")
+        return
+    n.note("truncate", {"from": n.log.last, "to": zxid})
+    n.store(n.log.cut(keep))
+    follow.last = n.log.last
+    if follow.last != zxid:
+        look(n, f"the leader's {zxid} is not in the log")
+
+
+def _proposed(n: Node, follow: Following, proposal: Proposal) -> None:
+    zxid, last = proposal.txn.zxid, follow.last
+    fits = zxid == last + 1 if epoch_of(zxid) == epoch_of(last) else zxid > last and zxid & COUNTER_MAX == 1
+    if not fits:
+        n.note("gap", {"after": last, "zxid": zxid})
+        look(n, "a proposal is missing")
+        return
+    follow.last = zxid
+    if n.phase == BROADCAST:
+        _log(n, follow, proposal)
+    else:
+        follow.buffer.append(proposal)
+
+
+def _committed(n: Node, follow: Following, zxid: int) -> None:
+    if n.phase != BROADCAST:
+        if not follow.synced or n.rules.keeps_commits:
+            follow.commits.append(zxid)
+    elif n.commit < len(n.log.txns) and n.log.zxids[n.commit] == zxid:
+        n.deliver(n.commit + 1)
+    else:
+        n.note("violation", {"what": "COMMIT of what is not the first pending", "zxid": zxid})
+        look(n, "a COMMIT out of order")
+
+
+def _new_leader(n: Node, follow: Following, body: NewLeader) -> None:
+    """The history is complete: to disk with it, then the epoch, then the acknowledgement."""
+    epoch = epoch_of(body.zxid)
+    known = set(follow.commits)
+    history = [proposal.txn for proposal in follow.buffer if proposal.txn.zxid in known]
+    follow.buffer = [proposal for proposal in follow.buffer if proposal.txn.zxid not in known]
+    follow.commits = []
+    ops = n.log.replace((*follow.snapshot, *history)) if follow.snapshot is not None else n.log.append(history)
+    acks = [body.zxid] if n.rules.acks_leader_first else [*(txn.zxid for txn in history), body.zxid]
+    current = n.current_ops(epoch)
+    if n.rules.log_before_current and n.rules.log_before_ack:
+        n.store(ops)
+        n.store(current)
+    else:
+        n.store(current)
+        if n.rules.log_before_ack:
+            n.store(ops)
+    for zxid in acks:
+        n.pack(follow.leader, follow.link, Ack(zxid))
+    if not n.rules.log_before_ack:
+        n.store(ops)
+    follow.synced = True
+    n.leader = follow.leader
+    n.note("sync_done", {"epoch": epoch, "zxid": n.log.last})
+    n.note("leader_seen", {"leader": follow.leader, "epoch": epoch})
+
+
+def _up_to_date(n: Node, follow: Following) -> None:
+    """Serve; what came during the sync is logged, acknowledged and applied in its order."""
+    n.pack(follow.leader, follow.link, Ack(zxid_of(follow.epoch)))
+    n.phase = BROADCAST
+    if n.rules.refreshes_stored_vote:
+        n.vote = msgspec.structs.replace(n.vote, peer_epoch=follow.epoch)
+    n.deliver(len(n.log.txns))
+    buffered, follow.buffer = follow.buffer, []
+    commits, follow.commits = follow.commits, []
+    for proposal in buffered:
+        _log(n, follow, proposal)
+    for zxid in commits:
+        if n.follow is follow:
+            _committed(n, follow, zxid)
+
+
+# --- broadcast ------------------------------------------------------------------------------------------------------
+
+
+def _log(n: Node, follow: Following, proposal: Proposal) -> None:
+    txn, origin = proposal.txn, proposal.origin
+    if origin is not None and origin[:2] == (n.me, follow.link.number):
+        n.origins[txn.zxid] = origin[2]
+    ops = n.log.append((txn,))
+    if n.rules.syncs_before_ack:
+        n.store(ops)
+    else:
+        n.write(ops)
+    n.pack(follow.leader, follow.link, Ack(txn.zxid))
+
+
+def forward(n: Node, request: int, command: Command) -> None:
+    """A client's write: the leader proposes it, the own COMMIT answers it."""
+    follow = n.follow
+    if follow is not None:
+        n.writes += 1
+        n.waiting[n.writes] = request
+        n.pack(follow.leader, follow.link, Forward(n.writes, command))
+
+
+def on_tick(n: Node) -> None:
+    """Half a tick passed: is the leader silent, or a wait over?"""
+    follow = n.follow
+    if follow is None:
+        return
+    n.timer(TICK, n.knobs.tick_time // 2)
+    if not follow.synced:
+        if n.mono >= follow.deadline:
+            look(n, f"{n.phase} took longer than initLimit")
+    elif n.mono - follow.link.heard > n.knobs.sync_ns:
+        look(n, "the leader is silent")

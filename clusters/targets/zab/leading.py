@@ -1,0 +1,333 @@
+"""The leader: it finds an epoch, synchronizes its followers, and broadcasts.
+
+Guarantees: an epoch is fixed and stored when a quorum, this node included, named what it accepted; it is won by a
+quorum that acknowledged it and is not ahead of this node; it is established, and serves, when a quorum stored the whole
+initial history. A follower's sync is computed and queued in one step, so that no proposal is missed. A write is
+committed, in order, when a quorum stored it. Out of scope: observers, snapshots of a shortened log.
+
+Source: Apache ZooKeeper, Leader and LearnerHandler.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from clusters.targets.zab.election import look
+from clusters.targets.zab.messages import (
+    COUNTER_MAX,
+    NOT_COUNTED,
+    Ack,
+    AckEpoch,
+    Body,
+    Closed,
+    Command,
+    Commit,
+    Diff,
+    FollowerInfo,
+    Forward,
+    LeaderInfo,
+    NewLeader,
+    Packet,
+    Ping,
+    Proposal,
+    Snap,
+    Trunc,
+    Txn,
+    UpToDate,
+    zxid_of,
+)
+from clusters.targets.zab.node import TICK, Link, Node
+from clusters.targets.zab.rules import BROADCAST, DISCOVERY, SYNCHRONIZATION
+from harness.core.clock import Ns
+
+Origin = tuple[str, int, int] | None
+
+
+class Peer:
+    """A follower's connection, as its leader sees it."""
+
+    __slots__ = ("acked", "answered", "forwarding", "link", "synced", "unacked", "zxid")
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.zxid = -1
+        """The end of its log, once it accepted the epoch."""
+        self.synced = self.forwarding = False
+        self.answered = self.acked = False
+        """Whether it sent any ACK on this connection; whether the first one answered NEWLEADER."""
+        self.unacked: deque[tuple[int, Ns]] = deque()
+
+
+class Leading:
+    """What a node holds only while it leads."""
+
+    def __init__(self, n: Node) -> None:
+        self.own = (n.current, n.last_zxid)
+        self.epoch = 0
+        self.fixed = self.won = self.elected = self.established = False
+        """Fixed: LEADERINFO may leave. Won: an ACKEPOCH quorum. Elected: the same, and currentEpoch is stored."""
+        self.peers: dict[str, Peer] = {}
+        self.info_from: set[str] = set()
+        self.epoch_acks: set[str] = set()
+        self.leader_acks: set[str] = set()
+        self.initial = len(n.log.txns)
+        self.counter = 0
+        self.outstanding: dict[int, set[str]] = {}
+        """Zxid → who stored the proposal, oldest first."""
+        self.deadline = n.mono + n.knobs.init_ns
+        self.ticks = 0
+
+
+def begin(n: Node) -> None:
+    """Nominated: wait for followers."""
+    n.lead = lead = Leading(n)
+    n.phase = DISCOVERY
+    n.timer(TICK, n.knobs.tick_time // 2)
+    _informed(n, lead, n.me, n.accepted if n.rules.counts_own_accepted else 0)
+
+
+def on_packet(n: Node, src: str, packet: Packet) -> None:
+    """A packet of a follower, or of a node that wants to be one."""
+    lead = n.lead
+    if lead is None:
+        return
+    peer = lead.peers.get(src)
+    if peer is None or peer.link.number != packet.link:
+        if packet.seq != 1 or not isinstance(packet.body, FollowerInfo):
+            n.send(src, Closed(packet.link))
+            return
+        peer = lead.peers[src] = Peer(Link(packet.link, n.mono))
+    for body in peer.link.take(packet, n.mono):
+        if n.lead is not lead or lead.peers.get(src) is not peer:
+            return
+        _on_body(n, lead, src, peer, body)
+
+
+def _on_body(n: Node, lead: Leading, src: str, peer: Peer, body: Body) -> None:
+    match body:
+        case FollowerInfo(accepted):
+            if lead.fixed:
+                n.pack(src, peer.link, LeaderInfo(lead.epoch))
+            else:
+                _informed(n, lead, src, accepted)
+        case AckEpoch():
+            _epoch_acked(n, lead, src, peer, body)
+        case Ack(zxid):
+            _acked(n, lead, src, peer, zxid)
+        case Forward(number, command):
+            if lead.established:
+                propose(n, command, (src, peer.link.number, number))
+        case _:
+            pass
+
+
+def drop(n: Node, src: str, why: str) -> None:
+    """Close a follower's connection."""
+    lead = n.lead
+    peer = None if lead is None else lead.peers.pop(src, None)
+    if peer is not None:
+        n.note("follower_closed", {"sid": src, "why": why})
+        n.close(src, peer.link)
+
+
+# --- discovery ------------------------------------------------------------------------------------------------------
+
+
+def _informed(n: Node, lead: Leading, sid: str, accepted: int) -> None:
+    lead.epoch = max(lead.epoch, accepted + 1)
+    lead.info_from.add(sid)
+    if not n.enough(lead.info_from):
+        return
+    lead.fixed = True
+    n.note("epoch_proposed", {"epoch": lead.epoch, "info_from": sorted(lead.info_from)})
+    n.store_accepted(lead.epoch, really=n.rules.leader_stores_accepted)
+    n.voted = (lead.epoch, n.me)
+    for other, peer in lead.peers.items():
+        n.pack(other, peer.link, LeaderInfo(lead.epoch))
+    lead.deadline = n.mono + n.knobs.init_ns
+    lead.epoch_acks.add(n.me)
+    _count(n, lead)
+
+
+def _epoch_acked(n: Node, lead: Leading, src: str, peer: Peer, body: AckEpoch) -> None:
+    if body.epoch != lead.epoch or not lead.fixed:
+        drop(n, src, "another epoch")
+        return
+    if body.current != NOT_COUNTED:
+        if n.rules.ahead((body.current, body.zxid), lead.own):
+            n.note("epoch_refused", {"sid": src, "theirs": [body.current, body.zxid], "own": list(lead.own)})
+            drop(n, src, "its history is ahead")
+            return
+        lead.epoch_acks.add(src)
+    peer.zxid = body.zxid
+    if lead.won:
+        _sync(n, lead, src, peer)
+    else:
+        _count(n, lead)
+
+
+def _count(n: Node, lead: Leading) -> None:
+    if lead.won or not (n.enough(lead.epoch_acks) or not n.rules.waits_for_epoch_acks):
+        return
+    lead.won = True
+    n.phase = SYNCHRONIZATION
+    lead.deadline = n.mono + n.knobs.init_ns
+
+    def stored() -> None:
+        if n.lead is lead:
+            lead.elected = True
+            n.leader = n.me
+            n.note("elected", {"term": lead.epoch, "voters": sorted(lead.epoch_acks)})
+            _leader_acked(n, lead, n.me)
+
+    n.store(n.current_ops(lead.epoch), stored)
+    for src, peer in lead.peers.items():
+        if peer.zxid >= 0:
+            _sync(n, lead, src, peer)
+    if not n.rules.serves_when_established:
+        _establish(n, lead)
+
+
+# --- synchronization ------------------------------------------------------------------------------------------------
+
+
+def _sync(n: Node, lead: Leading, src: str, peer: Peer) -> None:
+    """Everything that this follower lacks, in one step."""
+    if peer.synced:
+        return
+    peer.synced = True
+    log = n.log
+    end = n.commit if lead.established else lead.initial
+    last = log.zxids[end - 1] if end else 0
+    p = peer.zxid
+    at = log.upto(min(p, last))
+    mode: Body
+    if p in (last, 0) or log.holds(p, end):
+        mode = Diff(last)
+    elif p > last or (at < end and log.zxids[at] >> 32 == p >> 32):
+        mode = Trunc(log.zxids[at - 1] if at else 0) if n.rules.truncates else Diff(last)
+    else:
+        mode, at = Snap(tuple(log.txns[:end])), end
+    n.note("sync_sent", {"sid": src, "mode": type(mode).__name__.upper(), "p": p, "pairs": end - at})
+    n.pack(src, peer.link, mode)
+    for txn in log.txns[at:end]:
+        n.pack(src, peer.link, Proposal(txn))
+        n.pack(src, peer.link, Commit(txn.zxid))
+    for txn in log.txns[end:]:
+        _forward(n, src, peer, Proposal(txn))
+    peer.forwarding = n.rules.forwards_at_once
+    n.pack(src, peer.link, NewLeader(zxid_of(lead.epoch), lead.initial, end))
+
+
+def _leader_acked(n: Node, lead: Leading, sid: str) -> None:
+    lead.leader_acks.add(sid)
+    if not lead.established and n.me in lead.leader_acks and n.enough(lead.leader_acks):
+        _establish(n, lead)
+
+
+def _establish(n: Node, lead: Leading) -> None:
+    lead.established = True
+    n.phase = BROADCAST
+    n.note("established", {"epoch": lead.epoch, "acks": sorted(lead.leader_acks), "zxid": n.log.last})
+    n.vote = msgspec.structs.replace(n.vote, peer_epoch=lead.epoch)
+    n.deliver(lead.initial)
+    for sid, peer in lead.peers.items():
+        if peer.acked:
+            _up_to_date(n, sid, peer)
+
+
+def _acked(n: Node, lead: Leading, src: str, peer: Peer, zxid: int) -> None:
+    first, peer.answered = not peer.answered, True
+    if zxid == zxid_of(lead.epoch):
+        if not first:
+            return
+        peer.acked = peer.forwarding = True
+        if lead.established:
+            _up_to_date(n, src, peer)
+        _leader_acked(n, lead, src)
+        return
+    while peer.unacked and peer.unacked[0][0] <= zxid:
+        peer.unacked.popleft()
+    _stored(n, lead, src, zxid)
+
+
+def _up_to_date(n: Node, sid: str, peer: Peer) -> None:
+    peer.unacked = deque((zxid, n.mono) for zxid, _ in peer.unacked)
+    n.pack(sid, peer.link, UpToDate())
+
+
+# --- broadcast ------------------------------------------------------------------------------------------------------
+
+
+def propose(n: Node, command: Command, origin: Origin = None, request: int | None = None) -> None:
+    """A write: to the followers, and to the own log."""
+    lead = n.lead
+    if lead is None or not lead.established:
+        return
+    if lead.counter == COUNTER_MAX:
+        look(n, "the counter of the epoch is used up")
+        return
+    lead.counter += 1
+    txn = Txn(zxid_of(lead.epoch, lead.counter), command)
+    if request is not None:
+        n.writes += 1
+        n.waiting[n.writes] = request
+        n.origins[txn.zxid] = n.writes
+    lead.outstanding[txn.zxid] = set()
+    n.note("proposal", {"zxid": txn.zxid})
+    for sid, peer in lead.peers.items():
+        if peer.forwarding:
+            _forward(n, sid, peer, Proposal(txn, origin))
+
+    def logged() -> None:
+        if n.lead is lead:
+            _stored(n, lead, n.me, txn.zxid)
+
+    n.write(n.log.append((txn,)), logged)
+
+
+def _forward(n: Node, sid: str, peer: Peer, proposal: Proposal) -> None:
+    peer.unacked.append((proposal.txn.zxid, n.mono))
+    n.pack(sid, peer.link, proposal)
+
+
+def _stored(n: Node, lead: Leading, sid: str, zxid: int) -> None:
+    acks = lead.outstanding.get(zxid)
+    if acks is None:
+        return
+    acks.add(sid)
+    while lead.outstanding:
+        oldest, acks = next(iter(lead.outstanding.items()))
+        if not n.enough(acks):
+            return
+        del lead.outstanding[oldest]
+        n.deliver(n.log.upto(oldest))
+        for other, peer in lead.peers.items():
+            if peer.forwarding:
+                n.pack(other, peer.link, Commit(oldest))
+
+
+def on_tick(n: Node) -> None:
+    """Half a tick passed: ping, close what is silent, step down without a quorum."""
+    lead = n.lead
+    if lead is None:
+        return
+    n.timer(TICK, n.knobs.tick_time // 2)
+    heard = {n.me}
+    for sid, peer in list(lead.peers.items()):
+        allowed = n.knobs.sync_ns + (0 if peer.acked else n.knobs.init_ns)
+        if n.mono - peer.link.heard > allowed:
+            drop(n, sid, "silent")
+        elif peer.acked and peer.unacked and n.mono - peer.unacked[0][1] > n.knobs.sync_ns:
+            drop(n, sid, "a proposal is not acknowledged")
+        else:
+            heard.add(sid)
+            n.pack(sid, peer.link, Ping())
+    lead.ticks += 1
+    if not lead.established:
+        if n.mono >= lead.deadline:
+            look(n, f"no quorum in {n.phase} within initLimit")
+    elif lead.ticks % 2 == 0 and n.rules.steps_down and not n.enough(heard):
+        look(n, "no quorum within syncLimit")

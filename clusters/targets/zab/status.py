@@ -1,0 +1,49 @@
+"""What a ZAB node says of itself when asked.
+
+Guarantees: no side effect; nothing that a crash at this moment could take back: while acceptedEpoch is being written
+the node answers with the epoch on disk, as LOOKING. ``term`` is acceptedEpoch, for currentEpoch lags; the leader is
+named once its epoch is known to be won. Places in the log stand for zxids: ``log_end`` is (epoch, place).
+"""
+
+from __future__ import annotations
+
+from clusters.targets.zab.node import Node
+from clusters.targets.zab.rules import LOOKING
+from harness.core.machine import CoreStatus, Glance, LogEnd
+
+
+def glance(n: Node) -> Glance:
+    """The main fields."""
+    end = (n.log.last >> 32, len(n.log.txns))
+    if n.epochs_in_flight:
+        return LOOKING, n.durable_accepted, None, None, end, n.commit
+    return n.shown_role(), n.accepted, n.leader, n.voted[1], end, n.commit
+
+
+def status(n: Node) -> CoreStatus:
+    """The observer record."""
+    role, term, leader, voted_for, end, commit = glance(n)
+    lead = n.lead
+    extra = {
+        "phase": n.phase,
+        "currentEpoch": n.current,
+        "round": n.round,
+        "vote": [n.vote.leader, n.vote.zxid, n.vote.peer_epoch],
+        "zxid": n.log.last,
+        "established": lead is not None and lead.established,
+    }
+    if lead is not None:
+        extra["infoFrom"] = sorted(lead.info_from)
+        extra["epochAcks"] = sorted(lead.epoch_acks)
+        extra["newLeaderAcks"] = sorted(lead.leader_acks)
+        extra["forwarding"] = sorted(sid for sid, peer in lead.peers.items() if peer.forwarding)
+    return CoreStatus(
+        role=role,
+        term=term,
+        leader=leader,
+        voted_for=voted_for,
+        log_end=LogEnd(*end),
+        commit=commit,
+        hw=commit,
+        extra=extra,
+    )

@@ -1,0 +1,87 @@
+"""The deliberately broken builds, and the harmless ones that must raise no alarm.
+
+Guarantees: each switches one rule off and is the flip of a claim; those of ``VARIANTS`` name a checker that must catch
+them. Those of ``FLIPS`` are shown by the claim's own sequence only: it takes a crash between two writes of one sync,
+two nominees of one epoch, or unequal histories of several epochs; or what is lost is noticed as a gap and mended by
+another sync. Out of scope: the exam.
+
+Source: the issues of Apache ZooKeeper that the comments name, and the violations that its TLA+ specifications list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from clusters.targets.kit.mutants import Mutant, bug
+from clusters.targets.zab.rules import Rules
+
+_VOTE, _LEADER, _MAJORITY = "one-vote-per-term", "one-leader-per-term", "leader-has-majority"
+_DURABLE, _TERM, _OWED = "vote-is-durable", "term-never-decreases", "leader-when-owed"
+_COMPLETE, _COMMIT, _ACKED = "leader-completeness", "commit-never-regresses", "acknowledged-survives"
+_MATCHING, _CONVERGE, _STEP_DOWN = "log-matching", "convergence-after-heal", "step-down-without-quorum"
+_LOST = (_COMPLETE, _COMMIT, _ACKED, _MATCHING)
+
+
+def without(*rules: str) -> Callable[[Any], Rules]:
+    """The rules with these switched off."""
+    return type("Broken", (Rules,), dict.fromkeys(rules, False))
+
+
+VARIANTS: Mapping[str, Mutant] = {
+    "proposal-ack-first": bug(  # ZOOKEEPER-4685
+        "acknowledges the synced transactions before NEWLEADER", without("acks_leader_first"), _OWED, _CONVERGE
+    ),
+    "a-not-persisted": bug(
+        "as follower keeps acceptedEpoch in memory", without("follower_stores_accepted"), _DURABLE, _TERM, _LEADER
+    ),
+    "leader-a-late": bug(  # ZOOKEEPER-1291
+        "as leader does not store the epoch that it proposes", without("leader_stores_accepted"), _DURABLE, _TERM
+    ),
+    "own-a-ignored": bug(
+        "proposes an epoch that may be the one that it accepted", without("counts_own_accepted"), _VOTE, _LEADER, _TERM
+    ),
+    "self-not-counted": bug("needs a quorum besides itself", without("counts_itself"), _OWED),
+    "skip-epoch-acks": bug(  # ZOOKEEPER-1192
+        "wins an epoch before a quorum acknowledged it", without("waits_for_epoch_acks"), _MAJORITY, _LEADER
+    ),
+    "round-not-adopted": bug("ignores votes of a later round", without("adopts_round"), _OWED, _CONVERGE),
+    "stored-vote-stale": bug(  # ZOOKEEPER-1732
+        "as follower answers newcomers with the vote of before the epoch",
+        without("refreshes_stored_vote"),
+        _CONVERGE,
+        _OWED,
+    ),
+    "committed-end": bug(  # ZOOKEEPER-2845
+        "votes with its last committed transaction when it leaves a role", without("shows_log_end"), *_LOST
+    ),
+    "no-trunc": bug(  # ZOOKEEPER-1154
+        "does not have a diverging follower cut its log", without("truncates"), *_LOST, _CONVERGE
+    ),
+    "no-step-down": bug("goes on leading without a quorum", without("steps_down"), _STEP_DOWN),
+    "ack-before-fsync": bug("acknowledges proposals that a power loss can take", without("syncs_before_ack"), *_LOST),
+}
+
+FLIPS: Mapping[str, Mutant] = {
+    "c-before-log": Mutant(  # ZOOKEEPER-4643
+        says="writes currentEpoch before the history that it was synced with", rules=without("log_before_current")
+    ),
+    "ack-before-log": Mutant(  # ZOOKEEPER-3911, 4646
+        says="acknowledges NEWLEADER before the synced history is on disk", rules=without("log_before_ack")
+    ),
+    "commit-in-sync-lost": Mutant(  # near ZOOKEEPER-4394
+        says="drops the commits that arrive between NEWLEADER and UPTODATE", rules=without("keeps_commits")
+    ),
+    "forward-late": Mutant(  # near ZOOKEEPER-3104
+        says="sends a follower new proposals only after it acknowledged NEWLEADER", rules=without("forwards_at_once")
+    ),
+    "no-epoch-compare": Mutant(  # ZOOKEEPER-1082
+        says="compares histories by zxid alone", rules=without("compares_epochs")
+    ),
+    "early-uptodate": Mutant(
+        says="serves before a quorum acknowledged NEWLEADER", rules=without("serves_when_established")
+    ),
+    "recount-equal": Mutant(
+        says="lets an epoch be counted again that it accepted before", rules=without("counts_once")
+    ),
+}

@@ -1,0 +1,283 @@
+"""The overridden rules of the deliberately broken builds, one class a mistake, and of the harmless ones.
+
+Promises: each class overrides the one rule that its variant is named for. Out of scope: what has no counterpart
+here (`variants`).
+"""
+
+# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Literal
+
+from clusters.targets.kit.files import Unreadable
+from clusters.targets.kit.mutants import mutant
+from clusters.targets.zk_ephemeral.knobs import ZkKnobs
+from clusters.targets.zk_ephemeral.messages import STATE_PATH
+from clusters.targets.zk_ephemeral.rules import Rules
+from clusters.targets.zk_ephemeral.tree import TREE, Change, Stored, Tree
+from harness.core.clock import Ns
+
+_LEADER, _TERM, _COMPLETE = "one-leader-per-term", "term-never-decreases", "leader-completeness"
+_DURABLE = "vote-is-durable"
+_COMMIT, _ACKED, _MATCH = "commit-never-regresses", "acknowledged-survives", "log-matching"
+_SAFE = {"acks": "all", "min_insync_replicas": "2", "truncate": "epoch"}
+
+
+@mutant(
+    "01-state-not-written",
+    says="the service keeps the partition state, and with it the epoch, in memory only",
+    caught_by=(_TERM, _LEADER, _DURABLE),
+)
+class StateNotWritten(Rules):
+    def stores(self, change: Change) -> bool:
+        return not (isinstance(change, Stored) and change.path == STATE_PATH)
+
+
+@mutant(
+    "02-answer-before-persist",
+    says="the service answers before the change is on disk",
+    caught_by=(_LEADER, _TERM, _DURABLE),
+)
+class AnswerBeforePersist(Rules):
+    def answers_after_persist(self) -> bool:
+        return False
+
+
+@mutant(
+    "04-ignore-failed-write",
+    says="the service goes on after a change could not be written",
+    caught_by=(_LEADER, _TERM, _DURABLE),
+)
+class IgnoreFailedWrite(Rules):  # What could not be written is left out, and what comes later is appended all the same
+    def appends_at(self, end: int) -> int | None:
+        return None
+
+    def on_persist_error(self, file: str) -> Literal["halt", "ignore"]:
+        return "ignore" if file == TREE else "halt"
+
+
+@mutant("05-tree-not-synced", says="the service writes its tree without fsync", caught_by=(_LEADER, _TERM, _DURABLE))
+class TreeNotSynced(Rules):
+    def syncs(self, file: str) -> bool:
+        return file != TREE
+
+
+@mutant(
+    "07-unreadable-means-fresh",
+    says="the service takes an unreadable tree for an empty one",
+    caught_by=(_LEADER, _TERM, _DURABLE),
+)
+class UnreadableMeansFresh(Rules):
+    def load_tree(self, load: Callable[[], tuple[Tree, int, bool]]) -> tuple[Tree, int, bool]:
+        try:
+            return load()
+        except Unreadable:
+            return Tree(), 0, True
+
+
+@mutant(
+    "10-resumes-leadership",
+    says="a restarted broker goes on leading because the stored state names it",
+    caught_by=(_LEADER, _MATCH),
+    needs={"mode": "race"},
+)
+class ResumesLeadership(Rules):
+    def resumes_leadership(self, *, node: str, leader: str | None) -> bool:
+        return node == leader
+
+
+@mutant(
+    "12-contends-outside-isr",
+    says="a replica outside the ISR contends and may be chosen",
+    caught_by=(_COMPLETE, _ACKED),
+    advised=_SAFE,
+)
+class ContendsOutsideIsr(Rules):
+    def may_contend(self, node: str, isr: Collection[str] | None, *, unclean: bool) -> bool:
+        return True
+
+    def may_lead(self, node: str, isr: Collection[str]) -> bool:
+        return True
+
+
+@mutant(
+    "25-epoch-may-fall",
+    says="obeys commands and leaders of lower epochs",
+    caught_by=(_TERM, _LEADER),
+    needs={"mode": "controller"},
+)
+class EpochMayFall(Rules):  # Obeys any controller and any epoch; the guard against it is one rule in two places
+    def accepts_epoch(self, known: int, seen: int) -> bool:
+        return True
+
+    def next_term(self, own: int, seen: int) -> int:
+        return seen
+
+    def accepts_controller(self, known: int, seen: int) -> bool:
+        return True
+
+
+@mutant(
+    "28-never-steps-down",
+    says="goes on leading when it lost its session, or contact",
+    caught_by=("convergence-after-heal",),
+)
+class NeverStepsDown(Rules):
+    def gives_up(self, why: Literal["expired", "disconnected", "other"]) -> bool:
+        return False
+
+
+@mutant(
+    "42-follower-hw-unchecked",
+    says="a follower takes over the leader's high watermark as it is",
+    caught_by=(_COMMIT,),
+    advised={"mode": "controller", "acks": "all"},
+)
+class FollowerHwUnchecked(Rules):
+    def follower_hw(self, *, hw: int, leader_hw: int, log_end: int) -> int:
+        return leader_hw
+
+
+@mutant(
+    "44-truncates-always",
+    says="a follower cuts below its high watermark whenever it begins to follow",
+    caught_by=(_COMMIT, _ACKED),
+)
+class TruncatesAlways(Rules):
+    def truncates_to(self, *, hw: int, log_end: int, new_leader: bool) -> int:
+        return max(0, min(hw, log_end) - 1)
+
+
+@mutant(
+    "45-acks-after-local-append",
+    says="confirms acks=all writes that only the leader holds",
+    caught_by=(_ACKED,),
+    needs={"acks": "all"},
+    advised=_SAFE,
+)
+class AcksAfterLocalAppend(Rules):
+    def acks_client(self, at: Literal["appended", "committed"]) -> bool:
+        return at == "appended"
+
+
+@mutant(
+    "46-acks-before-sync",
+    says="a follower tells the leader of records that a power loss can take",
+    caught_by=(_ACKED,),
+    advised=_SAFE,
+)
+class AcksBeforeSync(Rules):
+    def fetch_position(self, *, durable: int, written: int) -> int:
+        return written
+
+
+@mutant("zk-b9-never-watches-again", says="does not set a fired watch again", caught_by=("convergence-after-heal",))
+class NeverWatchesAgain(Rules):  # ZK-B9
+    def rewatches(self) -> bool:
+        return False
+
+
+@mutant(
+    "plain-two-creators",
+    says="the service lets every creator win, and everybody overwrite the state",
+    caught_by=(_LEADER,),
+)
+class TwoCreators(Rules):  # Two owners of one node
+    def may_create(self, *, exists: bool, path: str) -> bool:
+        return True
+
+    def version_matches(self, given: int, present: int) -> bool:
+        return True
+
+
+@mutant(
+    "plain-no-compare-and-set",
+    says="the service ignores versions",
+    caught_by=(_LEADER, _COMPLETE, _ACKED),
+    advised=_SAFE,
+)
+class NoCompareAndSet(Rules):  # Any version matches
+    def version_matches(self, given: int, present: int) -> bool:
+        return True
+
+
+@mutant(
+    "plain-epoch-not-raised",
+    says="a new leader takes the stored epoch as it is",
+    caught_by=(_LEADER,),
+    needs={"mode": "race"},
+)
+class EpochNotRaised(Rules):  # The stored epoch again
+    def next_epoch(self, stored: int) -> int:
+        return max(1, stored)
+
+
+@mutant(
+    "plain-isr-before-publish",
+    says="commits without a lagging follower before the service knows that it left the ISR",
+    caught_by=(_ACKED, _COMPLETE),
+    advised={"acks": "all", "truncate": "epoch"},
+)
+class SmallerIsrCountsAtOnce(Rules):  # A follower that lags stops counting before the service knows
+    def isr_counts_at(self, when: Literal["decided", "published"]) -> bool:
+        return when == "decided"
+
+
+@mutant("harmless-longer-wait", says="keeps empty fetches waiting longer")
+class LongerWait(Rules):  # Harmless
+    def fetch_wait(self) -> Ns:
+        return self.knobs.fetch_wait_max * 3 // 2
+
+
+@mutant("harmless-half-ping", says="pings the service twice as often")
+class HalfPing(Rules):  # Harmless
+    def ping_interval(self) -> Ns:
+        return self.knobs.session_timeout // 6
+
+
+@mutant("harmless-small-batches", says="sends fewer records at once")
+class SmallBatches(Rules):  # Harmless
+    def records_max(self) -> int:
+        return 4
+
+
+@mutant("harmless-frequent-checkpoints", says="writes the high watermark down more often")
+class FrequentCheckpoints(Rules):  # Harmless
+    def checkpoint_interval(self) -> Ns:
+        return max(1, self.knobs.hw_checkpoint_interval // 10)
+
+
+@mutant("harmless-early-doubt", says="knows itself disconnected a little earlier")
+class EarlyDoubt(Rules):  # Harmless: knows itself disconnected a little earlier than it must
+    def disconnect_after(self) -> Ns:
+        return self.knobs.session_timeout * 5 // 8
+
+
+# --- flips of claims ----------------------------------------------------------------------------------------------
+
+
+class FollowersServe(Rules):  # 1-10, 1-11
+    def serves_clients(self, *, leads: bool, reading: bool) -> bool:
+        return leads or reading
+
+
+class LeaderNodePersists(Rules):  # 1-12
+    def creates_ephemeral(self) -> bool:
+        return False
+
+
+class IgnoresDeletion(Rules):  # 1-13
+    def reacts_to_deletion(self) -> bool:
+        return False
+
+
+class EveryCreatorWins(Rules):  # 1-14
+    def may_create(self, *, exists: bool, path: str) -> bool:
+        return True
+
+
+def build(rules: type[Rules]) -> Callable[[ZkKnobs], Rules]:
+    """The class as a builder."""
+    return rules

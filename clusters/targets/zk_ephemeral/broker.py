@@ -1,0 +1,390 @@
+"""A broker: one replica of the partition, its session, and, in mode ``controller``, its part in that election.
+
+Promises: deterministic; dispatch by type; nothing about the election is on its disk, so after a restart it knows no
+epoch until the service or the controller tells it. Leaves out the rules and the two modes' own steps.
+
+Source: specification of Kafka's ephemeral-node election, §3, §5, §7, §8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from clusters.targets.kit.core import KitCore, KitNode
+from clusters.targets.zk_ephemeral import messages as m
+from clusters.targets.zk_ephemeral import race, replica
+from clusters.targets.zk_ephemeral.controller import Controller
+from clusters.targets.zk_ephemeral.knobs import ZkKnobs
+from clusters.targets.zk_ephemeral.log import Log, hw_ops
+from clusters.targets.zk_ephemeral.rules import Rules
+from clusters.targets.zk_ephemeral.session import CALL, CONTACT, DISCONNECTED, PING, Session
+from harness.core.clock import MS, Clocks, Ns
+from harness.core.machine import (
+    SHUTDOWN,
+    Await,
+    CoreStatus,
+    Disk,
+    DiskDone,
+    DiskImage,
+    Glance,
+    LogEnd,
+    Note,
+    SetTimer,
+)
+
+REGISTER = "register"
+
+
+class BrokerCore(KitNode, KitCore["BrokerCore"]):
+    """One broker."""
+
+    graceful = True
+
+    LEADER, FOLLOWER, CONTENDING = "LEADER", "FOLLOWER", "CONTENDING"
+    NO_CONTACT, EXPIRED = "DISCONNECTED", "EXPIRED"
+
+    __slots__ = (
+        "batches",
+        "brokers",
+        "checkpoint_at",
+        "checkpoint_hw",
+        "claiming",
+        "contenders",
+        "controller",
+        "controller_epoch",
+        "fetch_seq",
+        "fetching",
+        "in_isr",
+        "knobs",
+        "leader",
+        "leading",
+        "live",
+        "log",
+        "look_twice",
+        "looking",
+        "me",
+        "node",
+        "peers",
+        "race",
+        "role",
+        "rules",
+        "run",
+        "service",
+        "session",
+        "term",
+    )
+
+    def __init__(self, node: str, members: tuple[str, ...], knobs: ZkKnobs, rules: Rules) -> None:
+        super().__init__()
+        self.node = self
+        self.me = node
+        self.knobs = knobs
+        self.rules = rules
+        self.service = knobs.coordinator_of(members)
+        self.brokers = tuple(name for name in members if name != self.service)
+        """Also the assignment order."""
+        self.peers = tuple(name for name in self.brokers if name != node)
+        self.race = knobs.mode == "race"
+        self.role = self.NO_CONTACT
+        self.term = 0
+        self.leader: str | None = None
+        self.leading: replica.Leadership | None = None
+        self.fetching = False
+        self.fetch_seq = 0
+        self.in_isr = False
+        self.run = 0
+        self.log = Log(sync=rules.syncs("log"))
+        self.session = Session(self, self.service, rules, knobs.session_timeout)
+        self.controller = None if self.race else Controller(self)
+        self.controller_epoch = 0
+        self.live: tuple[str, ...] = ()
+        self.looking = False
+        self.look_twice = False
+        self.claiming = False
+        self.contenders: tuple[str, ...] = ()
+        self.batches: dict[int, int] = {}
+        """Log batch under way → the index that it makes durable."""
+        self.checkpoint_hw = 0
+        self.checkpoint_at: Ns | None = None
+
+    # --- core -----------------------------------------------------------------------------------------------------
+
+    def load(self, disk: DiskImage) -> None:
+        """Load the log, open a session."""
+        self.run = self.rng.below(1 << 52)
+        ops = self.log.load(disk)
+        self.checkpoint_hw = self.log.hw
+        if ops:
+            self.out.append(Await(self.batch(ops)))
+        self.note("start", {"log_end": self.log.end, "last_epoch": self.log.last_epoch, "hw": self.log.hw})
+        self.session.open()
+
+    def late(self, timer: str) -> None:
+        """A lost connection is noticed before anything that waited in a queue is handled."""
+        del timer
+        self.session.overdue()
+
+    def on_request(self, request: int, body: Any) -> None:
+        """Handle a client's request."""
+        replica.on_request(self, request, body)
+
+    def violation(self, data: dict[str, Any]) -> None:
+        """Trace what no node of this protocol does."""
+        self.note("violation", data)
+
+    def _shut_down(self) -> None:
+        """A clean stop: the session is closed, so its ephemeral nodes go at once. The shell ends the process after."""
+        replica.stop_leading(self, "shut down")
+        replica.stop_following(self)
+        self.session.close()
+        self.halted = True
+
+    def hears(self, src: str, body: Any) -> None:
+        """Hand a message to its handler."""
+        kind = type(body)
+        session = self.session
+        if kind is m.Fetch:
+            replica.on_fetch(self, src, body)
+        elif kind is m.FetchReply:
+            replica.on_fetch_reply(self, src, body)
+        elif src == self.service:
+            if kind is m.Pong:
+                session.on_pong(body)
+            elif kind is m.Answer:
+                session.on_answer(body)
+            elif kind is m.WatchFired:
+                session.on_watch_fired(body)
+            elif kind is m.Connected:
+                session.on_connected(body)
+            elif kind is m.SessionExpired:
+                session.on_expired(body)
+        elif kind is m.LeaderNotice:
+            if self.leading is not None and body.epoch > self.term:
+                self.deposed(body.epoch, f"{src} leads a newer epoch")
+        elif self.controller is None:
+            self.violation({"what": "unknown message", "from": src})
+        elif kind is m.LeaderAndIsr:
+            self.controller.on_leader_and_isr(src, body)
+        elif kind is m.LeaderAndIsrReply:
+            self.controller.on_reply(src, body)
+        elif kind is m.UpdateMetadata:
+            self.controller.on_metadata(src, body)
+
+    def rings(self, timer: str) -> None:
+        """Hand a timer to its handler."""
+        if timer == SHUTDOWN:
+            self._shut_down()
+        elif timer == PING:
+            self.session.on_ping_timer()
+        elif timer == CONTACT:
+            self.session.on_contact_timer()
+        elif timer == CALL:
+            self.session.on_call_timer()
+        elif timer == replica.FETCH:
+            replica.fetch(self)
+        elif timer == replica.PARKED:
+            replica.on_parked_timer(self)
+        elif timer == replica.LAG:
+            replica.on_lag_timer(self)
+        elif timer == replica.CHECKPOINT:
+            self._checkpoint()
+        elif timer == REGISTER:
+            self._register()
+        elif self.controller is not None:
+            self.controller.on_timer(timer)
+
+    def disk_done(self, done: DiskDone) -> None:
+        """A batch was carried out, or failed."""
+        index = self.batches.pop(done.token, None)
+        if done.error is not None:
+            self.note("persist_failed", {"file": "log" if index is not None else "hw", "error": done.error})
+            if self.rules.on_persist_error("log") == "halt":
+                self.halt(f"log: {done.error}")
+                return
+        if index is None:
+            return
+        log = self.log
+        log.durable = max(log.durable, min(index, log.end))
+        if log.waiting and not self.batches:
+            self._start_batch()
+        if self.leading is not None:
+            replica.advance(self, self.leading)
+        elif self.fetching and log.durable == log.end:
+            replica.fetch(self)
+
+    # --- what the session tells -----------------------------------------------------------------------------------
+
+    def on_session_open(self) -> None:
+        """Register, then find out who leads."""
+        self.note("session_open", {"session": self.session.id})
+        if self.leading is None:
+            self.become(self.FOLLOWER, "session open")
+        self.looking = self.look_twice = self.claiming = False
+        self._register()
+        self.look_again()
+
+    def _register(self) -> None:
+        if self.session.id is not None:
+            node = m.Create(m.IDS + self.me, {"id": self.me}, ephemeral=True)
+            self.session.call(node, self._registered)
+
+    def _registered(self, answer: m.Answer) -> None:
+        if answer.code == m.NODE_EXISTS and answer.owner != self.session.id:
+            # a former life's session still lives: try again when its node is gone
+            self.session.call(m.Exists(m.IDS + self.me, watch=True), self._registered_before)
+
+    def _registered_before(self, answer: m.Answer) -> None:
+        if answer.code != m.OK:
+            self._register()
+
+    def on_disconnected(self) -> None:
+        """No contact with the service: believed roles stay, unless the knob says otherwise."""
+        self.note("session_disconnected", {"session": self.session.id})
+        if self.race and self.leading is not None and self.rules.gives_up("disconnected"):
+            replica.stop_leading(self, "disconnected from the service")
+            self.become(self.NO_CONTACT, "disconnected from the service")
+
+    def on_reconnected(self) -> None:
+        """Contact again, the session lived on."""
+        self.note("session_reconnected", {"session": self.session.id})
+        self.look_again()
+
+    def on_expired(self, session: int) -> None:
+        """The session is gone, and its ephemeral nodes with it."""
+        self.note("session_expired", {"session": session})
+        self.count("sessions_expired")
+        self.looking = self.look_twice = self.claiming = False
+        if self.rules.gives_up("expired"):
+            replica.stop_leading(self, "session expired")
+            replica.stop_following(self)
+            self.leader = None
+            self.become(self.EXPIRED, "session expired")
+        if self.controller is not None:
+            self.controller.resign("session expired")
+
+    def on_watch(self, path: str, kind: str) -> None:
+        """A watched node changed: read it again."""
+        self.note("watch_fired", {"path": path, "kind": kind})
+        self.count("watches")
+        if path == m.IDS + self.me:
+            self._register()
+            if self.controller is not None:
+                self.controller.on_watch(path)
+        elif path == m.LEADER_PATH and self.race:
+            if kind == m.NODE_DELETED and self.leading is None:
+                replica.stop_following(self)
+                self.leader = None
+                if not self.rules.reacts_to_deletion():
+                    return
+            race.look(self, rewatch=self.rules.rewatches())
+        elif self.controller is not None:
+            self.controller.on_watch(path)
+        elif self.race:
+            self.look_again()
+
+    def on_watches_lost(self) -> None:
+        """The service restarted: its watches are gone."""
+        self._register()
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Find out who leads."""
+        if self.race:
+            race.look(self)
+        elif self.controller is not None:
+            self.controller.look()
+
+    def deposed(self, epoch: int, why: str) -> None:
+        """Proof of a newer leader: stop, and look who it is."""
+        self.note("fenced", {"epoch": self.term, "newer": epoch, "why": why})
+        self.count("fenced")
+        if self.leading is not None and self.rules.gives_up("other"):
+            replica.stop_leading(self, why)
+            self.become(self.FOLLOWER, why)
+        self.look_again()
+
+    # --- saying ---------------------------------------------------------------------------------------------------
+
+    def note(self, name: str, data: Mapping[str, Any]) -> None:
+        """A trace event with the present epoch and role."""
+        self.out.append(Note(name, self.term, self.role, data))
+
+    def become(self, role: str, why: str) -> None:
+        """Change the role, if it is another one."""
+        before = self.role
+        if before != role:
+            self.role = role
+            self.note("role_change", {"from": before, "to": role, "why": why})
+
+    def set_term(self, epoch: int) -> None:
+        """Know this leader epoch."""
+        before = self.term
+        if before != epoch:
+            self.term = epoch
+            self.note("term_change", {"from": before, "to": epoch})
+
+    # --- disk -----------------------------------------------------------------------------------------------------
+
+    def write_log(self) -> None:
+        """Write what waits; while a batch is under way, what comes meanwhile waits for it."""
+        if self.log.waiting and not self.batches:
+            self._start_batch()
+
+    def _start_batch(self) -> None:
+        self.token += 1
+        self.batches[self.token] = self.log.end
+        self.out.append(Disk(self.token, self.log.take()))
+
+    def hw_moved(self) -> None:
+        """The high watermark moved: it is written down once in a while."""
+        if self.checkpoint_at is None:
+            self.checkpoint_at = self.mono + self.rules.checkpoint_interval()
+            self.out.append(SetTimer(replica.CHECKPOINT, self.checkpoint_at))
+
+    def _checkpoint(self) -> None:
+        self.checkpoint_at = None
+        hw = min(self.log.hw, self.log.durable)
+        if hw != self.checkpoint_hw:
+            self.checkpoint_hw = hw
+            self.batch(hw_ops(hw, sync=self.rules.syncs("hw")))
+
+    # --- status ---------------------------------------------------------------------------------------------------
+
+    def status(self, now: Clocks) -> CoreStatus:
+        """The observer record. ``term`` is the leader epoch; nobody votes."""
+        log, leading, session = self.log, self.leading, self.session
+        since = None if session.id is None else (now.mono - session.contact) // MS
+        extra: dict[str, Any] = {
+            "mode": self.knobs.mode,
+            "acks": self.knobs.acks,
+            "session": {
+                "id": session.id,
+                "state": DISCONNECTED if session.id is not None and now.mono >= self.overdue_at else session.state,
+                "contact_ms": since,
+            },
+            "in_isr": leading is not None or self.in_isr,
+            "durable": log.durable,
+        }
+        if leading is not None:
+            extra["isr"] = list(leading.isr)
+            extra["followers"] = {peer: one.end for peer, one in leading.followers.items()}
+            extra["writes_pending"] = len(leading.writes)
+        if self.controller is not None:
+            extra["controller"] = self.controller.status()
+        return CoreStatus(
+            role=self.role,
+            term=self.term,
+            leader=self.leader,
+            voted_for=None,
+            log_end=LogEnd(log.last_epoch, log.end),
+            commit=log.hw,
+            hw=log.hw,
+            counters=dict(self.counters),
+            extra=extra,
+        )
+
+    def glance(self) -> Glance:
+        """Its main fields."""
+        log = self.log
+        return self.role, self.term, self.leader, None, (log.last_epoch, log.end), log.hw

@@ -1,0 +1,207 @@
+"""Every rule of the ephemeral-node election that a planted bug may override, one small pure method each.
+
+Promises: the honest build is exactly this class; a variant overrides the rule that it is named for, and nothing else
+decides what the rule decides. Leaves out what no knob and no variant changes.
+
+Source: specification of Kafka's ephemeral-node election, §2, §5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Literal
+
+from clusters.targets.zk_ephemeral.knobs import ZkKnobs
+from clusters.targets.zk_ephemeral.tree import Change, Tree
+from harness.core.clock import Ns
+
+
+class Rules:
+    """The honest rules under these knobs. One object a core."""
+
+    def __init__(self, knobs: ZkKnobs) -> None:
+        self.knobs = knobs
+
+    # --- the service ----------------------------------------------------------------------------------------------
+
+    def load_tree(self, load: Callable[[], tuple[Tree, int, bool]]) -> tuple[Tree, int, bool]:
+        """The tree to start from; `Unreadable` stops the service."""
+        return load()
+
+    def may_create(self, *, exists: bool, path: str) -> bool:
+        """Exactly one of concurrent creators succeeds."""
+        del path
+        return not exists
+
+    def version_matches(self, given: int, present: int) -> bool:
+        """Compare-and-set; -1 matches any version."""
+        return given in (-1, present)
+
+    def expired(self, silence: Ns, timeout: Ns) -> bool:
+        """Nothing heard for the timeout or longer."""
+        return silence >= timeout
+
+    def stores(self, change: Change) -> bool:
+        """Which changes go to disk: all."""
+        del change
+        return True
+
+    # --- disks, of service and brokers ----------------------------------------------------------------------------
+
+    def syncs(self, file: str) -> bool:
+        """Whether writes of this file are made durable."""
+        del file
+        return True
+
+    def appends_at(self, end: int) -> int | None:
+        """Where the service writes its next records: where the last ones that it wrote end."""
+        return end
+
+    def answers_after_persist(self) -> bool:
+        """Whether what shows a change of the tree waits for its write."""
+        return True
+
+    def on_persist_error(self, file: str) -> Literal["halt", "ignore"]:
+        """A node that could not write stops."""
+        del file
+        return "halt"
+
+    # --- sessions -------------------------------------------------------------------------------------------------
+
+    def ping_interval(self) -> Ns:
+        """A third of the timeout."""
+        return self.knobs.session_timeout // 3
+
+    def disconnect_after(self) -> Ns:
+        """Silence of the service after which a client knows itself disconnected: two thirds of the timeout."""
+        return self.knobs.session_timeout * 2 // 3
+
+    def is_contact(self, event: Literal["sent", "heard"]) -> bool:
+        """What counts as contact with the service: hearing it."""
+        return event == "heard"
+
+    def clock(self) -> Literal["mono", "wall"]:
+        """The clock of a broker's pings."""
+        return "mono"
+
+    def rewatches(self) -> bool:
+        """Whether a fired watch is set again."""
+        return self.knobs.rewatch
+
+    # --- the race -------------------------------------------------------------------------------------------------
+
+    def may_contend(self, node: str, isr: Collection[str] | None, *, unclean: bool) -> bool:
+        """Members of the last published ISR try; at the very first start everybody; ``unclean``: no ISR member lives
+        and the knob allows it.
+        """
+        return not isr or node in isr or unclean
+
+    def may_lead(self, node: str, isr: Collection[str]) -> bool:
+        """Whom a controller may choose: members of the ISR."""
+        return node in isr
+
+    def reacts_to_deletion(self) -> bool:
+        """A follower that hears of the deletion tries to take the lead."""
+        return True
+
+    def leads_after(self, code: str) -> bool:
+        """Only whoever created the node leads."""
+        return code == "OK"
+
+    def owns(self, owner: int, session: int | None) -> bool:
+        """Whether a leader node belongs to this session."""
+        return owner == session
+
+    def creates_ephemeral(self) -> bool:
+        """The leader's node vanishes with its session."""
+        return True
+
+    def next_epoch(self, stored: int) -> int:
+        """One more than the stored one."""
+        return stored + 1
+
+    def new_isr(self, node: str, isr: Collection[str] | None) -> tuple[str, ...]:
+        """A new leader's ISR: itself; followers join as they catch up."""
+        del isr
+        return (node,)
+
+    def gives_up(self, why: Literal["expired", "disconnected", "other"]) -> bool:
+        """What ends a leadership: an expired session, another owner; a lost connection only where the knob says so."""
+        return self.knobs.step_down_on_disconnect if why == "disconnected" else True
+
+    def resumes_leadership(self, *, node: str, leader: str | None) -> bool:
+        """Whether a restarted broker goes on leading because the stored state names it: never."""
+        del node, leader
+        return False
+
+    # --- epochs ---------------------------------------------------------------------------------------------------
+
+    def accepts_epoch(self, known: int, seen: int) -> bool:
+        """An older leader epoch is refused, with fencing."""
+        return seen >= known or not self.knobs.fencing
+
+    def accepts_controller(self, known: int, seen: int) -> bool:
+        """A stale controller's commands are refused, with fencing."""
+        return seen >= known or not self.knobs.fencing
+
+    def next_term(self, own: int, seen: int) -> int:
+        """The own epoch after the leader's answer that carried ``seen``."""
+        return max(own, seen)
+
+    # --- replication ----------------------------------------------------------------------------------------------
+
+    def serves_clients(self, *, leads: bool, reading: bool) -> bool:
+        """The leader takes all reads and writes; followers serve nobody."""
+        del reading
+        return leads
+
+    def fetch_position(self, *, durable: int, written: int) -> int:
+        """A follower asks for (and so acknowledges) what follows its durable log."""
+        del written
+        return durable
+
+    def follower_hw(self, *, hw: int, leader_hw: int, log_end: int) -> int:
+        """Never beyond the own log, never back."""
+        return max(hw, min(leader_hw, log_end))
+
+    def truncates_to(self, *, hw: int, log_end: int, new_leader: bool) -> int:
+        """Where a follower cuts its log when it begins to follow: behind its HW, unless epochs tell better."""
+        return min(hw, log_end) if new_leader and self.knobs.truncate == "hw" else log_end
+
+    def acks_client(self, at: Literal["appended", "committed"]) -> bool:
+        """When a write is confirmed: acks=1 after the local append, acks=all when the high watermark reached it."""
+        return at == ("appended" if self.knobs.acks == "1" else "committed")
+
+    def enough_replicas(self, isr: int) -> bool:
+        """acks=all refuses writes below min.insync.replicas."""
+        return self.knobs.acks == "1" or isr >= self.knobs.min_insync_replicas
+
+    def isr_counts_at(self, when: Literal["decided", "published"]) -> bool:
+        """When a smaller ISR begins to count for the high watermark: once the service holds it."""
+        return when == ("published" if self.knobs.isr_in_force == "published" else "decided")
+
+    def leaves_isr(self, lag: Ns) -> bool:
+        """Longer than replica.lag.time.max.ms without reaching the leader's log end."""
+        return lag > self.knobs.replica_lag_time_max
+
+    def joins_isr(self, *, log_end: int, hw: int) -> bool:
+        """A follower that has everything committed."""
+        return log_end >= hw
+
+    # --- freedoms: any choice here is right -----------------------------------------------------------------------
+
+    def fetch_wait(self) -> Ns:
+        """How long the leader keeps an empty fetch waiting."""
+        return self.knobs.fetch_wait_max
+
+    def records_max(self) -> int:
+        """Records in one fetch reply."""
+        return 64
+
+    def says_more(self) -> bool:
+        """Whether steady things are noted, too."""
+        return False
+
+    def checkpoint_interval(self) -> Ns:
+        """The time between two writes of the HW checkpoint."""
+        return self.knobs.hw_checkpoint_interval

@@ -1,0 +1,105 @@
+"""A stored history judged again, with all that is shown of it.
+
+Promises: a file that is no history is that path's trouble and hides no other; nothing is written unless asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.core import store
+from harness.core.errors import ConfigError, HarnessError
+from harness.core.known import Known
+from harness.core.verdict import FailOn
+from harness.engine.run.exit_status import EXIT_TROUBLE, exit_code
+from harness.engine.run.judgement import Judgement
+from harness.report import json_objects, report_files
+from harness.report.junit import Suite
+from harness.report.plain import complain
+from harness.report.rundir import RunFiles
+from harness.report.terminal import Screen
+
+
+class Rechecked(msgspec.Struct, frozen=True, kw_only=True):
+    """One path's answer. ``error``: why there is none."""
+
+    path: Path
+    judgement: Judgement | None
+    files: RunFiles | None
+    code: int
+    error: HarnessError | None = None
+    report: Path | None = None
+
+    @property
+    def trouble(self) -> tuple[str, ...]:
+        """What kept this path from a plain answer."""
+        if self.error is not None:
+            return (self.error.what + (f" ({self.error.where})" if self.error.where else ""),)
+        return self.judgement.trouble if self.judgement else ()
+
+    def as_object(self) -> dict[str, Any]:
+        """This path's part of the JSON object."""
+        begin = self.files.history.begin if self.files else None
+        return {
+            **json_objects.judged(self.judgement, self.files),
+            "trouble": list(self.trouble),
+            "exit_code": self.code,
+            "path": str(self.path),
+            "run_dir": str(self.path) if self.path.is_dir() else None,
+            "report": str(self.report) if self.report else None,
+            "seed": begin.seed if begin else None,
+            **json_objects.planned(self.files.plan if self.files else None),
+        }
+
+    def suite(self) -> Suite:
+        """This path as a JUnit suite."""
+        name = report_files.name_of(self.files, self.path.name)
+        return Suite(name=name, judgement=self.judgement, files=self.files, trouble=self.trouble)
+
+    def github(self) -> Sequence[str]:
+        """Annotation lines; the step summary is written."""
+        return report_files.github_lines(self.files, self.trouble, report=self.report, fallback=self.path.name)
+
+
+def check(path: Path, *, fail_on: FailOn = "unknown", update: bool = False, known: Sequence[Known] = ()) -> Rechecked:
+    """Judge one path again; ``update`` stores the verdict and redraws the report of a directory. ``known``: findings
+    that do not fail it."""
+    from harness.engine.run import judge, lifecycle
+
+    try:
+        judgement, plan, history = judge.check_path(path)
+        if plan is not None:
+            judgement = judge.acknowledged(judgement, known, system=plan.system, day=lifecycle.today())
+        files = None
+        if history is not None:
+            directory = path if path.is_dir() else None
+            files = RunFiles(directory=directory, history=history, plan=plan, judgement=judgement)
+        report = path / store.REPORT if path.is_dir() and (path / store.REPORT).exists() else None
+        if update and files is not None and path.is_dir():
+            begin = files.history.begin
+            judge.write_verdict(path, judgement, system=begin.system, seed=begin.seed)
+            report = report_files.write_run(files)
+    except ConfigError:
+        raise
+    except HarnessError as error:
+        return Rechecked(path=path, judgement=None, files=None, code=EXIT_TROUBLE, error=error)
+    code = exit_code(
+        outcome=judgement.outcome,
+        trouble=bool(judgement.trouble),
+        interrupted=False,
+        fail_on=fail_on,
+        excused=judgement.excused,
+    )
+    return Rechecked(path=path, judgement=judgement, files=files, code=code, report=report)
+
+
+def show(row: Rechecked, screen: Screen) -> None:
+    """The answer for people."""
+    if row.error is not None:
+        complain(row.error)
+        return
+    screen.outcome(None, row.judgement, row.files, row.report)

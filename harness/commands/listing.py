@@ -1,0 +1,183 @@
+"""What is installed: systems, faults, checkers … as tables of words, plug-ins of others included.
+
+Promises: a plug-in that cannot be loaded is a row that says why, never absent and never the end of the list.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from harness.core import registry
+from harness.core.duration import show_duration
+from harness.core.errors import HarnessError
+from harness.core.interfaces import No, Profiled
+from harness.report.scenario_outcome import expectation
+
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+
+def _rows(group: str, columns: int, describe: Callable[[str, Any], Sequence[Sequence[str]]]) -> list[tuple[str, ...]]:
+    """A row (or several) a plug-in: its name, ``columns`` of words, its origin."""
+    out: list[tuple[str, ...]] = []
+    for name, point in registry.names(group).items():
+        try:
+            described = describe(name, registry.load(group, name))
+        except (HarnessError, AttributeError) as error:
+            first = str(error).splitlines()[0]
+            described = [(name, *("–" for _ in range(columns - 1)), f"cannot be used: {first}")]
+        out += [(*row, registry.origin(point)) for row in described]
+    return out
+
+
+def systems(_: str | None = None) -> Table:
+    """Name, profiles, default run, operations."""
+
+    def describe(name: str, system: Any) -> list[tuple[str, ...]]:
+        default = system.defaults()
+        run = f"{', '.join(default.faults)} under {default.workload}, {show_duration(default.time_limit_ns)}"
+        profiles = tuple(system.profiles())
+        if isinstance(system, Profiled):
+            limits = {profile: system.profile_defaults(profile).time_limit_ns for profile in profiles}
+            own = {profile: limit for profile, limit in limits.items() if limit != default.time_limit_ns}
+            run += "".join(f" ({profile}: {show_duration(limit)})" for profile, limit in own.items())
+        return [(name, ", ".join(profiles), run, ", ".join(sorted(system.operations())) or "none")]
+
+    return ("system", "profiles", "default run", "operations", "from"), _rows(registry.SYSTEMS, 3, describe)
+
+
+def variants(system: str | None = None) -> Table:
+    """Planted bugs, a row each; of one system or of all."""
+    if system is not None and system not in registry.names(registry.SYSTEMS):
+        raise registry.unknown_name("system", system, registry.names(registry.SYSTEMS))
+
+    def describe(name: str, found: Any) -> list[tuple[str, ...]]:
+        return [(name, variant, text) for variant, text in found.variants().items()]
+
+    rows = _rows(registry.SYSTEMS, 2, describe)
+    return ("system", "variant", "what it does wrong", "from"), [row for row in rows if system in (None, row[0])]
+
+
+def faults(_: str | None = None) -> Table:
+    """Kind, what it does, what hosts must be able to do."""
+
+    def describe(name: str, fault: Any) -> list[tuple[str, ...]]:
+        return [(name, fault.summary(), ", ".join(sorted(fault.needs())) or "nothing")]
+
+    return ("fault", "what it does", "needs", "from"), _rows(registry.FAULTS, 2, describe)
+
+
+def checkers(_: str | None = None) -> Table:
+    """Name, kind, event channels it needs."""
+
+    def describe(name: str, checker: Any) -> list[tuple[str, ...]]:
+        return [(name, checker.kind, ", ".join(sorted(checker.needs)), first_line(checker))]
+
+    return ("checker", "kind", "needs", "what it proves", "from"), _rows(registry.CHECKERS, 3, describe)
+
+
+def models(_: str | None = None) -> Table:
+    """Name and operations of what histories of other tools are judged by."""
+
+    def describe(name: str, model: Any) -> list[tuple[str, ...]]:
+        return [(name, model.summary())]
+
+    return ("model", "operations", "from"), _rows(registry.MODELS, 1, describe)
+
+
+def workloads(_: str | None = None) -> Table:
+    """Name, operations it needs, its default rate."""
+
+    def describe(name: str, workload: Any) -> list[tuple[str, ...]]:
+        needs = ", ".join(sorted(workload.needs())) or "none"
+        return [(name, needs, f"{workload.processes(5)} clients, {workload.rate_per_s()} ops/s on 5 nodes")]
+
+    return ("workload", "operations", "default", "from"), _rows(registry.WORKLOADS, 2, describe)
+
+
+def backends(_: str | None = None) -> Table:
+    """Name, and whether it can be used here now."""
+
+    def describe(name: str, backend: Any) -> list[tuple[str, ...]]:
+        found = backend.available()
+        if isinstance(found, No):
+            return [(name, "no", ": ".join(part for part in (found.why, found.what_to_do) if part))]
+        return [(name, "yes", "")]
+
+    return ("backend", "usable", "why not, and what to do", "from"), _rows(registry.BACKENDS, 2, describe)
+
+
+def strategies(_: str | None = None) -> Table:
+    """Name and one line."""
+
+    def describe(name: str, strategy: Any) -> list[tuple[str, ...]]:
+        return [(name, first_line(strategy))]
+
+    return ("strategy", "how it draws", "from"), _rows(registry.STRATEGIES, 1, describe)
+
+
+def triggers(_: str | None = None) -> Table:
+    """Event, what it is, whom its selectors may name, channels of which one is needed."""
+
+    def describe(name: str, condition: Any) -> list[tuple[str, ...]]:
+        needs = " or ".join(sorted(condition.channels())) or "nothing"
+        return [(name, condition.summary(), ", ".join(condition.roles()), needs)]
+
+    return ("event", "what it is", "names", "needs", "from"), _rows(registry.TRIGGERS, 3, describe)
+
+
+def scenarios(system: str | None = None) -> Table:
+    """Name, system, nodes, what it shows, what must come of it; of one system or of all."""
+
+    def describe(_: str, found: Any) -> list[tuple[str, ...]]:
+        return [
+            (one.name, one.system, str(one.nodes), one.title, expectation(one.expected))
+            for one in found.scenarios()
+            if system in (None, one.system)
+        ]
+
+    return ("scenario", "system", "nodes", "what it shows", "expected", "from"), _rows(registry.SCENARIOS, 4, describe)
+
+
+def claims(system: str | None = None) -> Table:
+    """What the sources of the protocols claim, a row each, with the test of each and whether there is one."""
+
+    def describe(name: str, found: Any) -> list[tuple[str, ...]]:
+        del name
+        return list(found.rows())
+
+    rows = _rows(registry.CLAIMS, 8, describe)
+    headers = ("claim", "kind", "system", "what it says", "level", "flip", "test", "status", "from")
+    return headers, [row for row in rows if system in (None, row[2])]
+
+
+def first_line(thing: Any) -> str:
+    """The first paragraph of its module's docstring: one noun, one module."""
+    module = sys.modules.get(type(thing).__module__)
+    text = ((module.__doc__ if module else None) or type(thing).__doc__ or "").strip()
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def matrix(system: str | None = None) -> Table:
+    """The verdict matrix as it is declared: what is said of each invariant, and what shows it."""
+    from harness.commands.matrix import declared
+
+    headers, rows = declared()
+    return headers, [row for row in rows if system in (None, row[0])]
+
+
+KINDS: dict[str, Callable[[str | None], Table]] = {
+    "systems": systems,
+    "faults": faults,
+    "checkers": checkers,
+    "models": models,
+    "workloads": workloads,
+    "backends": backends,
+    "variants": variants,
+    "strategies": strategies,
+    "triggers": triggers,
+    "scenarios": scenarios,
+    "claims": claims,
+    "matrix": matrix,
+}

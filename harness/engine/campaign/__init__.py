@@ -1,0 +1,1 @@
+"""Many runs of one system: seeds, rows in files, work over processes."""

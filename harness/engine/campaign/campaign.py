@@ -1,0 +1,246 @@
+"""Many runs: one seed each, resumable, one row each.
+
+A campaign directory holds ``campaign.json`` (``options_record``), ``rows.jsonl`` and ``seed-<n>/`` per run that is
+kept. Promises: a seed whose row stands there is not run again; a campaign with other options is refused there; a
+half-finished run (killed) is set aside and run anew; a run that host noise alone made ``unknown`` is repeated with the
+same seed, twice at most. On real hosts one run follows another and all are kept; in virtual time a ``Source`` makes the
+rows, processes of this machine (``virtual_seeds``) or somebody above this layer, only the first failing runs are
+kept, and memory does not grow with the seeds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from harness.core import registry
+from harness.core.clock import SECOND
+from harness.core.errors import ConfigError
+from harness.core.world import VirtualBackend
+from harness.engine.campaign.options_record import begin
+from harness.engine.campaign.resumable_tasks import read_kept
+from harness.engine.campaign.row import CampaignRow, Progress
+from harness.engine.campaign.row_file import ROWS, SeedSet, Tally, writing
+from harness.engine.campaign.virtual_seeds import Meter, findings, rows_of
+from harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_TROUBLE
+from harness.engine.run.judgement import RunResult
+from harness.engine.run.listener import Listener
+from harness.engine.run.options import RunOptions
+from harness.engine.run.runner import run
+
+KEEP_FAILING = 5
+NOISE_REPEATS = 2
+"""So often a seed is run again whose run noise alone kept from a verdict."""
+_AGAIN = ("", "-again", "-again-2")
+
+
+class Source(Protocol):
+    """Who simulates: a row for each seed, in the order of the seeds.
+
+    ``count``: how many seeds there are. ``on_the_way`` is told now and then of how many seeds without a row the work is
+    done.
+    """
+
+    def __call__(
+        self, options: RunOptions, seeds: Iterable[int], *, count: int, on_the_way: Callable[[int], None]
+    ) -> Iterator[CampaignRow]:
+        """Raises ConfigError where the options make no run, KeyboardInterrupt at once."""
+        ...
+
+
+def run_campaign(
+    options: RunOptions,
+    seeds: Sequence[int],
+    out: Path,
+    listener: Listener,
+    on_row: Callable[[CampaignRow], None],
+    *,
+    jobs: int = 1,
+    keep_failing: int = KEEP_FAILING,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> list[CampaignRow]:
+    """Run every seed that has no row yet. Stops early, keeping all rows, when the user interrupts.
+
+    ``jobs`` and ``keep_failing``: in virtual time only, where ``on_row`` is told of what did not pass and
+    ``on_progress`` of the rest. ConfigError for more than one job on real hosts, and where a campaign with other
+    options was begun in ``out``.
+    """
+    if is_virtual(options):
+        source = local_source(jobs)
+        run_virtual(
+            options, seeds, out, listener, on_row, source=source, keep_failing=keep_failing, on_progress=on_progress
+        )
+        return read_rows(out)
+    out.mkdir(parents=True, exist_ok=True)
+    rows = read_rows(out)
+    done = {row.seed for row in rows}
+    if jobs != 1:
+        raise ConfigError(f"{jobs} runs at once on {options.backend!r}", next_step="remove --jobs, or use --on sim")
+    _begin(out, options, listener, rows=bool(rows))
+    for seed in seeds:
+        if seed in done:
+            continue
+        result, repeats = _run_seed(options, seed, out, listener)
+        if result.exit_code == EXIT_INTERRUPTED or result.interrupted:
+            break
+        row = _row(result, repeats=repeats)
+        rows.append(row)
+        with (out / ROWS).open("ab") as file:
+            file.write(msgspec.json.encode(row) + b"\n")
+        on_row(row)
+    return rows
+
+
+def is_virtual(options: RunOptions) -> bool:
+    """Whether the runs are in virtual time."""
+    return isinstance(registry.load(registry.BACKENDS, options.backend), VirtualBackend)
+
+
+def local_source(jobs: int) -> Source:
+    """Processes of this machine."""
+
+    def source(
+        options: RunOptions,
+        seeds: Iterable[int],
+        *,
+        count: int,  # noqa: ARG001 - it makes no difference
+        on_the_way: Callable[[int], None],  # noqa: ARG001 - rows come as soon as they are made
+    ) -> Iterator[CampaignRow]:
+        yield from rows_of(options, seeds, jobs=jobs)
+
+    return source
+
+
+def run_virtual(
+    options: RunOptions,
+    seeds: Sequence[int],
+    out: Path,
+    listener: Listener,
+    on_row: Callable[[CampaignRow], None],
+    *,
+    source: Source,
+    keep_failing: int = KEEP_FAILING,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_kept: Callable[[CampaignRow, bool], None] | None = None,
+) -> Tally:
+    """Simulate every seed that has no row yet, by whatever ``source``; what all these seeds came to.
+
+    ``on_row`` is told of what did not pass, ``on_progress`` of the rest, ``on_kept`` of each row that stands in the
+    file, and whether it is new, not of an earlier call. Stops early, keeping all rows, when the user interrupts.
+    """
+    wanted = seeds if isinstance(seeds, range) else frozenset(seeds)
+    done, everything, asked = SeedSet(), Tally(listed_max=0), Tally()
+    with writing(out) as file:
+
+        def keep(row: CampaignRow, *, new: bool) -> None:
+            everything.count(row)
+            if row.seed in wanted:
+                asked.count(row)
+            if on_kept is not None:
+                on_kept(row, new)
+
+        _begin(out, options, listener, rows=any(True for _ in file.rows()))
+        for row in file.rows():
+            if done.add(row.seed):
+                keep(row, new=False)
+        left = sum(seed not in done for seed in seeds)
+        if not left:
+            return asked
+        meter = Meter(everything, everything.total + left, on_progress or _ignore)
+        todo = (seed for seed in seeds if seed not in done)
+        try:
+            with contextlib.closing(_closable(source(options, todo, count=left, on_the_way=meter.on_the_way))) as rows:
+                for made in rows:
+                    row = made
+                    if row.outcome == "fail" and everything.kept < keep_failing:
+                        row = _kept_whole(options, row, out, listener)
+                    file.write(row)
+                    keep(row, new=True)
+                    meter.count(row)
+                    if row.outcome == "fail" or row.exit_code == EXIT_TROUBLE:
+                        on_row(row)
+        except KeyboardInterrupt:
+            listener.progress("interrupted; repeat the command to resume")
+    return asked
+
+
+def _begin(out: Path, options: RunOptions, listener: Listener, *, rows: bool) -> None:
+    remark = begin(out, options, version=version("dethrone"), rows=rows)
+    if remark:
+        listener.progress(remark)
+
+
+def _kept_whole(options: RunOptions, row: CampaignRow, out: Path, listener: Listener) -> CampaignRow:
+    """Run a seed again with all its files, which gives the same bytes."""
+    directory = out / f"seed-{row.seed}"
+    _set_aside(directory)
+    result = run(msgspec.structs.replace(options, seed=row.seed, out=directory), listener)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return msgspec.structs.replace(row, run_dir=str(directory))
+
+
+def _closable(rows: Iterator[CampaignRow]) -> Generator[CampaignRow]:
+    """Whoever stops reading stops the work."""
+    yield from rows
+
+
+def _ignore(_progress: Progress) -> None:
+    """Nobody watches."""
+
+
+def read_rows(out: Path) -> list[CampaignRow]:
+    """The rows so far; a torn last line is dropped. ConfigError if the file is none of ours."""
+    return read_kept(out / ROWS, CampaignRow, what="the campaign's")
+
+
+def _run_seed(options: RunOptions, seed: int, out: Path, listener: Listener) -> tuple[RunResult, int]:
+    """The run of this seed that counts, and how many before it were spoiled by noise."""
+    for repeats in range(NOISE_REPEATS + 1):
+        directory = out / f"seed-{seed}{_AGAIN[repeats]}"
+        _set_aside(directory)
+        result = run(msgspec.structs.replace(options, seed=seed, out=directory), listener)
+        if not _spoiled(result) or repeats == NOISE_REPEATS:
+            break
+        listener.progress(f"seed {seed}: unknown because of a noisy host; repeating it with the same seed")
+    return result, repeats
+
+
+def _spoiled(result: RunResult) -> bool:
+    """Whether noise alone keeps this run from a verdict: it says nothing, and another one may."""
+    judgement = result.judgement
+    return judgement is not None and judgement.host_noise and not result.interrupted and not result.trouble
+
+
+def _set_aside(directory: Path) -> None:
+    """A run without a row was cut short: keep its files under another name, once."""
+    if directory.exists():
+        old = directory.with_name(f"{directory.name}.cut-short")
+        shutil.rmtree(old, ignore_errors=True)
+        directory.rename(old)
+
+
+def _row(result: RunResult, *, repeats: int) -> CampaignRow:
+    judgement = result.judgement
+    return CampaignRow(
+        seed=result.seed,
+        outcome=judgement.outcome if judgement else "unknown",
+        exit_code=result.exit_code,
+        run_dir=str(result.run_dir),
+        elapsed_ns=int(result.figures.get("elapsed_s", 0) * SECOND),
+        elections=int(result.figures.get("elections", 0)),
+        faults=int(result.figures.get("faults", 0)),
+        ops_ok=int(result.figures.get("ok", 0)),
+        findings=findings(judgement)[:20],
+        reason=judgement.reason if judgement else "; ".join(result.trouble)[:500],
+        repeated=repeats > 0,
+        repeats=repeats,
+        by_noise=_spoiled(result),
+        excused=judgement.excused if judgement else 0,
+    )

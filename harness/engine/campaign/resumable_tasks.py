@@ -1,0 +1,81 @@
+"""Rows in a file, one a task: what has a row is not done again, and Ctrl-C loses none.
+
+Promises: a row is written once, as its task is done; a last line that was cut short is dropped when rows are read,
+so that the next row stands on a line of its own.
+Leaves out what a task is, and how the work is spread (``worker_processes``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from harness.core.errors import ConfigError
+from harness.core.files import HISTORY_MAX, read_regular
+from harness.engine.campaign.worker_processes import spread
+
+
+class Keyed(Protocol):
+    """A row that tells of which task it is."""
+
+    @property
+    def key(self) -> Any:
+        """The key of its task."""
+        ...
+
+
+T = TypeVar("T")
+Kept = TypeVar("Kept")
+R = TypeVar("R", bound=Keyed)
+
+
+def read_kept(path: Path, row: type[Kept], *, what: str) -> list[Kept]:
+    """The rows so far; a torn last line leaves the file. ``what``: whose they are, for the ConfigError if not ours."""
+    if not path.exists():
+        return []
+    lines = read_regular(path, most=HISTORY_MAX).splitlines(keepends=True)
+    if lines and not lines[-1].endswith(b"\n"):  # else the next row would be written behind it
+        path.write_bytes(b"".join(lines[:-1]))
+        lines = lines[:-1]
+    try:
+        return [msgspec.json.decode(line, type=row) for line in lines]
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"{what} rows are damaged: {error}", where=str(path), next_step="choose another --out"
+        ) from error
+
+
+def keep_rows(
+    work: Callable[[T], R],
+    wanted: Mapping[Any, T],
+    kept: list[R],
+    path: Path,
+    *,
+    jobs: int,
+    on_row: Callable[[R, int, int], None],
+) -> tuple[list[R], bool]:
+    """The work on every task without a row among ``kept``. All rows of these tasks, and whether it was interrupted.
+
+    ``wanted``: key → task. ``on_row`` is called in this process with each new row, how many are done, and how many
+    there are.
+    """
+    rows = {row.key: row for row in kept if row.key in wanted}
+    todo = [task for key, task in wanted.items() if key not in rows]
+    interrupted = False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+
+        def keep(row: R) -> None:
+            rows[row.key] = row
+            file.write(msgspec.json.encode(row) + b"\n")
+            file.flush()
+            on_row(row, len(rows), len(wanted))
+
+        try:
+            spread(work, todo, jobs=jobs, keep=keep)
+        except KeyboardInterrupt:
+            interrupted = True
+    return [rows[key] for key in wanted if key in rows], interrupted

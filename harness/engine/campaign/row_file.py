@@ -1,0 +1,166 @@
+"""The rows of a campaign in a file, and what they come to, in memory that does not grow with their number.
+
+Promises: one writer at a time; a row stands in the file once, whole, as soon as it is written; a last line that was cut
+short is dropped before the next is written. Of very many rows only the first, and the first that did not pass, are held
+(``LISTED_MAX``), and it is said which. Leaves out running (``campaign``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from harness.core.errors import ConfigError
+from harness.core.files import open_regular
+from harness.core.verdict import Outcome
+from harness.engine.campaign.row import CampaignRow
+from harness.engine.run.exit_status import EXIT_TROUBLE
+
+ROWS = "rows.jsonl"
+LISTED_MAX = 10_000
+"""Rows that are held and listed; of more than these only those that did not pass, and not more of them."""
+
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
+"""What file systems without locks say."""
+
+_BLOCK = 4096
+_CHUNK = 1 << 16
+
+
+class SeedSet:
+    """A set of seeds as bits: a million neighbours take about 150 kB."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, int] = {}
+        self._count = 0
+
+    def add(self, seed: int) -> bool:
+        """False: it was there."""
+        block, bit = seed // _BLOCK, 1 << seed % _BLOCK
+        there = self._blocks.get(block, 0)
+        if there & bit:
+            return False
+        self._blocks[block] = there | bit
+        self._count += 1
+        return True
+
+    def __contains__(self, seed: int) -> bool:
+        return bool(self._blocks.get(seed // _BLOCK, 0) >> seed % _BLOCK & 1)
+
+    def __len__(self) -> int:
+        return self._count
+
+
+class Tally:
+    """What rows come to: how many of each outcome, which exit codes, and the rows worth listing."""
+
+    def __init__(self, *, listed_max: int = LISTED_MAX) -> None:
+        self.counts: Counter[Outcome] = Counter()
+        self.codes: set[int] = set()
+        self.kept = 0
+        """Failing runs of which all files are kept."""
+        self._max = listed_max
+        self._first: list[CampaignRow] = []
+        self._telling: list[CampaignRow] = []
+
+    def count(self, row: CampaignRow) -> None:
+        """One more."""
+        self.counts[row.outcome] += 1
+        self.codes.add(row.exit_code)
+        self.kept += row.outcome == "fail" and bool(row.run_dir)
+        if len(self._first) < self._max:
+            self._first.append(row)
+        if (row.outcome != "pass" or row.exit_code == EXIT_TROUBLE) and len(self._telling) < self._max:
+            self._telling.append(row)
+
+    @property
+    def total(self) -> int:
+        """How many rows."""
+        return self.counts.total()
+
+    @property
+    def whole(self) -> bool:
+        """Whether ``rows`` are all of them."""
+        return self.total <= self._max
+
+    @property
+    def rows(self) -> list[CampaignRow]:
+        """All rows; of very many the first of those that did not pass."""
+        return self._first if self.whole else self._telling
+
+
+class RowWriter:
+    """The open file. Made by ``writing``."""
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self._path = path
+        self._file = file
+
+    def rows(self) -> Iterator[CampaignRow]:
+        """Those that stand there, one after another. ConfigError if they are not ours."""
+        yield from stream_rows(self._path)
+
+    def write(self, row: CampaignRow) -> None:
+        """One more, at once."""
+        self._file.write(msgspec.json.encode(row) + b"\n")
+        self._file.flush()
+
+
+@contextlib.contextmanager
+def writing(out: Path) -> Iterator[RowWriter]:
+    """The rows of the campaign in this directory, to go on with. ConfigError: somebody else is at it."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / ROWS
+    with path.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ConfigError(
+                "another campaign is using this directory",
+                where=str(out),
+                next_step="wait for it, or choose another --out",
+            ) from error
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+        _drop_torn_line(path)
+        yield RowWriter(path, file)
+
+
+def stream_rows(path: Path) -> Iterator[CampaignRow]:
+    """The rows of a file, one after another; a torn last line is none. ConfigError if they are not ours."""
+    if not path.exists():
+        return
+    decoder = msgspec.json.Decoder(CampaignRow)
+    with open_regular(path) as file:
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield decoder.decode(line)
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
+                raise ConfigError(
+                    f"the campaign's rows are damaged: {error}", where=str(path), next_step="choose another --out"
+                ) from error
+
+
+def _drop_torn_line(path: Path) -> None:
+    """Cut the file behind its last whole line: what a killed writer left would spoil the next row."""
+    with path.open("r+b") as file:
+        end = file.seek(0, 2)
+        while end > 0:
+            start = max(0, end - _CHUNK)
+            file.seek(start)
+            at = file.read(end - start).rfind(b"\n")
+            if at >= 0:
+                end = start + at + 1
+                break
+            end = start
+        file.truncate(end)

@@ -1,0 +1,1 @@
+"""The harness tested by planted bugs, and the matrix of what holds where."""

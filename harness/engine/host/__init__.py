@@ -1,0 +1,1 @@
+"""This machine: what it can do, what killed runs left on it, and descriptions of systems."""

@@ -1,0 +1,458 @@
+"""A described system, gone through step by step on hosts of its own: does it start, answer, print, serve, come back?
+
+Promises: each step is a row with yes, no (why, what to do) or *not seen* (nothing wrong, but nothing to see either); a
+step that others rest on ends the examination when it fails; whatever was started is removed, and stands in a ledger
+until it is. Leaves out faults, judging, and reading the file, which the registry does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import secrets
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from harness.core import registry
+from harness.core.clock import MS, SECOND, Ns
+from harness.core.errors import ConfigError, HarnessError
+from harness.core.hoststate import HEALTHY, HostState
+from harness.core.interfaces import (
+    Available,
+    Backend,
+    DeploySpec,
+    Described,
+    Host,
+    HostNews,
+    LineFormat,
+    Malformed,
+    No,
+    NodeSpec,
+    OfThisMachine,
+    Reading,
+    StatusCall,
+    System,
+)
+from harness.core.ledger import Ledger, state_dir
+from harness.core.plan import Plan
+from harness.engine.run.options import RunOptions
+from harness.engine.run.planning import Draft, draft
+from harness.engine.run.runner import lenders, node_specs, prepare_host, shared_users, stop_nodes
+from harness.engine.run.status_poller import status_reader
+
+START_LIMIT_NS = 15 * SECOND
+ANSWER_LIMIT_NS = 1 * SECOND
+TERM_LIMIT_NS = 2 * SECOND
+"""A node that leads tells in which term within this."""
+SETTLE_NS = 1 * SECOND
+LOG_BYTES = 1500
+LINES_MAX = 3
+"""So many malformed lines are shown."""
+
+Seen = Literal["yes", "no", "not seen"]
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One step and how it went."""
+
+    step: str
+    what: str
+    seen: Seen = "yes"
+    why: str = ""
+    what_to_do: str = ""
+
+
+class _End(Exception):  # noqa: N818 - the end of an examination, not a mistake
+    """A step failed that all others rest on."""
+
+
+def examine(options: RunOptions, progress: Callable[[str], None]) -> list[Row]:
+    """Every step, on ``options.nodes`` nodes. ConfigError for a file that is wrong, or describes nothing."""
+    plan = draft(options, seed=options.seed or 1)
+    if not isinstance(plan.system, Described):
+        raise ConfigError(
+            f"{options.system} is not a description file",
+            next_step="`dethrone doctor FILE.toml` examines a description, `dethrone doctor` this machine",
+        )
+    look = _Examination(plan, plan.system, options, progress)
+    with contextlib.suppress(_End):
+        look.carry_out()
+    return look.rows
+
+
+class _Examination:
+    def __init__(
+        self, drafted: Draft, described: Described, options: RunOptions, progress: Callable[[str], None]
+    ) -> None:
+        self.rows: list[Row] = []
+        self._system: System = drafted.system
+        self._described = described
+        self._backend: Backend = drafted.backend
+        self._plan: Plan = drafted.plan
+        self._options = options
+        self._base = options.base or drafted.system.defaults().base
+        self._progress = progress
+        self._news: queue.SimpleQueue[HostNews] = queue.SimpleQueue()
+        self._told: Counter[str] = Counter()
+        self._malformed: list[tuple[str, Malformed]] = []
+        self._exits: dict[str, int] = {}
+        self._run_id = f"doctor-{secrets.token_hex(4)}"
+
+    # --- rows -------------------------------------------------------------------------------------------------
+
+    def _yes(self, step: str, what: str) -> None:
+        self.rows.append(Row(step=step, what=what))
+
+    def _no(self, step: str, what: str, why: str, what_to_do: str = "") -> None:
+        self.rows.append(Row(step=step, what=what, seen="no", why=why, what_to_do=what_to_do))
+
+    def _open(self, step: str, what: str, why: str, what_to_do: str = "") -> None:
+        self.rows.append(Row(step=step, what=what, seen="not seen", why=why, what_to_do=what_to_do))
+
+    # --- the steps --------------------------------------------------------------------------------------------
+
+    def carry_out(self) -> None:
+        """All steps, in order."""
+        self._yes("file", f"describes {self._system.name}, for the workload {self._plan.workload.name}")
+        for name, answer in self._described.remarks():
+            if isinstance(answer, No):
+                self._open("file", f"{name} will not be judged", answer.why, answer.what_to_do)
+        available = self._backend.available()
+        if isinstance(available, No):
+            self._no("hosts", f"backend {self._backend.name}", available.why, available.what_to_do)
+            raise _End
+        ledger = Ledger(state_dir(), self._run_id)
+        clean = False
+        hosts: Mapping[str, Host] = {}
+        try:
+            hosts = self._deploy(ledger)
+            self._on_hosts(hosts)
+        finally:
+            clean = self._remove(hosts, ledger)
+            ledger.close(clean=clean)
+
+    def _deploy(self, ledger: Ledger) -> Mapping[str, Host]:
+        spec = DeploySpec(
+            run_id=self._run_id,
+            nodes=self._plan.nodes,
+            image=self._system.image(),
+            base=self._base,
+            state_dir=str(ledger.directory),
+            voters=self._plan.voters,
+            needs=frozenset({"signals"}),
+            memory_bytes=self._system.defaults().memory_bytes,
+            pids=self._system.defaults().pids,
+            shown=self._system.shown() if isinstance(self._system, OfThisMachine) else (),
+        )
+        lent = lenders(self._options)
+        ledger.record("deploying", backend=self._backend.name, nodes=list(self._plan.nodes), **lent)
+        try:
+            hosts = self._backend.deploy(
+                spec, origin_ns=time.monotonic_ns(), news=self._news.put, progress=self._progress
+            )
+        except HarnessError as error:
+            self._no(
+                "hosts", f"{len(spec.nodes)} on {self._backend.name}", f"{error.what}: {error.cause}", error.next_step
+            )
+            raise _End from error
+        ledger.record("deployed", backend=self._backend.name, nodes=list(hosts))
+        self._yes("hosts", f"{len(hosts)} on {self._backend.name}")
+        return hosts
+
+    def _remove(self, hosts: Mapping[str, Host], ledger: Ledger) -> bool:
+        stop_nodes(hosts)
+        for host in hosts.values():
+            host.close()
+        try:
+            ledger.record("destroying", backend=self._backend.name)
+            self._backend.destroy(self._run_id)
+        except (HarnessError, OSError) as error:
+            self._no("end", "hosts removed", str(error), "dethrone heal")
+            return False
+        return True
+
+    def _on_hosts(self, hosts: Mapping[str, Host]) -> None:
+        nodes = node_specs(self._plan, hosts)
+        for name, host in hosts.items():
+            prepare_host(self._system, host, nodes[name])
+        self._users(hosts)
+        self._progress("starting")
+        for name, host in hosts.items():
+            try:
+                host.start_node()
+            except HarnessError as error:
+                self._no("start", f"{name} is started", error.cause or error.what, "check command in [node]")
+                raise _End from error
+        first = self._plan.nodes[0]
+        self._ports(hosts[first], nodes[first])
+        before = self._status(hosts, nodes)
+        if before is not None:
+            self._operations(nodes, before)
+            self._restart(hosts, nodes, first)
+        self._settle(SETTLE_NS)
+        self._trace()
+
+    def _users(self, hosts: Mapping[str, Host]) -> None:
+        """Whether nodes can touch what breaks them."""
+        shared = shared_users(hosts)
+        if not shared:
+            self._yes("hosts", "each node runs as a separate user")
+        for why, names in shared.items():
+            step = (
+                "remove user from [node] if the node does not need it; "
+                "the agent verifies its rules regularly in any case"
+            )
+            self._open("hosts", f"{', '.join(names)}: the node cannot change the rules that cut it off", why, step)
+
+    def _ports(self, host: Host, node: NodeSpec) -> None:
+        for name, port in self._described.ports(node).items():
+            deadline = time.monotonic_ns() + START_LIMIT_NS
+            while not _listens(node.address, port):
+                self._alive(host, node)
+                if time.monotonic_ns() > deadline:
+                    why = f"no process listens on {node.address}:{port} after {START_LIMIT_NS // SECOND} s"
+                    self._no("start", f"{node.name} listens on {name} = {port}", why, "check ports and command")
+                    break
+                time.sleep(0.05)
+            else:
+                self._yes("start", f"{node.name} listens on {name} = {port}")
+        self._alive(host, node)
+
+    def _alive(self, host: Host, node: NodeSpec) -> None:
+        """Ends the examination if the process ended by itself."""
+        self._settle(0)
+        if node.name in self._exits:
+            tail = _log_tail(host, node)
+            why = f"its process ended with code {self._exits[node.name]}"
+            self._no(
+                "start", f"{node.name} stays up", f"{why}; its output ends with: {tail}", "fix what its output reports"
+            )
+            raise _End
+
+    def _status(self, hosts: Mapping[str, Host], nodes: Mapping[str, NodeSpec]) -> str | None:
+        """Ask until somebody leads; rows for the first node's answer. Who leads, None if nobody does."""
+        first = self._plan.nodes[0]
+        call = self._system.status_call(nodes[first])
+        if call is None:
+            self._no("probe", "the status", "this system has no status query")
+            return None
+        bound = max(START_LIMIT_NS, 2 * self._plan.promise.leader_bound_ns)
+        deadline = time.monotonic_ns() + bound
+        body, wrong, leader, untermed = b"", "", None, ""
+        while leader is None and time.monotonic_ns() < deadline:
+            readings: dict[str, Reading] = {}
+            for name, node in nodes.items():
+                self._alive(hosts[name], node)
+                try:
+                    said = ask(node.address, call, ANSWER_LIMIT_NS)
+                except (OSError, ValueError) as error:
+                    wrong = wrong if name != first else str(error) or type(error).__name__
+                    continue
+                body = said if name == first else body
+                found = self._system.reading(node, said)
+                if found is not None:
+                    readings[name] = found
+            leads = {name: reading.term for name, reading in readings.items() if reading.leads}
+            leader = next((name for name, term in leads.items() if term > 0), None)
+            if leader is None:
+                if leads and not untermed:  # it may tell its term a moment later than its office
+                    untermed = next(iter(leads))
+                    deadline = min(deadline, time.monotonic_ns() + TERM_LIMIT_NS)
+                time.sleep(0.1)
+        if not body:
+            self._no("probe", f"{first} answers", wrong or "no answer", "check [probe]: path, port, command")
+            return None
+        for what, answer in self._described.explain(nodes[first], body):
+            self._row("probe", what, answer)
+        if leader is None and untermed:
+            self._no(
+                "probe",
+                f"{untermed} leads in a term",
+                "it claims to lead in term 0, which is not a valid term: leaders cannot be distinguished",
+                "let term in [probe] name where the status tells the term of its leader, from 1; if a node alone leads"
+                " without an election, give --nodes 3",
+            )
+        elif leader is None:
+            self._no(
+                "probe",
+                "one node leads",
+                f"no node reported it for {bound // SECOND} s",
+                "check role, leader_role and leads in [probe]; or raise --nodes if one node alone cannot lead",
+            )
+        else:
+            self._yes("probe", f"{leader} leads")
+        return leader or untermed or None
+
+    def _row(self, step: str, what: str, answer: Available) -> None:
+        if isinstance(answer, No):
+            self._no(step, what, answer.why, answer.what_to_do)
+        else:
+            self._yes(step, what)
+
+    def _operations(self, nodes: Mapping[str, NodeSpec], leader: str) -> None:
+        samples = self._described.samples()
+        if not samples:
+            self._open("ops", "no operations", "[ops] is missing", "add [ops] to have the clients' view judged as well")
+            return
+        client = self._system.client(nodes)
+        try:
+            for f, value in samples:
+                outcome = client.invoke(f, value, target=leader, timeout_ns=5 * SECOND)
+                what = f"{f} {_short(value)} at {leader}"
+                if outcome.status == "ok":
+                    self._yes("ops", f"{what}: {_short(outcome.value)}")
+                else:
+                    self._no("ops", what, f"{outcome.status}: {outcome.error}", f"look at {f} in [ops]")
+        finally:
+            client.close()
+
+    def _restart(self, hosts: Mapping[str, Host], nodes: Mapping[str, NodeSpec], name: str) -> None:
+        """Kill it with -9 and start it again: it must answer, and in no lower term."""
+        before = self._reading(nodes[name])
+        self._progress(f"killing and restarting {name}")
+        killed = hosts[name].converge(HostState(down="SIGKILL"))
+        self._settle(0)
+        self._exits.pop(name, None)
+        back = hosts[name].converge(HEALTHY)
+        if not killed.confirmed or not back.confirmed:
+            self._no("restart", f"{name} was killed and restarted", killed.why or back.why)
+            return
+        deadline = time.monotonic_ns() + START_LIMIT_NS
+        after = None
+        while after is None and time.monotonic_ns() < deadline:
+            self._alive(hosts[name], nodes[name])
+            time.sleep(0.05)
+            after = self._reading(nodes[name])
+        if after is None:
+            self._no("restart", f"{name} answers after kill -9", "no answer that could be parsed", "check its log")
+        elif before is not None and after.term < before.term:
+            why = f"term {after.term} after term {before.term}"
+            self._no("restart", f"{name} answers after kill -9", why, "is {data_dir} its directory?")
+        else:
+            self._yes("restart", f"{name} answers after kill -9, in term {after.term}")
+
+    def _reading(self, node: NodeSpec) -> Reading | None:
+        call = self._system.status_call(node)
+        if call is None:
+            return None
+        try:
+            return self._system.reading(node, ask(node.address, call, ANSWER_LIMIT_NS))
+        except (OSError, ValueError):
+            return None
+
+    def _trace(self) -> None:
+        named = self._described.told()
+        if not named:
+            self._open(
+                "trace", "no trace lines", "[trace] is missing", "print trace lines to have elections judged exactly"
+            )
+            return
+        for name in named:
+            if self._told[name]:
+                self._yes("trace", f"{name}: {self._told[name]} lines")
+            else:
+                self._open(
+                    "trace", name, "no such line found", "use --nodes 3; some lines are printed only under faults"
+                )
+        for name in sorted(set(self._told) - set(named)):
+            why = f"{self._told[name]} lines are printed, but the file does not name them"
+            self._open("trace", name, why, f"add {name!r} to events")
+        if not self._told:
+            self._no(
+                "trace", "any line", "no trace line found in the trace file", "print to stdout, or set file in [trace]"
+            )
+        for node, bad in self._malformed[:LINES_MAX]:
+            self._no(
+                "trace", f"a line of {node} is malformed: {bad.line}", bad.why, "see docs/own-system.md for the format"
+            )
+        if len(self._malformed) > LINES_MAX:
+            self._no("trace", "malformed lines", f"{len(self._malformed)} in all")
+
+    # --- news -------------------------------------------------------------------------------------------------
+
+    def _settle(self, wait_ns: Ns) -> None:
+        """Take what agents told; wait for more of it that long."""
+        deadline = time.monotonic_ns() + wait_ns
+        for news in self._arrived(deadline):
+            if news.kind == "exited" and not news.data.get("asked"):
+                self._exits[news.host] = int(news.data.get("code") or 0)
+            elif news.kind == "trace":
+                for raw in news.data["lines"]:
+                    for line in self._described.every_line(raw):
+                        if isinstance(line, Malformed):
+                            self._malformed.append((news.host, line))
+                        else:
+                            self._told[self._described.trace_name(line)] += 1
+
+    def _arrived(self, deadline: Ns) -> Iterator[HostNews]:
+        while True:
+            left = (deadline - time.monotonic_ns()) / SECOND
+            try:
+                yield self._news.get(timeout=left) if left > 0 else self._news.get_nowait()
+            except queue.Empty:
+                if left <= 0:
+                    return
+
+
+def examine_lines(lines: Iterable[bytes]) -> list[Row]:
+    """Output of any program, looked through for trace lines of the published format."""
+    form: LineFormat = registry.load(registry.LINE_FORMATS, "published")
+    told: Counter[str] = Counter()
+    malformed: list[Row] = []
+    number = 0
+    for number, line in enumerate(lines, start=1):
+        for one in form.every_line(line.rstrip(b"\r\n")):
+            if isinstance(one, Malformed):
+                what = f"line {number} is malformed: {one.line}"
+                malformed.append(Row(step="trace", what=what, seen="no", why=one.why))
+            else:
+                told[form.trace_name(one)] += 1
+    rows = [Row(step="trace", what=f"{name}: {count} lines") for name, count in sorted(told.items())]
+    if not told:
+        rows.append(
+            Row(step="trace", what="any line", seen="no", why=f"no trace line found in {number} lines of output")
+        )
+    return rows + malformed
+
+
+def ask(address: str, call: StatusCall, limit_ns: Ns) -> bytes:
+    """One status question over a connection of its own. OSError: no answer; ValueError: one that is none."""
+    deadline = time.monotonic_ns() + limit_ns
+    with socket.create_connection((address, call.port), timeout=limit_ns / SECOND) as connection:
+        connection.sendall(call.request)
+        answer = status_reader(call.framing)
+        while True:
+            left = deadline - time.monotonic_ns()
+            if left <= 0:
+                raise TimeoutError("no answer in time")
+            connection.settimeout(max(left, MS) / SECOND)
+            chunk = connection.recv(65536)
+            if not chunk:
+                raise ConnectionError("the connection was closed before the answer was complete")
+            body = answer.feed(chunk)
+            if body is not None:
+                return body
+
+
+def _listens(address: str, port: int) -> bool:
+    try:
+        socket.create_connection((address, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _log_tail(host: Host, node: NodeSpec) -> str:
+    try:
+        return host.read_file(f"{node.log_dir}/node.log")[-LOG_BYTES:].decode("utf-8", "replace").strip() or "(nothing)"
+    except HarnessError:
+        return "(no output)"
+
+
+def _short(value: Any) -> str:
+    return f"{value!r:.60}"

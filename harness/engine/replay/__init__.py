@@ -1,0 +1,1 @@
+"""What is done with stored runs and histories: run again, shrunk, judged though another tool recorded them."""

@@ -1,0 +1,60 @@
+"""Whether a schedule still fails: the question that shrinking asks again and again, answered by simulated runs.
+
+Promises: the same draft and schedule give the same answer; a run ends as soon as one of the wanted checkers is certain,
+and soon after a short schedule is over, so that small schedules are cheap to ask about; only failures that nothing
+excuses count. Leaves out the search (``shrinker``) and real hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from harness.core.interfaces import Checker, Incremental
+from harness.core.schedule import Schedule
+from harness.engine.replay.failure_rate import room_for
+from harness.engine.run.judge import load_checkers
+from harness.engine.run.options import RunOptions
+from harness.engine.run.planning import Draft, draft
+from harness.engine.run.rehearsal import Rehearsed, rehearse_draft, with_schedule
+
+BOUNDS_AFTER = 2
+"""How many of the promise's bounds a run lasts beyond its schedule: a window of liveness is as long as one."""
+
+
+class StillFails:
+    """Schedule → whether a run with these options and it fails one of ``wanted``. ConfigError for bad options."""
+
+    def __init__(self, options: RunOptions, wanted: tuple[str, ...]) -> None:
+        self._options = options
+        self._draft = draft(options, seed=options.seed or 0)
+        self._checkers = {name: checker for name, checker in load_checkers().items() if name in wanted}
+
+    def __call__(self, schedule: Schedule) -> bool:
+        """One run decides: the same schedule gives the same history."""
+        return bool(self.run(schedule).failing())
+
+    def options(self, schedule: Schedule) -> RunOptions:
+        """The options of that run: it lasts as long as this schedule needs, and no longer than the whole one."""
+        plan = self._draft.plan
+        needed = room_for(schedule, at_most=plan.time_limit_ns) + BOUNDS_AFTER * plan.promise.leader_bound_ns
+        return msgspec.structs.replace(self._options, time_limit_ns=min(plan.time_limit_ns, needed))
+
+    def run(self, schedule: Schedule) -> Rehearsed:
+        """That run."""
+        limit_ns = self.options(schedule).time_limit_ns
+        plan = msgspec.structs.replace(self._draft.plan, time_limit_ns=limit_ns)
+        shortened = msgspec.structs.replace(self._draft, plan=plan)
+        return run_until_failure(with_schedule(shortened, schedule), self._checkers)
+
+
+def run_until_failure(drafted: Draft, checkers: Mapping[str, Checker]) -> Rehearsed:
+    """One run, which ends early where one of these checkers can tell at once."""
+    plan = drafted.plan
+    watchers = [
+        checker.watcher(plan.promise, plan)
+        for name, checker in checkers.items()
+        if isinstance(checker, Incremental) and plan.promise.owes(name)
+    ]
+    return rehearse_draft(drafted, checkers, watchers=watchers)

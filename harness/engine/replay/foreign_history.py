@@ -1,0 +1,64 @@
+"""Judging the history of another tool: its file, its format, a model, and how to read it.
+
+The same verdicts as for a run. Promises: a file that cannot be read is an error with its line; a model that crashes, or
+runs out of memory, is ``unknown``, never ``pass``. Leaves out formats (``harness.core.foreign``) and models, which come
+through the entry points ``dethrone.models``.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from harness.core import registry
+from harness.core.errors import HarnessError
+from harness.core.foreign.pairing import OPERATIONS_MAX
+from harness.core.foreign.reading import read_file
+from harness.core.operations import ModelOptions, Operations
+from harness.core.verdict import Verdict
+from harness.engine.run.garbage_collection import no_garbage
+from harness.engine.run.judgement import Judgement
+
+if TYPE_CHECKING:
+    from harness.core.interfaces import Model
+
+
+class ForeignCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """What was judged, and what came of it."""
+
+    form: str
+    model: str
+    operations: Operations
+    judgement: Judgement
+
+
+def check_file(path: Path, *, form: str, model: str, options: ModelOptions, most: int | None = None) -> ForeignCheck:
+    """Judge one file. ``most``: operations that are read of it; None: as many as the model takes.
+
+    HistoryError: it is no such history; ConfigError: there is no such model or option.
+    """
+    with no_garbage():
+        judge: Model = registry.load(registry.MODELS, model)
+        if most is None:
+            most = int(getattr(judge, "operations_max", OPERATIONS_MAX))
+        operations = read_file(path, form, judge.functions(), most=most)
+        began = time.monotonic_ns()
+        timed = msgspec.structs.replace(options, elapsed=lambda: time.monotonic_ns() - began)
+        verdict = _judged(judge, operations, timed)
+    judgement = Judgement(outcome=verdict.outcome, reason=verdict.reason, verdicts=(verdict,))
+    return ForeignCheck(form=form, model=model, operations=operations, judgement=judgement)
+
+
+def _judged(model: Model, operations: Operations, options: ModelOptions) -> Verdict:
+    try:
+        return model.judge(operations, options)
+    except HarnessError:
+        raise
+    except MemoryError:
+        reason = f"not enough memory to judge {len(operations)} operations"
+    except Exception as error:  # noqa: BLE001 - a model that dies is unknown, never pass
+        reason = f"the model crashed: {type(error).__name__}: {error}"
+    return Verdict(checker=model.name, version="", kind="safety", outcome="unknown", reason=reason)

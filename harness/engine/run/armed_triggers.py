@@ -1,0 +1,132 @@
+"""Armed triggers: counts what they wait for, as events come, and says which hit and which ran out of time. Pure.
+
+Promises: events are taken in the order in which they are fed; a happening that two events tell of counts once; nothing
+is heard while nothing is armed. Leaves out what a hit leads to, and what an event means (``Condition``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from harness.core.clock import Ns
+from harness.core.events import Invoke, Observed, Return
+from harness.core.interfaces import ClusterView, Condition, Occurrence
+from harness.core.schedule import ANYBODY, OnEvent
+
+Key = tuple[str, int]
+"""What a trigger is for: (``begin``, ``until`` or ``step``; a number of the caller's)."""
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """A trigger got what it waited for, and is armed no more."""
+
+    key: Key
+    trigger: OnEvent
+    occurrence: Occurrence
+    seen_ns: Ns
+
+
+class _Armed:
+    """One armed trigger."""
+
+    __slots__ = ("condition", "deadline", "floor", "key", "left", "seen", "trigger")
+
+    def __init__(self, key: Key, trigger: OnEvent, condition: Condition, deadline: Ns, floor: int) -> None:
+        self.key = key
+        self.trigger = trigger
+        self.condition = condition
+        self.deadline = deadline
+        self.floor = floor
+        self.left = trigger.count
+        self.seen: set[tuple[Any, ...]] = set()
+
+
+class ArmedTriggers:
+    """All triggers that wait now. ``traced``: the system writes traces, so what polls tell is not listened to."""
+
+    def __init__(self, conditions: Mapping[str, Condition], *, traced: bool) -> None:
+        self._conditions = conditions
+        self._traced = traced
+        self._armed: list[_Armed] = []
+        self._asked: dict[int, Invoke] = {}
+        self.hears: frozenset[type] = frozenset()
+        """The types of events that have to be fed now; empty: nothing is armed."""
+
+    def know(self, conditions: Mapping[str, Condition]) -> None:
+        """Of further triggers that may be armed."""
+        self._conditions = {**self._conditions, **conditions}
+
+    def __len__(self) -> int:
+        """How many are armed."""
+        return len(self._armed)
+
+    def holds(self, kind: str) -> bool:
+        """Whether one for this purpose is armed."""
+        return any(armed.key[0] == kind for armed in self._armed)
+
+    def arm(self, key: Key, trigger: OnEvent, now: Ns, view: ClusterView | None = None) -> None:
+        """Wait for ``trigger`` from now on. ``view``: what polls tell of terms up to its leader's is no news."""
+        floor = view.terms.get(view.leader, 0) if view is not None and view.leader is not None else 0
+        armed = _Armed(key, trigger, self._conditions[trigger.event], now + trigger.within_ns, floor)
+        self._armed.append(armed)
+        self._listen()
+
+    def disarm(self, key: Key) -> None:
+        """Wait for it no more; nothing, if it is not armed."""
+        self._armed = [armed for armed in self._armed if armed.key != key]
+        self._listen()
+
+    def clear(self) -> None:
+        """Wait for nothing."""
+        self._armed.clear()
+        self._listen()
+
+    def deadline(self) -> Ns | None:
+        """When the first of them runs out of time."""
+        return min((armed.deadline for armed in self._armed), default=None)
+
+    def expire(self, now: Ns) -> list[tuple[Key, OnEvent]]:
+        """Those whose time is over: misses, armed no more."""
+        late = [armed for armed in self._armed if armed.deadline <= now]
+        if late:
+            self._armed = [armed for armed in self._armed if armed.deadline > now]
+            self._listen()
+        return [(armed.key, armed.trigger) for armed in late]
+
+    def feed(self, event: Any, now: Ns, view: Callable[[], ClusterView]) -> list[Hit]:
+        """What this event, of a type in ``hears``, brings about. ``view``: asked for where somebody is compared."""
+        kind = type(event)
+        if kind is Invoke:
+            self._asked[event.op] = event
+            return []
+        asked = self._asked.pop(event.op, None) if kind is Return else None
+        hits = []
+        for armed in self._armed:
+            if kind not in armed.condition.hears() or now > armed.deadline:
+                continue
+            found = armed.condition.match(event, armed.trigger, asked)
+            if found is None or found.key in armed.seen or (kind is Observed and found.term <= armed.floor):
+                continue
+            if armed.trigger.by != ANYBODY and not armed.condition.concerns(armed.trigger, found, view()):
+                continue
+            armed.seen.add(found.key)
+            armed.left -= 1
+            if armed.left == 0:
+                hits.append(Hit(armed.key, armed.trigger, found, now))
+        if hits:
+            self._armed = [armed for armed in self._armed if armed.left > 0]
+            self._listen()
+        return hits
+
+    def _listen(self) -> None:
+        hears: set[type] = {kind for armed in self._armed for kind in armed.condition.hears()}
+        if self._traced:
+            hears.discard(Observed)
+        if Return in hears:
+            hears.add(Invoke)
+        else:
+            self._asked.clear()
+        self.hears = frozenset(hears)

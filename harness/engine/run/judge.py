@@ -1,0 +1,189 @@
+"""From a history to a judgement: all installed checkers, each crash turned into ``unknown``, verdicts merged.
+
+The same code judges at the end of a run and in ``dethrone check``. Promises: an incomplete or damaged history is never
+``pass``; checkers see only history, promise and plan. Leaves out drawing reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.core import registry, store
+from harness.core.errors import HistoryError
+from harness.core.events import Trouble
+from harness.core.history import History, read_history
+from harness.core.interfaces import Checker
+from harness.core.known import Known, why_known
+from harness.core.plan import Plan
+from harness.core.signature import signature_of
+from harness.core.verdict import Finding, Verdict, merge
+from harness.engine.run.headline import headline
+from harness.engine.run.judgement import JSON_SCHEMA, Judgement
+
+
+def load_checkers() -> dict[str, Checker]:
+    """Name → checker, of all that are installed."""
+    return registry.load_all(registry.CHECKERS)
+
+
+def judge(history: History, plan: Plan, checkers: Mapping[str, Checker] | None = None) -> Judgement:
+    """The verdicts of all checkers and what they come to."""
+    checkers = load_checkers() if checkers is None else checkers
+    verdicts = tuple(
+        signed(_judge_one(name, checkers[name], history, plan), history, plan) for name in sorted(checkers)
+    )
+    outcome = merge(verdicts)
+    damage = history.damage
+    if outcome == "pass" and not history.complete:
+        outcome = "unknown"
+    trouble = tuple(f"{event.kind}: {event.message}" for event in history.of(Trouble))
+    if outcome == "pass" and trouble:
+        outcome = "unknown"
+    return Judgement(
+        outcome=outcome,
+        reason=headline(outcome, verdicts, damage=damage, trouble=trouble),
+        verdicts=verdicts,
+        trouble=trouble,
+        host_noise=_only_noise(outcome, verdicts),
+        damage=damage,
+    )
+
+
+def signed(verdict: Verdict, history: History, plan: Plan) -> Verdict:
+    """The same with the signature of each finding."""
+    if not verdict.findings:
+        return verdict
+    findings = tuple(
+        msgspec.structs.replace(
+            finding, signature=signature_of(finding, verdict.checker, _proof(history, finding), plan).key
+        )
+        for finding in verdict.findings
+    )
+    return msgspec.structs.replace(verdict, findings=findings)
+
+
+def _proof(history: History, finding: Finding) -> list[Any]:
+    return [history.at(seq) for seq in finding.certificate if 0 <= seq < len(history)]
+
+
+def acknowledged(judgement: Judgement, known: Sequence[Known], *, system: str, day: str) -> Judgement:
+    """The same where findings that the user knows do not fail. A verdict with more findings than it lists stays."""
+    if not known or judgement.outcome != "fail":
+        return judgement
+    verdicts = tuple(_acknowledged(verdict, known, system=system, day=day) for verdict in judgement.verdicts)
+    count = sum(bool(finding.known) for verdict in verdicts for finding in verdict.findings)
+    if not count:
+        return judgement
+    outcome = merge(verdicts)
+    if outcome == "pass" and (judgement.damage or judgement.trouble):
+        outcome = "unknown"
+    others = [verdict for verdict in verdicts if not any(finding.known for finding in verdict.findings)]
+    told = verdicts if outcome == "fail" else others
+    reason = headline(outcome, told, damage=judgement.damage, trouble=judgement.trouble)
+    reason = f"{reason.rstrip('.')}; {count} known finding{'s' if count > 1 else ''} (see --known)"
+    return msgspec.structs.replace(judgement, outcome=outcome, reason=reason, verdicts=verdicts)
+
+
+def _acknowledged(verdict: Verdict, known: Sequence[Known], *, system: str, day: str) -> Verdict:
+    if verdict.outcome != "fail":
+        return verdict
+    findings = tuple(
+        finding
+        if finding.excused is not None
+        else msgspec.structs.replace(
+            finding,
+            known=why_known(known, signature=finding.signature, system=system, checker=verdict.checker, day=day),
+        )
+        for finding in verdict.findings
+    )
+    verdict = msgspec.structs.replace(verdict, findings=findings)
+    listed = [finding for finding in findings if finding.excused is None]
+    all_listed = int(verdict.evidence.get("findings", len(listed))) <= len(listed)
+    fresh = next((finding.sentence for finding in listed if not finding.known), "")
+    if fresh:
+        return msgspec.structs.replace(verdict, reason=fresh)
+    if not all_listed:
+        return msgspec.structs.replace(verdict, reason=f"{verdict.reason} (known; other findings are not listed)")
+    whys = ", ".join(dict.fromkeys(finding.known for finding in listed))
+    return msgspec.structs.replace(verdict, outcome="pass", reason=f"{len(listed)} known finding(s): {whys}")
+
+
+def _judge_one(name: str, checker: Checker, history: History, plan: Plan) -> Verdict:
+    exempt = plan.promise.exempt.get(name)
+    if exempt is not None:
+        return Verdict(
+            checker=name,
+            version=checker.version,
+            kind=checker.kind,
+            outcome="n/a",
+            reason=f"{exempt.kind}: {exempt.reason}",
+        )
+    try:
+        return checker.check(history, plan.promise, plan)
+    except Exception as error:  # noqa: BLE001 - a checker that dies is unknown, never pass and never the end of the others
+        at = error.__traceback__
+        while at is not None and at.tb_next is not None:
+            at = at.tb_next
+        where = f" at {Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno}" if at is not None else ""
+        return Verdict(
+            checker=name,
+            version=checker.version,
+            kind=checker.kind,
+            outcome="unknown",
+            reason=f"the checker crashed: {type(error).__name__}: {error}{where}",
+        )
+
+
+def _only_noise(outcome: str, verdicts: Iterable[Verdict]) -> bool:
+    unknown = [verdict for verdict in verdicts if verdict.outcome == "unknown"]
+    return (
+        outcome == "unknown"
+        and bool(unknown)
+        and all(verdict.evidence.get("unknown_by") == "noise" for verdict in unknown)
+    )
+
+
+def check_path(path: Path) -> tuple[Judgement, Plan | None, History | None]:
+    """Judge a run directory, or a history file whose ``plan.json`` lies beside it. HistoryError: nothing to judge."""
+    directory = path if path.is_dir() else path.parent
+    file = path / store.HISTORY if path.is_dir() else path
+    if not file.is_file():
+        raise HistoryError(
+            "no history found here", where=str(file), next_step="name a run directory or a history.jsonl file"
+        )
+    history = read_history(file)
+    plan_file = directory / store.PLAN
+    if not plan_file.is_file():
+        raise HistoryError(
+            "plan.json is missing next to the history, so the promises of the system are unknown",
+            where=str(directory),
+            next_step="name the run directory that the history came from",
+        )
+    plan = store.read_json(plan_file, Plan)
+    begin = history.begin
+    if begin.system != plan.system or begin.nodes != plan.nodes or begin.seed != plan.seed:
+        raise HistoryError(
+            "plan.json and the history belong to different runs",
+            where=str(directory),
+            cause=f"the plan says {plan.system} seed {plan.seed}, the history {begin.system} seed {begin.seed}",
+        )
+    return judge(history, plan), plan, history
+
+
+class StoredVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``verdict.json`` holds."""
+
+    schema: int
+    system: str
+    seed: int
+    judgement: Judgement
+
+
+def write_verdict(run_dir: Path, judgement: Judgement, *, system: str, seed: int) -> None:
+    """Store the judgement in the run directory, atomically."""
+    stored = StoredVerdict(schema=JSON_SCHEMA, system=system, seed=seed, judgement=judgement)
+    store.write_json(run_dir / store.VERDICT, stored)

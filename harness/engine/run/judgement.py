@@ -1,0 +1,51 @@
+"""What a run came to, as data: what the checkers say of its history, and what the caller of a run gets.
+
+Guarantees: excused findings stay among the verdicts. Out of scope: judging (``judge``), exit codes (``exit_status``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.core.plan import Plan
+from harness.core.verdict import Outcome, Verdict, excused_findings
+
+JSON_SCHEMA = 1
+"""Version of the ``--json`` objects."""
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """What the checkers say of one history. ``excused``/``n/a`` verdicts are in ``verdicts`` like all others.
+
+    ``trouble``: harness trouble found in the history or while judging. ``host_noise``: whether noise alone made the
+    outcome unknown (a repeat with the same seed is worth while).
+    """
+
+    outcome: Outcome
+    reason: str
+    verdicts: tuple[Verdict, ...]
+    trouble: tuple[str, ...] = ()
+    host_noise: bool = False
+    damage: str | None = None
+
+    @property
+    def excused(self) -> int:
+        """Findings under faults that the system does not promise to tolerate."""
+        return excused_findings(self.verdicts)
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run came to. ``judgement`` is None when there was nothing to judge. ``exit_code``: see below."""
+
+    run_dir: Path | None
+    seed: int
+    plan: Plan | None
+    judgement: Judgement | None
+    trouble: tuple[str, ...]
+    interrupted: bool
+    exit_code: int
+    figures: Mapping[str, Any] = {}

@@ -1,0 +1,207 @@
+"""What every run goes through, wherever its nodes live: what is stored of it, how it is judged, what it came to.
+
+Promises: the verdict is of the file, not of what is in memory; a file that cannot be written is trouble and stops
+nothing. Leaves out the cluster and the loop (``runner``, ``virtual_run``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import msgspec
+
+from harness.core import store
+from harness.core.clock import SECOND
+from harness.core.errors import HistoryError
+from harness.core.events import AnyEvent, FaultEvent, Mark
+from harness.core.history import History, read_history
+from harness.core.interfaces import Checker, Incremental
+from harness.core.known import read as read_known
+from harness.core.plan import Plan, presentable
+from harness.core.secrets import hidden
+from harness.engine.run.continuation import unmet_by
+from harness.engine.run.director import Director
+from harness.engine.run.exit_status import exit_code
+from harness.engine.run.judge import acknowledged, judge, load_checkers, write_verdict
+from harness.engine.run.judgement import Judgement, RunResult
+from harness.engine.run.listener import Listener
+from harness.engine.run.options import RunOptions
+from harness.engine.run.planning import Draft
+from harness.engine.run.trigger_figures import trigger_figures
+
+WORTH_A_LINE = frozenset({Mark, FaultEvent})
+"""What whoever watches a run is told of it, one by one."""
+
+
+class Course:
+    """The state of one run that its steps share."""
+
+    def __init__(
+        self,
+        options: RunOptions,
+        drafted: Draft,
+        run_dir: Path,
+        listener: Listener,
+        *,
+        run_id: str,
+        checkers: Mapping[str, Checker] | None = None,
+    ) -> None:
+        self.options = options
+        self.draft = drafted
+        self.run_dir = run_dir
+        self.listener = listener
+        self.run_id = run_id
+        self.interrupted = threading.Event()
+        self.trouble: list[str] = []
+        # Now: a plug-in that cannot be imported ends the run before it began.
+        self.checkers = load_checkers() if checkers is None else checkers
+        self.known = () if options.known is None else read_known(options.known)
+        self.judgement: Judgement | None = None
+        self.plan: Plan = drafted.plan
+        self.figures: dict[str, Any] = {}
+
+    def director(self) -> Director:
+        """The director of this run, with those checkers that watch it as it goes."""
+        plan = self.plan
+        watchers = [
+            checker.watcher(plan.promise, plan)
+            for name, checker in self.checkers.items()
+            if plan.stop_at_first_failure
+            and isinstance(checker, Incremental)
+            and (not plan.stop_at or name in plan.stop_at)
+        ]
+        director = Director(self.draft, watchers=watchers)
+        director.on_warm = self._warmed
+        director.assess = unmet_by(self.checkers)
+        return director
+
+    def directed(self, director: Director) -> None:
+        """The run is over, however it ended: what the director knows of it."""
+        realised = director.realised()
+        self.trouble += director.trouble
+        self.store(store.REALISED, realised)
+        self.figures.update(elections=director.elections, **director.counts)
+        self.figures["faults"] = sum(fault.outcome == "installed" for fault in realised.faults)
+        self.figures["triggers"] = trigger_figures(realised)
+
+    def judge(self) -> History:
+        """Judge the history file; the history as read."""
+        history = read_history(self.run_dir / store.HISTORY)
+        self.figures["events"] = len(history)
+        judgement = judge(history, self.plan, self.checkers)
+        self.judgement = acknowledged(judgement, self.known, system=self.plan.system, day=today())
+        write_verdict(self.run_dir, self.judgement, system=self.plan.system, seed=self.plan.seed)
+        return history
+
+    def write_columns(self, history: History) -> None:
+        """The Parquet file at the end of a run."""
+        from harness.core.parquet import write_parquet
+
+        try:
+            write_parquet(history, self.run_dir / store.PARQUET)
+        except OSError as error:
+            self.trouble.append(f"cannot write {store.PARQUET}: {error.strerror or error}")
+
+    def result(self, started_ns: int) -> RunResult:
+        """What it came to; also stored. ``started_ns``: of the process' monotonic clock."""
+        self.figures["elapsed_s"] = round((time.monotonic_ns() - started_ns) / SECOND, 1)
+        result = RunResult(
+            run_dir=self.run_dir,
+            seed=self.plan.seed,
+            plan=presentable(self.plan),
+            judgement=self.judgement,
+            trouble=tuple(dict.fromkeys(self.trouble)),
+            interrupted=self.interrupted.is_set(),
+            exit_code=exit_code(
+                outcome=self.judgement.outcome if self.judgement else None,
+                trouble=bool(self.trouble),
+                interrupted=self.interrupted.is_set(),
+                fail_on=self.options.fail_on,
+                excused=self.judgement.excused if self.judgement else 0,
+            ),
+            figures=self.figures,
+        )
+        self._store_run(result)
+        return result
+
+    def store(self, name: str, value: Any) -> None:
+        """A file whose loss is trouble, but no reason to stop."""
+        try:
+            store.write_json(self.run_dir / name, value)
+        except HistoryError as error:
+            self.trouble.append(str(error))
+
+    def tell(self, events: list[AnyEvent]) -> None:
+        """Let whoever watches see the events that are worth a line."""
+        for event in [event for event in events if type(event) in WORTH_A_LINE]:
+            self.listener.event(event)
+
+    def _warmed(self, plan: Plan) -> None:
+        """The bounds are fixed now, before the first fault; or a step was added."""
+        if plan.schedule is not self.plan.schedule:
+            self.store(store.PLANNED, plan.schedule)
+        self.plan = plan
+        self.store(store.PLAN, presentable(plan))
+
+    def _presentable_options(self) -> RunOptions:
+        return msgspec.structs.replace(self.options, settings=hidden(self.options.settings, self.plan.secrets))
+
+    def _store_run(self, result: RunResult) -> None:
+        record = {
+            "schema": 1,
+            "run_id": self.run_id,
+            "seed": result.seed,
+            "versions": versions(),
+            "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - self.figures["elapsed_s"])),
+            "options": msgspec.to_builtins(self._presentable_options(), enc_hook=str),
+            "exit_code": result.exit_code,
+            "interrupted": result.interrupted,
+            "trouble": list(result.trouble),
+            "figures": self.figures,
+        }
+        with contextlib.suppress(HistoryError):
+            store.write_json(self.run_dir / store.RUN, record)
+
+
+@contextlib.contextmanager
+def signals(on_signal: Callable[[str], None]) -> Iterator[None]:
+    """SIGINT and SIGTERM become a request to stop; only in the main thread, where Python delivers them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handler(number: int, _frame: FrameType | None) -> None:
+        on_signal(signal.Signals(number).name)
+
+    old = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, previous in old.items():
+            signal.signal(number, previous)
+
+
+def today() -> str:
+    """The date that ``until`` of a known finding is compared with."""
+    return time.strftime("%Y-%m-%d", time.gmtime())
+
+
+def default_dir(plan: Plan) -> Path:
+    """Where a run goes that nobody gave a place."""
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    return Path("runs") / f"{stamp}-{plan.system}-{plan.seed}-{os.getpid()}"
+
+
+def versions() -> dict[str, str]:
+    """Of what a run depends on."""
+    return {"dethrone": version("dethrone"), "python": platform.python_version(), "kernel": platform.release()}

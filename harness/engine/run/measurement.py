@@ -1,0 +1,109 @@
+"""Before the first node starts: let the agents measure the machine, and run at the time scale that it needs.
+
+Guarantees: the tested system is not touched. A quiet machine costs one window; a machine that seems slow is measured a
+second time. A system whose timers are not configurable, and hosts that another user configured, run at the scale of 1,
+and the plan records why. Out of scope: the rule itself (``harness.core.calibration``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+
+from harness.core.calibration import Measured, choose, joined, needed, pooled, restless, too_slow, words
+from harness.core.clock import MS, Ns
+from harness.core.interfaces import IN_A_CONTAINER, Host, Measuring, Placed, Scalable
+from harness.core.timescale import show_scale
+from harness.engine.run.planning import Draft, at_scale
+
+WINDOWS_NS: tuple[Ns, ...] = (1500 * MS, 7500 * MS)
+"""The second one only where the first one shows a restless machine: one outlier decides nothing, and rare stalls are to
+be seen."""
+
+WRITES_PER_S = 100
+"""Of each agent, where the workload writes as fast as it is answered."""
+
+LEAST_PER_S = 20
+"""Fewer syncs of a window say nothing of its disk."""
+
+
+class Calibrated(msgspec.Struct, frozen=True, kw_only=True):
+    """The draft at its scale, or why the machine is too slow for it ("" : it is not)."""
+
+    draft: Draft
+    too_slow: str = ""
+
+
+def calibrate(drafted: Draft, hosts: Mapping[str, Host], progress: Callable[[str], None]) -> Calibrated:
+    """Measure on these hosts and choose. ``drafted``: at the scale of 1. Raises ClusterError when an agent is lost."""
+    reason, measuring = _refused(drafted, hosts)
+    if reason:
+        progress(f"time scale 1: {reason}")
+        return Calibrated(draft=_noted(drafted, {"why": reason}))
+    promise, windows = drafted.plan.promise, list[Measured]()
+    for window_ns in WINDOWS_NS:
+        windows.append(pooled(_window(measuring, window_ns=window_ns, writes_per_s=_writes_per_s(drafted))))
+        if not restless(windows[-1], promise):
+            break
+    measured = joined(windows)
+    factor = needed(measured, promise)
+    figures = {**measured.figures(), "needed": round(factor, 2)}
+    for why in measured.unreadable:
+        progress(f"not measured: {why}")
+    scale = choose(factor)
+    noted = _noted(drafted, figures)
+    if scale is None:
+        return Calibrated(draft=noted, too_slow=too_slow(factor, figures))
+    progress(f"time scale {show_scale(scale)}: {words(figures)}")
+    return Calibrated(draft=at_scale(noted, scale))
+
+
+def _refused(drafted: Draft, hosts: Mapping[str, Host]) -> tuple[str, Sequence[Measuring]]:
+    """Why nothing is measured, or the hosts that measure."""
+    if not isinstance(drafted.system, Scalable):
+        return f"the timers of {drafted.plan.system} are not configurable", ()
+    measuring = [host for host in hosts.values() if isinstance(host, Measuring)]
+    if len(measuring) < len(hosts):
+        return "these hosts do not support measurements", ()
+    if not all(host.sets_timers for host in measuring):
+        return "some nodes were already running with their own timers", ()
+    return "", measuring
+
+
+def _window(hosts: Sequence[Measuring], *, window_ns: Ns, writes_per_s: int) -> list[Measured]:
+    """One window on all hosts at once, as the run will load them."""
+    addresses = {host.name: host.address for host in hosts}
+
+    def measure(host: Measuring) -> Measured:
+        peers = {name: address for name, address in addresses.items() if name != host.name}
+        places = host.places if isinstance(host, Placed) else IN_A_CONTAINER
+        said = host.measure(places.data_dir, peers, window_ns=window_ns, writes_per_s=writes_per_s)
+        return _read(host.name, said, window_ns)
+
+    with ThreadPoolExecutor(max_workers=len(hosts)) as pool:
+        return list(pool.map(measure, hosts))
+
+
+def _read(name: str, said: Mapping[str, Any], window_ns: Ns) -> Measured:
+    return Measured(
+        wakeups_ns=tuple(said["wakeups_ns"]),
+        syncs_ns=tuple(said["syncs_ns"]),
+        trips_ns=tuple(said["trips_ns"]),
+        stalls_ns=tuple((int(at), int(length)) for at, length in said["stalls_ns"]),
+        watched_ns=window_ns,
+        lost=int(said["lost"]),
+        unreadable=tuple(f"{name}: {why}" for why in said["unreadable"]),
+    )
+
+
+def _writes_per_s(drafted: Draft) -> int:
+    workload = drafted.plan.workload
+    return max(LEAST_PER_S, workload.rate_per_s or WRITES_PER_S) if workload.processes else LEAST_PER_S
+
+
+def _noted(drafted: Draft, figures: Mapping[str, Any]) -> Draft:
+    plan = msgspec.structs.replace(drafted.plan, calibration=dict(figures))
+    return msgspec.structs.replace(drafted, plan=plan)

@@ -1,0 +1,576 @@
+"""Carries a schedule out, as a pure state machine: moments, events and answers in, desired states and fault events out.
+
+Promises: one convergence at a time; a fault begins only after the one before it is settled; ``installed`` only with
+evidence from every host that it changes; every trigger of a step that was reached is told as a hit, with the time from
+the event to the effect in force, or as a miss; at the end of a step everything is healed and health is awaited
+(bounded) before the quiet gap. Leaves out hosts, probes and files, and what events mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from harness.core.clock import Ns, Span
+from harness.core.duration import show_duration
+from harness.core.hoststate import HostState, healthy_cluster
+from harness.core.interfaces import ClusterView, Condition, Evidence, Fault, Occurrence
+from harness.core.rng import Rng
+from harness.core.schedule import (
+    AfterFault,
+    OnEvent,
+    PlannedFault,
+    RealisedFault,
+    RealisedSchedule,
+    RealisedTrigger,
+    Schedule,
+    Step,
+    StepBegin,
+)
+from harness.engine.run.armed_triggers import ArmedTriggers, Hit, Key
+from harness.engine.run.cluster_view import changed
+
+HEAL_TRIES = 4
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A convergence that the driver asks for: the hosts that change, before and after."""
+
+    before: Mapping[str, HostState]
+    wants: Mapping[str, HostState]
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """A fault began or ended, to be written as a FaultEvent."""
+
+    realised: RealisedFault
+    phase: Literal["begin", "end"]
+    outcome: Literal["installed", "skipped", "indeterminate", "healed", "heal_failed"]
+    """At its end ``indeterminate``: it is healed now, and was not in force all the time until then."""
+    span: Span
+    why: str
+    evidence: Mapping[str, Any]
+
+
+class StepMark(msgspec.Struct, frozen=True):
+    """A step of the schedule passed a point."""
+
+    step: int
+    phase: Literal["begin", "missed", "healed", "healthy", "not-healthy"]
+
+
+class _Waiting:
+    """A planned fault of the step under way that has not begun. ``hit``: what triggered it."""
+
+    __slots__ = ("due", "hit", "planned")
+
+    def __init__(self, planned: PlannedFault, due: Ns, hit: Hit | None) -> None:
+        self.planned = planned
+        self.due = due
+        self.hit = hit
+
+
+class _Active:
+    """A fault in force, or about to be. ``ended_by``: the event that its end waited for, once it came.
+
+    ``lapsed``: why it was not in force all the time, a sentence each.
+    """
+
+    __slots__ = ("end_due", "ended_by", "hit", "lapsed", "planned", "realised")
+
+    def __init__(self, realised: RealisedFault, planned: PlannedFault, hit: Hit | None) -> None:
+        self.realised = realised
+        self.planned = planned
+        self.hit = hit
+        self.end_due: Ns | None = None
+        self.ended_by: Hit | None = None
+        self.lapsed: list[str] = []
+
+
+class NemesisDriver:
+    """One run of one schedule. Call ``step`` with each new moment; call ``settled`` when a convergence was answered.
+
+    Call ``feed`` with each event of a type in ``hears``, in order, also while a convergence is under way.
+    ``conditions``: of the schedule's triggers, by name. ``traced``: the system's nodes write traces.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        *,
+        faults: Mapping[str, Fault],
+        nodes: tuple[str, ...],
+        rng: Rng,
+        health_bound_ns: Ns,
+        conditions: Mapping[str, Condition] | None = None,
+        traced: bool = True,
+    ) -> None:
+        self._schedule = schedule
+        self._faults = faults
+        self._nodes = nodes
+        self._rng = rng
+        self._health_bound_ns = health_bound_ns
+        self._step = -1
+        self._phase: Literal["awaited", "faults", "health", "gap", "done"] = "gap"
+        self._phase_since: Ns = 0
+        self._gap_until: Ns = 0
+        self.triggers = self._triggers = ArmedTriggers(conditions or {}, traced=traced)
+        self._pending: list[_Waiting] = []
+        self._dormant: list[PlannedFault] = []
+        """Faults of the step that wait for another one to be in force."""
+        self._step_hit: Hit | None = None
+        self._unsaid = False
+        """The step began, and nobody was told yet."""
+        self._view: ClusterView | None = None
+        self._hit: dict[str, tuple[str, ...]] = {}
+        self._active: list[_Active] = []
+        self._state: Mapping[str, HostState] = healthy_cluster(nodes)
+        self._waiting: tuple[Literal["begin", "end"], _Active, Mapping[str, HostState]] | None = None
+        self._heal_tries = 0
+        self._realised: list[RealisedFault] = []
+        self._cancelled = False
+        self._touched = True
+        """Something came in since the last ``step``."""
+        self._wake: Ns | None = None
+        self._wake_known = False
+        """``_wake`` holds: nothing has changed since it was worked out."""
+        self.not_healed: str | None = None
+        """Why a heal finally failed; the run must end then."""
+
+    @property
+    def step_index(self) -> int:
+        """The step that is under way (−1: none yet)."""
+        return self._step
+
+    @property
+    def active(self) -> tuple[RealisedFault, ...]:
+        """Faults in force now."""
+        return tuple(active.realised for active in self._active)
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do and everything was healed."""
+        return self._phase == "done" and self._waiting is None
+
+    @property
+    def healthy_since(self) -> Ns:
+        """When the wait for health began; only answers asked for later prove it."""
+        return self._phase_since
+
+    @property
+    def hears(self) -> frozenset[type]:
+        """The types of events to ``feed``; empty while no trigger is armed."""
+        return self._triggers.hears
+
+    def idle(self, now: Ns) -> bool:
+        """Whether ``step`` would do nothing now, whatever is seen: asked first, as seeing costs more."""
+        if self._waiting is not None or self._phase == "done":
+            return True
+        if self._touched or self._phase == "health":
+            return False
+        due = self._wake if self._wake_known else self.wake_at()
+        return due is not None and now < due
+
+    def start(self, now: Ns) -> None:
+        """The fault phase begins."""
+        self._touch()
+        self._phase = "gap"
+        self._gap_until = now
+
+    def extend(self, step: Step, conditions: Mapping[str, Condition], now: Ns) -> None:
+        """One more step, after all others are over. Call it only when ``finished``, and not after ``cancel``."""
+        self._touch()
+        self._schedule = msgspec.structs.replace(self._schedule, steps=(*self._schedule.steps, step))
+        self._triggers.know(conditions)
+        self._phase = "gap"
+        self._gap_until = now
+
+    def cancel(self) -> None:
+        """Begin nothing more; end what is in force now, then finish."""
+        self._cancelled = True
+        self._touch()
+        self._pending.clear()
+        self._dormant.clear()
+        self._triggers.clear()
+        for active in self._active:
+            active.end_due = 0
+
+    def lapse(self, host: str, why: str) -> None:
+        """On this host something of what is in force was found not to be: every fault that changes the host lapsed."""
+        for active in self._active:
+            own = self._faults[active.realised.kind].apply(
+                healthy_cluster(self._nodes), active.realised.victims, active.realised.params
+            )
+            sentence = f"{host}: {why}"
+            if host in own and not own[host].healthy and sentence not in active.lapsed:
+                active.lapsed.append(sentence)
+
+    def close(self, span: Span, *, healed: bool) -> list[Settled]:
+        """The run ends: every host was converged to healthy (or not) outside the schedule; settle what was in force."""
+        out = []
+        for active in self._active:
+            outcome = self._close(active, span, healed=healed)
+            why = "; ".join(["the run ended", *active.lapsed])
+            out.append(Settled(active.realised, "end", outcome, span, why, {}))
+        self._active.clear()
+        self._phase = "done"
+        self._wake_known = False
+        return out
+
+    def realised(self) -> RealisedSchedule:
+        """What really happened so far."""
+        return RealisedSchedule(seed=self._schedule.seed, faults=tuple(self._realised))
+
+    def wake_at(self) -> Ns | None:
+        """The next moment at which ``step`` has something to do by time alone."""
+        if not self._wake_known:
+            self._wake = self._next_moment()
+            self._wake_known = True
+        return self._wake
+
+    def _next_moment(self) -> Ns | None:
+        if self._waiting is not None or self._phase == "done":
+            return None
+        if self._phase == "gap":
+            return self._gap_until
+        moments = [waiting.due for waiting in self._pending]
+        deadline = self._triggers.deadline()
+        if deadline is not None:
+            moments.append(deadline)
+        moments += [active.end_due for active in self._active if active.end_due is not None]
+        if self._phase == "health":
+            moments.append(self._phase_since + self._health_bound_ns)
+        return min(moments) if moments else None
+
+    def step(self, now: Ns, view: ClusterView, *, healthy: bool) -> tuple[list[StepMark | Settled], Wanted | None]:
+        """What passed by this moment, and the convergence to carry out now, if any."""
+        notes: list[StepMark | Settled] = []
+        self._view = view
+        self._touched = self._wake_known = False
+        for _ in range(10 * (len(self._nodes) + len(self._schedule.steps) + 10)):
+            if self._waiting is not None or self._phase == "done":
+                return notes, None
+            wanted, moved = self._advance(now, view, notes, healthy=healthy)
+            if wanted is not None or not moved:
+                return notes, wanted
+        return notes, None
+
+    def settled(self, evidence: Mapping[str, Evidence], span: Span) -> list[Settled]:
+        """The convergence asked for last was answered by these hosts."""
+        if self._waiting is None:
+            raise ValueError("no convergence in progress")
+        phase, active, after = self._waiting
+        self._waiting = None
+        self._touch()
+        concerned = changed(self._state, after)
+        missing = [host for host in concerned if host not in evidence]
+        failed = [
+            f"{host}: {evidence[host].why}" for host in concerned if host in evidence and not evidence[host].confirmed
+        ]
+        failed += [f"{host}: no answer" for host in missing]
+        details = {host: found.detail for host, found in evidence.items()}
+        if phase == "begin":
+            return [self._begun(active, after, span, failed, details)]
+        return self._ended(active, after, span, failed, details)
+
+    def feed(self, event: Any, now: Ns, view: Callable[[], ClusterView]) -> None:
+        """An event of a type in ``hears`` was written down; whatever it triggers is due at the next ``step``."""
+
+        def seen() -> ClusterView:
+            return msgspec.structs.replace(view(), hit=dict(self._hit))
+
+        for hit in self._triggers.feed(event, now, seen):
+            self._touch()
+            purpose, number = hit.key
+            if purpose == "step":
+                self._step_hit = hit
+                self._begin_step(now, view())
+                continue
+            planned = self._schedule.steps[self._step].faults[number] if purpose == "begin" else None
+            if planned is not None:
+                self._pending.append(_Waiting(planned, _due(hit, planned.delay_ns, now), hit))
+                continue
+            for active in self._active:
+                if active.realised.fault == number:
+                    active.ended_by = hit
+                    active.end_due = min(now, active.end_due or now)
+
+    def _touch(self) -> None:
+        """Something came in: look again, and work out anew when there is something to do."""
+        self._touched = True
+        self._wake_known = False
+
+    # --- one transition ---------------------------------------------------------------------------------------
+
+    def _advance(
+        self, now: Ns, view: ClusterView, notes: list[StepMark | Settled], *, healthy: bool
+    ) -> tuple[Wanted | None, bool]:
+        if self._phase == "gap":
+            if now < self._gap_until and not self._cancelled:
+                return None, False
+            self._next_step(now, view)
+            return None, True
+        if self._unsaid:
+            self._unsaid = False
+            notes.append(StepMark(self._step, "begin"))
+        if self._phase == "health":
+            late = now - self._phase_since >= self._health_bound_ns
+            if not healthy and not late and not self._cancelled:
+                return None, False
+            notes.append(StepMark(self._step, "healthy" if healthy else "not-healthy"))
+            self._phase = "gap"
+            self._gap_until = now + self._schedule.steps[self._step].gap_ns
+            return None, True
+        for key, trigger in self._triggers.expire(now):
+            self._missed(key, trigger, now, notes)
+        struck = next((w for w in self._pending if w.hit is not None and w.due <= now), None)
+        if struck is not None:  # what an event triggered has no time to lose
+            self._pending.remove(struck)
+            return self._begin(struck, now, view, notes), True
+        ended = min((a for a in self._active if a.end_due is not None and a.end_due <= now), key=_end_due, default=None)
+        if ended is not None:
+            return self._want("end", ended, [a for a in self._active if a is not ended]), True
+        ready = min((w for w in self._pending if w.due <= now), key=_begin_due, default=None)
+        if ready is not None:
+            self._pending.remove(ready)
+            return self._begin(ready, now, view, notes), True
+        if self._phase == "awaited" and not self._cancelled:
+            return None, False
+        if not self._pending and not self._active and not self._dormant and not self._triggers.holds("begin"):
+            notes.append(StepMark(self._step, "healed"))
+            self._triggers.clear()
+            self._phase = "health"
+            self._phase_since = now
+            return None, False  # only answers asked for from now on prove health
+        return None, False
+
+    def _next_step(self, now: Ns, view: ClusterView) -> None:
+        if self._cancelled or self._step + 1 >= len(self._schedule.steps):
+            self._phase = "done"
+            return
+        self._step += 1
+        self._step_hit = None
+        self._phase_since = now
+        when = self._schedule.steps[self._step].when
+        if isinstance(when, OnEvent):
+            self._phase = "awaited"
+            self._triggers.arm(("step", self._step), when, now, view)
+        else:
+            self._begin_step(now, view)
+
+    def _begin_step(self, now: Ns, view: ClusterView) -> None:
+        """The step's time runs from now on: faults that wait for nothing else are due by their delay."""
+        self._phase = "faults"
+        self._unsaid = True
+        self._phase_since = now
+        for number, planned in enumerate(self._schedule.steps[self._step].faults):
+            if planned.needs_fault:
+                self._dormant.append(planned)
+            elif isinstance(planned.when, OnEvent):
+                self._triggers.arm(("begin", number), planned.when, now, view)
+            else:
+                self._pending.append(_Waiting(planned, now + planned.delay_ns, None))
+
+    def _wake_dormant(self, name: str, now: Ns) -> None:
+        """The fault of this name is in force: what waited for it is due, or armed."""
+        woken = [planned for planned in self._dormant if name and planned.needs_fault == name]
+        for planned in woken:
+            self._dormant.remove(planned)
+            if isinstance(planned.when, AfterFault):
+                self._pending.append(_Waiting(planned, now + planned.delay_ns, None))
+            elif isinstance(planned.when, OnEvent):
+                number = self._schedule.steps[self._step].faults.index(planned)
+                self._triggers.arm(("begin", number), planned.when, now, self._view)
+
+    def _missed(self, key: Key, trigger: OnEvent, now: Ns, notes: list[StepMark | Settled]) -> None:
+        """A trigger ran out of time: its fault, or every fault of its step, is skipped. An end has its hold anyway."""
+        purpose, number = key
+        why = f"the event {trigger.event!r} did not occur within {show_duration(trigger.within_ns)}"
+        told = RealisedTrigger(event=trigger.event, outcome="miss")
+        if purpose == "begin":
+            self._skip(self._schedule.steps[self._step].faults[number], now, notes, why=why, trigger=told)
+        elif purpose == "step":
+            notes.append(StepMark(self._step, "missed"))
+            self._phase = "faults"
+            for planned in self._schedule.steps[self._step].faults:
+                self._skip(planned, now, notes, why=f"its step was skipped: {why}", trigger=told)
+        else:
+            realised = self._realised[number]
+            self._replace(msgspec.structs.replace(realised, until=told))
+            for active in self._active:
+                if active.realised.fault == number:
+                    active.realised = self._realised[number]
+
+    def _begin(self, ready: _Waiting, now: Ns, view: ClusterView, notes: list[StepMark | Settled]) -> Wanted | None:
+        planned, hit = ready.planned, ready.hit or self._step_hit
+        told = _told(hit if ready.hit is not None or isinstance(planned.when, StepBegin) else None, None)
+        number = len(self._realised)
+        kind = self._faults[planned.kind]
+        occurrence: Occurrence | None = hit.occurrence if hit is not None else None
+        seen = msgspec.structs.replace(view, occurrence=occurrence, hit=dict(self._hit))
+        resolved = kind.resolve(planned, seen, self._rng.stream(f"fault-{number}"))
+        if isinstance(resolved, str):
+            self._skip(planned, now, notes, why=resolved, trigger=told)
+            return None
+        victims, params = resolved
+        realised = RealisedFault(
+            fault=number,
+            step=self._step,
+            kind=planned.kind,
+            victims=victims,
+            roles={victim: view.roles.get(victim, "unknown") for victim in victims},
+            params=params,
+            outcome="indeterminate",
+            healed=False,
+            name=planned.name,
+            trigger=told,
+        )
+        active = _Active(realised, planned, hit if told is not None else None)
+        self._realised.append(realised)
+        wanted = self._want("begin", active, [*self._active, active])
+        if wanted is None:
+            self._realised.pop()
+            self._waiting = None
+            why = "it changes nothing: other active faults have the same effect"
+            self._skip(planned, now, notes, why=why, victims=victims, trigger=told)
+        return wanted
+
+    def _skip(
+        self,
+        planned: PlannedFault,
+        now: Ns,
+        notes: list[StepMark | Settled],
+        *,
+        why: str,
+        victims: tuple[str, ...] = (),
+        trigger: RealisedTrigger | None = None,
+    ) -> None:
+        realised = RealisedFault(
+            fault=len(self._realised),
+            step=self._step,
+            kind=planned.kind,
+            victims=victims,
+            params=planned.params,
+            outcome="skipped",
+            healed=True,
+            why=why,
+            name=planned.name,
+            trigger=trigger,
+        )
+        self._realised.append(realised)
+        notes.append(Settled(realised, "begin", "skipped", Span(now, now), why, _evidence(realised.name, trigger)))
+        for other in [one for one in self._dormant if planned.name and one.needs_fault == planned.name]:
+            self._dormant.remove(other)
+            missed = (
+                RealisedTrigger(event=other.when.event, outcome="miss") if isinstance(other.when, OnEvent) else None
+            )
+            why = f"the fault {planned.name!r} that it waits for was skipped"
+            self._skip(other, now, notes, why=why, trigger=missed)
+
+    def _want(self, phase: Literal["begin", "end"], active: _Active, rest: list[_Active]) -> Wanted | None:
+        after: Mapping[str, HostState] = healthy_cluster(self._nodes)
+        for other in rest:
+            after = self._faults[other.realised.kind].apply(after, other.realised.victims, other.realised.params)
+        wants = changed(self._state, after)
+        self._waiting = (phase, active, after)
+        if not wants:
+            if phase == "end":  # another fault still has the same effect: this one ends without any change
+                wants = {host: after[host] for host in active.realised.victims if host in after}
+            if not wants:
+                return None
+        return Wanted({host: self._state[host] for host in wants}, wants)
+
+    def _begun(
+        self, active: _Active, after: Mapping[str, HostState], span: Span, failed: list[str], details: Mapping[str, Any]
+    ) -> Settled:
+        outcome: Literal["installed", "indeterminate"] = "indeterminate" if failed else "installed"
+        why = "; ".join(failed)
+        planned, realised = active.planned, active.realised
+        told = _told(active.hit, span)
+        realised = msgspec.structs.replace(realised, begin=span, outcome=outcome, why=why, trigger=told)
+        active.realised = realised
+        self._replace(realised)
+        active.end_due = 0 if self._cancelled else span.hi + planned.hold_ns
+        self._active.append(active)
+        self._state = after
+        if planned.name:
+            self._hit[planned.name] = realised.victims
+        if not self._cancelled:
+            self._wake_dormant(planned.name, span.hi)
+            if planned.until is not None:
+                self._triggers.arm(("until", realised.fault), planned.until, span.hi, self._view)
+        return Settled(realised, "begin", outcome, span, why, {**_evidence(planned.name, told), **details})
+
+    def _ended(
+        self, active: _Active, after: Mapping[str, HostState], span: Span, failed: list[str], details: Mapping[str, Any]
+    ) -> list[Settled]:
+        if failed:
+            self._heal_tries += 1
+            if self._heal_tries < HEAL_TRIES:
+                return []  # still active and due: the next step asks for the same convergence again
+            self.not_healed = "; ".join(failed)
+        self._heal_tries = 0
+        self._active.remove(active)
+        self._state = after
+        self._triggers.disarm(("until", active.realised.fault))
+        told = _told(active.ended_by, span) or active.realised.until
+        if told is None and active.planned.until is not None:
+            told = RealisedTrigger(event=active.planned.until.event, outcome="miss")
+        active.realised = msgspec.structs.replace(active.realised, until=told)
+        outcome = self._close(active, span, healed=not failed)
+        evidence = {**_evidence(active.planned.name, told), **details}
+        return [Settled(active.realised, "end", outcome, span, "; ".join([*failed, *active.lapsed]), evidence)]
+
+    def _close(self, active: _Active, span: Span, *, healed: bool) -> Literal["healed", "heal_failed", "indeterminate"]:
+        """Write down the end of a fault, and that it was not in force throughout if it lapsed."""
+        realised = msgspec.structs.replace(active.realised, end=span, healed=healed)
+        if active.lapsed:
+            whys = [*filter(None, [realised.why]), *active.lapsed]
+            realised = msgspec.structs.replace(realised, outcome="indeterminate", why="; ".join(whys))
+        active.realised = realised
+        self._replace(realised)
+        if not healed:
+            return "heal_failed"
+        return "indeterminate" if active.lapsed else "healed"
+
+    def _replace(self, realised: RealisedFault) -> None:
+        self._realised[realised.fault] = realised
+
+
+def _due(hit: Hit, delay_ns: Ns, now: Ns) -> Ns:
+    """A fault without a delay is due at once; a delay counts from the event, not from when it was seen."""
+    return max(now, hit.occurrence.span.lo + delay_ns) if delay_ns else now
+
+
+def _told(hit: Hit | None, effect: Span | None) -> RealisedTrigger | None:
+    """A hit as it is recorded. ``effect``: command … confirmed effect of what it led to."""
+    if hit is None:
+        return None
+    seen = hit.occurrence
+    return RealisedTrigger(
+        event=hit.trigger.event,
+        outcome="hit",
+        actor=seen.actor,
+        term=seen.term,
+        at=seen.span,
+        seen_ns=hit.seen_ns,
+        latency_ns=None if effect is None else max(0, effect.hi - seen.span.lo),
+    )
+
+
+def _evidence(name: str, trigger: RealisedTrigger | None) -> dict[str, Any]:
+    """What a fault event says besides its hosts: the fault's name, and what became of its trigger."""
+    out: dict[str, Any] = {"name": name} if name else {}
+    if trigger is not None:
+        out["trigger"] = msgspec.to_builtins(trigger)
+    return out
+
+
+def _begin_due(waiting: _Waiting) -> Ns:
+    return waiting.due
+
+
+def _end_due(active: _Active) -> Ns:
+    return active.end_due if active.end_due is not None else 0

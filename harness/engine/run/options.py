@@ -1,0 +1,55 @@
+"""What a user may say about one run, as data: the contract with command line, pytest and campaigns.
+
+Guarantees: unknown fields are refused. Out of scope: whether the options fit together (``planning``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from harness.core.clock import Ns
+from harness.core.verdict import FailOn
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything a user may say about one run; None means the system's default.
+
+    ``schedule``: a stored planned schedule to use instead of drawing one; ``scenario``: the schedule of the scenario of
+    this name. ``fail_on``: what makes the exit code 1 or 2. ``stop_at_first_failure`` ends the run at the first certain
+    safety finding. ``hosts``, ``host``: who lends hosts, a file and ``NAME=[USER@]ADDRESS[:PORT]`` words.
+    """
+
+    system: str
+    nodes: int = 5
+    backend: str = "docker"
+    faults: tuple[str, ...] | None = None
+    workload: str | None = None
+    strategy: str = "random"
+    time_limit_ns: Ns | None = None
+    seed: int | None = None
+    nemesis_interval_ns: Ns | None = None
+    settings: Mapping[str, str] = {}
+    profile: str | None = None
+    variant: str | None = None
+    rate_per_s: int | None = None
+    processes: int | None = None
+    out: Path | None = None
+    base: str | None = None
+    keep_cluster: bool = False
+    unsafe_root: bool = False
+    stop_at_first_failure: bool | None = None
+    schedule: Path | None = None
+    scenario: str | None = None
+    hosts: Path | None = None
+    host: tuple[str, ...] = ()
+    fail_on: FailOn = "unknown"
+    known: Path | None = None
+    """A file of known findings (``harness.core.known``): they are shown and do not fail."""
+    conclusive: bool = True
+    """Each fault kind that is asked for happens, and a run goes on until it has shown what it owes, or for twice its
+    time limit. False: the schedule is what the seed draws, and the run ends with it."""
+    time_scale: float | None = None
+    """By how much the whole run is slower; None: on real hosts measured before the first node starts, else 1."""

@@ -1,0 +1,404 @@
+"""From what a user said to a complete plan: names resolved, knobs filled in, schedule drawn, everything validated.
+
+Promises: nothing is started, no clock read; bad input is a ConfigError. The same options and seed give the same plan.
+Leaves out the run directory and the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.core import registry
+from harness.core.bounds import wrong_counts, wrong_times
+from harness.core.clock import MS, SECOND, Ns
+from harness.core.errors import ConfigError, MissingCapability
+from harness.core.interfaces import (
+    Backend,
+    Capable,
+    Cautious,
+    Condition,
+    Daring,
+    Electorate,
+    Fault,
+    Informed,
+    Lending,
+    No,
+    Paced,
+    Profiled,
+    RunDefaults,
+    Scalable,
+    Secretive,
+    Showing,
+    Strategy,
+    System,
+    Workload,
+)
+from harness.core.plan import Plan, WorkloadPlan, presentable
+from harness.core.promise import Promise
+from harness.core.rng import Rng
+from harness.core.schedule import LEAVING_A_MAJORITY, Schedule
+from harness.core.schedule_text import read_schedule
+from harness.core.timescale import SCALE_MAX, longer, longer_promise, schedule_at, show_scale
+from harness.core.world import VirtualBackend
+from harness.engine.run.continuation import Continuation, Continue
+from harness.engine.run.options import RunOptions
+from harness.engine.run.scenario_lookup import find
+from harness.engine.run.schedule_draw import Hat, draw_each_kind
+
+OBSERVE_INTERVAL_NS = 80 * MS
+OBSERVE_INTERVAL_VIRTUAL_NS = 100 * MS
+WARMUP_NS = 5 * SECOND
+OP_TIMEOUT_NS = 5 * SECOND
+MAX_NODES = 31
+USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime"})
+"""What faults may need on the hosts of a backend that does not say what they can do."""
+
+LASTING = frozenset({"damage", "wipe"})
+"""Kinds whose victims do not recover: nothing comes after them."""
+
+PACKAGES = {"faketime": "libfaketime", "iptables": "iptables"}
+"""What brings a capability to a host that lacks it."""
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan and the live objects that its names stand for."""
+
+    plan: Plan
+    system: System
+    backend: Backend
+    workload: Workload
+    faults: Mapping[str, Fault]
+    conditions: Mapping[str, Condition] = {}
+    """Of the schedule's triggers, by name."""
+    more: Continue | None = None
+    """Draws what a run that has not shown everything goes on with; None: it ends with its schedule."""
+
+
+def node_names(count: int) -> tuple[str, ...]:
+    """``n1 … nN``."""
+    return tuple(f"n{number}" for number in range(1, count + 1))
+
+
+def draft(options: RunOptions, *, seed: int) -> Draft:
+    """The whole plan. Raises ConfigError for anything unknown, contradictory or too short to be worth running."""
+    system: System = registry.load(registry.SYSTEMS, options.system)
+    backend = lent_backend(options.backend, options.hosts, options.host)
+    if options.unsafe_root and isinstance(backend, Daring):
+        backend = backend.unsafe()
+    if not 1 <= options.nodes <= MAX_NODES:
+        raise ConfigError(f"{options.nodes} nodes", next_step=f"choose 1 to {MAX_NODES} with --nodes")
+    _check_options(options)
+    nodes = node_names(options.nodes)
+    profile = _profile(system, options.profile)
+    defaults = system.profile_defaults(profile) if isinstance(system, Profiled) else system.defaults()
+    asked, backend_settings = _settings(options.settings, system, backend)
+    knobs = system.knobs({**defaults.settings, **asked}, profile=profile, variant=options.variant)
+    voters = system.voters(nodes, knobs, profile=profile) if isinstance(system, Electorate) else nodes
+    promise = system.promise(knobs, profile=profile, voters=len(voters))
+    limit_ns = options.time_limit_ns if options.time_limit_ns is not None else defaults.time_limit_ns
+    written = options.schedule is not None or options.scenario is not None
+    usual = () if written else defaults.faults  # who wrote what happens needs nothing else to be possible
+    wanted = options.faults if options.faults is not None else usual
+    faults = {kind: _fault(system, backend, kind) for kind in wanted}
+    schedule, more = _schedule(
+        options,
+        defaults,
+        system=system,
+        backend=backend,
+        faults=faults,
+        promise=promise,
+        outsiders=len(nodes) - len(voters),
+        limit_ns=limit_ns,
+        seed=seed,
+    )
+    kinds = {kind: _fault(system, backend, kind) for kind in sorted({*schedule.kinds, *faults})}
+    workload, workload_plan = _workload(options, defaults, system=system, promise=promise)
+    stop_early = options.stop_at_first_failure
+    plan = Plan(
+        system=system.name,
+        backend=backend.name,
+        profile=profile,
+        variant=options.variant,
+        nodes=nodes,
+        voters=voters,
+        knobs=knobs,
+        seed=seed,
+        time_limit_ns=limit_ns,
+        workload=workload_plan,
+        schedule=schedule,
+        promise=promise,
+        observable=_observable(system, backend),
+        observe_interval_ns=_observe_interval_ns(system, backend),
+        final_read_ns=max(2 * promise.leader_bound_ns, 5 * SECOND),
+        stop_at_first_failure=defaults.stop_at_first_failure if stop_early is None else stop_early,
+        stop_at=defaults.stop_at,
+        backend_settings=backend_settings,
+        secrets=system.secret_knobs() if isinstance(system, Secretive) else (),
+        settings=_unusual(system, knobs, profile=profile, asked=asked),
+        evidence=evidence(schedule, promise, drawn=options.schedule is None and options.scenario is None),
+    )
+    if isinstance(backend, Cautious):
+        backend.refuse(plan)
+    drafted = Draft(
+        plan=plan,
+        system=system,
+        backend=backend,
+        workload=workload,
+        faults=kinds,
+        conditions=_conditions(schedule),
+        more=more,
+    )
+    return drafted if options.time_scale is None else at_scale(drafted, options.time_scale)
+
+
+def at_scale(drafted: Draft, scale: float) -> Draft:
+    """The same run, slower: knobs, promise, schedule, time limit and the bounds of operations.
+
+    ``drafted``: at the scale of 1, but for a schedule out of a file, which knows its own. Raises ConfigError for a
+    scale below 1 or above ``SCALE_MAX``, and for a system whose timers are not configurable.
+    """
+    plan = drafted.plan
+    if not 1 <= scale <= SCALE_MAX:
+        raise ConfigError(
+            f"a time scale of {show_scale(scale)}", next_step=f"give --time-scale auto, or 1 to {show_scale(SCALE_MAX)}"
+        )
+    schedule = schedule_at(plan.schedule, scale)
+    if scale == 1:
+        return drafted if schedule is plan.schedule else _with(drafted, schedule=schedule)
+    if not isinstance(drafted.system, Scalable):
+        raise ConfigError(
+            f"the timers of {plan.system} are not configurable", next_step="remove --time-scale, or set it to 1"
+        )
+    return _with(
+        msgspec.structs.replace(drafted, more=_more_at(drafted.more, scale)),
+        schedule=schedule,
+        knobs=drafted.system.at_scale(plan.knobs, scale),
+        promise=longer_promise(plan.promise, scale),
+        time_limit_ns=longer(plan.time_limit_ns, scale),
+        workload=msgspec.structs.replace(plan.workload, op_timeout_ns=longer(plan.workload.op_timeout_ns, scale)),
+        final_read_ns=longer(plan.final_read_ns, scale),
+        time_scale=scale,
+    )
+
+
+def _more_at(more: Continue | None, scale: float) -> Continue | None:
+    return None if more is None else lambda: more().at_scale(scale)
+
+
+def _with(drafted: Draft, **changes: Any) -> Draft:
+    return msgspec.structs.replace(drafted, plan=msgspec.structs.replace(drafted.plan, **changes))
+
+
+def _unusual(system: System, knobs: Mapping[str, str], *, profile: str, asked: Mapping[str, str]) -> dict[str, str]:
+    """The knobs that differ from the profile's defaults; those that were asked for where a knob has no default."""
+    try:
+        usual = system.knobs({}, profile=profile, variant=None)
+    except ConfigError:
+        return dict(asked)
+    return {name: word for name, word in knobs.items() if usual.get(name) != word}
+
+
+def _check_options(options: RunOptions) -> None:
+    """What the command line checks by itself, of options that come from elsewhere: a run directory, a test."""
+    counts = {"rate": options.rate_per_s, "seed": None, "concurrency": options.processes}
+    wrong = wrong_times(options) or wrong_counts(counts)
+    if wrong:
+        raise ConfigError(f"invalid options: {wrong}", next_step="correct that option")
+
+
+def evidence(schedule: Schedule, promise: Promise, *, drawn: bool) -> tuple[str, ...]:
+    """See ``Plan.evidence``. A schedule that was written, not ``drawn``, leaves the windows that its author wants."""
+    phases = ("warmup", *(("faults",) if schedule.steps else ()), "quiet")
+    asked = [f"{what}:{phase}" for what in ("answers", "writes") for phase in phases]
+    if drawn and "T1" in promise.tiers:
+        asked.append("window:T1")
+    lasting = schedule.health_bound_ns != 0 and LEAVING_A_MAJORITY & set(schedule.kinds)  # in haste nothing lasts
+    if drawn and "T2" in promise.tiers and not promise.owed_in_calm and lasting:
+        asked.append("window:T2")
+    return tuple(asked)
+
+
+def lent_backend(name: str, file: Path | None, words: Sequence[str]) -> Backend:
+    """The backend of this name, with the hosts that were lent to it. ConfigError: it takes none."""
+    backend: Backend = registry.load(registry.BACKENDS, name)
+    if file is None and not words:
+        return backend
+    if not isinstance(backend, Lending):
+        lending = [other for other, one in registry.load_all(registry.BACKENDS).items() if isinstance(one, Lending)]
+        raise ConfigError(
+            f"the backend {name!r} makes its own hosts",
+            where="--host" if file is None else f"--hosts {file}",
+            next_step=f"use --on {' or '.join(lending)}, or remove the hosts",
+        )
+    return backend.lent(file, words)
+
+
+def _observable(system: System, backend: Backend) -> tuple[str, ...]:
+    return backend.shows(system.observable()) if isinstance(backend, Showing) else system.observable()
+
+
+def _observe_interval_ns(system: System, backend: Backend) -> Ns:
+    if isinstance(backend, VirtualBackend):
+        return OBSERVE_INTERVAL_VIRTUAL_NS
+    return system.observe_interval_ns() if isinstance(system, Paced) else OBSERVE_INTERVAL_NS
+
+
+def _profile(system: System, wanted: str | None) -> str:
+    known = system.profiles()
+    if wanted is None:
+        return next(iter(known))
+    if wanted not in known:
+        raise registry.unknown_name("profile", wanted, known)
+    return wanted
+
+
+def _settings(words: Mapping[str, str], system: System, backend: Backend) -> tuple[dict[str, str], Mapping[str, str]]:
+    """What is said to the system, and what to a backend in virtual time (``sim.latency_us``)."""
+    prefix = f"{backend.name}."
+    own = {name.removeprefix(prefix): word for name, word in words.items() if name.startswith(prefix)}
+    rest = {name: word for name, word in words.items() if not name.startswith(prefix)}
+    if not isinstance(backend, VirtualBackend):
+        if own:
+            raise ConfigError(f"the backend {backend.name!r} has no settings", next_step=f"remove {prefix}…")
+        return rest, {}
+    able = backend.simulates(system)
+    if isinstance(able, No):
+        raise MissingCapability(f"{system.name} cannot be simulated: {able.why}", next_step=able.what_to_do)
+    return rest, backend.settings(own)
+
+
+def capabilities_of(backend: Backend) -> frozenset[str]:
+    """What faults may need on the hosts of this backend: as it says itself, or what is usual."""
+    return backend.capabilities() if isinstance(backend, Capable) else USUAL_CAPABILITIES
+
+
+def _fault(system: System, backend: Backend, kind: str) -> Fault:
+    """The fault of this kind. MissingCapability if this system or these hosts cannot suffer it."""
+    fault: Fault = registry.load(registry.FAULTS, kind)
+    support = system.fault_support(kind)
+    if isinstance(support, No):
+        raise MissingCapability(
+            f"{system.name} cannot suffer the fault {kind!r}: {support.why}",
+            next_step=support.what_to_do or "remove it from --faults",
+        )
+    missing = fault.needs() - capabilities_of(backend)
+    if missing:
+        raise MissingCapability(
+            f"the fault {kind!r} cannot happen on {backend.name!r}: its hosts lack {', '.join(sorted(missing))}",
+            cause="a tool is missing on the hosts, or this kind of host never supports the fault",
+            next_step=_remedy(kind, missing),
+        )
+    return fault
+
+
+def _remedy(kind: str, missing: Collection[str]) -> str:
+    packages = [PACKAGES[one] for one in sorted(missing) if one in PACKAGES]
+    leave_out = f"use --on sim, or list in --faults the wanted kinds without {kind}"
+    return f"install {' and '.join(packages)} (Debian's name), or {leave_out}" if packages else leave_out
+
+
+def _schedule(
+    options: RunOptions,
+    defaults: RunDefaults,
+    *,
+    system: System,
+    backend: Backend,
+    faults: Mapping[str, Fault],
+    promise: Promise,
+    outsiders: int,
+    limit_ns: Ns,
+    seed: int,
+) -> tuple[Schedule, Continue | None]:
+    """The schedule, and what draws more of it; None for one that somebody wrote."""
+    if options.schedule is not None:
+        return load_schedule(options.schedule, nodes=options.nodes), None
+    if options.scenario is not None:
+        written = find(options.scenario).schedule
+        _check_schedule(written, nodes=options.nodes)
+        return msgspec.structs.replace(written, seed=seed), None
+    interval_ns = options.nemesis_interval_ns
+    if interval_ns is None:
+        interval_ns = defaults.nemesis_interval_ns
+    if not faults:
+        return Schedule(seed=seed, strategy="none", steps=()), None
+    strategy: Strategy = registry.load(registry.STRATEGIES, options.strategy)
+    if isinstance(strategy, Informed):
+        workload: Workload = registry.load(registry.WORKLOADS, options.workload or defaults.workload)
+        strategy = strategy.informed(
+            observable=frozenset(_observable(system, backend)), operations=workload.needs(), outsiders=outsiders
+        )
+    hat = Hat(
+        strategy=strategy,
+        rng=Rng(seed).stream("nemesis"),
+        faults=faults,
+        nodes=options.nodes,
+        time_limit_ns=limit_ns,
+        interval_ns=interval_ns,
+        promise=promise,
+    )
+    schedule = draw_each_kind(hat, demanded=bool(options.faults)) if options.conclusive else hat.draw()
+    _check_schedule(schedule, nodes=options.nodes)
+    if not options.conclusive or not all(promise.bears(kind, {}) and kind not in LASTING for kind in faults):
+        return msgspec.structs.replace(schedule, seed=seed), None
+
+    def more() -> Continuation:
+        steps = hat.draw("more").steps
+        triggers = {trigger.event for step in steps for trigger in step.triggers}
+        return Continuation(steps=steps, conditions=_load_conditions(triggers))
+
+    return msgspec.structs.replace(schedule, seed=seed), more
+
+
+def _conditions(schedule: Schedule) -> dict[str, Condition]:
+    return _load_conditions({trigger.event for trigger in schedule.triggers})
+
+
+def _load_conditions(events: Collection[str]) -> dict[str, Condition]:
+    return {name: registry.load(registry.TRIGGERS, name) for name in events}
+
+
+def load_schedule(path: Path, *, nodes: int) -> Schedule:
+    """A stored planned schedule, validated against the fault kinds that are installed."""
+    schedule = read_schedule(path)
+    _check_schedule(schedule, nodes=nodes)
+    return schedule
+
+
+def _check_schedule(schedule: Schedule, *, nodes: int) -> None:
+    for step in schedule.steps:
+        for fault in step.faults:
+            kind: Fault = registry.load(registry.FAULTS, fault.kind)
+            kind.check(fault, nodes=nodes)
+    for trigger in schedule.triggers:
+        condition: Condition = registry.load(registry.TRIGGERS, trigger.event)
+        condition.check(trigger, nodes=nodes)
+
+
+def _workload(
+    options: RunOptions, defaults: RunDefaults, *, system: System, promise: Promise
+) -> tuple[Workload, WorkloadPlan]:
+    name = options.workload or defaults.workload
+    workload: Workload = registry.load(registry.WORKLOADS, name)
+    missing = workload.needs() - system.operations()
+    if missing:
+        raise ConfigError(
+            f"{system.name} cannot serve the workload {name!r}: no {', '.join(sorted(missing))}",
+            next_step="choose another --workload (dethrone list workloads)",
+        )
+    processes = options.processes if options.processes is not None else workload.processes(options.nodes)
+    rate = options.rate_per_s if options.rate_per_s is not None else workload.rate_per_s()
+    if processes < 0 or rate < 0:
+        raise ConfigError("processes and rate must not be negative")
+    timeout_ns = min(OP_TIMEOUT_NS, max(1 * SECOND, promise.leader_bound_ns))
+    return workload, WorkloadPlan(
+        name=name, processes=processes if workload.needs() else 0, rate_per_s=rate, op_timeout_ns=timeout_ns
+    )
+
+
+def show_plan(plan: Plan) -> dict[str, Any]:
+    """The plan as plain JSON values, for ``--dry-run``."""
+    return msgspec.to_builtins(presentable(plan))  # type: ignore[no-any-return]

@@ -1,0 +1,427 @@
+"""One run from its options to its verdict: draft → deploy → direct → record → judge → tear down.
+
+Reads top to bottom. Promises: the ledger knows of every effect before it begins; the history is closed and the verdict
+written BEFORE teardown; SIGINT and SIGTERM heal, keep the history and exit 130. Leaves out reports and printing, and
+runs in virtual time (``virtual_run``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import secrets
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.core import store
+from harness.core import world as w
+from harness.core.clock import MS, SECOND, Ns, Span
+from harness.core.errors import ConfigError, HarnessError, HistoryError, Interrupted, MissingCapability
+from harness.core.events import SCHEMA, Begin, Noise
+from harness.core.history import HistoryWriter
+from harness.core.interfaces import (
+    CLOCK_SOCKET,
+    IN_A_CONTAINER,
+    Checker,
+    Confining,
+    DeploySpec,
+    Host,
+    Introducing,
+    Logged,
+    No,
+    NodeSpec,
+    NodeStart,
+    OfThisMachine,
+    Placed,
+    System,
+)
+from harness.core.ledger import Ledger, state_dir
+from harness.core.plan import Plan, presentable
+from harness.core.schedule import RealisedSchedule
+from harness.core.secrets import only_secret
+from harness.core.world import VirtualBackend
+from harness.engine.run.artifacts import CUT, FREE_MIN, collect, free_bytes, log_tail, too_full
+from harness.engine.run.director import Director
+from harness.engine.run.judge import write_verdict
+from harness.engine.run.judgement import RunResult
+from harness.engine.run.lifecycle import Course, default_dir, signals, versions
+from harness.engine.run.listener import Drawn, Listener
+from harness.engine.run.live_world import LiveWorld, news_into
+from harness.engine.run.measurement import calibrate
+from harness.engine.run.options import RunOptions
+from harness.engine.run.planning import Draft, draft
+from harness.engine.run.virtual_run import VirtualRun
+
+DEAD_MAN_NS = 30 * SECOND
+LIVE_EVERY_NS = 400 * MS
+SPACE_EVERY_NS = 1 * SECOND
+
+
+def dry_run(options: RunOptions) -> Plan:
+    """The plan of a run that is not carried out."""
+    return presentable(draft(options, seed=_seed(options)).plan)
+
+
+def run(options: RunOptions, listener: Listener, *, checkers: Mapping[str, Checker] | None = None) -> RunResult:
+    """Carry out one run. Raises HarnessError only when there is no run directory to speak of yet.
+
+    ``checkers``: only these watch and judge; None: all that are installed.
+    """
+    seed = _seed(options)
+    drafted = draft(options, seed=seed)
+    available = drafted.backend.available()
+    if isinstance(available, No):
+        raise MissingCapability(
+            f"the backend {drafted.backend.name!r} cannot be used: {available.why}", next_step=available.what_to_do
+        )
+    out = options.out if options.out is not None else default_dir(drafted.plan)
+    disk = next(place for place in (out, *out.absolute().parents) if place.exists())
+    if too_full(disk):
+        raise ConfigError(_space_told(disk), where=str(out), next_step="free some space, or choose another --out")
+    run_dir = store.claim_run_dir(out)
+    store_plan(run_dir, drafted.plan, options)
+    listener.drawn(Drawn(plan=presentable(drafted.plan), run_dir=run_dir, versions=versions()))
+    run_id = f"{drafted.plan.system}-{secrets.token_hex(4)}"
+    if isinstance(drafted.backend, VirtualBackend):
+        return VirtualRun(options, drafted, run_dir, listener, run_id=run_id, checkers=checkers).carry_out()
+    return _Run(options, drafted, run_dir, listener, run_id=run_id, checkers=checkers).carry_out()
+
+
+def store_plan(run_dir: Path, plan: Plan, options: RunOptions) -> None:
+    """The plan without secrets, and the secrets of the settings in a file that only its owner can read."""
+    store.write_json(run_dir / store.PLAN, presentable(plan))
+    store.write_json(run_dir / store.PLANNED, plan.schedule)
+    kept = only_secret(options.settings, plan.secrets)
+    if kept:
+        store.write_json(run_dir / store.SECRETS, {"settings": kept}, private=True)
+
+
+class _Run(Course):
+    """A run on real hosts."""
+
+    def __init__(
+        self,
+        options: RunOptions,
+        drafted: Draft,
+        run_dir: Path,
+        listener: Listener,
+        *,
+        run_id: str,
+        checkers: Mapping[str, Checker] | None = None,
+    ) -> None:
+        super().__init__(options, drafted, run_dir, listener, run_id=run_id, checkers=checkers)
+        self.inbox: queue.SimpleQueue[w.Happening] = queue.SimpleQueue()
+        self.hosts: Mapping[str, Host] = {}
+
+    def carry_out(self) -> RunResult:
+        started = time.monotonic_ns()
+        ledger = Ledger(state_dir(), self.run_id)
+        clean = False
+        with signals(self._on_signal):
+            try:
+                self._deploy_and_direct(ledger)
+            except Interrupted:
+                self.interrupted.set()
+            except HarnessError as error:
+                self.trouble.append(str(error))
+            finally:
+                clean = self._tear_down(ledger)
+                ledger.close(clean=clean)
+        return self.result(started)
+
+    # --- the steps --------------------------------------------------------------------------------------------
+
+    def _deploy_and_direct(self, ledger: Ledger) -> None:
+        backend, system, plan = self.draft.backend, self.draft.system, self.plan
+        defaults = system.defaults()
+        spec = DeploySpec(
+            run_id=self.run_id,
+            nodes=plan.nodes,
+            image=system.image(),
+            base=self.options.base or defaults.base,
+            state_dir=str(ledger.directory),
+            voters=plan.voters,
+            needs=frozenset().union(*(fault.needs() for fault in self.draft.faults.values())),
+            memory_bytes=defaults.memory_bytes,
+            pids=defaults.pids,
+            shown=system.shown() if isinstance(system, OfThisMachine) else (),
+        )
+        ledger.record("deploying", backend=backend.name, nodes=list(plan.nodes), **lenders(self.options))
+        began = time.monotonic_ns()
+        origin = began
+        hosts = backend.deploy(spec, origin_ns=origin, news=news_into(self.inbox), progress=self.listener.progress)
+        self.hosts = hosts
+        self.figures["cluster_up_ms"] = (time.monotonic_ns() - began) // MS
+        ledger.record("deployed", backend=backend.name, nodes=list(hosts))
+        self._check_interrupted()
+        if self.options.time_scale is None and not self._calibrated(hosts):
+            return
+        self._check_interrupted()
+        plan = self.plan
+        nodes = node_specs(plan, hosts)
+        for name, host in hosts.items():
+            prepare_host(system, host, nodes[name])
+        self.figures["shared_users"] = shared_users(hosts)
+        if isinstance(backend, Introducing):
+            refuse_uncut(spec.needs, backend.introduce(hosts))
+        self._check_interrupted()
+        world = LiveWorld(
+            system=system,
+            backend=backend,
+            hosts=hosts,
+            nodes=nodes,
+            origin_ns=origin,
+            processes=plan.workload.processes,
+            observe_interval_ns=plan.observe_interval_ns,
+            inbox=self.inbox,
+        )
+        self._finish_course(self.director(), world, ledger, hosts, nodes, keep=self.options.keep_cluster)
+
+    def _finish_course(
+        self,
+        director: Director,
+        world: LiveWorld,
+        ledger: Ledger,
+        hosts: Mapping[str, Host],
+        nodes: Mapping[str, NodeSpec],
+        *,
+        keep: bool,
+    ) -> None:
+        """Direct, judge, collect: nothing that the nodes wrote can keep the verdict from being written."""
+        try:
+            try:
+                self._direct(director, world, ledger)
+            finally:
+                world.close()
+                self.directed(director)
+                if not keep:
+                    stop_nodes(hosts)
+            self.listener.progress("judging")
+            history = self.judge()
+        finally:
+            self._collect(hosts, nodes)
+        self.write_columns(history)
+
+    def _collect(self, hosts: Mapping[str, Host], nodes: Mapping[str, NodeSpec]) -> None:
+        self.listener.progress("collecting logs")
+        collected = collect(self.draft.system, hosts, nodes, self.run_dir)
+        self.trouble += collected.trouble
+        if collected.cut:
+            self.figures["cut_files"] = collected.cut
+            self.listener.progress(f"{len(collected.cut)} files of nodes were cut: see nodes/*/{CUT}")
+        self._add_log_tails()
+
+    def _calibrated(self, hosts: Mapping[str, Host]) -> bool:
+        """Run at the time scale that this machine needs; whether there is one that is enough."""
+        self.listener.progress("measuring how slow this machine is")
+        found = calibrate(self.draft, hosts, self.listener.progress)
+        self.draft, self.plan = found.draft, found.draft.plan
+        self.store(store.PLAN, presentable(self.plan))
+        self.store(store.PLANNED, self.plan.schedule)
+        if found.too_slow:
+            self._end_unknown(found.too_slow)
+        return not found.too_slow
+
+    def _end_unknown(self, reason: str) -> None:
+        """No node was started: a history that says so, and the verdict ``unknown``."""
+        self.listener.progress(reason)
+        plan = self.plan
+        writer = HistoryWriter(self.run_dir / store.HISTORY)
+        try:
+            writer.write(
+                [
+                    Begin(seq=0, t=0, schema=SCHEMA, system=plan.system, nodes=plan.nodes, seed=plan.seed),
+                    Noise(
+                        seq=1, t=0, span=Span(0, 0), host="", kind="too-slow", value_ns=0, detail=dict(plan.calibration)
+                    ),
+                ]
+            )
+            writer.end(t=0, reason="interrupted")
+        finally:
+            writer.close()
+        self.store(store.REALISED, RealisedSchedule(seed=plan.seed, faults=()))
+        self.judge()
+        if self.judgement is not None:
+            self.judgement = msgspec.structs.replace(self.judgement, outcome="unknown", reason=reason, host_noise=True)
+            write_verdict(self.run_dir, self.judgement, system=plan.system, seed=plan.seed)
+
+    def _add_log_tails(self) -> None:
+        """A node that did not start says why in its log: show its end beside the trouble."""
+        if any("node-did-not-start" in trouble for trouble in self.trouble):
+            for node in self.plan.nodes:
+                if any(node in trouble.split() or f"{node}," in trouble for trouble in self.trouble):
+                    self.trouble.append(f"the end of {node}'s log:\n{log_tail(self.run_dir, node) or '(no log)'}")
+
+    def _direct(self, director: Director, world: LiveWorld, ledger: Ledger) -> None:
+        writer = HistoryWriter(self.run_dir / store.HISTORY)
+        shown: Ns = 0
+        looked: Ns = 0
+        full = False
+        try:
+            events, actions = director.open(world.now())
+            while True:
+                writer.write(events)
+                for action in actions:
+                    if isinstance(action, w.Converge):
+                        wants = msgspec.to_builtins(dict(action.wants))
+                        ledger.record("converging", backend=self.plan.backend, hosts=wants)
+                    world.submit(action)
+                self.tell(events)
+                if director.done:
+                    break
+                now = world.now()
+                if now - shown > LIVE_EVERY_NS:
+                    shown = now
+                    self.listener.live(director.live(now))
+                happenings = world.wait(director.wake_at(now))
+                if not full and now - looked > SPACE_EVERY_NS:
+                    looked, full = now, too_full(self.run_dir)
+                    if full:
+                        happenings = [*happenings, w.Broken("disk-space", _space_told(self.run_dir))]
+                events, actions = director.step(world.now(), happenings)
+            writer.end(t=world.now(), reason=director.end_reason)
+        except HistoryError as error:
+            self.trouble.append(str(error))  # the disk refused: heal what is broken, keep and judge what was written
+            self._heal_blind(director, world, ledger)
+        finally:
+            with contextlib.suppress(HistoryError):
+                writer.close()
+
+    def _heal_blind(self, director: Director, world: LiveWorld, ledger: Ledger) -> None:
+        """Go on without a history until everything is healed; bounded by the director's own bounds."""
+        events, actions = director.step(world.now(), [w.Broken("history", "the history could not be written")])
+        while True:
+            for action in actions:
+                if isinstance(action, w.Converge):
+                    ledger.record("converging", backend=self.plan.backend)
+                world.submit(action)
+            if director.done:
+                return
+            events, actions = director.step(world.now(), world.wait(director.wake_at(world.now())))
+            del events
+
+    def _tear_down(self, ledger: Ledger) -> bool:
+        backend = self.draft.backend
+        if self.options.keep_cluster and self.judgement is not None:
+            ledger.record("kept", backend=backend.name)
+            self.listener.progress(f"the cluster of run {self.run_id} is kept: `dethrone heal --all` removes it")
+            return False
+        began = time.monotonic_ns()
+        for host in self.hosts.values():
+            host.close()
+        try:
+            ledger.record("destroying", backend=backend.name)
+            backend.destroy(self.run_id)
+        except (HarnessError, OSError) as error:
+            self.trouble.append(f"the cluster could not be removed: {error}\n  next: dethrone heal")
+            return False
+        self.figures["cluster_down_ms"] = (time.monotonic_ns() - began) // MS
+        return True
+
+    # --- small parts ------------------------------------------------------------------------------------------
+
+    def _on_signal(self, name: str) -> None:
+        self.interrupted.set()
+        self.inbox.put(w.Stop(name))
+
+    def _check_interrupted(self) -> None:
+        if self.interrupted.is_set():
+            raise Interrupted("interrupted before the nodes were started")
+
+
+def node_specs(plan: Plan, hosts: Mapping[str, Host]) -> dict[str, NodeSpec]:
+    """What the system's adapter gets to know of each node."""
+    members = {name: hosts[name].address for name in plan.nodes}
+    places = {name: host.places if isinstance(host, Placed) else IN_A_CONTAINER for name, host in hosts.items()}
+    return {
+        name: NodeSpec(
+            name=name,
+            address=members[name],
+            members=members,
+            knobs=plan.knobs,
+            profile=plan.profile,
+            variant=plan.variant,
+            seed=plan.seed,
+            data_dir=places[name].data_dir,
+            log_dir=places[name].log_dir,
+            run_dir=places[name].run_dir,
+            python=places[name].python,
+            lib=places[name].lib,
+            noise_max_ns=plan.promise.noise_max_ns,
+        )
+        for name in plan.nodes
+    }
+
+
+def prepare_host(system: System, host: Host, node: NodeSpec) -> None:
+    """Place the node's files and tell the agent how it is started."""
+    for path, content in system.files(node).items():
+        host.write_file(path, content)
+    fatal, fatal_path = system.fatal(node) if isinstance(system, Logged) else ((), None)
+    start = NodeStart(
+        command=system.command(node),
+        trace_path=system.trace_path(node),
+        log_path=f"{node.log_dir}/node.log",
+        data_dir=node.data_dir,
+        clock_socket=f"{node.run_dir}/{CLOCK_SOCKET}" if not isinstance(system.fault_support("clock"), No) else None,
+        faketime=not isinstance(system.fault_support("clock"), No),
+        run_dir=node.run_dir,
+        fatal=fatal,
+        fatal_path=fatal_path,
+        noise_max_ns=node.noise_max_ns,
+    )
+    host.prepare(start, node.members, dead_man_ns=DEAD_MAN_NS)
+
+
+def shared_users(hosts: Mapping[str, Host]) -> dict[str, list[str]]:
+    """Nodes that do not run as a user of their own: why → which. They could undo what is done to them."""
+    out: dict[str, list[str]] = {}
+    for name, host in hosts.items():
+        why = host.shares_user if isinstance(host, Confining) else ""
+        if why:
+            out.setdefault(why, []).append(name)
+    return out
+
+
+def refuse_uncut(needs: frozenset[str], uncut: Mapping[str, str]) -> None:
+    """MissingCapability where links are to be cut that cannot all be."""
+    if "iptables" not in needs or not uncut:
+        return
+    raise MissingCapability(
+        "a partition would leave nodes connected over IPv6",
+        where=", ".join(f"{host}: {why}" for host, why in uncut.items()),
+        cause="hosts have IPv6 addresses, and no tool on them can drop IPv6 traffic",
+        next_step="install iptables with ip6tables on the hosts, or disable IPv6 (sysctl "
+        "net.ipv6.conf.all.disable_ipv6=1)",
+    )
+
+
+def stop_nodes(hosts: Mapping[str, Host]) -> None:
+    """Let every node end by itself, so that its logs and journal are whole. Whoever does not goes with its host."""
+
+    def stop(host: Host) -> None:
+        with contextlib.suppress(HarnessError):
+            host.stop_node()
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        list(pool.map(stop, hosts.values()))
+
+
+def lenders(options: RunOptions) -> dict[str, Any]:
+    """Who lent the hosts, for the ledger: what ``heal`` needs to find them again."""
+    if options.hosts is None and not options.host:
+        return {}
+    return {"hosts_file": None if options.hosts is None else str(options.hosts), "lent": list(options.host)}
+
+
+def _space_told(run_dir: Path) -> str:
+    return f"only {free_bytes(run_dir) >> 20} MiB are free on the disk of the run; {FREE_MIN >> 20} MiB are kept free"
+
+
+def _seed(options: RunOptions) -> int:
+    return options.seed if options.seed is not None else secrets.randbelow(1 << 32)

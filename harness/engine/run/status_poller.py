@@ -1,0 +1,260 @@
+"""One selector thread that asks every node for its status, at a fixed pace, and never waits for anybody.
+
+Promises: at most one question a node is open; each answer's span is ``[asked, answered]`` on the harness' monotonic
+clock; a node that does not answer within the bound is reported silent and its connection dropped. Nothing that a node
+answers ends the thread: what is over a limit, or makes ``System.reading`` raise, is silence with its reason. Leaves out
+what an answer means (``System.reading``) beyond calling it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import selectors
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from typing import Literal, Protocol
+
+from harness.core.clock import MS, Ns, Span
+from harness.core.http_answer import AnswerReader
+from harness.core.interfaces import NodeSpec, Reading, StatusCall, System
+from harness.core.limits import STATUS_BYTES_MAX, reading_trouble
+from harness.core.world import Broken, Happening, Polled, Stalled
+
+ANSWER_BOUND_NS = 500 * MS
+RETRY_NS = 80 * MS
+STALL_NS = 50 * MS
+
+
+class _Line:
+    """The connection to one node and the question that is open on it."""
+
+    def __init__(self, node: NodeSpec, call: StatusCall) -> None:
+        self.node = node
+        self.call = call
+        self.sock: socket.socket | None = None
+        self.connected = False
+        self.unsent = b""
+        self.answer: StatusReader = status_reader(call.framing)
+        self.asked_ns: Ns | None = None
+        self.due_ns: Ns = 0
+
+
+class Poller:
+    """Start it, stop it; answers go to ``put``. ``clock`` reads ns since the run began."""
+
+    def __init__(
+        self,
+        system: System,
+        nodes: Mapping[str, NodeSpec],
+        *,
+        interval_ns: Ns,
+        clock: Callable[[], Ns],
+        put: Callable[[Happening], None],
+    ) -> None:
+        self._system = system
+        self._interval_ns = interval_ns
+        self._clock = clock
+        self._put = put
+        self._lines = [_Line(node, call) for node in nodes.values() if (call := system.status_call(node)) is not None]
+        self._selector = selectors.DefaultSelector()
+        self._stop = threading.Event()
+        self._raised = False
+        """Whether ``System.reading`` raised already: the run is told once."""
+        self._thread = threading.Thread(target=self._run, name="status-poller", daemon=True)
+
+    def start(self) -> None:
+        """Begin to ask; the nodes' questions are spread over the interval."""
+        now = self._clock()
+        for position, line in enumerate(self._lines):
+            line.due_ns = now + position * self._interval_ns // max(1, len(self._lines))
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and drop the connections."""
+        self._stop.set()
+        self._thread.join(timeout=5)
+        for line in self._lines:
+            self._drop(line)
+        self._selector.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            now = self._clock()
+            wake = now + 20 * MS
+            for line in self._lines:
+                if line.asked_ns is None and line.due_ns <= now:
+                    self._ask(line, now)
+                elif line.asked_ns is not None and now - line.asked_ns > ANSWER_BOUND_NS:
+                    self._silent(line, "no answer in time")
+                if line.asked_ns is None:
+                    wake = min(wake, line.due_ns)
+            before = self._clock()
+            timeout = max(0, wake - before)
+            for key, mask in self._selector.select(timeout / 1e9):
+                self._ready(key.data, mask)
+            late = self._clock() - before - timeout
+            if late > STALL_NS:
+                self._put(Stalled(Span(before, before + timeout + late), late))
+
+    def _ask(self, line: _Line, now: Ns) -> None:
+        line.asked_ns = now
+        line.due_ns = now + self._interval_ns
+        line.unsent = line.call.request
+        line.answer = status_reader(line.call.framing)
+        try:
+            if line.sock is None:
+                line.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+                line.sock.setblocking(False)
+                line.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                line.connected = False
+                code = line.sock.connect_ex((line.node.address, line.call.port))
+                if code not in {0, errno.EINPROGRESS}:
+                    self._silent(line, errno.errorcode.get(code, str(code)))
+                    return
+                self._selector.register(line.sock, selectors.EVENT_READ | selectors.EVENT_WRITE, line)
+            else:
+                self._send(line)
+        except OSError as error:
+            self._silent(line, error.strerror or str(error))
+
+    def _ready(self, line: _Line, mask: int) -> None:
+        if line.sock is None:
+            return
+        try:
+            if mask & selectors.EVENT_WRITE:
+                if not line.connected:
+                    code = line.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                    if code:
+                        self._silent(line, errno.errorcode.get(code, str(code)))
+                        return
+                    line.connected = True
+                self._send(line)
+            if mask & selectors.EVENT_READ:
+                self._receive(line)
+        except OSError as error:
+            self._silent(line, error.strerror or str(error))
+
+    def _send(self, line: _Line) -> None:
+        if line.sock is None:
+            return
+        if line.unsent:
+            with contextlib.suppress(BlockingIOError):
+                line.unsent = line.unsent[line.sock.send(line.unsent) :]
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if line.unsent else 0)
+        self._selector.modify(line.sock, wanted, line)
+
+    def _receive(self, line: _Line) -> None:
+        if line.sock is None:
+            return
+        try:
+            chunk = line.sock.recv(65536)
+        except BlockingIOError:
+            return
+        if not chunk:
+            self._silent(line, "connection closed")
+            return
+        if line.asked_ns is None:
+            self._silent(line, "an answer without a query")
+            return
+        try:
+            body = line.answer.feed(chunk)
+        except ValueError as error:
+            self._silent(line, str(error))
+            return
+        if body is None:
+            return
+        span = Span(line.asked_ns, self._clock())
+        reading, why = self._read(line, body)
+        if reading is None:
+            self._put(Polled(line.node.name, span, None, why))
+        else:
+            self._put(Polled(line.node.name, span, reading))
+        line.asked_ns = None
+        if not line.answer.keep:
+            self._drop(line)
+
+    def _read(self, line: _Line, body: bytes) -> tuple[Reading | None, str]:
+        """What the answer says; or None, and why it says nothing."""
+        try:
+            reading = self._system.reading(line.node, body)
+            trouble = "" if reading is None else reading_trouble(reading)
+        except Exception as error:  # noqa: BLE001 - an adapter's bug must not blind the run to every node
+            why = f"reading a status answer raised {type(error).__name__}: {error!s:.200}"
+            if not self._raised:
+                self._raised = True
+                self._put(Broken("status", f"{line.node.name}: {why}", ends=False))
+            return None, why
+        if reading is None:
+            return None, "an answer that is not a status"
+        return (None, f"a status over a limit: {trouble}") if trouble else (reading, "")
+
+    def _silent(self, line: _Line, why: str) -> None:
+        now = self._clock()
+        asked = line.asked_ns if line.asked_ns is not None else now
+        open_question = line.asked_ns is not None
+        self._drop(line)
+        line.asked_ns = None
+        line.due_ns = max(line.due_ns, now + RETRY_NS)
+        if open_question:
+            self._put(Polled(line.node.name, Span(asked, now), None, why))
+
+    def _drop(self, line: _Line) -> None:
+        if line.sock is not None:
+            with contextlib.suppress(KeyError, ValueError):  # never registered: the connect failed at once
+                self._selector.unregister(line.sock)
+            line.sock.close()
+            line.sock = None
+
+
+class StatusReader(Protocol):
+    """One status answer out of bytes as they arrive."""
+
+    keep: bool
+    """Whether the connection can be used again."""
+
+    def feed(self, data: bytes) -> bytes | None:
+        """The body, once it is whole. ValueError: nonsense, or over a limit."""
+
+
+class _Frame:
+    """A 4-byte big-endian length, then that many bytes."""
+
+    def __init__(self) -> None:
+        self.keep = True
+        self._received = bytearray()
+
+    def feed(self, data: bytes) -> bytes | None:
+        self._received += data
+        if len(self._received) < 4:
+            return None
+        size = int.from_bytes(self._received[:4], "big")
+        if size > STATUS_BYTES_MAX:
+            raise ValueError(f"a status answer of {size} bytes; at most {STATUS_BYTES_MAX} are read")
+        if len(self._received) < 4 + size:
+            return None
+        self.keep = len(self._received) == 4 + size  # more than was asked for: who knows what the next answer is to
+        return bytes(self._received[4 : 4 + size])
+
+
+class _Http:
+    """One HTTP/1.1 response with a length; any status but 200 is a ValueError."""
+
+    def __init__(self) -> None:
+        self.keep = True
+        self._reader = AnswerReader(body_max=STATUS_BYTES_MAX, until_close=False)
+
+    def feed(self, data: bytes) -> bytes | None:
+        answer = self._reader.feed(data)
+        if answer is None:
+            return None
+        self.keep = answer.keep
+        if answer.status != 200:
+            raise ValueError(f"HTTP {answer.status}")
+        return answer.body
+
+
+def status_reader(framing: Literal["u32", "http"]) -> StatusReader:
+    """A reader for one answer that is framed like this."""
+    return _Frame() if framing == "u32" else _Http()

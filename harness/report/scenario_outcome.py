@@ -1,0 +1,34 @@
+"""Whether a run of a scenario came out as it must, in words and as data.
+
+Promises: a scenario that was not judged is never as expected. Leaves out the verdict itself, which stands as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.core.scenario import Expected, as_expected
+from harness.engine.run.judgement import Judgement
+from harness.engine.run.scenario_lookup import find
+
+
+def expectation(expected: Expected) -> str:
+    """``fail: one-leader-per-term`` or ``pass``."""
+    return f"fail: {', '.join(expected.fails)}" if expected.verdict == "fail" else "pass"
+
+
+def told(name: str | None, judgement: Judgement | None) -> dict[str, Any] | None:
+    """``name``, ``source``, ``expected``, ``as_expected`` and ``deviations``; None where no scenario was run."""
+    if name is None:
+        return None
+    scenario = find(name)
+    deviations = ["nothing was judged"]
+    if judgement is not None:
+        deviations = as_expected(scenario.expected, judgement.verdicts)
+    return {
+        "name": scenario.name,
+        "source": scenario.source,
+        "expected": expectation(scenario.expected),
+        "as_expected": not deviations,
+        "deviations": deviations,
+    }

@@ -1,0 +1,258 @@
+"""A described system gone through step by step: each thing that can be wrong with it has its row."""
+
+import json
+import socket
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from harness.core import registry
+from harness.core.clock import Span
+from harness.core.errors import ClusterError, ConfigError
+from harness.core.hoststate import HEALTHY
+from harness.core.interfaces import Evidence, HostNews, No, Yes
+from harness.engine.host.description_check import examine, examine_lines
+from harness.engine.run.options import RunOptions
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="hosts are Linux machines")
+
+TEXT = """
+[system]
+name = "mine"
+[node]
+command = "/opt/mine"
+ports = {{ http = {port} }}
+[probe]
+http = "/status"
+role = "role"
+term = "term"
+leader = "leader"
+[trace]
+events = ["elected", "vote_granted"]
+[ops]
+put = "PUT /kv/{{key}} {{value}}"
+[promise]
+election_timeout = "1s"
+heartbeat = "100ms"
+tolerates = ["kill"]
+leader_within = "250ms"
+"""
+
+
+class Node(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        self.answer(200, self.server.status)
+
+    def do_PUT(self):
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.answer(self.server.put, b"{}")
+
+    def answer(self, code, body):
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class OneHost:
+    """A host that is this process: its node is a web server, killed and started with ``converge``."""
+
+    name, address = "n1", "127.0.0.1"
+
+    def __init__(self, world, news):
+        self.world, self.news, self.server, self.starts = world, news, None, 0
+
+    def prepare(self, start, peers, *, dead_man_ns):
+        pass
+
+    def write_file(self, path, content):
+        pass
+
+    def read_file(self, path):
+        return b"panic: no such flag"
+
+    def start_node(self):
+        self.starts += 1
+        if self.world.exits:
+            self.tell("exited", {"incarnation": 1, "code": 2, "asked": False})
+            return
+        self.server = ThreadingHTTPServer((self.address, self.world.port), Node)
+        self.server.status = json.dumps(self.world.status | {"term": self.world.terms[self.starts - 1]}).encode()
+        self.server.put, self.server.daemon_threads = self.world.put, True
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.tell("started", {"incarnation": self.starts, "asked": True})
+        lines = [line.encode() for line in self.world.lines]
+        self.tell("trace", {"lines": lines, "incarnation": self.starts, "offset": (0, 0)})
+
+    def converge(self, want):
+        if want == HEALTHY:
+            self.start_node()
+        else:
+            self.stop_node()
+            self.tell("exited", {"incarnation": self.starts, "code": -9, "asked": True})
+        return Evidence(host="n1", span=Span(0, 0), state=want, confirmed=True)
+
+    def tell(self, kind, data):
+        self.news(HostNews(host="n1", kind=kind, span=Span(0, 0), data=data))
+
+    def stop_node(self):
+        if self.server is not None:
+            self.server.shutdown()
+            self.server.server_close()
+            self.server = None
+
+    def close(self):
+        pass
+
+
+class World:
+    """The backend."""
+
+    name = "here"
+
+    def __init__(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.status = {"role": "leader", "leader": "n1"}
+        self.terms, self.put, self.exits, self.refuses, self.gone = [3, 3], 200, False, False, []
+        self.lines = ['{"dethrone": 1, "event": "elected", "term": 3}', "started"]
+
+    def available(self):
+        return No("no engine", "start it") if self.refuses == "all" else Yes()
+
+    def deploy(self, spec, *, origin_ns, news, progress):
+        if self.refuses:
+            raise ClusterError("no hosts", cause="no room", next_step="make room")
+        return {"n1": OneHost(self, news)}
+
+    def destroy(self, run_id):
+        self.gone.append(run_id)
+
+
+@pytest.fixture
+def world(monkeypatch, tmp_path):
+    made = World()
+    monkeypatch.setenv("DETHRONE_STATE_DIR", str(tmp_path / "state"))
+    loads = registry.load
+    monkeypatch.setattr(registry, "load", lambda group, name: made if name == "here" else loads(group, name))
+    monkeypatch.setattr("harness.engine.host.description_check.START_LIMIT_NS", 500_000_000)
+    monkeypatch.setattr("harness.engine.host.description_check.SETTLE_NS", 0)
+    made.file = tmp_path / "my.toml"
+    made.text = TEXT.format(port=made.port)
+    return made
+
+
+def rows(world):
+    world.file.write_text(world.text)
+    options = RunOptions(system=str(world.file), nodes=1, backend="here", faults=())
+    return examine(options, lambda line: None)
+
+
+def bad(world):
+    return {row.what: row for row in rows(world) if row.seen == "no"}
+
+
+def test_a_system_that_does_all_it_should_has_no_failed_step_and_is_removed(world):
+    found = rows(world)
+    assert [row for row in found if row.seen == "no"] == []
+    steps = [row.step for row in found]
+    assert list(dict.fromkeys(steps)) == ["file", "hosts", "start", "probe", "ops", "restart", "trace"]
+    seen = {row.what: row.seen for row in found if row.step == "trace"}
+    assert seen == {"elected: 2 lines": "yes", "vote_granted": "not seen"}
+    assert len(world.gone) == 1
+
+
+def test_what_will_not_be_judged_is_told_first(world):
+    assert any("log-matching will not be judged" in row.what for row in rows(world) if row.seen == "not seen")
+
+
+def test_a_process_that_ends_at_once_is_told_with_its_last_words(world):
+    world.exits = True
+    (row,) = bad(world).values()
+    assert "ended with code 2" in row.why
+    assert "no such flag" in row.why
+    assert len(world.gone) == 1
+
+
+def test_a_port_that_nobody_listens_at_is_named(world):
+    world.text = world.text.replace("http =", "peer = 1, http =", 1)
+    assert "n1 listens on peer = 1" in bad(world)
+
+
+@pytest.mark.parametrize(
+    ("status", "what"),
+    [({"role": "follower", "leader": "n1"}, "one node leads"), ({"role": "leader", "leader": "n7"}, "leader")],
+)
+def test_a_probe_that_answers_something_else_than_expected_is_told_by_its_field(world, status, what):
+    world.status = status
+    assert any(name.startswith(what) for name in bad(world))
+
+
+def test_a_leader_in_term_0_is_refused_with_the_remedy(world, monkeypatch):
+    monkeypatch.setattr("harness.engine.host.description_check.TERM_LIMIT_NS", 100_000_000)
+    world.terms = [0, 0]
+    (row,) = bad(world).values()
+    assert (row.step, row.what) == ("probe", "n1 leads in a term")
+    assert "term 0, which is not a valid term" in row.why
+    assert "term in [probe]" in row.what_to_do
+
+
+def test_nonsense_is_no_leader_and_is_shown(world):
+    world.text = world.text.replace('term = "term"', 'term = "epoch"')
+    assert any("epoch holds nothing" in name for name in bad(world))
+
+
+def test_an_operation_that_ends_in_doubt_is_told_with_the_answer(world):
+    world.put = 500
+    (row,) = bad(world).values()
+    assert row.step == "ops"
+    assert "info: HTTP 500" in row.why
+
+
+def test_a_term_that_a_restart_loses_is_told(world):
+    world.terms = [3, 1]
+    (row,) = bad(world).values()
+    assert (row.step, row.why) == ("restart", "term 1, and 3 before")
+
+
+def test_malformed_trace_lines_and_lines_that_the_file_does_not_name_are_told(world):
+    world.lines = ['{"dethrone": 1, "event": "elected"}', '{"dethrone": 1, "event": "stepped_down"}']
+    found = rows(world)
+    assert any("malformed" in row.what and "'term' is missing" in row.why for row in found if row.seen == "no")
+    assert any(row.what == "stepped_down" and "add 'stepped_down'" in row.what_to_do for row in found)
+
+
+def test_a_trace_without_any_line_fails(world):
+    world.lines = ["started"]
+    assert "any line" in bad(world)
+
+
+@pytest.mark.parametrize(("refuses", "why"), [("all", "no engine"), ("deploy", "no room")])
+def test_where_no_hosts_can_be_had_nothing_else_is_tried(world, refuses, why):
+    world.refuses = refuses
+    found = rows(world)
+    assert why in found[-1].why
+    assert found[-1].step == "hosts"
+
+
+def test_a_system_that_no_file_describes_is_refused(world):
+    with pytest.raises(ConfigError, match="not described"):
+        examine(RunOptions(system="etcd", nodes=3, backend="here", faults=()), lambda line: None)
+
+
+def test_output_is_looked_through_line_by_line():
+    good, wrong = (
+        b'{"dethrone": 1, "event": "elected", "term": 1}\r\n',
+        b'{"dethrone": 1, "event": "elect", "term": 1}\n',
+    )
+    found = examine_lines([b"hello\n", good, good, wrong])
+    assert [(row.what.split(":")[0], row.seen) for row in found] == [("elected", "yes"), ("line 4 is malformed", "no")]
+    assert examine_lines([])[0].why == "no trace line found in 0 lines of output"

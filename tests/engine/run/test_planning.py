@@ -1,0 +1,45 @@
+"""What a plan demands of the hosts it is made for."""
+
+import pytest
+
+from clusters.local import backend
+from harness.core.clock import SECOND
+from harness.core.errors import MissingCapability
+from harness.engine.run.options import RunOptions
+from harness.engine.run.planning import draft
+
+RESTART = """
+[[step]]
+[[step.fault]]
+kind = "restart"
+victims = "follower"
+"""
+
+
+@pytest.fixture
+def without_faketime(monkeypatch):
+    monkeypatch.setattr(backend, "find_faketime", lambda: None)
+
+
+def options(**more):
+    return RunOptions(system="raft", backend="local", nodes=3, time_limit_ns=60 * SECOND, **more)
+
+
+def test_faults_that_a_machine_cannot_do_are_refused_with_what_to_install(without_faketime):
+    with pytest.raises(MissingCapability, match=r"'clock' cannot happen on 'local': its hosts lack faketime") as told:
+        draft(options(), seed=1)
+    assert "install libfaketime" in str(told.value)
+    assert "without clock" in str(told.value)
+
+
+def test_a_written_schedule_needs_nothing_but_what_its_own_faults_need(without_faketime, tmp_path):
+    schedule = tmp_path / "restart.toml"
+    schedule.write_text(RESTART)
+    assert set(draft(options(schedule=schedule), seed=1).faults) == {"restart"}
+
+
+def test_a_written_schedule_whose_faults_need_what_the_machine_lacks_is_refused(without_faketime, tmp_path):
+    schedule = tmp_path / "clock.toml"
+    schedule.write_text('[[step]]\n[[step.fault]]\nkind = "clock"\nvictims = "leader"\nparams = { offset = "1s" }\n')
+    with pytest.raises(MissingCapability, match="lack faketime"):
+        draft(options(schedule=schedule), seed=1)

@@ -1,0 +1,46 @@
+"""The command that a run that stayed unknown names."""
+
+from __future__ import annotations
+
+import msgspec
+
+from harness.core.clock import SECOND
+from harness.core.verdict import Verdict
+from harness.engine.run.judgement import Judgement
+from harness.engine.run.options import RunOptions
+from harness.engine.run.planning import draft
+from harness.report.next_command import resolving
+
+PLAN = draft(RunOptions(system="raft", backend="sim", time_limit_ns=60 * SECOND), seed=1).plan
+
+
+def judged(**more) -> Judgement:
+    return Judgement(**{"outcome": "unknown", "reason": "", "verdicts": (), **more})
+
+
+def doubt(checker: str, by: str) -> Verdict:
+    return Verdict(checker=checker, version="1", kind="liveness", outcome="unknown", evidence={"unknown_by": by})
+
+
+def test_noise_is_answered_by_a_slower_run():
+    noisy = judged(verdicts=(doubt("failover", "noise"),), host_noise=True)
+    assert resolving(noisy, PLAN, "dethrone run raft") == "dethrone run raft --time-limit 60s --time-scale 1.5"
+    slow = msgspec.structs.replace(PLAN, time_scale=4.0, time_limit_ns=240 * SECOND)
+    assert resolving(judged(host_noise=True), slow, "x") == "x --time-limit 60s --time-scale 6"
+
+
+def test_missing_evidence_is_answered_by_more_time():
+    mixed = judged(verdicts=(doubt("failover", "noise"), doubt("coverage", "evidence")))
+    assert resolving(mixed, PLAN, "x") == "x --time-limit 120s"
+
+
+def test_a_run_in_haste_is_answered_by_room_between_faults():
+    hasty = draft(
+        RunOptions(system="raft", backend="sim", time_limit_ns=60 * SECOND, nemesis_interval_ns=SECOND), seed=1
+    ).plan
+    assert resolving(judged(), hasty, "x") == "x --nemesis-interval 4s --time-limit 120s"
+
+
+def test_trouble_and_damage_are_answered_by_the_same_run():
+    assert resolving(judged(trouble=("agent-lost",)), PLAN, "x") == "x --time-limit 60s"
+    assert resolving(judged(damage="torn"), PLAN, "x") == "x --time-limit 60s"
