@@ -60,7 +60,7 @@ engine: $(STAMP)
 	@$(BIN)/python .ci/engine.py
 
 images: engine
-	@$(BIN)/python -m clusters.docker.image $(IMAGES)
+	@$(BIN)/python -m dethrone.clusters.docker.image $(IMAGES)
 
 images-all: IMAGES += etcd-3.5
 images-all: images

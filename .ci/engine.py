@@ -24,10 +24,10 @@ from typing import Literal
 
 import msgspec
 
-from clusters.docker import packages
-from clusters.docker.client import NotAllowed, connect, engine_address
-from clusters.docker.state import Progress, locked, silent, state_directory
-from harness.core.errors import HarnessError, MissingCapability
+from dethrone.clusters.docker import packages
+from dethrone.clusters.docker.client import NotAllowed, connect, engine_address
+from dethrone.clusters.docker.state import Progress, locked, silent, state_directory
+from dethrone.harness.core.errors import HarnessError, MissingCapability
 
 ENGINE_PACKAGES = ("docker.io", "iptables", "debootstrap")
 START_LIMIT_S = 60.0

@@ -23,12 +23,12 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from checkers.base import Base, finding, writes_expected
-from harness.core.events import Invoke, Mark, Observed, Return
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
-from harness.core.verdict import Finding, Verdict
+from dethrone.checkers.base import Base, finding, writes_expected
+from dethrone.harness.core.events import Invoke, Mark, Observed, Return
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.verdict import Finding, Verdict
 
 _SEQ = attrgetter("seq")
 

@@ -23,13 +23,13 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from checkers.base import Base, Excuses, finding, votes_needed
-from checkers.facts import in_group
-from harness.core.events import FaultEvent, Invoke, Observed, Return, Traced
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
-from harness.core.verdict import Finding, Verdict
+from dethrone.checkers.base import Base, Excuses, finding, votes_needed
+from dethrone.checkers.facts import in_group
+from dethrone.harness.core.events import FaultEvent, Invoke, Observed, Return, Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.verdict import Finding, Verdict
 
 WORKLOAD = "agreement"
 """The workload whose clients propose: under it, having seen nothing is a lack of evidence."""

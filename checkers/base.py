@@ -10,14 +10,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from harness.core.clock import Ns
-from harness.core.events import FaultEvent
-from harness.core.plan import Plan
-from harness.core.promise import Promise, borne_as
-from harness.core.verdict import Finding, Kind, Verdict
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.events import FaultEvent
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Promise, borne_as
+from dethrone.harness.core.verdict import Finding, Kind, Verdict
 
 if TYPE_CHECKING:
-    from harness.core.history import History
+    from dethrone.harness.core.history import History
 
 VERSION = "1"
 FINDINGS_MAX = 20
@@ -228,7 +228,7 @@ class Excuses:
 
 def excuses(history: History, promise: Promise) -> Excuses:
     """The excuses of this history under this promise (cached)."""
-    key = "checkers.base.excuses"
+    key = "dethrone.checkers.base.excuses"
     found: tuple[Promise, Excuses] | None = history.cache.get(key)
     if found is None or found[0] != promise:
         faults = sorted(history.of(FaultEvent), key=lambda item: (item.span.lo, item.seq))

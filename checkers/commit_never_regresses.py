@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.base import Base, finding, writes_expected
-from checkers.facts import in_group
-from checkers.replicas import Regression, replay
-from harness.core.columns import Columns, columns
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
-from harness.core.verdict import Finding, Verdict
+from dethrone.checkers.base import Base, finding, writes_expected
+from dethrone.checkers.facts import in_group
+from dethrone.checkers.replicas import Regression, replay
+from dethrone.harness.core.columns import Columns, columns
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.verdict import Finding, Verdict
 
 
 class CommitNeverRegresses(Base):

@@ -6,30 +6,30 @@ than the promise. Where nodes that do not vote are needed (``owed_in_calm``), a 
 other. Sources: polls within it. A node has converged once a poll names the common leader (in the common term, where the
 promise binds them), and one reports a commit ≥ the highest that any node had reported before the heal.
 
-Noise of the hosts is charged (``checkers.noise``): voters that had not converged when the promise and the charge were
-over fail; those that converged between the two, and stretches that end before, are unknown. Unknown, never fail: a node
-that was not polled closely; one that leads in term 0, which is no term. Out of scope: the cold start, commits that are
-not observable, stretches that end while votes are split by chance (``splits_max``), and all that comes after a node
-that does not vote, but may be needed, has ended by itself.
+Noise of the hosts is charged (``dethrone.checkers.noise``): voters that had not converged when the promise and the
+charge were over fail; those that converged between the two, and stretches that end before, are unknown. Unknown, never
+fail: a node that was not polled closely; one that leads in term 0, which is no term. Out of scope: the cold start,
+commits that are not observable, stretches that end while votes are split by chance (``splits_max``), and all that comes
+after a node that does not vote, but may be needed, has ended by itself.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.base import Base, breaks_nothing, excuses, in_force
-from checkers.facts import groups, in_group
-from checkers.liveness_windows import Window, outsider_ended, owed_windows
-from checkers.noise import certain, disturbance, unknown_by_noise
-from checkers.recognition import Key, Recognition, no_term, recognition, step_between
-from checkers.rounds import split_wait_ns, worn_out
-from harness.core.clock import Ns
-from harness.core.duration import show_duration
-from harness.core.events import FaultEvent, Observed
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
-from harness.core.verdict import Finding, Verdict
+from dethrone.checkers.base import Base, breaks_nothing, excuses, in_force
+from dethrone.checkers.facts import groups, in_group
+from dethrone.checkers.liveness_windows import Window, outsider_ended, owed_windows
+from dethrone.checkers.noise import certain, disturbance, unknown_by_noise
+from dethrone.checkers.recognition import Key, Recognition, no_term, recognition, step_between
+from dethrone.checkers.rounds import split_wait_ns, worn_out
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.events import FaultEvent, Observed
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.verdict import Finding, Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Asked of every run: the history is complete; an election was seen, where nodes lead; each node reported its status often
 enough; not too many faults of unknown outcome; no trace line that was malformed; an acknowledged write, if the workload
-writes; and no more than a fifth of the time lost to noise (``checkers.noise``). Asked by the schedule
+writes; and no more than a fifth of the time lost to noise (``dethrone.checkers.noise``). Asked by the schedule
 (``plan.schedule.obligations``), each met by one fault that was certainly in force:
 
 * ``leader-cut-off``: a partition left the leader without two-way links to a majority; ``leader-isolated``: without any;
@@ -26,18 +26,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.base import WRITES, Base, in_force, incomplete, votes_needed, writes_expected
-from checkers.facts import elections, leading
-from checkers.graph import Adjacency, Timeline, cliques, end_of_run, timeline
-from checkers.noise import Disturbance, disturbance
-from checkers.recognition import no_term
-from harness.core.clock import SECOND, Ns
-from harness.core.events import TRACE_MALFORMED, FaultEvent, Invoke, Mark, NodeProcess, Noise, Observed, Return
-from harness.core.history import History
-from harness.core.interfaces import Unmet
-from harness.core.plan import Plan
-from harness.core.promise import NOISE_SHARE_MAX_PERCENT, Channel, Promise
-from harness.core.verdict import Verdict
+from dethrone.checkers.base import WRITES, Base, in_force, incomplete, votes_needed, writes_expected
+from dethrone.checkers.facts import elections, leading
+from dethrone.checkers.graph import Adjacency, Timeline, cliques, end_of_run, timeline
+from dethrone.checkers.noise import Disturbance, disturbance
+from dethrone.checkers.recognition import no_term
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.events import TRACE_MALFORMED, FaultEvent, Invoke, Mark, NodeProcess, Noise, Observed, Return
+from dethrone.harness.core.history import History
+from dethrone.harness.core.interfaces import Unmet
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import NOISE_SHARE_MAX_PERCENT, Channel, Promise
+from dethrone.harness.core.verdict import Verdict
 
 OBSERVATIONS_MIN = 10
 """Answers of each node."""
@@ -121,7 +121,7 @@ class Coverage(Base):
         )
 
     def unmet(self, history: History, promise: Promise, plan: Plan) -> Sequence[Unmet]:
-        """See ``harness.core.interfaces.Demanding``: obligations, and kinds that never were in force."""
+        """See ``dethrone.harness.core.interfaces.Demanding``: obligations, and kinds that never were in force."""
         if self.not_owed(promise) is not None:
             return ()
         shown = shown_by_faults(history, timeline(history, promise, plan), votes_needed(promise, len(plan.voters)))

@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from checkers.base import Base, Excuses, excuses
-from checkers.facts import named
-from harness.core.deaths import code_words, crashed_early, not_its_own, telling_line
-from harness.core.events import LOG_SKIPPED, FatalLine, Mark, NodeDied, NodeProcess, Noise, Traced
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
-from harness.core.verdict import Finding, Kind, Verdict
+from dethrone.checkers.base import Base, Excuses, excuses
+from dethrone.checkers.facts import named
+from dethrone.harness.core.deaths import code_words, crashed_early, not_its_own, telling_line
+from dethrone.harness.core.events import LOG_SKIPPED, FatalLine, Mark, NodeDied, NodeProcess, Noise, Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.verdict import Finding, Kind, Verdict
 
 Life = tuple[str, int]
 """Node and incarnation."""

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from checkers.base import finding
-from checkers.facts import in_group
-from harness.core.events import Traced
-from harness.core.history import History
-from harness.core.promise import Promise
-from harness.core.verdict import Finding
+from dethrone.checkers.base import finding
+from dethrone.checkers.facts import in_group
+from dethrone.harness.core.events import Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.verdict import Finding
 
 
 class Numbers:

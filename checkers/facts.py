@@ -4,7 +4,7 @@
 * a *vote*: witnessed on the wire or written to the disk (``vote``, source shell only). ``relabel`` is no vote.
 
 Guarantees: malformed bodies are passed over, never guessed; what the shell witnessed outranks what the core says.
-Out of scope: polls (``harness.core.columns``).
+Out of scope: polls (``dethrone.harness.core.columns``).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from harness.core.events import Observed, Traced
-from harness.core.history import History
+from dethrone.harness.core.events import Observed, Traced
+from dethrone.harness.core.history import History
 
 _OWN_ORDER = attrgetter("incarnation", "n")
 
@@ -74,25 +74,25 @@ def vote(event: Traced) -> Vote | None:
 
 def elections(history: History) -> list[Election]:
     """All elections, in file order (cached)."""
-    found: list[Election] | None = history.cache.get("checkers.facts.elections")
+    found: list[Election] | None = history.cache.get("dethrone.checkers.facts.elections")
     if found is None:
         found = [fact for event in named(history).get("elected", ()) if (fact := election(event)) is not None]
-        history.cache["checkers.facts.elections"] = found
+        history.cache["dethrone.checkers.facts.elections"] = found
     return found
 
 
 def votes(history: History) -> list[Vote]:
     """All votes, in file order (cached)."""
-    found: list[Vote] | None = history.cache.get("checkers.facts.votes")
+    found: list[Vote] | None = history.cache.get("dethrone.checkers.facts.votes")
     if found is None:
         found = [fact for event in named(history).get("vote", ()) if (fact := vote(event)) is not None]
-        history.cache["checkers.facts.votes"] = found
+        history.cache["dethrone.checkers.facts.votes"] = found
     return found
 
 
 def named(history: History) -> dict[str, list[Traced]]:
     """Name → the trace events of that name, in file order (cached): most of all traces concern few checkers."""
-    found: dict[str, list[Traced]] | None = history.cache.get("checkers.facts.named")
+    found: dict[str, list[Traced]] | None = history.cache.get("dethrone.checkers.facts.named")
     if found is None:
         found = {}
         for event in history.of(Traced):
@@ -100,28 +100,28 @@ def named(history: History) -> dict[str, list[Traced]]:
             if rows is None:
                 rows = found[event.name] = []
             rows.append(event)
-        history.cache["checkers.facts.named"] = found
+        history.cache["dethrone.checkers.facts.named"] = found
     return found
 
 
 def leading(history: History) -> list[Observed]:
     """Polls of nodes that said that they lead, in file order (cached)."""
-    found: list[Observed] | None = history.cache.get("checkers.facts.leading")
+    found: list[Observed] | None = history.cache.get("dethrone.checkers.facts.leading")
     if found is None:
-        found = history.cache["checkers.facts.leading"] = [row for row in history.of(Observed) if row.leads]
+        found = history.cache["dethrone.checkers.facts.leading"] = [row for row in history.of(Observed) if row.leads]
     return found
 
 
 def traces(history: History) -> dict[tuple[str, str], list[Traced]]:
     """(group, node) → its trace events in its own order (cached)."""
-    found: dict[tuple[str, str], list[Traced]] | None = history.cache.get("checkers.facts.traces")
+    found: dict[tuple[str, str], list[Traced]] | None = history.cache.get("dethrone.checkers.facts.traces")
     if found is None:
         found = defaultdict(list)
         for event in history.of(Traced):
             found[event.group, event.node].append(event)
         for rows in found.values():
             rows.sort(key=_OWN_ORDER)
-        history.cache["checkers.facts.traces"] = found
+        history.cache["dethrone.checkers.facts.traces"] = found
     return found
 
 

@@ -6,8 +6,8 @@ and to the first write acknowledged after that. A stage that was not reached bef
 run, is censored there: lists of (ns, censored) are what a Kaplan–Meier estimate wants. ``noticed`` is ``detect`` for
 systems that write no trace of campaigns: also the first answer by which another node seeks to lead or knows of a later
 term. ``not_owed``: which of these faults, by their place in the lists, left no node from which a leader was owed.
-``noisy``: at which of them noise of a voter is charged before a new leader served (``checkers.noise``); these times are
-the machine's as well, so medians leave them out; ``noisy_faults``: the numbers of these faults.
+``noisy``: at which of them noise of a voter is charged before a new leader served (``dethrone.checkers.noise``); these
+times are the machine's as well, so medians leave them out; ``noisy_faults``: the numbers of these faults.
 Besides: how long two leaders of different terms certainly claimed to lead at once, elections, split votes, and term
 inflation.
 
@@ -21,19 +21,19 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from checkers.base import WRITES, Base, excuses, votes_needed
-from checkers.coverage import shown_by
-from checkers.facts import elections, groups, leading, named, votes
-from checkers.graph import Timeline, end_of_run, timeline
-from checkers.liveness_windows import windows
-from checkers.noise import disturbance
-from checkers.rounds import worn_out
-from harness.core.clock import Ns
-from harness.core.events import FaultEvent, Invoke, Observed, Return, Traced
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
-from harness.core.verdict import Verdict
+from dethrone.checkers.base import WRITES, Base, excuses, votes_needed
+from dethrone.checkers.coverage import shown_by
+from dethrone.checkers.facts import elections, groups, leading, named, votes
+from dethrone.checkers.graph import Timeline, end_of_run, timeline
+from dethrone.checkers.liveness_windows import windows
+from dethrone.checkers.noise import disturbance
+from dethrone.checkers.rounds import worn_out
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.events import FaultEvent, Invoke, Observed, Return, Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.verdict import Verdict
 
 ROUNDS = frozenset({"election_started", "campaign"})
 """Core notes of an election proper: each term in which a node stood is one round."""
@@ -203,9 +203,9 @@ def _noticed(history: History, fault: FaultEvent, found: dict[str, tuple[Ns, boo
 
 def _answers(history: History) -> list[Observed]:
     """By the moment of the answer (cached)."""
-    found: list[Observed] | None = history.cache.get("checkers.failover.answers")
+    found: list[Observed] | None = history.cache.get("dethrone.checkers.failover.answers")
     if found is None:
-        found = history.cache["checkers.failover.answers"] = sorted(history.of(Observed), key=_answered)
+        found = history.cache["dethrone.checkers.failover.answers"] = sorted(history.of(Observed), key=_answered)
     return found
 
 
@@ -249,11 +249,11 @@ def _censor(at: Ns | None, since: Ns, until: Ns) -> tuple[Ns, bool]:
 
 
 def _write_times(history: History) -> list[Ns]:
-    found: list[Ns] | None = history.cache.get("checkers.failover.writes")
+    found: list[Ns] | None = history.cache.get("dethrone.checkers.failover.writes")
     if found is None:
         ops = {invoke.op for invoke in history.of(Invoke) if invoke.f in WRITES}
         found = sorted(back.t for back in history.of(Return) if back.status == "ok" and back.op in ops)
-        history.cache["checkers.failover.writes"] = found
+        history.cache["dethrone.checkers.failover.writes"] = found
     return found
 
 

@@ -6,12 +6,13 @@ until it does. Clock skew cuts nothing, but a change of it touches its host. Whi
 ``agent-lost``: from its last sign of life) nothing of a host is certain, and from the moment at which its faults may
 have lapsed (``rules-lost``, ``dead-man``) none of them is, until its next confirmed state.
 
-While the members in force are not, or not everywhere, the plan's voters (``checkers.members``), no interval is settled:
+While the members in force are not, or not everywhere, the plan's voters (``dethrone.checkers.members``), no interval is
+settled:
 no leader is owed then.
 
 Guarantees: an interval has one adjacency; integers and bit masks only (voter i is bit i), witness sets computed once a
-distinct adjacency. Out of scope: what a protocol makes of a graph: that is ``checkers.liveness_windows`` and the
-promise's tiers.
+distinct adjacency. Out of scope: what a protocol makes of a graph: that is ``dethrone.checkers.liveness_windows`` and
+the promise's tiers.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from typing import Any, Literal
 
 import networkx as nx
 
-from checkers.members import changed, configurations
-from harness.core.clock import Ns, Span
-from harness.core.events import Converged, Mark, NodeProcess, Noise
-from harness.core.history import History
-from harness.core.hoststate import HEALTHY, HostState
-from harness.core.plan import Plan
-from harness.core.promise import Promise, Tier
+from dethrone.checkers.members import changed, configurations
+from dethrone.harness.core.clock import Ns, Span
+from dethrone.harness.core.events import Converged, Mark, NodeProcess, Noise
+from dethrone.harness.core.history import History
+from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Promise, Tier
 
 UNKNOWN = "?"
 AGENT_LOST = "agent-lost"
@@ -142,14 +143,14 @@ class Timeline:
 
 def timeline(history: History, promise: Promise, plan: Plan) -> Timeline:
     """The timeline of this run (cached)."""
-    found: Timeline | None = history.cache.get("checkers.graph")
+    found: Timeline | None = history.cache.get("dethrone.checkers.graph")
     if found is None:
         found = _build(history, promise, plan)
         unsettled = changed(history, plan)
         if unsettled:
             alone = any(len(one.voters) == 1 for rows in configurations(history).values() for one in rows)
             found = Timeline(found.voters, tuple(_split(found.intervals, unsettled)), alone)
-        history.cache["checkers.graph"] = found
+        history.cache["dethrone.checkers.graph"] = found
     return found
 
 

@@ -13,15 +13,15 @@ from __future__ import annotations
 import bisect
 from collections import defaultdict
 
-from checkers.base import Base, breaks_nothing, finding, writes_expected
-from checkers.facts import in_group
-from checkers.replicas import Committed, LeaderEnd, acknowledged, replay
-from harness.core.columns import columns
-from harness.core.events import Observed
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
-from harness.core.verdict import Finding, Verdict
+from dethrone.checkers.base import Base, breaks_nothing, finding, writes_expected
+from dethrone.checkers.facts import in_group
+from dethrone.checkers.replicas import Committed, LeaderEnd, acknowledged, replay
+from dethrone.harness.core.columns import columns
+from dethrone.harness.core.events import Observed
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.verdict import Finding, Verdict
 
 
 class LeaderCompleteness(Base):

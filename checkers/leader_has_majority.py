@@ -13,16 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from checkers.base import Base, Excuses, finding, votes_needed
-from checkers.facts import Election, election, elections, in_group, votes
-from checkers.members import CONFIG
-from checkers.one_leader_per_term import polled_claims
-from harness.core.columns import columns
-from harness.core.events import FaultEvent, Observed, Traced
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
-from harness.core.verdict import Finding, Verdict
+from dethrone.checkers.base import Base, Excuses, finding, votes_needed
+from dethrone.checkers.facts import Election, election, elections, in_group, votes
+from dethrone.checkers.members import CONFIG
+from dethrone.checkers.one_leader_per_term import polled_claims
+from dethrone.harness.core.columns import columns
+from dethrone.harness.core.events import FaultEvent, Observed, Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.verdict import Finding, Verdict
 
 
 class LeaderHasMajority(Base):

@@ -11,9 +11,9 @@ Two rules, each only where the realised faults leave no doubt:
 * *raised*: with pre-vote, a node that certainly hears no node rises in term after two election timeouts of that; no
   node can have granted it a round, or sent it the term. Exempt: its disk held back what it had received.
 
-Unknown, never fail: a change at which noise of W is charged (``checkers.noise``): a stretch that began before the next
-leader was elected and ended no more than one election round before that; an older one explains nothing. The same holds
-for each rise of a term. Out of scope: leaders that never worked for B.
+Unknown, never fail: a change at which noise of W is charged (``dethrone.checkers.noise``): a stretch that began before
+the next leader was elected and ended no more than one election round before that; an older one explains nothing. The
+same holds for each rise of a term. Out of scope: leaders that never worked for B.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 
-from checkers.base import Base, excuses, votes_needed
-from checkers.facts import elections, groups, in_group, traces
-from checkers.graph import Timeline, timeline
-from checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
-from checkers.recognition import Key, Recognition, recognition
-from checkers.step_down_without_quorum import deaf_stretches
-from harness.core.clock import MS, Ns
-from harness.core.duration import show_duration
-from harness.core.events import Observed, Traced
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
-from harness.core.verdict import Finding, Verdict
+from dethrone.checkers.base import Base, excuses, votes_needed
+from dethrone.checkers.facts import elections, groups, in_group, traces
+from dethrone.checkers.graph import Timeline, timeline
+from dethrone.checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
+from dethrone.checkers.recognition import Key, Recognition, recognition
+from dethrone.checkers.step_down_without_quorum import deaf_stretches
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.events import Observed, Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.verdict import Finding, Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,17 @@
 """leader-when-owed: in every window of a promised tier a leader serves within B, and is never away for longer than B′.
 
-Windows come from the realised faults (``checkers.liveness_windows``); where nodes that do not vote are needed, too,
-only what of them is free of any fault counts (``Promise.owed_in_calm``). Progress is a client's write that succeeds, or
-a leader that a quorum recognises. A window fails if
+Windows come from the realised faults (``dethrone.checkers.liveness_windows``); where nodes that do not vote are needed,
+too, only what of them is free of any fault counts (``Promise.owed_in_calm``). Progress is a client's write that
+succeeds, or a leader that a quorum recognises. A window fails if
 
 * no progress was made for longer than the bound, and enough voters were polled closely enough to be sure that no leader
   was recognised in that time; or
 * a leader was recognised all that time, yet every write that clients sent to it, and waited for long enough, failed
   or did not come back within it.
 
-Noise of a host of the window is charged (``checkers.noise``): what it leaves of a gap fails if it is longer than the
-bound, and is unknown otherwise. Unknown, never fail: too few polls to be sure; a node that says it leads in term 0,
-which is no term; no window of a tier for which the plan asks (``Plan.evidence``).
+Noise of a host of the window is charged (``dethrone.checkers.noise``): what it leaves of a gap fails if it is longer
+than the bound, and is unknown otherwise. Unknown, never fail: too few polls to be sure; a node that says it leads in
+term 0, which is no term; no window of a tier for which the plan asks (``Plan.evidence``).
 Nothing is owed in a gap that begins after more lost rounds than the system's waits stay random for, if it says so
 (``Promise.rounds_random``), or for as long as votes that were split by chance took (``splits_max``). Windows shorter
 than B are reported and pass nothing; recovery times are censored where the window ends first. Out of scope: tiers that
@@ -25,23 +25,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.base import WRITES, Base, excuses
-from checkers.facts import groups
-from checkers.graph import explain
-from checkers.liveness_windows import Window, owed_windows
-from checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
-from checkers.recognition import Point, Recognition, no_term, recognition, step_between
-from checkers.rounds import split_wait_ns, worn_out
-from harness.core.clock import Ns
-from harness.core.columns import columns
-from harness.core.duration import show_duration
-from harness.core.events import Invoke
-from harness.core.history import History
-from harness.core.interfaces import Unmet
-from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise, Tier
-from harness.core.schedule import LEAVING_A_MAJORITY
-from harness.core.verdict import Finding, Verdict
+from dethrone.checkers.base import WRITES, Base, excuses
+from dethrone.checkers.facts import groups
+from dethrone.checkers.graph import explain
+from dethrone.checkers.liveness_windows import Window, owed_windows
+from dethrone.checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
+from dethrone.checkers.recognition import Point, Recognition, no_term, recognition, step_between
+from dethrone.checkers.rounds import split_wait_ns, worn_out
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.columns import columns
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.events import Invoke
+from dethrone.harness.core.history import History
+from dethrone.harness.core.interfaces import Unmet
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise, Tier
+from dethrone.harness.core.schedule import LEAVING_A_MAJORITY
+from dethrone.harness.core.verdict import Finding, Verdict
 
 _LONGER: Mapping[Tier, str] = {
     "T1": "give the run more time, or raise --nemesis-interval",
@@ -134,7 +134,8 @@ class LeaderWhenOwed(Base):
         )
 
     def unmet(self, history: History, promise: Promise, plan: Plan) -> Sequence[Unmet]:
-        """See ``harness.core.interfaces.Demanding``: a window in which a majority without the others owes a leader."""
+        """See ``dethrone.harness.core.interfaces.Demanding``: a window in which a majority without the others owes a
+        leader."""
         if f"window:{_LESSENED}" not in plan.evidence or self.not_owed(promise) is not None:
             return ()
         for window in owed_windows(history, promise, plan):

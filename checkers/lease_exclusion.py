@@ -34,15 +34,15 @@ from typing import Any
 
 import msgspec
 
-from checkers.base import Base, excuses, finding, moment
-from checkers.facts import in_group, named
-from harness.core.clock import MS, Ns
-from harness.core.duration import show_duration
-from harness.core.events import Converged, Invoke, Return, Traced
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
-from harness.core.verdict import Finding, Verdict
+from dethrone.checkers.base import Base, excuses, finding, moment
+from dethrone.checkers.facts import in_group, named
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.events import Converged, Invoke, Return, Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.verdict import Finding, Verdict
 
 WORKLOAD = "lease"
 _MILLION = 1_000_000

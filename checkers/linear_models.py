@@ -4,8 +4,8 @@
 
 Sets to which elements are only added are judged by the checker ``set``, which knows more names for what is wrong.
 Guarantees: what the engines could not decide is ``unknown``, with how far they came; a violation names the lines of the
-operations that cannot be put in order. Out of scope: the engines (``checkers.linearizability``) and what operations do
-(``checkers.models``).
+operations that cannot be put in order. Out of scope: the engines (``dethrone.checkers.linearizability``) and what
+operations do (``dethrone.checkers.models``).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 
 import msgspec
 
-from checkers.linearizability.answer import Answer, Budget, Undecided, Violation, unhurried
-from checkers.linearizability.decide import decide
-from checkers.models import model as make
-from checkers.models.ops import NAMES, F, Row, encode
-from checkers.seen import Anomaly, Seen, SeenChecker, told
-from harness.core.errors import HistoryError
-from harness.core.operations import ModelOptions, Operation, Operations
-from harness.core.verdict import Verdict
+from dethrone.checkers.linearizability.answer import Answer, Budget, Undecided, Violation, unhurried
+from dethrone.checkers.linearizability.decide import decide
+from dethrone.checkers.models import model as make
+from dethrone.checkers.models.ops import NAMES, F, Row, encode
+from dethrone.checkers.seen import Anomaly, Seen, SeenChecker, told
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.operations import ModelOptions, Operation, Operations
+from dethrone.harness.core.verdict import Verdict
 
 PROOF_MAX = 4
 """Operations of a violation whose places stand in the certificate; all of them are in the data."""
@@ -55,7 +55,7 @@ class LinearModel(SeenChecker):
     def judge(self, operations: Operations, options: ModelOptions) -> Verdict:
         """The verdict on a history of others."""
         if self.name == "set" and all(_only_grows(row) for row in operations.rows):
-            from checkers.set_reads import SetReads
+            from dethrone.checkers.set_reads import SetReads
 
             plain = operations.each(lambda row: msgspec.structs.replace(row, f=NAMES[row.f].name.lower()))
             return SetReads().judge(plain, options)

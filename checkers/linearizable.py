@@ -11,7 +11,7 @@ reads, and of a read only that a client may have written what it shows, before i
 Guarantees: exact; what takes more than ``MEMORY_BYTES_MAX`` to search ends in ``unknown`` with how far it came. Left
 out: reads of lists (``acknowledged-survives``) and transactions (``list-append``).
 
-Source: Herlihy, Wing, "Linearizability", 1990; the engines name theirs (``checkers.linearizability``).
+Source: Herlihy, Wing, "Linearizability", 1990; the engines name theirs (``dethrone.checkers.linearizability``).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from dataclasses import replace
 
 import msgspec
 
-from checkers.linear_models import KV
-from checkers.seen import Anomaly, Seen, SeenChecker, concerning, of_key, told
-from harness.core.operations import ModelOptions, Operation, Operations, identity
-from harness.core.promise import Promise
+from dethrone.checkers.linear_models import KV
+from dethrone.checkers.seen import Anomaly, Seen, SeenChecker, concerning, of_key, told
+from dethrone.harness.core.operations import ModelOptions, Operation, Operations, identity
+from dethrone.harness.core.promise import Promise
 
 MEMORY_BYTES_MAX = 64_000_000
 """What one search may keep. A bound on memory and not on time: the same history gives the same verdict anywhere."""

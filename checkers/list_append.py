@@ -27,13 +27,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from checkers import list_append_words as words
-from checkers.list_append_graph import build, cycles
-from checkers.list_append_observed import List, Look, Observed, Txn, observe
-from checkers.seen import Anomaly, Seen, SeenChecker, place, told
-from harness.core.errors import ConfigError
-from harness.core.operations import ModelOptions, Operation, Operations, identity
-from harness.core.promise import Promise
+from dethrone.checkers import list_append_words as words
+from dethrone.checkers.list_append_graph import build, cycles
+from dethrone.checkers.list_append_observed import List, Look, Observed, Txn, observe
+from dethrone.checkers.seen import Anomaly, Seen, SeenChecker, place, told
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.operations import ModelOptions, Operation, Operations, identity
+from dethrone.harness.core.promise import Promise
 
 _UNCOMMITTED = frozenset({"phantom", "duplicate", "G0"})
 _COMMITTED = _UNCOMMITTED | {"G1a", "G1b", "G1c", "incompatible-order"}

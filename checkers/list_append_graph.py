@@ -23,9 +23,21 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from checkers.cycles import Budget, Edges, Ints, Step, Wanted, components, core, edges_of, joined, ranks, shortest
-from checkers.list_append_observed import List, Observed, Txn
-from harness.core.operations import NEVER
+from dethrone.checkers.cycles import (
+    Budget,
+    Edges,
+    Ints,
+    Step,
+    Wanted,
+    components,
+    core,
+    edges_of,
+    joined,
+    ranks,
+    shortest,
+)
+from dethrone.checkers.list_append_observed import List, Observed, Txn
+from dethrone.harness.core.operations import NEVER
 
 WW, WR, RW, PROCESS, RETURNED, LATER, INVOKED = range(7)
 """Kinds of edges. The last three are the ways into, along and out of real time."""

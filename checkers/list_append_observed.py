@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from harness.core.operations import Operation, Operations, identity
+from dethrone.harness.core.operations import Operation, Operations, identity
 
 APPEND = frozenset({"append", ":append"})
 READ = frozenset({"r", ":r", "read", ":read"})

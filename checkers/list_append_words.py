@@ -9,9 +9,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from checkers.list_append_graph import Cycle, Link
-from checkers.list_append_observed import Txn
-from checkers.seen import place, told
+from dethrone.checkers.list_append_graph import Cycle, Link
+from dethrone.checkers.list_append_observed import Txn
+from dethrone.checkers.seen import place, told
 
 WIDTH, HEIGHT, RADIUS = 760, 340, 120
 """Of a drawing, in its own units."""

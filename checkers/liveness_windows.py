@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from checkers.base import in_force, votes_needed
-from checkers.graph import Adjacency, Interval, Timeline, Witness, bits, end_of_run, timeline, witness
-from harness.core.clock import Ns
-from harness.core.events import FaultEvent, NodeProcess, Traced
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Promise, Tier
+from dethrone.checkers.base import in_force, votes_needed
+from dethrone.checkers.graph import Adjacency, Interval, Timeline, Witness, bits, end_of_run, timeline, witness
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.events import FaultEvent, NodeProcess, Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Promise, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,11 @@ class Window:
 
 def windows(history: History, promise: Promise, plan: Plan) -> list[Window]:
     """All windows of this run, in order (cached)."""
-    found: list[Window] | None = history.cache.get("checkers.liveness_windows")
+    found: list[Window] | None = history.cache.get("dethrone.checkers.liveness_windows")
     if found is None:
-        found = history.cache["checkers.liveness_windows"] = _windows(timeline(history, promise, plan), promise)
+        found = history.cache["dethrone.checkers.liveness_windows"] = _windows(
+            timeline(history, promise, plan), promise
+        )
     return found
 
 

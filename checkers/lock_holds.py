@@ -28,10 +28,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.seen import Anomaly, Seen, SeenChecker, concerning, of_key, place
-from harness.core.clock import MS, Ns
-from harness.core.duration import show_duration
-from harness.core.operations import NEVER, ModelOptions, Operation, Operations, identity
+from dethrone.checkers.seen import Anomaly, Seen, SeenChecker, concerning, of_key, place
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.operations import NEVER, ModelOptions, Operation, Operations, identity
 
 ACTIVE_MAX = 64
 """Holds of one lock at one moment that a new one is compared with: the last ones; more is broken many times over."""

@@ -9,13 +9,13 @@ Source: Raft paper, figure 3, "Log Matching" and "State Machine Safety".
 
 from __future__ import annotations
 
-from checkers.base import Base, finding, writes_expected
-from checkers.facts import in_group
-from checkers.replicas import Disagreement, replay
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
-from harness.core.verdict import Finding, Verdict
+from dethrone.checkers.base import Base, finding, writes_expected
+from dethrone.checkers.facts import in_group
+from dethrone.checkers.replicas import Disagreement, replay
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.verdict import Finding, Verdict
 
 
 class LogMatching(Base):

@@ -19,7 +19,7 @@ Guarantees: exact for logs that are read as a whole: otherwise a history is pass
 Out of scope: indices that no value is known for (a log may hold marks of its own there); values that were appended
 twice; polls of unknown outcome, after which a reader may begin anywhere.
 
-Source: Jepsen's ``kafka`` workload and list-append; the exact statement by phases (``checkers.phases``).
+Source: Jepsen's ``kafka`` workload and list-append; the exact statement by phases (``dethrone.checkers.phases``).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from checkers.phases import Spot, contradictions
-from checkers.seen import Anomaly, Seen, SeenChecker, of_key, place, told
-from harness.core.operations import NEVER, ModelOptions, Operation, Operations, identity
-from harness.core.promise import Promise
-from harness.core.verdict import Verdict
+from dethrone.checkers.phases import Spot, contradictions
+from dethrone.checkers.seen import Anomaly, Seen, SeenChecker, of_key, place, told
+from dethrone.harness.core.operations import NEVER, ModelOptions, Operation, Operations, identity
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.verdict import Verdict
 
 EACH_MAX = 1000
 """Anomalies of one class in one log; more are not looked for."""

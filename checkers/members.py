@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.facts import named
-from harness.core.clock import Ns
-from harness.core.events import Traced
-from harness.core.history import History
-from harness.core.plan import Plan
+from dethrone.checkers.facts import named
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.events import Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
 
 CONFIG = "config"
 
@@ -52,13 +52,13 @@ def config(event: Traced) -> Config | None:
 
 def configurations(history: History) -> dict[str, list[Config]]:
     """Group → every configuration that any node was witnessed to store (cached)."""
-    found: dict[str, list[Config]] | None = history.cache.get("checkers.members.stored")
+    found: dict[str, list[Config]] | None = history.cache.get("dethrone.checkers.members.stored")
     if found is None:
         found = {}
         for event in named(history).get(CONFIG, ()):
             if event.source == "shell" and (one := config(event)) is not None:
                 found.setdefault(event.group, []).append(one)
-        history.cache["checkers.members.stored"] = found
+        history.cache["dethrone.checkers.members.stored"] = found
     return found
 
 
@@ -112,10 +112,10 @@ def count_under(configs: Iterable[Config], index: int) -> list[Config]:
 
 def changed(history: History, plan: Plan) -> list[tuple[Ns, Ns | None]]:
     """Stretches in which the members are not, or not everywhere, the plan's voters (cached). None: to the end."""
-    found: list[tuple[Ns, Ns | None]] | None = history.cache.get("checkers.members.changed")
+    found: list[tuple[Ns, Ns | None]] | None = history.cache.get("dethrone.checkers.members.changed")
     if found is not None:
         return found
-    found = history.cache["checkers.members.changed"] = []
+    found = history.cache["dethrone.checkers.members.changed"] = []
     everyone = frozenset(plan.voters)
     told: dict[tuple[str, str], bool] = {}
     since: Ns | None = None

@@ -23,15 +23,15 @@ import bisect
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from checkers.base import Base, finding, votes_needed
-from checkers.facts import election, in_group, named, traces
-from checkers.members import CHANGES, CONFIG, Config, Membership, configurations, count_under, initial
-from harness.core.clock import Ns
-from harness.core.events import Traced
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
-from harness.core.verdict import Finding, Verdict
+from dethrone.checkers.base import Base, finding, votes_needed
+from dethrone.checkers.facts import election, in_group, named, traces
+from dethrone.checkers.members import CHANGES, CONFIG, Config, Membership, configurations, count_under, initial
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.events import Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.verdict import Finding, Verdict
 
 
 @dataclass(slots=True)

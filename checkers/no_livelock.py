@@ -1,6 +1,7 @@
 """no-livelock: voters that all hear each other do not keep failing to elect a leader.
 
-Judged in windows (``checkers.liveness_windows``) of the tiers T1 and T2, in which nothing outside can spoil a campaign:
+Judged in windows (``dethrone.checkers.liveness_windows``) of the tiers T1 and T2, in which nothing outside can spoil a
+campaign:
 
 * *rounds*: no voter seeks to lead more than ``rounds_max`` times in a row without success, that is, without being
   elected, acknowledging a leader or seeing one in between. A round is a pre-vote round that was opened
@@ -16,10 +17,10 @@ And anywhere, since it takes nothing but one lost answer to be asked again:
 * *asked again*: a voter that gave its vote of a term to a candidate does not, in the same life, refuse that candidate
   the vote of that term because it was given away. Else every lost answer costs a vote, and the candidate its term.
 
-Noise of the hosts of a window is charged (``checkers.noise``): rounds and split votes at that time do not count, and a
-finding that needs them is unknown. Out of scope: rounds that ended because a link lost messages (they count as rounds),
-rounds that a node reports at the end of a slow sync (what it did meanwhile was held back, so that time is unknown),
-tiers T3 to T5, and how long it took: that is `leader-when-owed`.
+Noise of the hosts of a window is charged (``dethrone.checkers.noise``): rounds and split votes at that time do not
+count, and a finding that needs them is unknown. Out of scope: rounds that ended because a link lost messages (they
+count as rounds), rounds that a node reports at the end of a slow sync (what it did meanwhile was held back, so that
+time is unknown), tiers T3 to T5, and how long it took: that is `leader-when-owed`.
 
 Source: Raft paper, 5.2 and 9.3 (randomised timeouts make split votes rare, and resolve them quickly).
 """
@@ -31,18 +32,18 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from checkers.base import Base, excuses
-from checkers.facts import elections, groups, in_group, traces
-from checkers.graph import bits
-from checkers.liveness_windows import Window, windows
-from checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
-from checkers.rounds import stands, steps, worn_out
-from harness.core.duration import show_duration
-from harness.core.events import Traced
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
-from harness.core.verdict import Finding, Verdict
+from dethrone.checkers.base import Base, excuses
+from dethrone.checkers.facts import elections, groups, in_group, traces
+from dethrone.checkers.graph import bits
+from dethrone.checkers.liveness_windows import Window, windows
+from dethrone.checkers.noise import Disturbance, certain, disturbance, unknown_by_noise
+from dethrone.checkers.rounds import stands, steps, worn_out
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.events import Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.verdict import Finding, Verdict
 
 CHANCE = 1e-6
 """Of a false alarm about split votes, in one run."""

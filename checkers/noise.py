@@ -26,16 +26,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from checkers.facts import named
-from harness.core.clock import MS, Ns
-from harness.core.duration import show_duration
-from harness.core.events import Converged, Noise
-from harness.core.history import History
-from harness.core.hoststate import HostState
-from harness.core.intervals import Interval, union
-from harness.core.plan import Plan
-from harness.core.promise import Promise
-from harness.core.verdict import Finding
+from dethrone.checkers.facts import named
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.events import Converged, Noise
+from dethrone.harness.core.history import History
+from dethrone.harness.core.hoststate import HostState
+from dethrone.harness.core.intervals import Interval, union
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.verdict import Finding
 
 MEASURED = frozenset({"stall", "fsync", "process", "wall", "harness"})
 """Kinds of ``Noise`` that are one stretch of a known length."""
@@ -125,7 +125,7 @@ class Disturbance:
 
 def disturbance(history: History, promise: Promise, plan: Plan) -> Disturbance:
     """The noise of this run (cached)."""
-    key = "checkers.noise"
+    key = "dethrone.checkers.noise"
     found: tuple[Promise, Disturbance] | None = history.cache.get(key)
     if found is None or found[0] != promise:
         found = (promise, _measure(history, promise, plan))

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from checkers.base import Base, Excuses, finding
-from checkers.facts import election, elections, in_group
-from harness.core.columns import Columns, changes, columns
-from harness.core.events import FaultEvent, Observed, Traced
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
-from harness.core.verdict import Finding, Verdict
+from dethrone.checkers.base import Base, Excuses, finding
+from dethrone.checkers.facts import election, elections, in_group
+from dethrone.harness.core.columns import Columns, changes, columns
+from dethrone.harness.core.events import FaultEvent, Observed, Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.verdict import Finding, Verdict
 
 Key = tuple[str, int]
 """(group, term)."""

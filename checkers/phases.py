@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from harness.core.operations import NEVER, Operation
+from dethrone.harness.core.operations import NEVER, Operation
 
 
 @dataclass(frozen=True, slots=True)

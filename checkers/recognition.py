@@ -12,13 +12,13 @@ import bisect
 from collections import defaultdict
 from dataclasses import dataclass
 
-from checkers.base import votes_needed
-from checkers.facts import elections
-from harness.core.clock import Ns
-from harness.core.events import Observed
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Promise
+from dethrone.checkers.base import votes_needed
+from dethrone.checkers.facts import elections
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.events import Observed
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Promise
 
 Key = tuple[str, int]
 """(leader, term); term 0 where the promise does not bind them."""
@@ -138,7 +138,7 @@ class Recognition:
 
 def recognition(history: History, promise: Promise, plan: Plan, group: str) -> Recognition:
     """The recognition of one group (cached)."""
-    cache: dict[str, Recognition] = history.cache.setdefault("checkers.recognition", {})
+    cache: dict[str, Recognition] = history.cache.setdefault("dethrone.checkers.recognition", {})
     if group not in cache:
         cache[group] = Recognition(history, promise, plan, group)
     return cache[group]

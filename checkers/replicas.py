@@ -16,13 +16,13 @@ from typing import Any
 
 import msgspec
 
-from checkers.base import votes_needed
-from checkers.facts import election, elections, traces
-from checkers.members import configurations
-from harness.core.events import Return, Traced
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Promise
+from dethrone.checkers.base import votes_needed
+from dethrone.checkers.facts import election, elections, traces
+from dethrone.checkers.members import configurations
+from dethrone.harness.core.events import Return, Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Promise
 
 Entry = tuple[int, Any]
 """(term, payload hash)."""
@@ -94,13 +94,13 @@ class Replay:
 
 def replay(history: History, promise: Promise, plan: Plan) -> Replay:
     """The replay of this history (cached: it depends on promise and plan through the quorum only)."""
-    found: Replay | None = history.cache.get("checkers.replicas")
+    found: Replay | None = history.cache.get("dethrone.checkers.replicas")
     if found is None:
         out = _Replayer(history)
         for (group, node), events in traces(history).items():
             out.run(group, node, events)
         out.result.committed += out.by_acknowledgements(promise, plan)
-        found = history.cache["checkers.replicas"] = out.result
+        found = history.cache["dethrone.checkers.replicas"] = out.result
     return found
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from checkers.facts import elections, traces
-from harness.core.clock import MS, Ns
-from harness.core.events import Traced
-from harness.core.history import History
-from harness.core.promise import Promise
+from dethrone.checkers.facts import elections, traces
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.events import Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.promise import Promise
 
 LATE_NS: Ns = 10 * MS
 LATE_SHARE = 10

@@ -1,9 +1,9 @@
 """Judging what clients saw: one way for runs of ours and for the histories of other tools.
 
 A checker here says which anomalies it finds in operations; this module makes verdicts of them. Guarantees: an anomaly
-of a run is excused as every finding is (``checkers.base``); operations that come with doubts, or that show nothing, are
-``unknown`` and never ``pass``; of many anomalies the first of each class come first. Out of scope: every property
-itself.
+of a run is excused as every finding is (``dethrone.checkers.base``); operations that come with doubts, or that show
+nothing, are ``unknown`` and never ``pass``; of many anomalies the first of each class come first. Out of scope: every
+property itself.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from checkers.base import FINDINGS_MAX, Base, finding
-from harness.core.events import Mark
-from harness.core.operations import NEVER, ModelOptions, Operation, Operations, of_history
-from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
-from harness.core.verdict import Finding, Kind, Verdict
+from dethrone.checkers.base import FINDINGS_MAX, Base, finding
+from dethrone.harness.core.events import Mark
+from dethrone.harness.core.operations import NEVER, ModelOptions, Operation, Operations, of_history
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.verdict import Finding, Kind, Verdict
 
 if TYPE_CHECKING:
-    from harness.core.history import History
+    from dethrone.harness.core.history import History
 
 PLACES_MAX = 8
 """Events that a certificate names at most."""
@@ -74,7 +74,7 @@ class SeenChecker(Base):
     rests_on: tuple[str, ...] = ()
     """Properties without which this one is not owed either."""
     timed = False
-    """Whether it rests on clocks (``checkers.base.Excuses.timing``)."""
+    """Whether it rests on clocks (``dethrone.checkers.base.Excuses.timing``)."""
 
     def summary(self) -> str:
         """One line: the operations that it knows."""

@@ -15,7 +15,7 @@ Guarantees: exact; otherwise a history is passed if and only if it is linearizab
 looking at what the reads show. Out of scope: sets from which elements are removed (the model ``set`` of
 ``linearizable`` knows them).
 
-Source: Jepsen's checkers ``set`` and ``set-full``; the exact statement by phases (``checkers.phases``).
+Source: Jepsen's checkers ``set`` and ``set-full``; the exact statement by phases (``dethrone.checkers.phases``).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkers.phases import Spot, contradictions
-from checkers.seen import Anomaly, Seen, SeenChecker, of_key, place, told
-from harness.core.operations import NEVER, ModelOptions, Operation, Operations, identity
+from dethrone.checkers.phases import Spot, contradictions
+from dethrone.checkers.seen import Anomaly, Seen, SeenChecker, of_key, place, told
+from dethrone.harness.core.operations import NEVER, ModelOptions, Operation, Operations, identity
 
 EACH_MAX = 1000
 """Anomalies of one class in one set; more are not looked for."""

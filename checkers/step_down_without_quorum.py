@@ -4,7 +4,8 @@ A voter is *deaf* while it runs, is not frozen, and more than n − q other vote
 packets are cut, or they are down or frozen); while the members change, only while all other voters cannot. The clock
 starts when the cut is confirmed, when a frozen leader was thawed, or when a node that was deaf already is first seen to
 lead. Sources: polls that were asked later than that by more than the promise and still say LEADER, in the same term.
-Noise of that host is charged (``checkers.noise``): a claim is a finding only after the promise plus what is charged.
+Noise of that host is charged (``dethrone.checkers.noise``): a claim is a finding only after the promise plus what is
+charged.
 Unknown, never fail: no poll of the deaf leader after the bound. Out of scope: a leader that no node hears but that
 hears a majority.
 """
@@ -13,18 +14,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.base import Base, breaks_nothing, excuses, votes_needed
-from checkers.facts import groups, in_group
-from checkers.graph import Timeline, timeline
-from checkers.noise import certain, disturbance, unknown_by_noise
-from checkers.recognition import no_term
-from harness.core.clock import Ns
-from harness.core.duration import show_duration
-from harness.core.events import Converged, Observed
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
-from harness.core.verdict import Finding, Verdict
+from dethrone.checkers.base import Base, breaks_nothing, excuses, votes_needed
+from dethrone.checkers.facts import groups, in_group
+from dethrone.checkers.graph import Timeline, timeline
+from dethrone.checkers.noise import certain, disturbance, unknown_by_noise
+from dethrone.checkers.recognition import no_term
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.events import Converged, Observed
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.verdict import Finding, Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from checkers.base import Base, Excuses, finding
-from checkers.facts import in_group, traces
-from harness.core.clock import SECOND
-from harness.core.columns import Columns, columns
-from harness.core.events import FaultEvent, Observed, Traced
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
-from harness.core.verdict import Finding, Verdict
+from dethrone.checkers.base import Base, Excuses, finding
+from dethrone.checkers.facts import in_group, traces
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.columns import Columns, columns
+from dethrone.harness.core.events import FaultEvent, Observed, Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.verdict import Finding, Verdict
 
 WITNESSED = frozenset({"vote", "elected", "acked", "persisted"})
 """Shell events whose term the node was in, at that moment or (a message that waited) before."""

@@ -22,14 +22,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.base import Base, finding
-from checkers.durable_numbers import Numbers
-from checkers.facts import in_group, traces
-from harness.core.events import NodeProcess, Traced
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.promise import Channel, Promise
-from harness.core.verdict import Finding, Verdict
+from dethrone.checkers.base import Base, finding
+from dethrone.checkers.durable_numbers import Numbers
+from dethrone.checkers.facts import in_group, traces
+from dethrone.harness.core.events import NodeProcess, Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.verdict import Finding, Verdict
 
 ANSWERS = frozenset({"vote", "elected", "acked", "answered", "persisted"})
 """Shell events whose term the node was in, and must not forget."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.core.quorum import minority
-from harness.core.schedule import PlannedFault, Schedule
-from nemesis.selectors import parse
+from dethrone.harness.core.quorum import minority
+from dethrone.harness.core.schedule import PlannedFault, Schedule
+from dethrone.nemesis.selectors import parse
 
 ROLES = ("leader", "follower", "minority-with-leader", "minority")
 """Selectors that need to know who leads. ``cut-off`` speaks of links, and is drawn only together with a partition."""

@@ -19,13 +19,13 @@ from typing import Literal
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.errors import ConfigError
-from harness.core.interfaces import Fault
-from harness.core.quorum import minority
-from harness.core.rng import Rng
-from harness.core.schedule import PlannedFault
-from nemesis.faults.clock import draw_step
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import Fault
+from dethrone.harness.core.quorum import minority
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import PlannedFault
+from dethrone.nemesis.faults.clock import draw_step
 
 Who = Literal["leader", "follower", "anybody"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from harness.core.errors import ConfigError
-from harness.core.registry import unknown_name
-from harness.core.schedule import PlannedFault
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.registry import unknown_name
+from dethrone.harness.core.schedule import PlannedFault
 
 
 def check_known(kind: str, params: Mapping[str, Any], known: Collection[str]) -> None:

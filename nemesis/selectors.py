@@ -34,11 +34,11 @@ import re
 
 import msgspec
 
-from harness.core.errors import ConfigError
-from harness.core.interfaces import ClusterView
-from harness.core.quorum import minority, quorum
-from harness.core.registry import unknown_name
-from harness.core.rng import Rng
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import ClusterView
+from dethrone.harness.core.quorum import minority, quorum
+from dethrone.harness.core.registry import unknown_name
+from dethrone.harness.core.rng import Rng
 
 COUNTED = ("follower", "random", "peer")
 """Selectors that take ``:k``."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Sequence
 
-from harness.core.quorum import quorum
+from dethrone.harness.core.quorum import quorum
 
 Cuts = frozenset[tuple[str, str]]
 """Directed links that carry nothing."""

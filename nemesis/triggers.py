@@ -30,13 +30,13 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import Span
-from harness.core.errors import ConfigError
-from harness.core.events import Event, FaultEvent, Invoke, NodeProcess, Observed, Return, Traced
-from harness.core.interfaces import ClusterView, Occurrence
-from harness.core.registry import unknown_name
-from harness.core.schedule import ANYBODY, OnEvent
-from nemesis import selectors
+from dethrone.harness.core.clock import Span
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.events import Event, FaultEvent, Invoke, NodeProcess, Observed, Return, Traced
+from dethrone.harness.core.interfaces import ClusterView, Occurrence
+from dethrone.harness.core.registry import unknown_name
+from dethrone.harness.core.schedule import ANYBODY, OnEvent
+from dethrone.nemesis import selectors
 
 READS = frozenset({"read", "get", "learn", "holder"})
 """Operations whose acknowledgement is no write's."""
@@ -49,7 +49,7 @@ Reader = Callable[[Any, Invoke | None], Occurrence | None]
 
 
 class EventCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """See ``harness.core.interfaces.Condition``. ``traces``: names of trace lines to look at; None: all.
+    """See ``dethrone.harness.core.interfaces.Condition``. ``traces``: names of trace lines to look at; None: all.
 
     ``fields``: what ``where`` may hold; None: any. ``plain``: role → the selector that says the nearest thing without
     an event, for schedules whose triggers are replaced by times.

@@ -9,10 +9,10 @@ import os
 import shutil
 import sys
 
-from clusters.agent.agent import find_faketime
-from clusters.docker import packages
-from clusters.local.labels import SYSTEM_PATH
-from harness.core.errors import HarnessError
+from dethrone.clusters.agent.agent import find_faketime
+from dethrone.clusters.docker import packages
+from dethrone.clusters.local.labels import SYSTEM_PATH
+from dethrone.harness.core.errors import HarnessError
 
 
 def main() -> int:

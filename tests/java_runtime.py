@@ -8,9 +8,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from clusters.docker import packages
-from harness.core.errors import HarnessError, MissingCapability
-from harness.pipeline.java import PACKAGES, java_version
+from dethrone.clusters.docker import packages
+from dethrone.harness.core.errors import HarnessError, MissingCapability
+from dethrone.harness.pipeline.java import PACKAGES, java_version
 
 
 def main() -> int:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import docker
 
-from harness.core.history import read_history
+from dethrone.harness.core.history import read_history
 
 DETHRONE = Path(sys.executable).with_name("dethrone")
 SCHEDULE_SECONDS = 25

@@ -33,16 +33,18 @@ LEFT = {
     "CHANGELOG.md": 36,
     "checkers": 1,
     "clusters/agent": 70,
+    "clusters/local": 1,
     "clusters/node": 31,
     "clusters/own": 44,
-    "clusters/targets": 584,
     "clusters/sim": 32,
     "clusters/ssh": 1,
     "clusters/systems": 127,
+    "clusters/targets": 584,
+    "harness/commands": 25,
     "harness/core": 31,
-    "harness/engine": 223,
+    "harness/engine": 221,
     "harness/pipeline": 74,
-    "harness/report": 111,
+    "harness/report": 84,
 }
 """Folder or document → words that are still to be rewritten. A number may only fall; at 0 its line goes."""
 FOLDERS = ("harness", "checkers", "nemesis", "workloads", "clusters", "docs")

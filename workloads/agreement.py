@@ -13,10 +13,10 @@ are 1, 2, 3 … Out of scope: judging.
 
 from __future__ import annotations
 
-from harness.core.clock import MS, Ns
-from harness.core.events import Return
-from harness.core.interfaces import ClusterView, Generator, OpPlan
-from harness.core.rng import Rng
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.events import Return
+from dethrone.harness.core.interfaces import ClusterView, Generator, OpPlan
+from dethrone.harness.core.rng import Rng
 
 PROPOSALS, MEETINGS, QUESTIONS, LATE = 2, 2, 2, 1
 """Weights of proposals in turn, proposals at the next beat, questions, and proposals for older instances."""
@@ -40,7 +40,7 @@ FINAL_PAUSE_NS = 200 * MS
 
 
 class AgreementWorkload:
-    """See ``harness.core.interfaces.Workload``."""
+    """See ``dethrone.harness.core.interfaces.Workload``."""
 
     name = "agreement"
 
@@ -67,7 +67,7 @@ class AgreementWorkload:
 
 
 class _Contention:
-    """See ``harness.core.interfaces.Generator``."""
+    """See ``dethrone.harness.core.interfaces.Generator``."""
 
     def __init__(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> None:
         self._nodes = nodes
@@ -122,7 +122,8 @@ class _Contention:
 
 
 class FinalQuestions:
-    """Questions for a choice of instances at every node; ends by itself. See ``harness.core.interfaces.Generator``.
+    """Questions for a choice of instances at every node; ends by itself. See
+    ``dethrone.harness.core.interfaces.Generator``.
 
     How many instances there are is not known here; the questions begin with 1 and double until no node knows a
     decision, then they are spread over what was found.

@@ -3,11 +3,11 @@
     Phases([TimeLimit(30 * SECOND, Stagger(rng, 5 * MS, Reserve([(2, writes)], reads, processes=6))), Sleep(SECOND),
             EachProcess(lambda who: Ops(final), processes=6)], processes=6)
 
-Every part is a ``harness.core.interfaces.Generator`` and takes others: it answers with an operation, with a moment at
-which to ask again, or with None: no more for this process. Guarantees: pure and deterministic, for time and chance are
-arguments; a return goes to the part that made the operation, and to no other; a part that answered None to a process
-is not relied on to be asked by it again. A generator may be used in one place only. Out of scope: the rate over all
-clients (the engine's), and what operations mean.
+Every part is a ``dethrone.harness.core.interfaces.Generator`` and takes others: it answers with an operation, with a
+moment at which to ask again, or with None: no more for this process. Guarantees: pure and deterministic, for time and
+chance are arguments; a return goes to the part that made the operation, and to no other; a part that answered None to a
+process is not relied on to be asked by it again. A generator may be used in one place only. Out of scope: the rate over
+all clients (the engine's), and what operations mean.
 
 Source: the vocabulary is that of Jepsen's ``jepsen.generator``.
 """
@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from harness.core.clock import MS, Ns
-from harness.core.errors import ConfigError
-from harness.core.events import Return
-from harness.core.interfaces import ClusterView, Generator, OpPlan
-from harness.core.rng import Rng
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.events import Return
+from dethrone.harness.core.interfaces import ClusterView, Generator, OpPlan
+from dethrone.harness.core.rng import Rng
 
 Asked = OpPlan | Ns | None
 

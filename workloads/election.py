@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from harness.core.interfaces import Generator
-from harness.core.rng import Rng
-from workloads.generators import Nothing
+from dethrone.harness.core.interfaces import Generator
+from dethrone.harness.core.rng import Rng
+from dethrone.workloads.generators import Nothing
 
 
 class ElectionWorkload:
-    """See ``harness.core.interfaces.Workload``."""
+    """See ``dethrone.harness.core.interfaces.Workload``."""
 
     name = "election"
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from harness.core.clock import Ns
-from harness.core.events import Return
-from harness.core.interfaces import ClusterView, OpPlan
-from harness.core.rng import Rng
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.events import Return
+from dethrone.harness.core.interfaces import ClusterView, OpPlan
+from dethrone.harness.core.rng import Rng
 
 LEADER_PERCENT = 70
 """Share of operations that go to the node believed to lead; the rest go to any node, cut off or not."""

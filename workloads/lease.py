@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.core.clock import MS, Ns
-from harness.core.events import Return
-from harness.core.interfaces import ClusterView, Generator, OpPlan
-from harness.core.rng import Rng
-from workloads.generators import Targets
-from workloads.log import KEYS, FinalReads
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.events import Return
+from dethrone.harness.core.interfaces import ClusterView, Generator, OpPlan
+from dethrone.harness.core.rng import Rng
+from dethrone.workloads.generators import Targets
+from dethrone.workloads.log import KEYS, FinalReads
 
 LOCKS = ("l0", "l1")
 """Few, so that clients contend."""
@@ -48,7 +48,7 @@ class _Client:
 
 
 class LeaseWorkload:
-    """See ``harness.core.interfaces.Workload``."""
+    """See ``dethrone.harness.core.interfaces.Workload``."""
 
     name = "lease"
 
@@ -75,7 +75,7 @@ class LeaseWorkload:
 
 
 class _Leases:
-    """See ``harness.core.interfaces.Generator``."""
+    """See ``dethrone.harness.core.interfaces.Generator``."""
 
     def __init__(self, rng: Rng, *, nodes: tuple[str, ...], processes: int) -> None:
         self._rng = rng.stream("choices")

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.core.clock import MS, Ns
-from harness.core.events import Return
-from harness.core.interfaces import ClusterView, Generator, OpPlan
-from harness.core.rng import Rng
-from workloads.generators import Targets
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.events import Return
+from dethrone.harness.core.interfaces import ClusterView, Generator, OpPlan
+from dethrone.harness.core.rng import Rng
+from dethrone.workloads.generators import Targets
 
 LISTS = 4
 """In use at a time."""
@@ -36,7 +36,7 @@ FINAL_PAUSE_NS = 200 * MS
 
 
 class ListAppendWorkload:
-    """See ``harness.core.interfaces.Workload``."""
+    """See ``dethrone.harness.core.interfaces.Workload``."""
 
     name = "list-append"
 
@@ -68,7 +68,7 @@ def list_name(number: int) -> str:
 
 
 class _Transactions:
-    """See ``harness.core.interfaces.Generator``."""
+    """See ``dethrone.harness.core.interfaces.Generator``."""
 
     def __init__(self, rng: Rng, *, nodes: tuple[str, ...]) -> None:
         self._steps, self._choice = rng.stream("steps"), rng.stream("lists")

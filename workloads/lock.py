@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.core.clock import MS, Ns
-from harness.core.events import Return
-from harness.core.interfaces import ClusterView, Generator, OpPlan
-from harness.core.rng import Rng
-from workloads.combinators import EachProcess, Reserve
-from workloads.generators import Targets
-from workloads.log import WORKLOAD as LOG
-from workloads.log import FinalReads
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.events import Return
+from dethrone.harness.core.interfaces import ClusterView, Generator, OpPlan
+from dethrone.harness.core.rng import Rng
+from dethrone.workloads.combinators import EachProcess, Reserve
+from dethrone.workloads.generators import Targets
+from dethrone.workloads.log import WORKLOAD as LOG
+from dethrone.workloads.log import FinalReads
 
 LOCKS = ("l0", "l1")
 """Few, so that clients contend."""
@@ -43,7 +43,7 @@ WRITERS_ONE_IN = 3
 
 
 class LockWorkload:
-    """See ``harness.core.interfaces.Workload``."""
+    """See ``dethrone.harness.core.interfaces.Workload``."""
 
     name = "lock"
 
@@ -82,7 +82,7 @@ class _Hold:
 
 
 class _Client:
-    """One client. See ``harness.core.interfaces.Generator``."""
+    """One client. See ``dethrone.harness.core.interfaces.Generator``."""
 
     def __init__(self, rng: Rng, targets: Targets) -> None:
         self._rng, self._targets = rng, targets

@@ -9,11 +9,11 @@ judging.
 
 from __future__ import annotations
 
-from harness.core.clock import MS, Ns
-from harness.core.events import Return
-from harness.core.interfaces import ClusterView, Generator, OpPlan
-from harness.core.rng import Rng
-from workloads.generators import Targets, numbered_writes
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.events import Return
+from dethrone.harness.core.interfaces import ClusterView, Generator, OpPlan
+from dethrone.harness.core.rng import Rng
+from dethrone.workloads.generators import Targets, numbered_writes
 
 KEYS = ("k0", "k1", "k2", "k3", "k4")
 """Few, so that each list shows the order of many writes."""
@@ -29,7 +29,7 @@ FINAL_PAUSE_NS = 200 * MS
 
 
 class LogWorkload:
-    """See ``harness.core.interfaces.Workload``."""
+    """See ``dethrone.harness.core.interfaces.Workload``."""
 
     name = "log"
 
@@ -56,7 +56,7 @@ class LogWorkload:
 
 
 class FinalReads:
-    """Reads of every key by every process; ends by itself. See ``harness.core.interfaces.Generator``."""
+    """Reads of every key by every process; ends by itself. See ``dethrone.harness.core.interfaces.Generator``."""
 
     def __init__(
         self, rng: Rng, *, nodes: tuple[str, ...], processes: int, keys: tuple[str, ...] = KEYS, f: str = "read"

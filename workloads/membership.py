@@ -10,14 +10,14 @@ of the nodes, at least two, stay members; one change at a time. Out of scope: no
 
 from __future__ import annotations
 
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.events import Return
-from harness.core.interfaces import ClusterView, Generator, OpPlan
-from harness.core.quorum import quorum
-from harness.core.rng import Rng
-from workloads.generators import Targets
-from workloads.log import WORKLOAD as LOG
-from workloads.log import FinalReads
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.events import Return
+from dethrone.harness.core.interfaces import ClusterView, Generator, OpPlan
+from dethrone.harness.core.quorum import quorum
+from dethrone.harness.core.rng import Rng
+from dethrone.workloads.generators import Targets
+from dethrone.workloads.log import WORKLOAD as LOG
+from dethrone.workloads.log import FinalReads
 
 PAUSE_NS = 400 * MS
 """Between two changes while a fault is in force, and before a refused one is tried again."""
@@ -27,7 +27,7 @@ CALM_PAUSE_NS = 5 * SECOND
 
 
 class MembershipWorkload:
-    """See ``harness.core.interfaces.Workload``."""
+    """See ``dethrone.harness.core.interfaces.Workload``."""
 
     name = "membership"
 
@@ -54,7 +54,7 @@ class MembershipWorkload:
 
 
 class _Changes:
-    """See ``harness.core.interfaces.Generator``."""
+    """See ``dethrone.harness.core.interfaces.Generator``."""
 
     def __init__(self, rng: Rng, *, nodes: tuple[str, ...], processes: int, log: Generator) -> None:
         self._rng = rng.stream("members")

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.core.clock import Ns
-from harness.core.events import Return
-from harness.core.interfaces import ClusterView, Generator, OpPlan
-from harness.core.rng import Rng
-from workloads.generators import Targets
-from workloads.log import FinalReads
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.events import Return
+from dethrone.harness.core.interfaces import ClusterView, Generator, OpPlan
+from dethrone.harness.core.rng import Rng
+from dethrone.workloads.generators import Targets
+from dethrone.workloads.log import FinalReads
 
 KEYS = ("r0", "r1", "r2", "r3")
 """Few, so that clients meet at each of them."""
@@ -31,7 +31,7 @@ OUTDATED_PERCENT = 20
 
 
 class RegisterWorkload:
-    """See ``harness.core.interfaces.Workload``."""
+    """See ``dethrone.harness.core.interfaces.Workload``."""
 
     name = "register"
 
@@ -58,7 +58,7 @@ class RegisterWorkload:
 
 
 class _Registers:
-    """See ``harness.core.interfaces.Generator``."""
+    """See ``dethrone.harness.core.interfaces.Generator``."""
 
     def __init__(self, rng: Rng, *, nodes: tuple[str, ...]) -> None:
         self._mix, self._keys = rng.stream("mix"), rng.stream("keys")

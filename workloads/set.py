@@ -9,10 +9,10 @@ judging, and removing.
 
 from __future__ import annotations
 
-from harness.core.interfaces import Generator
-from harness.core.rng import Rng
-from workloads.generators import numbered_writes
-from workloads.log import FinalReads
+from dethrone.harness.core.interfaces import Generator
+from dethrone.harness.core.rng import Rng
+from dethrone.workloads.generators import numbered_writes
+from dethrone.workloads.log import FinalReads
 
 SETS = ("s0", "s1")
 """Few, so that each read shows many adds."""
@@ -22,7 +22,7 @@ ADDS, READS = 3, 1
 
 
 class SetWorkload:
-    """See ``harness.core.interfaces.Workload``."""
+    """See ``dethrone.harness.core.interfaces.Workload``."""
 
     name = "set"
 

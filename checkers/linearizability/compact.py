@@ -13,7 +13,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from checkers.linearizability.kernel import (
+from dethrone.checkers.linearizability.kernel import (
     ACTION,
     CAS,
     DOES,
@@ -29,12 +29,12 @@ from checkers.linearizability.kernel import (
     A,
     B,
 )
-from checkers.models.base import Model, State
-from checkers.models.mutex import FREE, HELD, Mutex
-from checkers.models.ops import FAIL, OK, OPEN, UNTOLD, F, Ints, Ops
-from checkers.models.ops import INFO as LOST
-from checkers.models.register import Register
-from checkers.models.sets import SetModel
+from dethrone.checkers.models.base import Model, State
+from dethrone.checkers.models.mutex import FREE, HELD, Mutex
+from dethrone.checkers.models.ops import FAIL, OK, OPEN, UNTOLD, F, Ints, Ops
+from dethrone.checkers.models.ops import INFO as LOST
+from dethrone.checkers.models.register import Register
+from dethrone.checkers.models.sets import SetModel
 
 KINDS_MAX = 128
 """Different operations of unknown outcome that the kernel counts."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from checkers.models.base import Action, Model, State, Trait
-from checkers.models.ops import OPEN, Ops
+from dethrone.checkers.models.base import Action, Model, State, Trait
+from dethrone.checkers.models.ops import OPEN, Ops
 
 
 class Table:

@@ -15,16 +15,16 @@ from typing import cast
 
 import numpy as np
 
-from checkers.linearizability import zones
-from checkers.linearizability.answer import Answer, Budget, Elapsed, Undecided, Violation, unhurried
-from checkers.linearizability.frontier import Bounds, GaveUp, Since, Stuck
-from checkers.models.base import Model
-from checkers.models.fifo_queue import FifoQueue
-from checkers.models.mutex import FREE, HELD, Mutex
-from checkers.models.ops import Codes, F, Ints, Ops, distinct
-from checkers.models.register import Register
-from checkers.models.sets import SetModel
-from harness.core.errors import HistoryError
+from dethrone.checkers.linearizability import zones
+from dethrone.checkers.linearizability.answer import Answer, Budget, Elapsed, Undecided, Violation, unhurried
+from dethrone.checkers.linearizability.frontier import Bounds, GaveUp, Since, Stuck
+from dethrone.checkers.models.base import Model
+from dethrone.checkers.models.fifo_queue import FifoQueue
+from dethrone.checkers.models.mutex import FREE, HELD, Mutex
+from dethrone.checkers.models.ops import Codes, F, Ints, Ops, distinct
+from dethrone.checkers.models.register import Register
+from dethrone.checkers.models.sets import SetModel
+from dethrone.harness.core.errors import HistoryError
 
 VIOLATIONS_MAX = 20
 """Objects whose violation is reported."""
@@ -95,7 +95,7 @@ class _Work:
         self.bad += len(found.bad)
         self.engines["zones"] += len(distinct(ops.key)) - len(found.undecided)
         if found.clashes:
-            from checkers.linearizability import tell
+            from dethrone.checkers.linearizability import tell
         for clash in found.clashes.values():
             self.violations.append(tell.register_clash(ops, model, clash))
         for key in found.undecided.tolist():
@@ -104,25 +104,25 @@ class _Work:
     def one(self, ops: Ops) -> None:
         """One object of any other model."""
         if isinstance(self.model, FifoQueue):
-            from checkers.linearizability import queues
+            from dethrone.checkers.linearizability import queues
 
             queue = queues.judge(ops)
             if queue is not None:
                 self.engines["queues"] += 1
                 if isinstance(queue, queues.Broken):
-                    from checkers.linearizability import tell
+                    from dethrone.checkers.linearizability import tell
 
                     self._bad(tell.queue_broken(ops, queue))
                 return
             ops = queues.relevant(ops)
         if isinstance(self.model, SetModel):
-            from checkers.linearizability import grow_sets
+            from dethrone.checkers.linearizability import grow_sets
 
             grown = grow_sets.judge(ops)
             if grown is not None:
                 self.engines["grow-sets"] += 1
                 if isinstance(grown, grow_sets.Broken):
-                    from checkers.linearizability import tell
+                    from dethrone.checkers.linearizability import tell
 
                     self._bad(tell.set_broken(ops, grown))
                 return
@@ -134,7 +134,7 @@ class _Work:
             self.violations.append(violation)
 
     def _searched(self, ops: Ops) -> None:
-        from checkers.linearizability.search import search
+        from dethrone.checkers.linearizability.search import search
 
         key = ops.keys.words[int(ops.key[0])] if len(ops) else None
         if self.bounds.elapsed() > self.bounds.time_ns:
@@ -154,8 +154,8 @@ class _Work:
 
     def _stuck(self, ops: Ops, stuck: Stuck) -> Violation:
         """A small proof, as far as the model allows operations to be dropped."""
-        from checkers.linearizability import minimal, tell
-        from checkers.linearizability.search import by_frontiers
+        from dethrone.checkers.linearizability import minimal, tell
+        from dethrone.checkers.linearizability.search import by_frontiers
 
         model = self.model
         end = int(ops.ret[stuck.row])

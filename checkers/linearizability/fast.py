@@ -16,12 +16,12 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from checkers.linearizability import kernel
-from checkers.linearizability.compact import Compact, compact
-from checkers.linearizability.frontier import Bounds, Fits, Found, GaveUp, Mode, Since, Stuck
-from checkers.linearizability.passes import by_passes
-from checkers.models.base import Model
-from checkers.models.ops import OPEN, Ops
+from dethrone.checkers.linearizability import kernel
+from dethrone.checkers.linearizability.compact import Compact, compact
+from dethrone.checkers.linearizability.frontier import Bounds, Fits, Found, GaveUp, Mode, Since, Stuck
+from dethrone.checkers.linearizability.passes import by_passes
+from dethrone.checkers.models.base import Model
+from dethrone.checkers.models.ops import OPEN, Ops
 
 Way = Mode | Literal["lavish"]
 ALL = 1 << 40

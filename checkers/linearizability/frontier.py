@@ -13,10 +13,10 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from checkers.linearizability.answer import Elapsed, unhurried
-from checkers.linearizability.course import Course, Table
-from checkers.models.base import State, Trait
-from checkers.models.ops import OPEN
+from dethrone.checkers.linearizability.answer import Elapsed, unhurried
+from dethrone.checkers.linearizability.course import Course, Table
+from dethrone.checkers.models.base import State, Trait
+from dethrone.checkers.models.ops import OPEN
 
 Mode = Literal["exact", "greedy", "generous"]
 LOOK_EVERY = 256

@@ -16,7 +16,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from checkers.models.ops import FAIL, OK, UNTOLD, F, Ints, Ops
+from dethrone.checkers.models.ops import FAIL, OK, UNTOLD, F, Ints, Ops
 
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,10 +19,10 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from checkers.linearizability.search import Bounds, Since, Stuck, by_frontiers
-from checkers.models.base import Model
-from checkers.models.ops import FAIL, OK, OPEN, Bools, F, Ops
-from checkers.models.register import Register
+from dethrone.checkers.linearizability.search import Bounds, Since, Stuck, by_frontiers
+from dethrone.checkers.models.base import Model
+from dethrone.checkers.models.ops import FAIL, OK, OPEN, Bools, F, Ops
+from dethrone.checkers.models.register import Register
 
 TESTS_MAX = 400
 WINDOW_MAX = 512

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from checkers.linearizability.frontier import Bounds, Fits, Found, GaveUp, Stuck
+from dethrone.checkers.linearizability.frontier import Bounds, Fits, Found, GaveUp, Stuck
 
 W = TypeVar("W", bound=str)
 

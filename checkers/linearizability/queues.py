@@ -23,7 +23,7 @@ import heapq
 import msgspec
 import numpy as np
 
-from checkers.models.ops import FAIL, INFO, NOTHING, OK, OPEN, Bools, F, Ints, Ops
+from dethrone.checkers.models.ops import FAIL, INFO, NOTHING, OK, OPEN, Bools, F, Ints, Ops
 
 
 class Broken(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,11 +24,11 @@ from __future__ import annotations
 
 import msgspec
 
-from checkers.linearizability.course import Table, course_of
-from checkers.linearizability.frontier import Bounds, Fits, Found, GaveUp, Mode, Pass, Since, Stuck
-from checkers.linearizability.passes import by_passes
-from checkers.models.base import Model, Trait
-from checkers.models.ops import OPEN, Ops
+from dethrone.checkers.linearizability.course import Table, course_of
+from dethrone.checkers.linearizability.frontier import Bounds, Fits, Found, GaveUp, Mode, Pass, Since, Stuck
+from dethrone.checkers.linearizability.passes import by_passes
+from dethrone.checkers.models.base import Model, Trait
+from dethrone.checkers.models.ops import OPEN, Ops
 
 ALL = 1 << 40
 PASSES: tuple[tuple[Mode, tuple[int, ...], int], ...] = (
@@ -61,7 +61,7 @@ def search(ops: Ops, model: Model, bounds: Bounds, *, since: Since | None = None
     By the compiled kernel where there is one and it is worth its loading: it has been loaded, there is much to go over,
     or a first try takes too long.
     """
-    from checkers.linearizability import fast
+    from dethrone.checkers.linearizability import fast
 
     tried = 0
     if len(ops) < ROWS_MANY and not fast.loaded():

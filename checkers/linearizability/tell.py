@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from checkers.linearizability import grow_sets, minimal, queues, zones
-from checkers.linearizability.answer import Bar, Violation, Zone
-from checkers.linearizability.search import Since, Stuck
-from checkers.models.base import Model
-from checkers.models.ops import FAIL, NOTHING, OK, OPEN, UNTOLD, F, Ints, Ops
-from checkers.models.register import Register
+from dethrone.checkers.linearizability import grow_sets, minimal, queues, zones
+from dethrone.checkers.linearizability.answer import Bar, Violation, Zone
+from dethrone.checkers.linearizability.search import Since, Stuck
+from dethrone.checkers.models.base import Model
+from dethrone.checkers.models.ops import FAIL, NOTHING, OK, OPEN, UNTOLD, F, Ints, Ops
+from dethrone.checkers.models.register import Register
 
 BARS_MAX = 60
 """Operations drawn; a longer proof is drawn at its end."""

@@ -25,7 +25,7 @@ from bisect import bisect_left
 import msgspec
 import numpy as np
 
-from checkers.models.ops import FAIL, OK, OPEN, Bools, Codes, F, Ints, Ops, distinct
+from dethrone.checkers.models.ops import FAIL, OK, OPEN, Bools, Codes, F, Ints, Ops, distinct
 
 _SHIFT = 32
 _ROUNDS = 32

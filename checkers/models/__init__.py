@@ -1,7 +1,7 @@
 """Sequential specifications of the objects that clients use, by name.
 
 Guarantees: pure values; each model says what its operations do to one object, and nothing about time. Out of scope: how
-histories are judged (``checkers.linearizability``).
+histories are judged (``dethrone.checkers.linearizability``).
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from checkers.models.base import Model
-from checkers.models.fifo_queue import FifoQueue
-from checkers.models.multi_register import MultiRegister
-from checkers.models.mutex import Mutex
-from checkers.models.register import Register, cas_register, kv
-from checkers.models.sets import SetModel
-from harness.core.errors import ConfigError
+from dethrone.checkers.models.base import Model
+from dethrone.checkers.models.fifo_queue import FifoQueue
+from dethrone.checkers.models.multi_register import MultiRegister
+from dethrone.checkers.models.mutex import Mutex
+from dethrone.checkers.models.register import Register, cas_register, kv
+from dethrone.checkers.models.sets import SetModel
+from dethrone.harness.core.errors import ConfigError
 
 NAMES = ("register", "cas-register", "kv", "multi-register", "mutex", "fifo-queue", "set")
 

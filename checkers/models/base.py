@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
-from checkers.models.ops import Codes, F, Ops, Values
+from dethrone.checkers.models.ops import Codes, F, Ops, Values
 
 State = Hashable
 

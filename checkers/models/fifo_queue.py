@@ -10,8 +10,8 @@ from typing import cast
 
 import msgspec
 
-from checkers.models.base import Action, State, Trait
-from checkers.models.ops import FAIL, NOTHING, OK, Codes, F, Ops, Values
+from dethrone.checkers.models.base import Action, State, Trait
+from dethrone.checkers.models.ops import FAIL, NOTHING, OK, Codes, F, Ops, Values
 
 
 class FifoQueue(msgspec.Struct, frozen=True, kw_only=True):

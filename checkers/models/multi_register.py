@@ -11,8 +11,8 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
-from checkers.models.base import Action, State, Trait
-from checkers.models.ops import FAIL, INFO, Codes, F, Ops, Values
+from dethrone.checkers.models.base import Action, State, Trait
+from dethrone.checkers.models.ops import FAIL, INFO, Codes, F, Ops, Values
 
 _Micro = tuple[tuple[int, int, int], ...]
 

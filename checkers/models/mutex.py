@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from checkers.models.base import Action, State, Trait
-from checkers.models.ops import FAIL, Codes, F, Ops, Values
+from dethrone.checkers.models.base import Action, State, Trait
+from dethrone.checkers.models.ops import FAIL, Codes, F, Ops, Values
 
 FREE, HELD = 0, 1
 

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.errors import HistoryError
+from dethrone.harness.core.errors import HistoryError
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from checkers.models.base import Action, State, Trait
-from checkers.models.ops import FAIL, INFO, OK, Codes, F, Ops, Values
+from dethrone.checkers.models.base import Action, State, Trait
+from dethrone.checkers.models.ops import FAIL, INFO, OK, Codes, F, Ops, Values
 
 
 class Register(msgspec.Struct, frozen=True, kw_only=True):

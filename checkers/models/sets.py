@@ -11,8 +11,8 @@ from typing import cast
 import msgspec
 import numpy as np
 
-from checkers.models.base import Action, State, Trait
-from checkers.models.ops import FAIL, OK, UNTOLD, Codes, F, Ops, Values
+from dethrone.checkers.models.base import Action, State, Trait
+from dethrone.checkers.models.ops import FAIL, OK, UNTOLD, Codes, F, Ops, Values
 
 
 class SetModel(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,10 +24,10 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from harness.core.clock import SECOND, Ns, Span
-from harness.core.errors import ClusterError
-from harness.core.hoststate import HEALTHY, HostState
-from harness.core.interfaces import Evidence, Host
+from dethrone.harness.core.clock import SECOND, Ns, Span
+from dethrone.harness.core.errors import ClusterError
+from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.interfaces import Evidence, Host
 
 LIMIT_S = 20.0
 """Longest time for one transaction."""
@@ -42,7 +42,8 @@ T = TypeVar("T")
 
 @runtime_checkable
 class ProbingHost(Protocol):
-    """What is needed of a host beyond ``Host``: verbs that do not wait. ``clusters.agent.link.AgentHost`` has them."""
+    """What is needed of a host beyond ``Host``: verbs that do not wait. ``dethrone.clusters.agent.link.AgentHost`` has
+    them."""
 
     name: str
     address: str

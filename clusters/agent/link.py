@@ -27,11 +27,11 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 import tenacity
 
-from harness.core.clock import SECOND, Ns, Span
-from harness.core.errors import ClusterError
-from harness.core.events import AGENT_LOST
-from harness.core.hoststate import HEALTHY, HostState
-from harness.core.interfaces import Available, Evidence, HostNews, No, NodeStart, Yes
+from dethrone.harness.core.clock import SECOND, Ns, Span
+from dethrone.harness.core.errors import ClusterError
+from dethrone.harness.core.events import AGENT_LOST
+from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.interfaces import Available, Evidence, HostNews, No, NodeStart, Yes
 
 PROTOCOL = 2
 """Version of the agent's protocol that this link speaks."""
@@ -229,7 +229,8 @@ class _UnusableAgentError(ClusterError):
 
 
 class AgentHost:
-    """One host through its agent: implements ``harness.core.interfaces.Host``, and ``ProbingHost`` of ``confirm``.
+    """One host through its agent: implements ``dethrone.harness.core.interfaces.Host``, and ``ProbingHost`` of
+    ``confirm``.
 
     ``connect`` makes a connection (a relay); it is called again when one breaks, and may raise OSError or
     ClusterError. ``client``: the addresses the harness' packets come from as that host sees them, which a cut of
@@ -386,7 +387,7 @@ class AgentHost:
     def measure(
         self, directory: str, peers: Mapping[str, str], *, window_ns: Ns, writes_per_s: int
     ) -> Mapping[str, Any]:
-        """See ``harness.core.interfaces.Measuring``."""
+        """See ``dethrone.harness.core.interfaces.Measuring``."""
         return self._call(
             "measure",
             limit_s=window_ns / SECOND + MEASURE_LIMIT_S,
@@ -465,7 +466,7 @@ class AgentHost:
 
     @property
     def shares_user(self) -> str:
-        """See ``harness.core.interfaces.Confining``."""
+        """See ``dethrone.harness.core.interfaces.Confining``."""
         return "" if self._runs_as is None or self._runs_as["own"] else str(self._runs_as["why"])
 
     def noise_summary(self) -> Mapping[str, Any]:

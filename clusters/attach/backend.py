@@ -20,28 +20,29 @@ from typing import Any
 
 import docker
 
-from clusters.agent import confirm
-from clusters.attach import sidecar
-from clusters.attach.host import AttachedHost
-from clusters.attach.sidecar import Sidecar
-from clusters.attach.targets import Target, find_targets, list_matching, parse_words
-from clusters.docker.client import ENGINE_ERRORS, connect, explained
-from clusters.docker.containers import together
-from clusters.docker.image import ensure_image
-from clusters.docker.ship import ship
-from clusters.unseen import from_outside
-from harness.core.clock import Ns
-from harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability, NotHealed
-from harness.core.hoststate import HostState
-from harness.core.interfaces import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
-from harness.core.ledger import read_ledger
-from harness.core.plan import Plan
+from dethrone.clusters.agent import confirm
+from dethrone.clusters.attach import sidecar
+from dethrone.clusters.attach.host import AttachedHost
+from dethrone.clusters.attach.sidecar import Sidecar
+from dethrone.clusters.attach.targets import Target, find_targets, list_matching, parse_words
+from dethrone.clusters.docker.client import ENGINE_ERRORS, connect, explained
+from dethrone.clusters.docker.containers import together
+from dethrone.clusters.docker.image import ensure_image
+from dethrone.clusters.docker.ship import ship
+from dethrone.clusters.unseen import from_outside
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability, NotHealed
+from dethrone.harness.core.hoststate import HostState
+from dethrone.harness.core.interfaces import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
+from dethrone.harness.core.ledger import read_ledger
+from dethrone.harness.core.plan import Plan
 
 _CONNECTIONS = 64
 
 
 class AttachBackend:
-    """See ``harness.core.interfaces.Backend``, ``Lending``, ``Cautious``, ``Capable``, ``Showing``. Thread-safe."""
+    """See ``dethrone.harness.core.interfaces.Backend``, ``Lending``, ``Cautious``, ``Capable``, ``Showing``.
+    Thread-safe."""
 
     name = "attach"
 
@@ -135,7 +136,7 @@ class AttachBackend:
         return {node: hosts[node] for node in spec.nodes}
 
     def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
-        """See ``harness.core.interfaces.Introducing``."""
+        """See ``dethrone.harness.core.interfaces.Introducing``."""
         return confirm.introduce(hosts)
 
     def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:

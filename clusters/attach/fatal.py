@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 
 import docker
 
-from clusters.attach.targets import Target
-from clusters.docker.client import ENGINE_ERRORS
-from harness.core.deaths import printable
+from dethrone.clusters.attach.targets import Target
+from dethrone.clusters.docker.client import ENGINE_ERRORS
+from dethrone.harness.core.deaths import printable
 
 FATAL_EVERY_NS = 1_000_000_000
 FATAL_LINES_MAX = 20_000

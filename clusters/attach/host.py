@@ -22,17 +22,17 @@ import docker
 import docker.errors
 import msgspec
 
-from clusters.agent.link import AgentHost
-from clusters.attach import sidecar
-from clusters.attach.fatal import FATAL_EVERY_NS, FatalSearch
-from clusters.attach.targets import Target
-from clusters.docker.client import ENGINE_ERRORS, explained
-from harness.core.clock import Ns, Span
-from harness.core.deaths import LINES_MAX, last_lines
-from harness.core.errors import ClusterError, HarnessError
-from harness.core.events import LOG_SKIPPED
-from harness.core.hoststate import HEALTHY, HostState
-from harness.core.interfaces import Evidence, HostNews, NodeStart
+from dethrone.clusters.agent.link import AgentHost
+from dethrone.clusters.attach import sidecar
+from dethrone.clusters.attach.fatal import FATAL_EVERY_NS, FatalSearch
+from dethrone.clusters.attach.targets import Target
+from dethrone.clusters.docker.client import ENGINE_ERRORS, explained
+from dethrone.harness.core.clock import Ns, Span
+from dethrone.harness.core.deaths import LINES_MAX, last_lines
+from dethrone.harness.core.errors import ClusterError, HarnessError
+from dethrone.harness.core.events import LOG_SKIPPED
+from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.interfaces import Evidence, HostNews, NodeStart
 
 KILL_LIMIT_S = 5.0
 TERM_LIMIT_S = 10.0
@@ -47,7 +47,8 @@ _NODE_LOG = "node.log"
 
 
 class AttachedHost:
-    """See ``harness.core.interfaces.Host``, and ``ProbingHost`` of ``clusters.agent.confirm``. Thread-safe."""
+    """See ``dethrone.harness.core.interfaces.Host``, and ``ProbingHost`` of ``dethrone.clusters.agent.confirm``.
+    Thread-safe."""
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class AttachedHost:
 
     @property
     def shares_user(self) -> str:
-        """See ``harness.core.interfaces.Confining``."""
+        """See ``dethrone.harness.core.interfaces.Confining``."""
         return "it was adopted, and keeps the user and capabilities that it had"
 
     def prepare(self, start: NodeStart, peers: Mapping[str, str], *, dead_man_ns: Ns) -> None:

@@ -17,15 +17,15 @@ import docker
 import docker.errors
 import msgspec
 
-from clusters.agent.link import AgentHost
-from clusters.attach.targets import SIDECAR, Target
-from clusters.docker.client import explained
-from clusters.docker.containers import last_words
-from clusters.docker.labels import LIB, NODE, OWNER, RUN, STATE
-from clusters.docker.stream import ExecStream
-from harness.core.clock import Ns
-from harness.core.errors import ClusterError, HarnessError, NotHealed
-from harness.core.interfaces import HostNews
+from dethrone.clusters.agent.link import AgentHost
+from dethrone.clusters.attach.targets import SIDECAR, Target
+from dethrone.clusters.docker.client import explained
+from dethrone.clusters.docker.containers import last_words
+from dethrone.clusters.docker.labels import LIB, NODE, OWNER, RUN, STATE
+from dethrone.clusters.docker.stream import ExecStream
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.errors import ClusterError, HarnessError, NotHealed
+from dethrone.harness.core.interfaces import HostNews
 
 TARGET = "dethrone.target"
 """Label: the id of the container that a sidecar belongs to."""
@@ -34,7 +34,7 @@ SOCKET = "/run/dethrone/agent.sock"
 RELAY_LIMIT_S = 15
 MEET_LIMIT_S = 20.0
 HEAL_LIMIT_S = 30
-AGENT = ("python3", "-S", "-m", "clusters.agent.agent")
+AGENT = ("python3", "-S", "-m", "dethrone.clusters.agent.agent")
 
 
 class Sidecar(msgspec.Struct, frozen=True, kw_only=True):

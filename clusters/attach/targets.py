@@ -13,9 +13,9 @@ from typing import Any
 import docker
 import msgspec
 
-from clusters.docker.client import explained
-from clusters.docker.labels import OWNER
-from harness.core.errors import ConfigError
+from dethrone.clusters.docker.client import explained
+from dethrone.clusters.docker.labels import OWNER
+from dethrone.harness.core.errors import ConfigError
 
 PROJECT = "com.docker.compose.project"
 ONE_OFF = "com.docker.compose.oneoff"

@@ -3,10 +3,10 @@
 Guarantees: a jar is fetched by this machine's own Maven, with the mirrors, proxies and credentials that its settings
 name, and used only if its content is the pinned one; what was fetched once is kept in the user's state directory and
 never asked for again; nothing but what a recipe names is fetched (no dependencies are resolved at build time). Leaves
-out how files come into an image (``clusters.docker.image``).
+out how files come into an image (``dethrone.clusters.docker.image``).
 
-``python -m clusters.docker.artifacts GROUP:ARTIFACT:VERSION …`` prints these artifacts with everything that they need
-at run time, pinned, in the words of a recipe.
+``python -m dethrone.clusters.docker.artifacts GROUP:ARTIFACT:VERSION …`` prints these artifacts with everything that
+they need at run time, pinned, in the words of a recipe.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
-from clusters.docker import packages
-from clusters.docker.labels import JARS
-from clusters.docker.state import Progress, locked, silent, state_directory
-from harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
+from dethrone.clusters.docker import packages
+from dethrone.clusters.docker.labels import JARS
+from dethrone.clusters.docker.state import Progress, locked, silent, state_directory
+from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
 
 FETCH_LIMIT_S = 900.0
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
@@ -87,7 +87,7 @@ def _keep(file: Path, jar: Jar, target: Path) -> None:
             where="the Maven repository that this machine uses",
             cause=f"its SHA-256 is {digest}, the recipe names {jar.sha256}",
             next_step="if the repository is to be trusted more than the recipe, pin it again: "
-            f"`python -m clusters.docker.artifacts {jar.coordinates}`",
+            f"`python -m dethrone.clusters.docker.artifacts {jar.coordinates}`",
         )
     half = target.with_suffix(".half")
     half.write_bytes(content)

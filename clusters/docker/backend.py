@@ -14,19 +14,19 @@ from collections.abc import Callable, Mapping, Sequence
 
 import docker
 
-from clusters.agent import confirm
-from clusters.agent.link import AgentHost
-from clusters.docker import doctor
-from clusters.docker.client import connect
-from clusters.docker.containers import Box, last_words, list_owned, remove_run, start_box, together
-from clusters.docker.image import ensure_image, ingredients_of
-from clusters.docker.network import RunNetwork, create_network
-from clusters.docker.ship import ship
-from clusters.docker.stream import ExecStream
-from harness.core.clock import Ns
-from harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
-from harness.core.hoststate import HostState
-from harness.core.interfaces import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
+from dethrone.clusters.agent import confirm
+from dethrone.clusters.agent.link import AgentHost
+from dethrone.clusters.docker import doctor
+from dethrone.clusters.docker.client import connect
+from dethrone.clusters.docker.containers import Box, last_words, list_owned, remove_run, start_box, together
+from dethrone.clusters.docker.image import ensure_image, ingredients_of
+from dethrone.clusters.docker.network import RunNetwork, create_network
+from dethrone.clusters.docker.ship import ship
+from dethrone.clusters.docker.stream import ExecStream
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
+from dethrone.harness.core.hoststate import HostState
+from dethrone.harness.core.interfaces import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
 
 SOCKET = "/run/dethrone-agent/agent.sock"
 """Where the agent listens inside a container: not in a directory of the node's."""
@@ -40,14 +40,14 @@ RELAY_LIMIT_S = 15
 MEET_LIMIT_S = 20.0
 """How long a container that has just come up may take to answer."""
 
-_AGENT = ("python3", "-S", "-m", "clusters.agent.agent")
+_AGENT = ("python3", "-S", "-m", "dethrone.clusters.agent.agent")
 """The agent, from its compiled form; without site packages, which it does not need."""
 
 _CONNECTIONS = 64
 
 
 class DockerBackend:
-    """See ``harness.core.interfaces.Backend``. Thread-safe; keeps one connection a deployed run."""
+    """See ``dethrone.harness.core.interfaces.Backend``. Thread-safe; keeps one connection a deployed run."""
 
     name = "docker"
 
@@ -115,11 +115,11 @@ class DockerBackend:
         return {node: found[node] for node in spec.nodes}
 
     def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
-        """See ``harness.core.interfaces.Introducing``."""
+        """See ``dethrone.harness.core.interfaces.Introducing``."""
         return confirm.introduce(hosts)
 
     def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
-        """See ``harness.core.interfaces.Converging``."""
+        """See ``dethrone.harness.core.interfaces.Converging``."""
         return confirm.converge_all(hosts, wants)
 
     def destroy(self, run_id: str) -> None:
@@ -142,7 +142,7 @@ class DockerBackend:
             client.close()
 
     def doctor(self) -> Sequence[tuple[str, Available]]:
-        """What hosts can do here; see ``clusters.docker.doctor``."""
+        """What hosts can do here; see ``dethrone.clusters.docker.doctor``."""
         return doctor.rows()
 
 

@@ -2,7 +2,7 @@
 
 Guarantees: an image named by the user is used as it is; otherwise a Debian made by debootstrap from the mirror that
 this machine uses (as root on a Debian-like machine), or pulled. Out of scope: what is put on it
-(``clusters.docker.image``).
+(``dethrone.clusters.docker.image``).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from pathlib import Path
 import docker
 import docker.errors
 
-from clusters.docker import packages
-from clusters.docker.client import ENGINE_ERRORS, explained
-from clusters.docker.fetching import Fetching
-from clusters.docker.labels import OWNER
-from clusters.docker.state import Progress
-from harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
+from dethrone.clusters.docker import packages
+from dethrone.clusters.docker.client import ENGINE_ERRORS, explained
+from dethrone.clusters.docker.fetching import Fetching
+from dethrone.clusters.docker.labels import OWNER
+from dethrone.clusters.docker.state import Progress
+from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
 
 RELEASE = "bookworm"
 """The Debian release of images made here: it carries etcd 3.4 and a Python that can run a node."""
 
 INCLUDE = ("iptables", "iproute2", "procps", "python3", "python3-venv", "libnftables1", "libfaketime")
-"""What a host needs from the system; see the module docstring of ``clusters.docker.image``."""
+"""What a host needs from the system; see the module docstring of ``dethrone.clusters.docker.image``."""
 
 PUBLISHED = f"debian:{RELEASE}-slim"
 PUBLISHED_DIGEST = "sha256:96e378d7e6531ac9a15ad505478fcc2e69f371b10f5cdf87857c4b8188404716"

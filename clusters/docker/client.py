@@ -17,7 +17,7 @@ import docker
 import docker.errors
 import requests.exceptions
 
-from harness.core.errors import ClusterError, MissingCapability
+from dethrone.harness.core.errors import ClusterError, MissingCapability
 
 CALL_LIMIT_S = 30
 """Longest time for one call to the engine; builds ask for more."""

@@ -19,11 +19,11 @@ import docker.errors
 import docker.types
 import msgspec
 
-from clusters.docker.client import explained
-from clusters.docker.labels import LIB, NODE, OF_A_RUN, OWNER, RUN, STATE, owned_by
-from clusters.docker.network import RunNetwork
-from harness.core.errors import ClusterError
-from harness.core.interfaces import Owned
+from dethrone.clusters.docker.client import explained
+from dethrone.clusters.docker.labels import LIB, NODE, OF_A_RUN, OWNER, RUN, STATE, owned_by
+from dethrone.clusters.docker.network import RunNetwork
+from dethrone.harness.core.errors import ClusterError
+from dethrone.harness.core.interfaces import Owned
 
 T = TypeVar("T")
 U = TypeVar("U")

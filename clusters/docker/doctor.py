@@ -15,11 +15,11 @@ import docker
 import docker.errors
 import msgspec
 
-from clusters.docker.client import ENGINE_ERRORS, connect
-from clusters.docker.image import cached_tag
-from clusters.docker.labels import OWNER, PYTHON
-from harness.core.errors import HarnessError
-from harness.core.interfaces import Available, No, Yes
+from dethrone.clusters.docker.client import ENGINE_ERRORS, connect
+from dethrone.clusters.docker.image import cached_tag
+from dethrone.clusters.docker.labels import OWNER, PYTHON
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.core.interfaces import Available, No, Yes
 
 Row = tuple[str, Available]
 

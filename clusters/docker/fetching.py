@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from clusters.docker.packages import os_release
+from dethrone.clusters.docker.packages import os_release
 
 BUILD = "/run/dethrone-build"
 """Where the build finds this input; removed before the image is made."""

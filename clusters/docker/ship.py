@@ -17,13 +17,13 @@ from pathlib import Path
 import docker
 import docker.errors
 
-import clusters
-import harness
-from clusters.docker.client import explained
-from clusters.docker.image import has_image
-from clusters.docker.labels import LIB, OWNER, PYTHON
-from clusters.docker.state import Progress, locked, silent, state_directory
-from harness.core.errors import ClusterError
+import dethrone
+from dethrone import clusters, harness
+from dethrone.clusters.docker.client import explained
+from dethrone.clusters.docker.image import has_image
+from dethrone.clusters.docker.labels import LIB, OWNER, PYTHON
+from dethrone.clusters.docker.state import Progress, locked, silent, state_directory
+from dethrone.harness.core.errors import ClusterError
 
 COMPILE_LIMIT_S = 60
 _REPOSITORY = "dethrone/code"
@@ -40,14 +40,21 @@ _COMPILE = (
 
 def sources() -> dict[str, bytes]:
     """Path below the library directory → content, of everything that runs inside a host."""
-    found: dict[str, bytes] = {}
+    found = {"dethrone/__init__.py": Path(str(dethrone.__file__)).read_bytes()}
     for package, parts in ((harness, ("__init__.py", "core")), (clusters, ("",))):
         root = Path(str(package.__file__)).parent
         for part in parts:
             base = root / part
             for path in [base] if base.is_file() else sorted(base.rglob("*.py")):
-                name = f"{root.name}/{path.relative_to(root).as_posix()}"
-                if not name.startswith(("clusters/attach/", "clusters/docker/", "clusters/local/", "clusters/ssh/")):
+                name = f"dethrone/{root.name}/{path.relative_to(root).as_posix()}"
+                if not name.startswith(
+                    (
+                        "dethrone/clusters/attach/",
+                        "dethrone/clusters/docker/",
+                        "dethrone/clusters/local/",
+                        "dethrone/clusters/ssh/",
+                    )
+                ):
                     found[name] = path.read_bytes()
     return found
 

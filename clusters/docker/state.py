@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from harness.core.errors import ClusterError, ConfigError
-from harness.core.ledger import state_dir
+from dethrone.harness.core.errors import ClusterError, ConfigError
+from dethrone.harness.core.ledger import state_dir
 
 Progress = Callable[[str], None]
 """Receives one line of progress at a time, without its newline."""
@@ -24,7 +24,8 @@ def silent(_line: str) -> None:
 
 
 def state_directory(part: str) -> Path:
-    """The directory for ``part`` within the user's state directory (``harness.core.ledger.state_dir``), made if absent.
+    """The directory for ``part`` within the user's state directory (``dethrone.harness.core.ledger.state_dir``), made
+    if absent.
 
     Raises ConfigError where it cannot be made.
     """

@@ -15,14 +15,15 @@ from typing import Any
 
 import docker
 
-from clusters.docker.client import explained
+from dethrone.clusters.docker.client import explained
 
 _STDERR = 2
 _COMPLAINT_MAX = 4096
 
 
 class ExecStream:
-    """One process in a running container: a ``clusters.agent.link.Stream``. One thread may read while others write."""
+    """One process in a running container: a ``dethrone.clusters.agent.link.Stream``. One thread may read while others
+    write."""
 
     def __init__(self, client: docker.DockerClient, container: str, argv: Sequence[str], *, name: str) -> None:
         self._name = name

@@ -3,10 +3,10 @@
 Guarantees: hosts that are deployed have fixed addresses, an agent that answered, and no node running; a deployment that
 fails or is interrupted takes away what it made; two runs at once get different networks; ``destroy`` and ``leftovers``
 look at our marks only, for runs of killed harnesses, too. Root makes them in user namespaces whose root is a user of
-this machine that nothing else has (``clusters.local.users``), and not at all where the kernel refuses that, unless
-asked to (``unsafe``); other users make them inside a user namespace of their own (``clusters.local.rootless``). Leaves
-out everything that happens on a host, which is the agent's, and images: a system's program is the one installed on
-this machine.
+this machine that nothing else has (``dethrone.clusters.local.users``), and not at all where the kernel refuses that,
+unless asked to (``unsafe``); other users make them inside a user namespace of their own
+(``dethrone.clusters.local.rootless``). Leaves out everything that happens on a host, which is the agent's, and images:
+a system's program is the one installed on this machine.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from clusters.agent import confirm
-from clusters.agent.agent import find_faketime
-from clusters.agent.link import AgentHost, SocketStream
-from clusters.docker.labels import LIB
-from clusters.local import labels, network, owned, rootless, users
-from clusters.local.probing import probe
-from clusters.local.room import AGENT_DIR, Machine, accounts, programs_of, steps, this_machine
-from clusters.local.spawning import Becoming
-from harness.core.clock import Ns
-from harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
-from harness.core.hoststate import HostState
-from harness.core.interfaces import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
-from harness.core.ledger import state_dir
+from dethrone.clusters.agent import confirm
+from dethrone.clusters.agent.agent import find_faketime
+from dethrone.clusters.agent.link import AgentHost, SocketStream
+from dethrone.clusters.docker.labels import LIB
+from dethrone.clusters.local import labels, network, owned, rootless, users
+from dethrone.clusters.local.probing import probe
+from dethrone.clusters.local.room import AGENT_DIR, Machine, accounts, programs_of, steps, this_machine
+from dethrone.clusters.local.spawning import Becoming
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
+from dethrone.harness.core.hoststate import HostState
+from dethrone.harness.core.interfaces import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
+from dethrone.harness.core.ledger import state_dir
 
 MEET_LIMIT_S = 20.0
 """How long a host that has just come up may take to answer."""
@@ -46,7 +46,8 @@ _THREADS = 32
 
 
 class LocalBackend:
-    """See ``harness.core.interfaces.Backend``. Thread-safe; keeps nothing: what is there is found by its marks.
+    """See ``dethrone.harness.core.interfaces.Backend``. Thread-safe; keeps nothing: what is there is found by its
+    marks.
 
     ``apart``: False, root of hosts that root makes is root of this machine, as far as its capabilities go.
     """
@@ -57,7 +58,7 @@ class LocalBackend:
         self._apart = apart
 
     def unsafe(self) -> LocalBackend:
-        """See ``harness.core.interfaces.Daring``."""
+        """See ``dethrone.harness.core.interfaces.Daring``."""
         return LocalBackend(apart=False)
 
     def available(self) -> Available:
@@ -72,12 +73,13 @@ class LocalBackend:
         return _tried(apart=self._apart and not rootless.is_inside())
 
     def enter(self) -> None:
-        """See ``harness.core.interfaces.Entering``: as any user but root, continue in a user namespace of our own."""
+        """See ``dethrone.harness.core.interfaces.Entering``: as any user but root, continue in a user namespace of our
+        own."""
         if os.geteuid() != 0:
             rootless.enter()
 
     def capabilities(self) -> frozenset[str]:
-        """See ``harness.core.interfaces.Capable``: what the faults need that this machine's tools can do."""
+        """See ``dethrone.harness.core.interfaces.Capable``: what the faults need that this machine's tools can do."""
         able = {"signals"}
         if shutil.which("iptables-save", path=_path()) is not None:
             able.add("iptables")
@@ -165,11 +167,11 @@ class LocalBackend:
         return {node: hosts[node] for node in spec.nodes}
 
     def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
-        """See ``harness.core.interfaces.Introducing``."""
+        """See ``dethrone.harness.core.interfaces.Introducing``."""
         return confirm.introduce(hosts)
 
     def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
-        """See ``harness.core.interfaces.Converging``."""
+        """See ``dethrone.harness.core.interfaces.Converging``."""
         return confirm.converge_all(hosts, wants)
 
     def destroy(self, run_id: str) -> None:
@@ -216,8 +218,8 @@ class LocalBackend:
         ]
 
     def doctor(self) -> Sequence[tuple[str, Available]]:
-        """What hosts can do here; see ``clusters.local.doctor``."""
-        from clusters.local import doctor
+        """What hosts can do here; see ``dethrone.clusters.local.doctor``."""
+        from dethrone.clusters.local import doctor
 
         return doctor.rows(self)
 
@@ -286,7 +288,7 @@ def _plan(
     files = {f"/etc/{name}": str(place / name) for name in ("hosts", "passwd", "group") if Path("/etc", name).exists()}
     for path in programs:
         (box / "programs" / Path(path).name).touch()
-    agent = [sys.executable, "-S", "-m", "clusters.agent.agent", "serve", "--socket", f"{AGENT_DIR}/{_SOCKET}"]
+    agent = [sys.executable, "-S", "-m", "dethrone.clusters.agent.agent", "serve", "--socket", f"{AGENT_DIR}/{_SOCKET}"]
     return {
         "kind": "host",
         "name": node,

@@ -2,9 +2,9 @@
 
     python -I -S box.py        what to be on standard input, a line of JSON; a second line when its network is there
 
-Started by ``clusters.local.spawning``; standard library only. Answers on standard output: ``{"pid": …}``, then nothing
-but the end of the stream when the agent took over, or ``{"error": …}``. ``kind`` is ``host``, ``switch`` (a network
-namespace that waits to be killed) or ``probe`` (try everything, be nothing).
+Started by ``dethrone.clusters.local.spawning``; standard library only. Answers on standard output: ``{"pid": …}``, then
+nothing but the end of the stream when the agent took over, or ``{"error": …}``. ``kind`` is ``host``, ``switch`` (a
+network namespace that waits to be killed) or ``probe`` (try everything, be nothing).
 
 A host that root makes is of a user namespace of its own whose root is an unprivileged user of the machine (``ids``):
 what is mounted is mounted before by root of the machine, whose mount namespace stays out of reach.
@@ -12,7 +12,7 @@ what is mounted is mounted before by root of the machine, whose mount namespace 
 Guarantees: all of it happens in namespaces of this process, so that nothing has to be undone but the process; the
 machine's files are there to read only; a host has no IPv6, a container's capabilities at most and can gain none; the
 death of the process that started it is noticed (the end of standard input) before the agent begins. Out of scope: the
-plan of what is mounted where (``clusters.local.room``).
+plan of what is mounted where (``dethrone.clusters.local.room``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What local hosts can do on this machine, found out by trying it in one that lasts a second.
 
 Guarantees: each row is yes, or no with the reason and what to do about it; the host is removed in any case. The
-same things are tried as in a container (``clusters.docker.doctor``). Out of scope: judging.
+same things are tried as in a container (``dethrone.clusters.docker.doctor``). Out of scope: judging.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from clusters.docker.doctor import PROBES, probed
-from clusters.local.room import PROGRAMS, programs_of
-from clusters.local.rootless import is_inside
-from harness.core.errors import HarnessError
-from harness.core.interfaces import Available, Backend, DeploySpec, No, Yes
-from harness.core.ledger import Ledger, state_dir
+from dethrone.clusters.docker.doctor import PROBES, probed
+from dethrone.clusters.local.room import PROGRAMS, programs_of
+from dethrone.clusters.local.rootless import is_inside
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.core.interfaces import Available, Backend, DeploySpec, No, Yes
+from dethrone.harness.core.ledger import Ledger, state_dir
 
 PROBE_LIMIT_NS = 15_000_000_000
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from urllib.parse import quote, unquote
 
-from harness.core.errors import ConfigError
+from dethrone.harness.core.errors import ConfigError
 
 RUN = "DETHRONE_LOCAL_RUN"
 """The run that a process belongs to."""

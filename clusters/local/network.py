@@ -21,8 +21,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from clusters.subnets import FIRST_HOST, MAX_NODES, POOL, candidates, routes
-from harness.core.errors import ClusterError, ConfigError
+from dethrone.clusters.subnets import FIRST_HOST, MAX_NODES, POOL, candidates, routes
+from dethrone.harness.core.errors import ClusterError, ConfigError
 
 TOOL_LIMIT_S = 10.0
 _RANGES = tuple(POOL.subnets(new_prefix=24))

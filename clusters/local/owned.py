@@ -1,8 +1,8 @@
 """What of this user's runs is on this machine, and taking it away.
 
-Any process can carry any mark (``clusters.local.labels``) in its environment, so marks alone prove nothing. They count
-of processes of this very user, or of the user that is root of that run's hosts and of no others; and a directory is
-removed only if it is a run's below a state directory, ours, and reached without links.
+Any process can carry any mark (``dethrone.clusters.local.labels``) in its environment, so marks alone prove nothing.
+They count of processes of this very user, or of the user that is root of that run's hosts and of no others; and a
+directory is removed only if it is a run's below a state directory, ours, and reached without links.
 
 Guarantees: only what carries marks that count is found and touched; a process is ended through a
 descriptor that names it, never a number that may be another's by then; taking away twice is fine. Out of scope: things
@@ -26,9 +26,9 @@ from pathlib import Path
 
 import msgspec
 
-from clusters.local import users
-from clusters.local.labels import HOSTS, of_alias, of_environment
-from harness.core.errors import ClusterError
+from dethrone.clusters.local import users
+from dethrone.clusters.local.labels import HOSTS, of_alias, of_environment
+from dethrone.harness.core.errors import ClusterError
 
 END_LIMIT_S = 10.0
 TOOL_LIMIT_S = 10.0

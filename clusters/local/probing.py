@@ -10,9 +10,9 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from clusters.local import labels
-from clusters.local.room import steps, this_machine
-from clusters.local.spawning import Becoming
+from dethrone.clusters.local import labels
+from dethrone.clusters.local.room import steps, this_machine
+from dethrone.clusters.local.spawning import Becoming
 
 
 def probe(ids: Mapping[str, int]) -> None:

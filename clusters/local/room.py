@@ -21,10 +21,9 @@ from pathlib import Path
 
 import msgspec
 
-import clusters
-import harness
-from clusters.docker.labels import LIB, PYTHON, ROOT
-from harness.core.errors import MissingCapability
+import dethrone
+from dethrone.clusters.docker.labels import LIB, PYTHON, ROOT
+from dethrone.harness.core.errors import MissingCapability
 
 SOFTWARE = frozenset({"bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "sys", "nix", "gnu"})
 """Top-level directories that are shown; ``/opt`` is, too, entry by entry."""
@@ -42,27 +41,31 @@ SECRET = (
 READ_ONLY = ("/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/sysrq-trigger", "/proc/mtrr")
 """Through what of ``/proc`` root could change the machine."""
 
+SHOWN = ("dethrone/__init__.py", "dethrone/clusters", "dethrone/harness")
+"""The project's code for nodes and agents, below the library directory."""
+
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 AGENT_DIR, RUN_DIR = "/run/dethrone-agent", "/run/dethrone"
 """Where the agent listens, which no node may write to; where nodes have configuration and sockets."""
 DATA_ROOT, LOG_ROOT = "/var/lib/dethrone", "/var/log/dethrone"
-"""Where nodes write (``harness.engine.run.runner``): on disk, each host has its own."""
+"""Where nodes write (``dethrone.harness.engine.run.runner``): on disk, each host has its own."""
 
 PROGRAMS: Mapping[str, Mapping[str, str]] = {"node": {}, "etcd": {"/usr/bin/etcd": "etcd"}}
 """Image recipe → programs that its systems start: where they look for it → its name on PATH."""
 
 Step = tuple[str, ...] | tuple[str, str, Sequence[str]]
-"""See ``clusters.local.box``: ``dir``, ``link``, ``file``, ``tmpfs``, ``proc``, ``overlay``, ``show``, ``lend``,
-``guard``, ``hide``."""
+"""See ``dethrone.clusters.local.box``: ``dir``, ``link``, ``file``, ``tmpfs``, ``proc``, ``overlay``, ``show``,
+``lend``, ``guard``, ``hide``."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """What matters of this machine. ``top``: top-level name → where it links to, None for a directory.
 
     ``opt``: entries of ``/opt``. ``python``: the interpreter without any environment, ``prefix`` where it is installed,
-    ``environment``: the virtual environment of this process; ``sites``: where its packages lie. ``packages``: name →
-    directory of the project's own packages. ``exists``: of the places of programs, those that are there.
+    ``environment``: the virtual environment of this process; ``sites``: where its packages lie. ``packages``: path
+    below the library directory → where the project's own code is. ``exists``: of the places of programs, those that are
+    there.
     """
 
     top: Mapping[str, str | None]
@@ -96,7 +99,7 @@ def this_machine() -> Machine:
         prefix=os.path.realpath(sys.base_prefix),
         environment=sys.prefix,
         sites=tuple(dict.fromkeys(sites)),
-        packages={package.__name__: str(Path(str(package.__file__)).parent) for package in (clusters, harness)},
+        packages={name: str(Path(str(dethrone.__file__)).with_name(Path(name).name)) for name in SHOWN},
         exists=frozenset(place for place in places if Path(place).exists()),
     )
 

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 if __name__ == "__main__":  # run by its path, without the project's packages
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from clusters.local import box
+from dethrone.clusters.local import box
 
 INSIDE = "DETHRONE_LOCAL_INSIDE"
 """Set in the environment of a command that has entered."""
@@ -35,7 +35,7 @@ def is_inside() -> bool:
 
 def enter() -> None:
     """Continue in a user namespace. Raises MissingCapability where the kernel does not let this user have one."""
-    from harness.core.errors import MissingCapability
+    from dethrone.harness.core.errors import MissingCapability
 
     if is_inside():
         return

@@ -1,7 +1,7 @@
-"""Starts the processes that become hosts (``clusters.local.box``) and talks them through it.
+"""Starts the processes that become hosts (``dethrone.clusters.local.box``) and talks them through it.
 
 Guarantees: every wait is bounded and its error says what the machine refused; a process whose harness dies meanwhile
-ends by itself. Out of scope: what they become, and ending them (``clusters.local.owned``).
+ends by itself. Out of scope: what they become, and ending them (``dethrone.clusters.local.owned``).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from clusters.local import box
-from harness.core.errors import ClusterError
+from dethrone.clusters.local import box
+from dethrone.harness.core.errors import ClusterError
 
 STEP_LIMIT_S = 20.0
 """How long one step of becoming a host may take on a busy machine."""

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from harness.core.errors import ClusterError
+from dethrone.harness.core.errors import ClusterError
 
 FIRST, PAIRS = 1_900_000_000, 1_000_000
 """The range. Containers of systemd end below it, and a user has 32 bits."""

@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
-from clusters.node.frames import BadFrame, FrameReader, frame
-from clusters.node.record import Record
-from clusters.node.transport import listen
+from dethrone.clusters.node.frames import BadFrame, FrameReader, frame
+from dethrone.clusters.node.record import Record
+from dethrone.clusters.node.transport import listen
 
 CONNECTIONS_MAX = 1024
 OUT_BYTES_MAX = 8 * 1024 * 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from harness.core.clock import Clocks
+from dethrone.harness.core.clock import Clocks
 
 
 def read_clocks() -> Clocks:

@@ -11,7 +11,7 @@ import selectors
 import socket
 from pathlib import Path
 
-from clusters.node.clocks import read_clocks
+from dethrone.clusters.node.clocks import read_clocks
 
 
 class ClockSocket:

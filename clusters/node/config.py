@@ -12,10 +12,10 @@ from typing import cast
 
 import msgspec
 
-from harness.core.errors import ConfigError
-from harness.core.machine import Target
-from harness.core.promise import NOISE_MAX_NS
-from harness.core.renamed import renamed
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.machine import Target
+from dethrone.harness.core.promise import NOISE_MAX_NS
+from dethrone.harness.core.renamed import renamed
 
 
 class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,7 +70,7 @@ def load_target(name: str) -> Target:
     """The target object: built in, or named "package.module:NAME". Raises ConfigError."""
     module, _, attribute = renamed(name).partition(":")
     if not attribute:
-        module, attribute = f"clusters.targets.{name}.target", "TARGET"
+        module, attribute = f"dethrone.clusters.targets.{name}.target", "TARGET"
     try:
         return cast("Target", getattr(importlib.import_module(module), attribute))
     except ModuleNotFoundError as error:

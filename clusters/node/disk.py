@@ -19,8 +19,8 @@ from queue import SimpleQueue
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.machine import Disk, DiskOp, Fsync, Rename, Unlink, Unreadable, Write
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.machine import Disk, DiskOp, Fsync, Rename, Unlink, Unreadable, Write
 
 
 class Done(msgspec.Struct, frozen=True, gc=False):

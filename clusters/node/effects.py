@@ -1,7 +1,7 @@
 """The order of effects with disk barriers: which may be carried out now, which wait, which are dropped.
 
-Pure: effects in, effects out. Promises the meaning of ``Await`` in `harness.core.machine`: behind one, every later
-send, reply and note of the node waits in order until its batch is done, and is dropped if the batch failed; disk
+Pure: effects in, effects out. Promises the meaning of ``Await`` in `dethrone.harness.core.machine`: behind one, every
+later send, reply and note of the node waits in order until its batch is done, and is dropped if the batch failed; disk
 batches, timers and halts never wait. Out of scope: carrying anything out.
 """
 
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from harness.core.machine import Await, Disk, Effect, Halt, Note, Reply, Send
+from dethrone.harness.core.machine import Await, Disk, Effect, Halt, Note, Reply, Send
 
 _HELD = frozenset((Send, Reply, Note))
 

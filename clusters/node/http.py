@@ -16,11 +16,11 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
-from clusters.node.httpframes import BadHttp, HttpReader, render_request, render_response
-from clusters.node.transport import FAR, Shell, dial, listen, tune
-from harness.core.clock import MS, Ns
-from harness.core.errors import ConfigError
-from harness.core.renamed import renamed
+from dethrone.clusters.node.httpframes import BadHttp, HttpReader, render_request, render_response
+from dethrone.clusters.node.transport import FAR, Shell, dial, listen, tune
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.renamed import renamed
 
 CONNECTIONS_A_PEER = 4
 QUEUE_MAX = 256
@@ -50,7 +50,7 @@ class Wire(Protocol):
 
 def wire_of(target: str) -> Wire:
     """The module ``wire`` beside the target (named as in the node's configuration). Raises ConfigError."""
-    module = renamed(target).partition(":")[0] if ":" in target else f"clusters.targets.{target}.target"
+    module = renamed(target).partition(":")[0] if ":" in target else f"dethrone.clusters.targets.{target}.target"
     name = module.rpartition(".")[0] + ".wire" if "." in module else "wire"
     try:
         return cast("Wire", importlib.import_module(name))

@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import Clocks
-from harness.core.errors import HistoryError
-from harness.core.files import open_regular
-from harness.core.machine import (
+from dethrone.harness.core.clock import Clocks
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.files import open_regular
+from dethrone.harness.core.machine import (
     Await,
     Core,
     CoreEvent,
@@ -44,7 +44,7 @@ from harness.core.machine import (
     Unreadable,
     Write,
 )
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 
 VERSION = 1
 _KINDS: dict[type, str] = {

@@ -3,8 +3,8 @@
 A turn: sleep; fire due timers; take finished disk batches; take what arrived (again timers first, if one fell due
 meanwhile: after a pause, late timers come before queued messages); flush journal and trace; only then write to
 sockets. So whatever anybody can see of this node is in its trace. Guarantees: effects are carried out in the order
-and behind the barriers of `harness.core.machine`; no exception is swallowed; the process ends with 0 (stopped), 70
-(``Halt``), 71 (the core raised) or 72 (the shell did). Out of scope: every wire format and file format.
+and behind the barriers of `dethrone.harness.core.machine`; no exception is swallowed; the process ends with 0
+(stopped), 70 (``Halt``), 71 (the core raised) or 72 (the shell did). Out of scope: every wire format and file format.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from clusters.node.clients import Clients
-from clusters.node.clocks import read_clocks
-from clusters.node.clocksock import ClockSocket
-from clusters.node.config import NodeConfig
-from clusters.node.disk import DiskThread, Done, read_image
-from clusters.node.effects import Barrier
-from clusters.node.journal import VERSION, Head, Journal, RecordingRng, stream_name
-from clusters.node.record import Grouped, Persisted, Record, group_record, make_record, persisted_of
-from clusters.node.timers import Timers
-from clusters.node.trace import TraceLog
-from clusters.node.transport import FAR, Transport
-from clusters.node.waits import Waits
-from harness.core.clock import MS, US, Ns
-from harness.core.errors import ClusterError
-from harness.core.machine import (
+from dethrone.clusters.node.clients import Clients
+from dethrone.clusters.node.clocks import read_clocks
+from dethrone.clusters.node.clocksock import ClockSocket
+from dethrone.clusters.node.config import NodeConfig
+from dethrone.clusters.node.disk import DiskThread, Done, read_image
+from dethrone.clusters.node.effects import Barrier
+from dethrone.clusters.node.journal import VERSION, Head, Journal, RecordingRng, stream_name
+from dethrone.clusters.node.record import Grouped, Persisted, Record, group_record, make_record, persisted_of
+from dethrone.clusters.node.timers import Timers
+from dethrone.clusters.node.trace import TraceLog
+from dethrone.clusters.node.transport import FAR, Transport
+from dethrone.clusters.node.waits import Waits
+from dethrone.harness.core.clock import MS, US, Ns
+from dethrone.harness.core.errors import ClusterError
+from dethrone.harness.core.machine import (
     SHUTDOWN,
     Await,
     CoreEvent,
@@ -54,7 +54,7 @@ from harness.core.machine import (
     Target,
     Witnessed,
 )
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 
 EXIT_STOPPED = 0
 EXIT_HALTED = 70
@@ -406,7 +406,7 @@ class Node:
     def _make_peers(self) -> Transport:
         config = self._config
         if self._target.transport == "http":
-            from clusters.node.http import HttpPeers, wire_of
+            from dethrone.clusters.node.http import HttpPeers, wire_of
 
             return HttpPeers(
                 self,
@@ -418,7 +418,7 @@ class Node:
                 wire=wire_of(config.target),
                 selector=self._selector,
             )
-        from clusters.node.tcp import TcpPeers
+        from dethrone.clusters.node.tcp import TcpPeers
 
         return TcpPeers(
             self,

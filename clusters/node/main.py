@@ -1,4 +1,4 @@
-"""``python -m clusters.node.main --config node.json [--incarnation N]``: one node process.
+"""``python -m dethrone.clusters.node.main --config node.json [--incarnation N]``: one node process.
 
 ``--incarnation`` (1, 2 … at each start) overrides the one in the file, so that the file never changes.
 
@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from clusters.node.config import load_config, load_target
-from clusters.node.loop import EXIT_SHELL_FAILED, Node
-from harness.core.errors import ConfigError, HarnessError
+from dethrone.clusters.node.config import load_config, load_target
+from dethrone.clusters.node.loop import EXIT_SHELL_FAILED, Node
+from dethrone.harness.core.errors import ConfigError, HarnessError
 
 
 def main(arguments: list[str]) -> int:
@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> int:
     options = dict(zip(arguments[::2], arguments[1::2], strict=False))
     number = options.get("--incarnation", "1")
     if len(arguments) % 2 or not {"--config"} <= set(options) <= {"--config", "--incarnation"} or not number.isdigit():
-        sys.stderr.write("usage: python -m clusters.node.main --config NODE.JSON [--incarnation N]\n")
+        sys.stderr.write("usage: python -m dethrone.clusters.node.main --config NODE.JSON [--incarnation N]\n")
         return ConfigError.exit_code
     try:
         config = load_config(Path(options["--config"]))

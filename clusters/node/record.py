@@ -11,8 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from harness.core.clock import MS, Clocks
-from harness.core.machine import CoreStatus, LogEnd, Witnessed
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import CoreStatus, LogEnd, Witnessed
 
 
 class Persisted(msgspec.Struct, frozen=True, kw_only=True):

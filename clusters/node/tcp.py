@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from clusters.node.frames import BadFrame, FrameReader, frame
-from clusters.node.transport import FAR, Shell, dial, listen, tune
-from harness.core.clock import MS, Ns
+from dethrone.clusters.node.frames import BadFrame, FrameReader, frame
+from dethrone.clusters.node.transport import FAR, Shell, dial, listen, tune
+from dethrone.harness.core.clock import MS, Ns
 
 QUEUE_FRAMES_MAX = 1024
 QUEUE_BYTES_MAX = 8 * 1024 * 1024

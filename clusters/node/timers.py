@@ -9,7 +9,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import Literal
 
-from harness.core.clock import MS, Clocks, Ns
+from dethrone.harness.core.clock import MS, Clocks, Ns
 
 WALL_LOOK_NS = 25 * MS
 """A sleep must not be longer than this while a wall timer is armed: nobody wakes us when that clock is stepped."""

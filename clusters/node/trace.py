@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.core.clock import MS, Clocks, Ns
-from harness.core.errors import ClusterError
+from dethrone.harness.core.clock import MS, Clocks, Ns
+from dethrone.harness.core.errors import ClusterError
 
 
 class TraceLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

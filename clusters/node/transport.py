@@ -11,8 +11,8 @@ import socket
 from collections import Counter
 from typing import Any, Protocol
 
-from harness.core.clock import Ns
-from harness.core.errors import ClusterError
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.errors import ClusterError
 
 FAR: Ns = 1 << 63
 """A deadline that never comes."""

@@ -10,7 +10,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.clock import MS, SECOND, Ns
 
 SLOW_NS: Ns = 100 * MS
 """Reading the figures of the whole machine takes long, so their mark is up to this old, and they may cover so much

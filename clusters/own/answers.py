@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from clusters.own.spec import ProbeTable
-from harness.core.interfaces import Available, No, Reading, Yes
+from dethrone.clusters.own.spec import ProbeTable
+from dethrone.harness.core.interfaces import Available, No, Reading, Yes
 
 LINE_MAX = 64 * 1024
 """Bytes of one line of metrics; a longer one is passed over."""

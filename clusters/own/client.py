@@ -16,18 +16,18 @@ from urllib.parse import quote
 
 import msgspec
 
-from clusters.own.answers import MISSING, at
-from clusters.own.parse import Request, request_of
-from clusters.own.spec import Op
-from clusters.own.words import fill_with
-from clusters.systems.kept_http import KeptHttp, exchange, reason
-from clusters.systems.operations import unanswered, unsent
-from harness.core.clock import Ns
-from harness.core.interfaces import NodeSpec, OpOutcome
+from dethrone.clusters.own.answers import MISSING, at
+from dethrone.clusters.own.parse import Request, request_of
+from dethrone.clusters.own.spec import Op
+from dethrone.clusters.own.words import fill_with
+from dethrone.clusters.systems.kept_http import KeptHttp, exchange, reason
+from dethrone.clusters.systems.operations import unanswered, unsent
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
 
 
 class OwnClient:
-    """See ``harness.core.interfaces.Client``."""
+    """See ``dethrone.harness.core.interfaces.Client``."""
 
     def __init__(self, nodes: Mapping[str, NodeSpec], ops: Mapping[str, Op], *, port: int) -> None:
         self._addresses = {name: spec.address for name, spec in nodes.items()}

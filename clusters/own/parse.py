@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from clusters.agent.agent import CAPABILITIES
-from clusters.own.spec import (
+from dethrone.clusters.agent.agent import CAPABILITIES
+from dethrone.clusters.own.spec import (
     Description,
     LogTable,
     NodeTable,
@@ -28,12 +28,12 @@ from clusters.own.spec import (
     TraceTable,
     Words,
 )
-from clusters.own.trace import EVENTS
-from clusters.own.words import check_words
-from harness.core.clock import MS, Ns
-from harness.core.duration import parse_duration
-from harness.core.errors import ConfigError
-from harness.core.registry import unknown_name
+from dethrone.clusters.own.trace import EVENTS
+from dethrone.clusters.own.words import check_words
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.duration import parse_duration
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.registry import unknown_name
 
 T = TypeVar("T", bound=Table)
 

@@ -7,14 +7,14 @@ judging.
 
 from __future__ import annotations
 
-from clusters.own.spec import Description
-from harness.core.clock import SECOND, Ns
-from harness.core.duration import parse_duration
-from harness.core.promise import NotPromised, Promise, noise_limit_ns
+from dethrone.clusters.own.spec import Description
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.duration import parse_duration
+from dethrone.harness.core.promise import NotPromised, Promise, noise_limit_ns
 
 
 def observable(description: Description) -> tuple[str, ...]:
-    """See ``harness.core.plan.Plan.observable``. What the nodes print themselves counts as witnessed."""
+    """See ``dethrone.harness.core.plan.Plan.observable``. What the nodes print themselves counts as witnessed."""
     probe, told = description.probe, told_events(description)
     out = ["traced", "witness"] if told else []
     out += ["observed", *(["atomic"] if probe.atomic else [])]

@@ -16,20 +16,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from clusters.own.answers import explain, reading
-from clusters.own.client import OwnClient
-from clusters.own.parse import BESIDE_PORT, FileRead, memory_bytes, parse, split
-from clusters.own.promise import exempt, observable, promise_of, told_events
-from clusters.own.spec import Description
-from clusters.own.trace import event_of, read_lines
-from clusters.own.words import fill
-from clusters.systems.target import check_voters
-from harness.core import registry
-from harness.core.clock import SECOND, Ns
-from harness.core.duration import parse_duration
-from harness.core.errors import ConfigError
-from harness.core.files import read_regular, read_text
-from harness.core.interfaces import (
+from dethrone.clusters.own.answers import explain, reading
+from dethrone.clusters.own.client import OwnClient
+from dethrone.clusters.own.parse import BESIDE_PORT, FileRead, memory_bytes, parse, split
+from dethrone.clusters.own.promise import exempt, observable, promise_of, told_events
+from dethrone.clusters.own.spec import Description
+from dethrone.clusters.own.trace import event_of, read_lines
+from dethrone.clusters.own.words import fill
+from dethrone.clusters.systems.target import check_voters
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.duration import parse_duration
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.files import read_regular, read_text
+from dethrone.harness.core.interfaces import (
     Available,
     Client,
     Command,
@@ -42,7 +42,7 @@ from harness.core.interfaces import (
     TraceLine,
     Yes,
 )
-from harness.core.promise import Promise
+from dethrone.harness.core.promise import Promise
 
 PROFILE = "own"
 BESIDE, BESIDE_CONFIG = "beside.py", "beside.json"
@@ -64,7 +64,7 @@ USUAL_FAULTS = ("partition", "kill", "pause", "stop", "restart")
 
 
 class OwnSystem:
-    """See ``harness.core.interfaces.System``; also ``Telling``, ``Paced`` and ``Described``."""
+    """See ``dethrone.harness.core.interfaces.System``; also ``Telling``, ``Paced`` and ``Described``."""
 
     def __init__(self, description: Description) -> None:
         self._description = description
@@ -121,7 +121,8 @@ class OwnSystem:
         return "+".join(("node", *self._description.system.packages))
 
     def shown(self) -> tuple[str, ...]:
-        """See ``harness.core.interfaces.OfThisMachine``: what its file names, and whole paths in its command."""
+        """See ``dethrone.harness.core.interfaces.OfThisMachine``: what its file names, and whole paths in its
+        command."""
         table = self._description.node
         words = split(table.command, where=self._description.path)
         named = [word for word in words if word.startswith("/") and len(Path(word).parts) > NEAR_ROOT]
@@ -230,7 +231,7 @@ class OwnSystem:
         return fill(trace.file, _places(node))
 
     def fatal(self, node: NodeSpec) -> tuple[tuple[str, ...], str | None]:
-        """See ``harness.core.interfaces.Logged``."""
+        """See ``dethrone.harness.core.interfaces.Logged``."""
         log = self._description.log
         return log.fatal, None if log.file is None else fill(log.file, _places(node))
 
@@ -239,7 +240,8 @@ class OwnSystem:
         return next((one for one in read_lines(line) if isinstance(one, TraceLine)), None)
 
     def trace_lines(self, line: bytes) -> Sequence[TraceLine | Malformed]:
-        """See ``harness.core.interfaces.Telling``. A kind of line that the file does not name is not of the trace."""
+        """See ``dethrone.harness.core.interfaces.Telling``. A kind of line that the file does not name is not of the
+        trace."""
         told = told_events(self._description)
         return [one for one in read_lines(line) if isinstance(one, Malformed) or event_of(one) in told]
 

@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.core.interfaces import Malformed, TraceLine
-from harness.core.registry import unknown_name
+from dethrone.harness.core.interfaces import Malformed, TraceLine
+from dethrone.harness.core.registry import unknown_name
 
 VERSION = 1
 SHOWN_MAX = 200
@@ -355,7 +355,7 @@ def event_of(line: TraceLine) -> str:
 
 
 class Published:
-    """See ``harness.core.interfaces.LineFormat``."""
+    """See ``dethrone.harness.core.interfaces.LineFormat``."""
 
     def every_line(self, line: bytes) -> Sequence[TraceLine | Malformed]:
         """What a line of output holds of the trace."""

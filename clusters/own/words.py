@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from harness.core.errors import ConfigError
-from harness.core.registry import unknown_name
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.registry import unknown_name
 
 _WORD = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from clusters.sim.settings import fill
-from clusters.sim.world import SimWorld
-from harness.core.clock import Ns
-from harness.core.errors import ClusterError, MissingCapability
-from harness.core.interfaces import Available, DeploySpec, Host, HostNews, No, Owned, System, Yes
-from harness.core.plan import Plan
-from harness.core.world import Simulable, VirtualWorld
+from dethrone.clusters.sim.settings import fill
+from dethrone.clusters.sim.world import SimWorld
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.errors import ClusterError, MissingCapability
+from dethrone.harness.core.interfaces import Available, DeploySpec, Host, HostNews, No, Owned, System, Yes
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.world import Simulable, VirtualWorld
 
 CAPABILITIES = frozenset({"iptables", "signals", "faketime", "messages", "power", "disks", "monotonic"})
 """What faults may need here: cuts; signals; wall clocks; the quality of links and single messages; losses of power;
@@ -22,7 +22,7 @@ troubles of disks; monotonic clocks."""
 
 
 class SimBackend:
-    """See ``harness.core.interfaces.Backend`` and ``harness.core.world.VirtualBackend``."""
+    """See ``dethrone.harness.core.interfaces.Backend`` and ``dethrone.harness.core.world.VirtualBackend``."""
 
     name = "sim"
 

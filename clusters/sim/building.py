@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from clusters.sim.settings import Settings
-from harness.core.machine import Core, Target
-from harness.core.world import Traces
+from dethrone.clusters.sim.settings import Settings
+from dethrone.harness.core.machine import Core, Target
+from dethrone.harness.core.world import Traces
 
 if TYPE_CHECKING:
-    from clusters.sim.node import SimNode
+    from dethrone.clusters.sim.node import SimNode
 
 
 class Build:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clusters.sim.network import Link, Network, Timeline
-from harness.core.clock import Ns
+from dethrone.clusters.sim.network import Link, Network, Timeline
+from dethrone.harness.core.clock import Ns
 
 if TYPE_CHECKING:
-    from clusters.sim.node import SimNode
+    from dethrone.clusters.sim.node import SimNode
 
 
 class Question:

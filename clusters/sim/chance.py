@@ -1,7 +1,7 @@
 """Chance in bulk: endless uniform integers of one range, drawn a block at a time.
 
 Guarantees: a stream depends on its seed, name and range only, the same on any machine and Python; integers only.
-Uniform up to one part in 2**32. Out of scope: single decisions: those are drawn from ``harness.core.rng.Rng``.
+Uniform up to one part in 2**32. Out of scope: single decisions: those are drawn from ``dethrone.harness.core.rng.Rng``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from itertools import chain
 
 import numpy as np
 
-from harness.core.clock import Ns
-from harness.core.rng import Rng
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.rng import Rng
 
 _BLOCK = 512
 _SPAN_MAX = 1 << 32

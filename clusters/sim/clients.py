@@ -1,10 +1,10 @@
 """Clients and the observer in virtual time: operations and status questions, on their way through the network.
 
-As the real ones do it (``clusters.systems.target_client``, ``harness.engine.run.status_poller``): a client keeps one
-connection a node, sends a request once, follows redirections only; the observer has one question a node open, gives up
-after ``ANSWER_BOUND_NS`` and asks again. Guarantees: an operation ends exactly once, within its time-out; what was sent
-and not answered is ``info`` where it may have an effect. Out of scope: what operations mean
-(``clusters.systems.operations``).
+As the real ones do it (``dethrone.clusters.systems.target_client``, ``dethrone.harness.engine.run.status_poller``): a
+client keeps one connection a node, sends a request once, follows redirections only; the observer has one question a
+node open, gives up after ``ANSWER_BOUND_NS`` and asks again. Guarantees: an operation ends exactly once, within its
+time-out; what was sent and not answered is ``info`` where it may have an effect. Out of scope: what operations mean
+(``dethrone.clusters.systems.operations``).
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from collections.abc import Callable
 from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
-from clusters.sim.network import Entry, Timeline
-from clusters.systems.operations import outcome_of, request_for, unanswered, unsent
-from clusters.systems.records import LEADER
-from clusters.systems.target_client import CONNECT_LIMIT_NS, HOPS_MAX
-from clusters.targets.client_api import NotLeader
-from harness.core.clock import MS, Ns, Span
-from harness.core.interfaces import OpOutcome, Reading
-from harness.core.machine import Glance
-from harness.core.world import InvokeOp, OpDone, Polled
+from dethrone.clusters.sim.network import Entry, Timeline
+from dethrone.clusters.systems.operations import outcome_of, request_for, unanswered, unsent
+from dethrone.clusters.systems.records import LEADER
+from dethrone.clusters.systems.target_client import CONNECT_LIMIT_NS, HOPS_MAX
+from dethrone.clusters.targets.client_api import NotLeader
+from dethrone.harness.core.clock import MS, Ns, Span
+from dethrone.harness.core.interfaces import OpOutcome, Reading
+from dethrone.harness.core.machine import Glance
+from dethrone.harness.core.world import InvokeOp, OpDone, Polled
 
 if TYPE_CHECKING:
-    from clusters.sim.node import SimNode
+    from dethrone.clusters.sim.node import SimNode
 
 CLIENT = "client"
 """The name of harness and clients among ``HostState.cuts``."""

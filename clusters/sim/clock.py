@@ -6,9 +6,9 @@ it; the wall clock is true again when its skew ends. Out of scope: timers.
 
 from __future__ import annotations
 
-from harness.core.clock import SECOND, Clocks, Ns
-from harness.core.hoststate import ClockSkew
-from harness.core.rng import Rng
+from dethrone.harness.core.clock import SECOND, Clocks, Ns
+from dethrone.harness.core.hoststate import ClockSkew
+from dethrone.harness.core.rng import Rng
 
 FAR: Ns = 1 << 62
 EPOCH_NS: Ns = 1_700_000_000 * SECOND

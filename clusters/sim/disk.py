@@ -12,8 +12,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Literal
 
-from harness.core.machine import DiskOp, Fsync, Rename, Unlink, Unreadable, Write
-from harness.core.rng import Rng
+from dethrone.harness.core.machine import DiskOp, Fsync, Rename, Unlink, Unreadable, Write
+from dethrone.harness.core.rng import Rng
 
 _EIO = "[Errno 5] Input/output error"
 _ENOSPC = "[Errno 28] No space left on device"

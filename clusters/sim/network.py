@@ -1,9 +1,10 @@
 """Links between simulated nodes: directed cuts, delay, loss, and the flows of the real shell's persistent connections.
 
 A link carries what ``src`` sends to ``dst``. Guarantees: messages of one flow arrive in their order, unless a quality
-reorders them; a cut drops what arrives while it is there. As on the real transport (``clusters.node.tcp``): a flow is
-found dead after its user time-out; what was handed to a dead flow is lost, what is sent without one waits for the next,
-not for ever; a new flow takes a dial, which comes within one RPC time-out. Request/response transports have no waiting:
+reorders them; a cut drops what arrives while it is there. As on the real transport (``dethrone.clusters.node.tcp``): a
+flow is found dead after its user time-out; what was handed to a dead flow is lost, what is sent without one waits for
+the next, not for ever; a new flow takes a dial, which comes within one RPC time-out. Request/response transports have
+no waiting:
 their calls fail. Out of scope: what the nodes do (``node``). In one point it is purer than TCP: a flow whose
 acknowledgements alone are cut goes on.
 """
@@ -16,14 +17,14 @@ from heapq import heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from clusters.sim.chance import uniform
-from clusters.sim.settings import Settings
-from harness.core.clock import MS, Ns
-from harness.core.hoststate import HostState, LinkQuality
-from harness.core.rng import Rng
+from dethrone.clusters.sim.chance import uniform
+from dethrone.clusters.sim.settings import Settings
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.hoststate import HostState, LinkQuality
+from dethrone.harness.core.rng import Rng
 
 if TYPE_CHECKING:
-    from clusters.sim.node import SimNode
+    from dethrone.clusters.sim.node import SimNode
 
 Entry = tuple[Ns, int, Callable[..., None], Any, Any]
 WAITING_MAX = 1024

@@ -1,8 +1,8 @@
-"""The shell around one core in virtual time: what ``clusters.node.loop`` does with threads, files and sockets.
+"""The shell around one core in virtual time: what ``dethrone.clusters.node.loop`` does with threads, files and sockets.
 
-Guarantees: effects are carried out in the order and behind the barriers of `harness.core.machine`, by the same code as
-in the real shell; a kill may fall behind every prefix of the effects of a step, and within a disk batch behind every
-prefix of its operations; a frozen process loses nothing that arrives, and handles late timers before late batches
+Guarantees: effects are carried out in the order and behind the barriers of `dethrone.harness.core.machine`, by the same
+code as in the real shell; a kill may fall behind every prefix of the effects of a step, and within a disk batch behind
+every prefix of its operations; a frozen process loses nothing that arrives, and handles late timers before late batches
 before late messages; the trace holds what the real one holds, process ids and tracebacks apart. Out of scope: links
 (``network``), clients (``clients``) and who orders faults (``world``).
 """
@@ -16,20 +16,20 @@ from typing import Any
 
 import msgspec
 
-from clusters.node.clients import StatusFrame
-from clusters.node.journal import stream_name
-from clusters.node.loop import EXIT_CORE_CRASHED, EXIT_HALTED, EXIT_STOPPED, HELD_MAX
-from clusters.node.record import Grouped, Persisted, group_record, make_record
-from clusters.sim.building import Build, Ears
-from clusters.sim.calls import Answer, Calls, Question
-from clusters.sim.chance import uniform
-from clusters.sim.clock import FAR
-from clusters.sim.network import Link, Network, Timeline
-from clusters.sim.storing import SLOW_NS, Storing
-from harness.core.clock import MS, Clocks, Ns
-from harness.core.errors import HarnessError
-from harness.core.hoststate import Signal
-from harness.core.machine import (
+from dethrone.clusters.node.clients import StatusFrame
+from dethrone.clusters.node.journal import stream_name
+from dethrone.clusters.node.loop import EXIT_CORE_CRASHED, EXIT_HALTED, EXIT_STOPPED, HELD_MAX
+from dethrone.clusters.node.record import Grouped, Persisted, group_record, make_record
+from dethrone.clusters.sim.building import Build, Ears
+from dethrone.clusters.sim.calls import Answer, Calls, Question
+from dethrone.clusters.sim.chance import uniform
+from dethrone.clusters.sim.clock import FAR
+from dethrone.clusters.sim.network import Link, Network, Timeline
+from dethrone.clusters.sim.storing import SLOW_NS, Storing
+from dethrone.harness.core.clock import MS, Clocks, Ns
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.core.hoststate import Signal
+from dethrone.harness.core.machine import (
     SHUTDOWN,
     Await,
     Core,
@@ -51,7 +51,7 @@ from harness.core.machine import (
     SetTimer,
     Witnessed,
 )
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 
 _ENCODER = msgspec.json.Encoder()
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from harness.core.clock import MS, US, Ns
-from harness.core.errors import ConfigError
-from harness.core.registry import unknown_name
+from dethrone.harness.core.clock import MS, US, Ns
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.registry import unknown_name
 
 Range = tuple[Ns, Ns]
 

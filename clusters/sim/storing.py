@@ -11,17 +11,17 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from clusters.node.effects import Barrier
-from clusters.sim.chance import uniform
-from clusters.sim.disk import SimDisk
-from clusters.sim.network import Timeline
-from clusters.sim.settings import Settings
-from clusters.sim.timing import Timed
-from harness.core.clock import MS, Ns
-from harness.core.hoststate import DiskTrouble
-from harness.core.machine import Disk, DiskDone, Effect, Fsync, Rename, Witness
-from harness.core.rng import Rng
-from harness.core.world import Traces
+from dethrone.clusters.node.effects import Barrier
+from dethrone.clusters.sim.chance import uniform
+from dethrone.clusters.sim.disk import SimDisk
+from dethrone.clusters.sim.network import Timeline
+from dethrone.clusters.sim.settings import Settings
+from dethrone.clusters.sim.timing import Timed
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.hoststate import DiskTrouble
+from dethrone.harness.core.machine import Disk, DiskDone, Effect, Fsync, Rename, Witness
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.world import Traces
 
 SLOW_NS = 100 * MS
 """A batch that syncs longer, and a stall that lasts longer, is traced."""

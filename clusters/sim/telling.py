@@ -1,4 +1,4 @@
-"""What a simulated node tells of itself: trace lines, as ``clusters.node.trace`` writes them into its file.
+"""What a simulated node tells of itself: trace lines, as ``dethrone.clusters.node.trace`` writes them into its file.
 
 Guarantees: lines are numbered from 1 within an incarnation, in the order in which things happened; a line of the shell
 carries the role that the group's last note named. Out of scope: when they are read (``world``).
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from clusters.node.record import Persisted, persisted_of
-from clusters.sim.network import Timeline
-from harness.core.clock import Span
-from harness.core.machine import Note, Witnessed
-from harness.core.world import Traces, TraceTold
+from dethrone.clusters.node.record import Persisted, persisted_of
+from dethrone.clusters.sim.network import Timeline
+from dethrone.harness.core.clock import Span
+from dethrone.harness.core.machine import Note, Witnessed
+from dethrone.harness.core.world import Traces, TraceTold
 
 
 class Teller:

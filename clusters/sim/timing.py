@@ -1,7 +1,7 @@
 """The timers of a simulated node, on its two clocks: one lazy entry of the event heap for all of them.
 
-Guarantees: as ``clusters.node.timers``: a timer is due only when its own clock shows its moment, the one that is
-longest due comes first, one that was replaced or cancelled never fires; a stepped wall clock is noticed at the next
+Guarantees: as ``dethrone.clusters.node.timers``: a timer is due only when its own clock shows its moment, the one that
+is longest due comes first, one that was replaced or cancelled never fires; a stepped wall clock is noticed at the next
 look, at most ``WALL_LOOK_NS`` later. Out of scope: what a due timer does.
 """
 
@@ -11,15 +11,15 @@ from collections.abc import Callable
 from functools import lru_cache
 from heapq import heappush
 
-from clusters.node.timers import WALL_LOOK_NS
-from clusters.sim.clock import FAR, HostClock
-from clusters.sim.network import Timeline
-from clusters.sim.telling import Teller
-from harness.core.clock import Clocks, Ns
-from harness.core.hoststate import HEALTHY, HostState
-from harness.core.machine import CoreEvent, Effect, Fired, SetTimer
-from harness.core.rng import Rng
-from harness.core.world import Traces
+from dethrone.clusters.node.timers import WALL_LOOK_NS
+from dethrone.clusters.sim.clock import FAR, HostClock
+from dethrone.clusters.sim.network import Timeline
+from dethrone.clusters.sim.telling import Teller
+from dethrone.harness.core.clock import Clocks, Ns
+from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.machine import CoreEvent, Effect, Fired, SetTimer
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.world import Traces
 
 
 class Timed(Teller):

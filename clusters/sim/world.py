@@ -13,20 +13,20 @@ from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop
 from typing import Any
 
-from clusters.sim.building import Build, Ears
-from clusters.sim.chance import uniform
-from clusters.sim.clients import CLIENT, Clients, Observer
-from clusters.sim.clock import EPOCH_NS
-from clusters.sim.network import Network, Timeline
-from clusters.sim.node import SimNode
-from clusters.sim.settings import read
-from clusters.systems.target import TargetSystem
-from harness.core.clock import Ns, Span
-from harness.core.hoststate import HostState
-from harness.core.interfaces import Evidence, HostNews, NodeSpec, Reading
-from harness.core.plan import Plan
-from harness.core.rng import Rng
-from harness.core.world import (
+from dethrone.clusters.sim.building import Build, Ears
+from dethrone.clusters.sim.chance import uniform
+from dethrone.clusters.sim.clients import CLIENT, Clients, Observer
+from dethrone.clusters.sim.clock import EPOCH_NS
+from dethrone.clusters.sim.network import Network, Timeline
+from dethrone.clusters.sim.node import SimNode
+from dethrone.clusters.sim.settings import read
+from dethrone.clusters.systems.target import TargetSystem
+from dethrone.harness.core.clock import Ns, Span
+from dethrone.harness.core.hoststate import HostState
+from dethrone.harness.core.interfaces import Evidence, HostNews, NodeSpec, Reading
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.world import (
     Action,
     Converge,
     ConvergeDone,
@@ -57,7 +57,7 @@ class _Order:
 
 
 class SimWorld:
-    """See ``harness.core.world.VirtualWorld``."""
+    """See ``dethrone.harness.core.world.VirtualWorld``."""
 
     def __init__(self, system: Simulable, plan: Plan) -> None:
         settings = read(plan.backend_settings)

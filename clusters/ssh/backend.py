@@ -18,25 +18,32 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from clusters.agent import confirm
-from clusters.agent.agent import PROBE_PORT, chain_name
-from clusters.agent.confirm import CLIENT
-from clusters.agent.link import AgentHost
-from clusters.ssh.code import bundle, python_of
-from clusters.ssh.connection import Connection
-from clusters.ssh.hosts import HostsFile, SshHost, hosts_of_flags, parse_hosts
-from clusters.ssh.needs import programs, refuse_machines, ships_code
-from clusters.ssh.node_host import SshNodeHost, places_in
-from clusters.ssh.processes import answer, question
-from clusters.ssh.rules import chosen, is_lost, not_allowed, over_the_minority, refuse_run
-from clusters.ssh.shipping import MachineTakenError, examine, list_agents, relay_command, start_agent, stop_agent
-from clusters.unseen import from_outside
-from harness.core.clock import SECOND, Ns, Span
-from harness.core.errors import ConfigError, HarnessError, NotHealed
-from harness.core.files import read_text
-from harness.core.hoststate import HEALTHY, HostState
-from harness.core.interfaces import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
-from harness.core.plan import Plan
+from dethrone.clusters.agent import confirm
+from dethrone.clusters.agent.agent import PROBE_PORT, chain_name
+from dethrone.clusters.agent.confirm import CLIENT
+from dethrone.clusters.agent.link import AgentHost
+from dethrone.clusters.ssh.code import bundle, python_of
+from dethrone.clusters.ssh.connection import Connection
+from dethrone.clusters.ssh.hosts import HostsFile, SshHost, hosts_of_flags, parse_hosts
+from dethrone.clusters.ssh.needs import programs, refuse_machines, ships_code
+from dethrone.clusters.ssh.node_host import SshNodeHost, places_in
+from dethrone.clusters.ssh.processes import answer, question
+from dethrone.clusters.ssh.rules import chosen, is_lost, not_allowed, over_the_minority, refuse_run
+from dethrone.clusters.ssh.shipping import (
+    MachineTakenError,
+    examine,
+    list_agents,
+    relay_command,
+    start_agent,
+    stop_agent,
+)
+from dethrone.clusters.unseen import from_outside
+from dethrone.harness.core.clock import SECOND, Ns, Span
+from dethrone.harness.core.errors import ConfigError, HarnessError, NotHealed
+from dethrone.harness.core.files import read_text
+from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.interfaces import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
+from dethrone.harness.core.plan import Plan
 
 GIVE_UP_LEAST_S = 15.0
 GIVE_UP_DEAD_MEN = 3
@@ -56,7 +63,7 @@ U = TypeVar("U")
 
 
 class SshBackend:
-    """See ``harness.core.interfaces.Backend``, ``Lending``, ``Cautious``, ``Showing``. Thread-safe.
+    """See ``dethrone.harness.core.interfaces.Backend``, ``Lending``, ``Cautious``, ``Showing``. Thread-safe.
 
     Keeps one connection a machine while a run uses it.
     """
@@ -73,7 +80,7 @@ class SshBackend:
         self._voters: dict[str, tuple[str, ...]] = {}
 
     def lent(self, file: Path | None, words: Sequence[str]) -> SshBackend:
-        """See ``harness.core.interfaces.Lending``."""
+        """See ``dethrone.harness.core.interfaces.Lending``."""
         base = None if file is None else _read(file)
         return SshBackend(
             hosts_of_flags(words, file=base) if words or base is None else base,
@@ -82,11 +89,11 @@ class SshBackend:
         )
 
     def usable(self) -> tuple[str, ...]:
-        """See ``harness.core.interfaces.Lending``."""
+        """See ``dethrone.harness.core.interfaces.Lending``."""
         return tuple(name for name in self._file.hosts if name in self._file.expendable)
 
     def refuse(self, plan: Plan) -> None:
-        """See ``harness.core.interfaces.Cautious``."""
+        """See ``dethrone.harness.core.interfaces.Cautious``."""
         if self._file is NOBODY:
             raise ConfigError(
                 "no machines were named",
@@ -190,11 +197,12 @@ class SshBackend:
         return {node: hosts[node] for node in spec.nodes}
 
     def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
-        """See ``harness.core.interfaces.Introducing``."""
+        """See ``dethrone.harness.core.interfaces.Introducing``."""
         return confirm.introduce(hosts)
 
     def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
-        """See ``harness.core.interfaces.Converging``. What the file does not allow is not done, and says why."""
+        """See ``dethrone.harness.core.interfaces.Converging``. What the file does not allow is not done, and says
+        why."""
         with self._lock:
             voters = next((self._voters[node] for node in hosts if node in self._voters), tuple(hosts))
             refused = over_the_minority(self._file, voters=voters, now=self._proved, wants=wants)

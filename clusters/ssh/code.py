@@ -20,13 +20,19 @@ from typing import Any
 
 import msgspec
 
-from clusters import pinned
-from clusters.docker.ship import archive, sources
-from harness.core.errors import MissingCapability
-from harness.core.ledger import state_dir
+from dethrone.clusters import pinned
+from dethrone.clusters.docker.ship import archive, sources
+from dethrone.harness.core.errors import MissingCapability
+from dethrone.harness.core.ledger import state_dir
 
 FETCH_LIMIT_S = 120
-_NODES = ("clusters/__init__.py", "clusters/node/", "clusters/targets/", "harness/__init__.py", "harness/core/")
+_NODES = (
+    "dethrone/clusters/__init__.py",
+    "dethrone/clusters/node/",
+    "dethrone/clusters/targets/",
+    "dethrone/harness/__init__.py",
+    "dethrone/harness/core/",
+)
 """What a node process imports."""
 
 

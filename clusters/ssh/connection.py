@@ -24,9 +24,9 @@ from typing import Any
 import paramiko
 import tenacity
 
-from clusters.ssh.hosts import Bastion, SshHost
-from harness.core.errors import ClusterError, ConfigError
-from harness.core.files import read_regular
+from dethrone.clusters.ssh.hosts import Bastion, SshHost
+from dethrone.harness.core.errors import ClusterError, ConfigError
+from dethrone.harness.core.files import read_regular
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # else it prints what we report in our own words
 
@@ -56,7 +56,7 @@ class LoginError(ClusterError):
 
 
 class ChannelStream:
-    """A process' standard streams over a channel: a ``clusters.agent.link.Stream``."""
+    """A process' standard streams over a channel: a ``dethrone.clusters.agent.link.Stream``."""
 
     def __init__(self, channel: Any) -> None:
         self._channel = channel

@@ -2,7 +2,7 @@
 
 Guarantees: frozen, typed data; everything wrong with a file is a ConfigError that names the line and, for an unknown
 key, the nearest known one; nothing is guessed and no default allows more than a careful person would. Out of scope:
-connecting, and what the permissions mean for a run (``clusters.ssh.rules``).
+connecting, and what the permissions mean for a run (``dethrone.clusters.ssh.rules``).
 
     expendable = ["n1", "n2", "n3"]      # what may be broken; a host that is not listed is never touched
     user = "root"                        # these may stand at the top, for all, or with a host
@@ -24,9 +24,9 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import SECOND, Ns
-from harness.core.duration import parse_duration, show_duration
-from harness.core.errors import ConfigError
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.duration import parse_duration, show_duration
+from dethrone.harness.core.errors import ConfigError
 
 FAULTS = ("partition", "kill", "stop", "restart", "pause", "clock")
 """Fault kinds that hosts of a file may suffer unless it says otherwise with ``faults``."""

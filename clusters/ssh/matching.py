@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from clusters.agent import agent
-from harness.core.errors import ClusterError
+from dethrone.clusters.agent import agent
+from dethrone.harness.core.errors import ClusterError
 
 
 def matching(pattern: str, texts: Sequence[str], *, where: str) -> list[int]:

@@ -1,7 +1,7 @@
 """What a run needs of machines, against what they say they have: refusals that name the packages to install.
 
 Guarantees: pure; everything that is missing on any machine is said at once, before anything is put on one. Out of
-scope: asking them (``clusters.ssh.shipping.examine``).
+scope: asking them (``dethrone.clusters.ssh.shipping.examine``).
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from clusters.ssh.code import python_of
-from clusters.ssh.hosts import SshHost
-from harness.core.errors import MissingCapability
-from harness.core.interfaces import DeploySpec
+from dethrone.clusters.ssh.code import python_of
+from dethrone.clusters.ssh.hosts import SshHost
+from dethrone.harness.core.errors import MissingCapability
+from dethrone.harness.core.interfaces import DeploySpec
 
 NODE_IMAGE = "node"
 """The recipe of nodes of ours: they need the project's code."""

@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from clusters.agent.link import AgentHost, Stream
-from clusters.ssh.hosts import Pattern, PidFile, SshHost, Target, restart_of
-from harness.core.clock import SECOND, Ns
-from harness.core.errors import ConfigError
-from harness.core.interfaces import IN_A_CONTAINER, NodeStart, Places
+from dethrone.clusters.agent.link import AgentHost, Stream
+from dethrone.clusters.ssh.hosts import Pattern, PidFile, SshHost, Target, restart_of
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import IN_A_CONTAINER, NodeStart, Places
 
 LOOK_LIMIT_NS: Ns = 10 * SECOND
 

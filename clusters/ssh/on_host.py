@@ -1,7 +1,8 @@
 """What runs on a machine before and after the agent: it puts the agent there, ends it, and finds forgotten ones.
 
-Shipped as text to ``python3 -`` together with a request (``clusters.ssh.shipping``); standard library only, Python 3.9
-and later. It prints one line, ``ANSWER`` and a JSON object; ``error`` in it is the reason why nothing was done.
+Shipped as text to ``python3 -`` together with a request (``dethrone.clusters.ssh.shipping``); standard library only,
+Python 3.9 and later. It prints one line, ``ANSWER`` and a JSON object; ``error`` in it is the reason why nothing was
+done.
 
 Guarantees: one run a machine at a time, by a lock that the kernel drops with the agent; the note of what is there is on
 disk before the agent is; a directory is removed only when it is healed and has our note; the directory is
@@ -148,7 +149,10 @@ def unpack(directory: Path, code: str, python: str) -> str:
             content = tar.extractfile(member)
             target.write_bytes(content.read() if content is not None else b"")
     lib = str(directory / "lib")
-    for argv in ([python, "-m", "compileall", "-q", lib], [python, "-c", "import msgspec, clusters.node.main"]):
+    for argv in (
+        [python, "-m", "compileall", "-q", lib],
+        [python, "-c", "import msgspec, dethrone.clusters.node.main"],
+    ):
         env = {**os.environ, "PYTHONPATH": lib, "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(argv, capture_output=True, timeout=UNPACK_LIMIT_S, check=False, env=env, cwd="/")
         if done.returncode != 0:
@@ -175,7 +179,7 @@ def node_user(directory: Path, python: str) -> str:
     for place in (directory.parent, directory):
         place.chmod(0o711)  # to pass through, not to look into
     lib = str(directory / "lib")
-    code = [python, "-c", "import msgspec, clusters.node.main"] if python else []
+    code = [python, "-c", "import msgspec, dethrone.clusters.node.main"] if python else []
     for argv in filter(None, (["/bin/sh", "-c", 'test -x "$0"', str(directory)], code)):
         try:
             done = subprocess.run(

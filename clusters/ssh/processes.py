@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from clusters.agent.agent import OURS
-from clusters.ssh.hosts import Pattern, PidFile, Target, Unit
-from clusters.ssh.matching import matching
-from harness.core.errors import ClusterError
+from dethrone.clusters.agent.agent import OURS
+from dethrone.clusters.ssh.hosts import Pattern, PidFile, Target, Unit
+from dethrone.clusters.ssh.matching import matching
+from dethrone.harness.core.errors import ClusterError
 
 
 def question(target: Target) -> tuple[str, ...]:

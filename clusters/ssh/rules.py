@@ -1,7 +1,7 @@
 """What a run may do to machines of other owners: refusals before the run and at every effect.
 
 Guarantees: pure; a refusal names the line to write; healing is never refused. Out of scope: reading the file
-(``clusters.ssh.hosts``) and anything a host can or cannot do technically.
+(``dethrone.clusters.ssh.hosts``) and anything a host can or cannot do technically.
 
 A host counts as *lost* while its node is down or what is on its disk is damaged. A node that is paused or cut off, or
 whose disk is slow, full or refuses writes, is not lost: it comes back as it was.
@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from clusters.ssh.hosts import HostsFile, SshHost, restart_of
-from harness.core.errors import ConfigError
-from harness.core.hoststate import HEALTHY, HostState
-from harness.core.plan import Plan
-from harness.core.quorum import minority, quorum
+from dethrone.clusters.ssh.hosts import HostsFile, SshHost, restart_of
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.quorum import minority, quorum
 
 _STOPPING = ("kill", "stop", "restart")
 _LOSING = ("torn", "wiped", "flipped", "truncated", "unreadable")

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from clusters.agent import agent
-from clusters.agent.agent import PROBE_PORT
-from clusters.ssh import on_host
-from clusters.ssh.connection import BrokenOffError
-from harness.core.clock import SECOND, Ns
-from harness.core.errors import ClusterError, NotHealed
+from dethrone.clusters.agent import agent
+from dethrone.clusters.agent.agent import PROBE_PORT
+from dethrone.clusters.ssh import on_host
+from dethrone.clusters.ssh.connection import BrokenOffError
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.errors import ClusterError, NotHealed
 
 _REPEATABLE = frozenset({"examine", "list", "stop"})
 """What does no harm when it is done twice."""
@@ -61,8 +61,8 @@ def start_agent(
     """Put the agent there and start it: ``socket`` and ``agent``, paths on the machine.
 
     ``owner``: the state directory of the run's harness. ``code``: of nodes, for the interpreter ``python`` there (see
-    ``clusters.ssh.code``). ``flags``: further arguments of the agent. Raises ClusterError: another run is there, or was
-    and left something.
+    ``dethrone.clusters.ssh.code``). ``flags``: further arguments of the agent. Raises ClusterError: another run is
+    there, or was and left something.
     """
     said = _ask(
         host,

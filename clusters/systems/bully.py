@@ -13,15 +13,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
-from clusters.targets.bully.core import LEADING
-from clusters.targets.bully.knobs import KNOBS, BullyKnobs
-from clusters.targets.bully.variants import VARIANTS
-from clusters.targets.kit.mutants import Mutant
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.interfaces import Reading, RunDefaults
-from harness.core.planted import ExamPlan
-from harness.core.promise import NotPromised, Promise, noise_limit_ns
+from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from dethrone.clusters.targets.bully.core import LEADING
+from dethrone.clusters.targets.bully.knobs import KNOBS, BullyKnobs
+from dethrone.clusters.targets.bully.variants import VARIANTS
+from dethrone.clusters.targets.kit.mutants import Mutant
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.interfaces import Reading, RunDefaults
+from dethrone.harness.core.planted import ExamPlan
+from dethrone.harness.core.promise import NotPromised, Promise, noise_limit_ns
 
 ALLOWANCE_NS = 500 * MS
 SCALED = {"classic": "0.2", "mongo": "0.05"}
@@ -32,7 +32,7 @@ _TOP = NotPromised("a returning node with a higher id or priority deposes a work
 
 
 class BullySystem(TargetSystem):
-    """See ``harness.core.interfaces.System``."""
+    """See ``dethrone.harness.core.interfaces.System``."""
 
     name = "bully"
     knob_table = KNOBS

@@ -19,15 +19,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
-from clusters.targets.dledger.knobs import KNOBS, DledgerKnobs
-from clusters.targets.dledger.storage import TERM
-from clusters.targets.dledger.variants import VARIANTS
-from clusters.targets.kit.mutants import Mutant
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.interfaces import RunDefaults
-from harness.core.planted import ExamPlan
-from harness.core.promise import NotPromised, Promise, noise_limit_ns
+from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
+from dethrone.clusters.targets.dledger.knobs import KNOBS, DledgerKnobs
+from dethrone.clusters.targets.dledger.storage import TERM
+from dethrone.clusters.targets.dledger.variants import VARIANTS
+from dethrone.clusters.targets.kit.mutants import Mutant
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.interfaces import RunDefaults
+from dethrone.harness.core.planted import ExamPlan
+from dethrone.harness.core.promise import NotPromised, Promise, noise_limit_ns
 
 ALLOWANCE_NS = 200 * MS
 """Round trips and fsyncs of containers on a shared machine."""
@@ -59,7 +59,7 @@ _SOURCE = "DLedger 0.2.7 (leader elector, entry pusher); bounds from simulation 
 
 
 class DledgerSystem(TargetSystem):
-    """See ``harness.core.interfaces.System``."""
+    """See ``dethrone.harness.core.interfaces.System``."""
 
     name = "dledger"
     knob_table = KNOBS

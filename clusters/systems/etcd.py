@@ -26,14 +26,14 @@ from typing import Literal
 
 import msgspec
 
-from clusters.docker.labels import BIN
-from clusters.systems.etcd_client import EtcdClient
-from clusters.systems.operations import OPERATIONS, TRANSACTIONS
-from clusters.systems.released import Choice, Knob, Released, bad_knob, milliseconds
-from clusters.systems.target import check_voters
-from harness.core.clock import MS, SECOND
-from harness.core.duration import show_duration
-from harness.core.interfaces import (
+from dethrone.clusters.docker.labels import BIN
+from dethrone.clusters.systems.etcd_client import EtcdClient
+from dethrone.clusters.systems.operations import OPERATIONS, TRANSACTIONS
+from dethrone.clusters.systems.released import Choice, Knob, Released, bad_knob, milliseconds
+from dethrone.clusters.systems.target import check_voters
+from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.interfaces import (
     Available,
     Client,
     Command,
@@ -44,7 +44,7 @@ from harness.core.interfaces import (
     StatusCall,
     Yes,
 )
-from harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
+from dethrone.harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
 
 BINARY = "/usr/bin/etcd"
 """Of Debian's package."""
@@ -91,7 +91,7 @@ _VARS = msgspec.json.Decoder(_Vars)
 
 
 class EtcdSystem(Released):
-    """See ``harness.core.interfaces.System``. ``release``: its two numbers."""
+    """See ``dethrone.harness.core.interfaces.System``. ``release``: its two numbers."""
 
     name = "etcd"
     release = (3, 4)

@@ -4,7 +4,7 @@
     add               the same
     read   key        all keys below ``list/<key>/`` in the order of their creation revisions (linearizable)
     put, get, cas     one key ``register/<key>``
-    txn, acquire, release, use   see ``clusters.systems.etcd_talks``
+    txn, acquire, release, use   see ``dethrone.clusters.systems.etcd_talks``
 
 Promises: one request is sent once; an error is ``fail`` only if it names itself as refused before it was proposed
 (``DEFINITE_CODES``) or nothing was sent; any other unanswered write is ``info``. Leaves out leader redirection: members
@@ -21,11 +21,11 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from clusters.systems.etcd_talks import Ask, Refused, Talk, b64, talk_for, text
-from clusters.systems.kept_http import KeptHttp, exchange, reason
-from clusters.systems.operations import unanswered, unsent
-from harness.core.clock import Ns
-from harness.core.interfaces import NodeSpec, OpOutcome
+from dethrone.clusters.systems.etcd_talks import Ask, Refused, Talk, b64, talk_for, text
+from dethrone.clusters.systems.kept_http import KeptHttp, exchange, reason
+from dethrone.clusters.systems.operations import unanswered, unsent
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
 
 DEFINITE_CODES = frozenset({3, 5, 7, 8, 12, 16})
 """Invalid argument, not found, permission, exhausted (too many requests, no space), unimplemented, unauthenticated."""
@@ -42,7 +42,7 @@ class Call(NamedTuple):
 
 
 class EtcdClient:
-    """See ``harness.core.interfaces.Client``."""
+    """See ``dethrone.harness.core.interfaces.Client``."""
 
     def __init__(self, nodes: Mapping[str, NodeSpec], *, port: int) -> None:
         self._addresses = {name: spec.address for name, spec in nodes.items()}

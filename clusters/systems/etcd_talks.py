@@ -22,7 +22,7 @@ import json
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from clusters.systems.operations import is_step
+from dethrone.clusters.systems.operations import is_step
 
 TRIES_MAX = 30
 """How often a transaction that was overtaken is tried again before it is given up."""

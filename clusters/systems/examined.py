@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusters.targets.kit.mutants import Mutant
-from harness.core.planted import Planted
+from dethrone.clusters.targets.kit.mutants import Mutant
+from dethrone.harness.core.planted import Planted
 
 FLIP = "flip-"
 HARMLESS = "harmless-"

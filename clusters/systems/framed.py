@@ -12,8 +12,8 @@ import socket
 import time
 from collections import deque
 
-from clusters.node.frames import BadFrame, FrameReader, frame
-from harness.core.clock import SECOND, Ns
+from dethrone.clusters.node.frames import BadFrame, FrameReader, frame
+from dethrone.harness.core.clock import SECOND, Ns
 
 CONNECT_LIMIT_NS = 1 * SECOND
 _READ_BYTES = 256 * 1024

@@ -21,17 +21,17 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
-from clusters.targets.joyqueue.knobs import KNOBS, Knobs
-from clusters.targets.joyqueue.rules import members_of
-from clusters.targets.joyqueue.storage import METADATA, group_names
-from clusters.targets.joyqueue.variants import VARIANTS
-from clusters.targets.kit.mutants import Mutant
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.interfaces import RunDefaults
-from harness.core.planted import ExamPlan
-from harness.core.promise import NotPromised, Promise, noise_limit_ns
-from harness.core.quorum import quorum
+from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from dethrone.clusters.targets.joyqueue.knobs import KNOBS, Knobs
+from dethrone.clusters.targets.joyqueue.rules import members_of
+from dethrone.clusters.targets.joyqueue.storage import METADATA, group_names
+from dethrone.clusters.targets.joyqueue.variants import VARIANTS
+from dethrone.clusters.targets.kit.mutants import Mutant
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.interfaces import RunDefaults
+from dethrone.harness.core.planted import ExamPlan
+from dethrone.harness.core.promise import NotPromised, Promise, noise_limit_ns
+from dethrone.harness.core.quorum import quorum
 
 ELECTIONS = 4
 """B in units of the longest election timeout: one failover and two lost campaigns, with room."""
@@ -61,7 +61,7 @@ _SOURCE = "specification of JoyQueue's RaftLeaderElection, §6; B is four of its
 
 
 class JoyQueueSystem(TargetSystem):
-    """See ``harness.core.interfaces.System``."""
+    """See ``dethrone.harness.core.interfaces.System``."""
 
     name = "joyqueue"
     knob_table = KNOBS

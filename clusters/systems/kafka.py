@@ -24,12 +24,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.systems import jvm
-from clusters.systems.kafka_client import KafkaClient
-from clusters.systems.released import Knob, Released, milliseconds
-from clusters.systems.target import check_voters
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.interfaces import (
+from dethrone.clusters.systems import jvm
+from dethrone.clusters.systems.kafka_client import KafkaClient
+from dethrone.clusters.systems.released import Knob, Released, milliseconds
+from dethrone.clusters.systems.target import check_voters
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.interfaces import (
     Client,
     Command,
     NodeSpec,
@@ -37,7 +37,7 @@ from harness.core.interfaces import (
     RunDefaults,
     StatusCall,
 )
-from harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
+from dethrone.harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
@@ -46,7 +46,7 @@ CLUSTER_ID = "ZGV0aHJvbmUtLWthZmthLQ"
 
 HEAP_MB = 256
 ROUNDS = 5
-"""Elections in vain that the bound leaves room for; see ``clusters.systems.kraft``."""
+"""Elections in vain that the bound leaves room for; see ``dethrone.clusters.systems.kraft``."""
 
 ALLOWANCE_NS = 500 * MS
 
@@ -83,7 +83,7 @@ appender.out.layout.pattern = [%d{ISO8601}] %p %m (%c{1})%n
 
 
 class KafkaSystem(Released):
-    """See ``harness.core.interfaces.System``. One release of Kafka; ``recipe`` names its image."""
+    """See ``dethrone.harness.core.interfaces.System``. One release of Kafka; ``recipe`` names its image."""
 
     def __init__(self, *, name: str, release: str, recipe: str, pre_vote: bool) -> None:
         self.name = name

@@ -23,11 +23,11 @@ from typing import Any
 
 import msgspec
 
-from clusters.systems import kafka_wire as wire
-from clusters.systems.framed import FramedLine, NeverSentError, NoAnswerError
-from clusters.systems.operations import unanswered, unsent
-from harness.core.clock import MS, Ns
-from harness.core.interfaces import NodeSpec, OpOutcome
+from dethrone.clusters.systems import kafka_wire as wire
+from dethrone.clusters.systems.framed import FramedLine, NeverSentError, NoAnswerError
+from dethrone.clusters.systems.operations import unanswered, unsent
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
 
 FETCH_BYTES = 4 * 1024 * 1024
 FETCHES_MAX = 1000
@@ -43,7 +43,7 @@ _DECODE: msgspec.json.Decoder[int | str] = msgspec.json.Decoder(int | str)
 
 
 class KafkaClient:
-    """See ``harness.core.interfaces.Client``. ``ids``: broker id → node."""
+    """See ``dethrone.harness.core.interfaces.Client``. ``ids``: broker id → node."""
 
     def __init__(self, nodes: Mapping[str, NodeSpec], *, port: int, ids: Mapping[int, str]) -> None:
         self._addresses = {name: (spec.address, port) for name, spec in nodes.items()}

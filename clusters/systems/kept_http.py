@@ -13,9 +13,9 @@ import socket
 import time
 from collections.abc import Mapping
 
-from harness.core.clock import SECOND, Ns
-from harness.core.http_answer import AnswerReader
-from harness.core.limits import CLIENT_BYTES_MAX
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.http_answer import AnswerReader
+from dethrone.harness.core.limits import CLIENT_BYTES_MAX
 
 CONNECT_LIMIT_NS = 1 * SECOND
 _READ_BYTES = 256 * 1024

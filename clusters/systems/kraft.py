@@ -16,16 +16,16 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
-from clusters.targets.kit.mutants import Mutant
-from clusters.targets.kraft.knobs import KNOBS, KraftKnobs
-from clusters.targets.kraft.rules import LEADER
-from clusters.targets.kraft.target import MUTANTS, check_observers
-from clusters.targets.kraft.variants import VARIANTS
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.interfaces import Reading, RunDefaults
-from harness.core.planted import ExamPlan
-from harness.core.promise import NotPromised, Promise, noise_limit_ns
+from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
+from dethrone.clusters.targets.kit.mutants import Mutant
+from dethrone.clusters.targets.kraft.knobs import KNOBS, KraftKnobs
+from dethrone.clusters.targets.kraft.rules import LEADER
+from dethrone.clusters.targets.kraft.target import MUTANTS, check_observers
+from dethrone.clusters.targets.kraft.variants import VARIANTS
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.interfaces import Reading, RunDefaults
+from dethrone.harness.core.planted import ExamPlan
+from dethrone.harness.core.promise import NotPromised, Promise, noise_limit_ns
 
 ALLOWANCE_NS = 200 * MS
 ROUNDS_MAX = 30
@@ -56,7 +56,7 @@ _SOURCE = "specification of KRaft after Kafka 3.3.1: invariants, six rounds of e
 
 
 class KraftSystem(TargetSystem):
-    """See ``harness.core.interfaces.System``; also ``Electorate``."""
+    """See ``dethrone.harness.core.interfaces.System``; also ``Electorate``."""
 
     name = "kraft"
     knob_table = KNOBS

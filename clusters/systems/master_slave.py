@@ -16,17 +16,17 @@ from typing import Any
 
 import msgspec
 
-from clusters.systems.operations import READING
-from clusters.systems.target import ANY_NUMBER, CLIENT_PORT, TargetSystem, check_voters
-from clusters.systems.target_client import TargetClient
-from clusters.targets.kit.mutants import Mutant
-from clusters.targets.master_slave.client import Routes
-from clusters.targets.master_slave.knobs import KNOBS, MsKnobs
-from clusters.targets.master_slave.variants import VARIANTS
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.interfaces import Client, NodeSpec, OpOutcome, Reading, RunDefaults
-from harness.core.planted import ExamPlan
-from harness.core.promise import NotPromised, Promise, noise_limit_ns
+from dethrone.clusters.systems.operations import READING
+from dethrone.clusters.systems.target import ANY_NUMBER, CLIENT_PORT, TargetSystem, check_voters
+from dethrone.clusters.systems.target_client import TargetClient
+from dethrone.clusters.targets.kit.mutants import Mutant
+from dethrone.clusters.targets.master_slave.client import Routes
+from dethrone.clusters.targets.master_slave.knobs import KNOBS, MsKnobs
+from dethrone.clusters.targets.master_slave.variants import VARIANTS
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.interfaces import Client, NodeSpec, OpOutcome, Reading, RunDefaults
+from dethrone.harness.core.planted import ExamPlan
+from dethrone.harness.core.promise import NotPromised, Promise, noise_limit_ns
 
 ALLOWANCE_NS = 500 * MS
 
@@ -42,7 +42,7 @@ _GROUPS = NotPromised("traces do not name the group, and each group has a log of
 
 
 class MasterSlaveSystem(TargetSystem):
-    """See ``harness.core.interfaces.System``; also ``Electorate``."""
+    """See ``dethrone.harness.core.interfaces.System``; also ``Electorate``."""
 
     name = "master-slave"
     knob_table = KNOBS

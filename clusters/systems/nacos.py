@@ -13,9 +13,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
-from clusters.targets.kit.mutants import Mutant
-from clusters.targets.nacos.knobs import (
+from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from dethrone.clusters.targets.kit.mutants import Mutant
+from dethrone.clusters.targets.nacos.knobs import (
     HEARTBEAT_INTERVAL_MS,
     KNOBS,
     LEADER_TIMEOUT_MS,
@@ -24,12 +24,12 @@ from clusters.targets.nacos.knobs import (
     TICK_PERIOD_MS,
     Knobs,
 )
-from clusters.targets.nacos.storage import META
-from clusters.targets.nacos.variants import VARIANTS
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.interfaces import RunDefaults
-from harness.core.planted import ExamPlan
-from harness.core.promise import NotPromised, Promise, noise_limit_ns
+from dethrone.clusters.targets.nacos.storage import META
+from dethrone.clusters.targets.nacos.variants import VARIANTS
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.interfaces import RunDefaults
+from dethrone.harness.core.planted import ExamPlan
+from dethrone.harness.core.promise import NotPromised, Promise, noise_limit_ns
 
 LEADER_BOUND_MS = 60_000
 """Cold start, a leader's death and a split in a row: 15.5 + 20.5 + 20.5 s, before scaling."""
@@ -65,7 +65,7 @@ _NO_POSITIONS = NotPromised(
 
 
 class NacosSystem(TargetSystem):
-    """See ``harness.core.interfaces.System``."""
+    """See ``dethrone.harness.core.interfaces.System``."""
 
     name = "nacos"
     knob_table = KNOBS

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.targets.client_api import (
+from dethrone.clusters.targets.client_api import (
     Acquire,
     Append,
     Cas,
@@ -39,7 +39,7 @@ from clusters.targets.client_api import (
     Txn,
     Use,
 )
-from harness.core.interfaces import OpOutcome
+from dethrone.harness.core.interfaces import OpOutcome
 
 READING = frozenset({"read", "get", "learn", "holder"})
 """Operations without any effect."""

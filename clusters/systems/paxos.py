@@ -15,16 +15,16 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
-from clusters.targets.kit.mutants import Mutant
-from clusters.targets.paxos.knobs import KNOBS, PaxosKnobs
-from clusters.targets.paxos.storage import FILE
-from clusters.targets.paxos.variants import VARIANTS
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.interfaces import Reading, RunDefaults
-from harness.core.planted import ExamPlan
-from harness.core.promise import LIVENESS, NotPromised, Promise, noise_limit_ns
-from harness.core.quorum import quorum
+from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from dethrone.clusters.targets.kit.mutants import Mutant
+from dethrone.clusters.targets.paxos.knobs import KNOBS, PaxosKnobs
+from dethrone.clusters.targets.paxos.storage import FILE
+from dethrone.clusters.targets.paxos.variants import VARIANTS
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.interfaces import Reading, RunDefaults
+from dethrone.harness.core.planted import ExamPlan
+from dethrone.harness.core.promise import LIVENESS, NotPromised, Promise, noise_limit_ns
+from dethrone.harness.core.quorum import quorum
 
 ALLOWANCE_NS = 200 * MS
 """Round trips and fsyncs of containers on a shared machine."""
@@ -58,7 +58,7 @@ _DUELS = NotPromised("without back-off two proposers may outbid each other for e
 
 
 class PaxosSystem(TargetSystem):
-    """See ``harness.core.interfaces.System``."""
+    """See ``dethrone.harness.core.interfaces.System``."""
 
     name = "paxos"
     knob_table = KNOBS

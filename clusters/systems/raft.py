@@ -14,15 +14,21 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.systems.operations import GUARD_OPERATIONS, LOCK_OPERATIONS, MEMBER_OPERATIONS, OPERATIONS, TRANSACTIONS
-from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
-from clusters.targets.kit.mutants import Mutant
-from clusters.targets.raft.knobs import KNOBS, RaftKnobs
-from clusters.targets.raft.variants import VARIANTS
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.interfaces import RunDefaults
-from harness.core.planted import ExamPlan
-from harness.core.promise import NotPromised, Promise, Tier, noise_limit_ns
+from dethrone.clusters.systems.operations import (
+    GUARD_OPERATIONS,
+    LOCK_OPERATIONS,
+    MEMBER_OPERATIONS,
+    OPERATIONS,
+    TRANSACTIONS,
+)
+from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters, in_proportion
+from dethrone.clusters.targets.kit.mutants import Mutant
+from dethrone.clusters.targets.raft.knobs import KNOBS, RaftKnobs
+from dethrone.clusters.targets.raft.variants import VARIANTS
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.interfaces import RunDefaults
+from dethrone.harness.core.planted import ExamPlan
+from dethrone.harness.core.promise import NotPromised, Promise, Tier, noise_limit_ns
 
 ALLOWANCE_NS = 200 * MS
 """A before anything was measured: containers on a shared machine, two of their larger round trips and fsyncs."""
@@ -56,7 +62,7 @@ _SOURCE = "Raft paper (2014); thesis 6.2, 6.4, 9.6; bounds in election timeouts 
 
 
 class RaftSystem(TargetSystem):
-    """See ``harness.core.interfaces.System``."""
+    """See ``dethrone.harness.core.interfaces.System``."""
 
     name = "raft"
     knob_table = KNOBS

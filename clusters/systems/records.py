@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from clusters.node.frames import frame
-from harness.core.interfaces import Reading, TraceLine
+from dethrone.clusters.node.frames import frame
+from dethrone.harness.core.interfaces import Reading, TraceLine
 
 LEADER = "LEADER"
 """The role of a leader, in every target of ours that elects one."""

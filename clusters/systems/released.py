@@ -12,9 +12,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from harness.core.errors import ConfigError
-from harness.core.interfaces import Available, NodeSpec, TraceLine, Yes
-from harness.core.registry import unknown_name
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import Available, NodeSpec, TraceLine, Yes
+from dethrone.harness.core.registry import unknown_name
 
 
 class Number(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ def bad_knob(system: str, name: str, word: str, wanted: str) -> ConfigError:
 
 
 class Released:
-    """See ``harness.core.interfaces.System``: the part that is alike for every build of somebody else's."""
+    """See ``dethrone.harness.core.interfaces.System``: the part that is alike for every build of somebody else's."""
 
     name: str
 
@@ -93,7 +93,7 @@ class Released:
         return {name: settings.get(name, knob.default) for name, knob in known.items()}
 
     def at_scale(self, knobs: Mapping[str, str], scale: float) -> Mapping[str, str]:
-        """See ``harness.core.interfaces.Scalable``: what is counted in milliseconds is a timer."""
+        """See ``dethrone.harness.core.interfaces.Scalable``: what is counted in milliseconds is a timer."""
         known, out = self.known_knobs(), dict(knobs)
         for name, knob in known.items():
             if isinstance(knob, Number) and knob.unit == MILLISECONDS:

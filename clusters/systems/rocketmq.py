@@ -22,13 +22,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.systems import jvm
-from clusters.systems.released import Knob, Number, Released, milliseconds
-from clusters.systems.rocketmq_client import RocketmqClient
-from clusters.systems.target import check_voters
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.errors import ConfigError
-from harness.core.interfaces import (
+from dethrone.clusters.systems import jvm
+from dethrone.clusters.systems.released import Knob, Number, Released, milliseconds
+from dethrone.clusters.systems.rocketmq_client import RocketmqClient
+from dethrone.clusters.systems.target import check_voters
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import (
     Client,
     Command,
     NodeSpec,
@@ -36,13 +36,13 @@ from harness.core.interfaces import (
     RunDefaults,
     StatusCall,
 )
-from harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
+from dethrone.harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
 
 PORT = 20911
 GROUP = "dethrone"
 HEAP_MB = 128
 IN_VAIN = 5
-"""Campaigns in vain that the bound leaves room for; see ``clusters.systems.dledger``."""
+"""Campaigns in vain that the bound leaves room for; see ``dethrone.clusters.systems.dledger``."""
 
 ALLOWANCE_NS = 500 * MS
 
@@ -83,7 +83,7 @@ _STATUS = msgspec.json.Decoder(_Status)
 
 
 class RocketmqSystem(Released):
-    """See ``harness.core.interfaces.System``. One release of DLedger; ``numbers`` as its client's."""
+    """See ``dethrone.harness.core.interfaces.System``. One release of DLedger; ``numbers`` as its client's."""
 
     def __init__(self, *, name: str, release: str, numbers: bool) -> None:
         self.name = name

@@ -26,10 +26,10 @@ from typing import Any
 
 import msgspec
 
-from clusters.systems.framed import FramedLine, NeverSentError, NoAnswerError
-from clusters.systems.operations import unanswered, unsent
-from harness.core.clock import SECOND, Ns
-from harness.core.interfaces import NodeSpec, OpOutcome
+from dethrone.clusters.systems.framed import FramedLine, NeverSentError, NoAnswerError
+from dethrone.clusters.systems.operations import unanswered, unsent
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
 
 METADATA, APPEND, GET, HEART_BEAT = 50000, 50001, 50002, 51002
 SUCCESS, NOT_LEADER, OUT_OF_RANGE = 200, 404, 410
@@ -89,7 +89,8 @@ class _Copy:
 
 
 class RocketmqClient:
-    """See ``harness.core.interfaces.Client``. ``numbers``: bodies are lists of numbers (since 0.3), else base64."""
+    """See ``dethrone.harness.core.interfaces.Client``. ``numbers``: bodies are lists of numbers (since 0.3), else
+    base64."""
 
     def __init__(self, nodes: Mapping[str, NodeSpec], *, port: int, group: str, numbers: bool) -> None:
         self._addresses = {name: (spec.address, port) for name, spec in nodes.items()}

@@ -1,4 +1,5 @@
-"""The common part of the adapters of our own protocol targets: real processes of ``clusters.node`` around a core.
+"""The common part of the adapters of our own protocol targets: real processes of ``dethrone.clusters.node`` around a
+core.
 
 A protocol's adapter says what differs: profiles, knobs in words, what its channels show, what it promises.
 Promises: stateless; a wrong knob, profile or variant is a ConfigError before anything starts. Leaves out the processes.
@@ -14,18 +15,18 @@ from typing import Any
 
 import msgspec
 
-from clusters.node.config import NodeConfig, load_target
-from clusters.node.journal import AS_IT_RAN, contrast, replay
-from clusters.systems.examined import planted_from
-from clusters.systems.operations import OPERATIONS
-from clusters.systems.records import STATUS_REQUEST, read_line, read_status
-from clusters.systems.target_client import TargetClient
-from clusters.targets.kit.knobs import KnobTable
-from clusters.targets.kit.mutants import Mutant
-from clusters.targets.plugged import is_outside, shipped_file
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.errors import ConfigError
-from harness.core.interfaces import (
+from dethrone.clusters.node.config import NodeConfig, load_target
+from dethrone.clusters.node.journal import AS_IT_RAN, contrast, replay
+from dethrone.clusters.systems.examined import planted_from
+from dethrone.clusters.systems.operations import OPERATIONS
+from dethrone.clusters.systems.records import STATUS_REQUEST, read_line, read_status
+from dethrone.clusters.systems.target_client import TargetClient
+from dethrone.clusters.targets.kit.knobs import KnobTable
+from dethrone.clusters.targets.kit.mutants import Mutant
+from dethrone.clusters.targets.plugged import is_outside, shipped_file
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import (
     CLOCK_SOCKET,
     Available,
     Client,
@@ -38,10 +39,10 @@ from harness.core.interfaces import (
     TraceLine,
     Yes,
 )
-from harness.core.machine import Target
-from harness.core.planted import ExamPlan, Planted
-from harness.core.promise import Promise
-from harness.core.registry import unknown_name
+from dethrone.harness.core.machine import Target
+from dethrone.harness.core.planted import ExamPlan, Planted
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.registry import unknown_name
 
 PEER_PORT = 7001
 CLIENT_PORT = 7002
@@ -66,7 +67,7 @@ SIMULATED = ("powerloss", "disk", "link", "hold")
 
 
 class TargetSystem:
-    """See ``harness.core.interfaces.System``. A subclass gives the methods that raise here."""
+    """See ``dethrone.harness.core.interfaces.System``. A subclass gives the methods that raise here."""
 
     name: str
     knob_table: KnobTable[Any]
@@ -119,7 +120,7 @@ class TargetSystem:
     # --- what is common ---------------------------------------------------------------------------------------
 
     def planted(self) -> Mapping[str, Planted]:
-        """See ``harness.core.planted.Examinable``."""
+        """See ``dethrone.harness.core.planted.Examinable``."""
         return planted_from(self.variant_table())
 
     def knobs(self, settings: Mapping[str, str], *, profile: str | None, variant: str | None) -> Mapping[str, str]:
@@ -138,7 +139,8 @@ class TargetSystem:
         return self.target().knobs(self._different(knobs, profile), profile=self._profile(profile))
 
     def at_scale(self, knobs: Mapping[str, str], scale: float) -> Mapping[str, str]:
-        """See ``harness.core.interfaces.Scalable``: every timer of a target of ours hangs on ``time_factor``."""
+        """See ``dethrone.harness.core.interfaces.Scalable``: every timer of a target of ours hangs on
+        ``time_factor``."""
         return {**knobs, TIME_FACTOR: _number_word(Fraction(knobs[TIME_FACTOR]) * Fraction(scale))}
 
     def variants(self) -> Mapping[str, str]:
@@ -182,7 +184,15 @@ class TargetSystem:
         """The host's Python for nodes with the project's code."""
         config = f"{node.run_dir}/{CONFIG}"
         return Command(
-            argv=(node.python, "-m", "clusters.node.main", "--config", config, "--incarnation", "{incarnation}"),
+            argv=(
+                node.python,
+                "-m",
+                "dethrone.clusters.node.main",
+                "--config",
+                config,
+                "--incarnation",
+                "{incarnation}",
+            ),
             env={"PYTHONPATH": node.lib, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"},
         )
 
@@ -237,13 +247,13 @@ class TargetSystem:
     def rerun(
         self, journal: Path, *, incarnation: int | None, variant: str | None
     ) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """See ``harness.core.interfaces.Rerunnable``."""
+        """See ``dethrone.harness.core.interfaces.Rerunnable``."""
         _known(variant)
         for event, effects in replay(journal, self.target(), incarnation=incarnation, variant=variant):
             yield type(event).__name__, tuple(type(effect).__name__ for effect in effects)
 
     def contrast(self, journal: Path, *, incarnation: int | None, variant: str | None) -> Contrast | None:
-        """See ``harness.core.interfaces.Rerunnable``."""
+        """See ``dethrone.harness.core.interfaces.Rerunnable``."""
         _known(variant)
         found = contrast(journal, self.target(), incarnation=incarnation, variant=variant)
         if found is None:

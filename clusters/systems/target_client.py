@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
-from clusters.node.frames import BadFrame, FrameReader, frame
-from clusters.systems.operations import outcome_of, request_for, unanswered, unsent
-from clusters.targets.client_api import ClientReply, ClientRequest, InstanceRequest, NotLeader, StateRequest
-from harness.core.clock import SECOND, Ns
-from harness.core.interfaces import NodeSpec, OpOutcome
+from dethrone.clusters.node.frames import BadFrame, FrameReader, frame
+from dethrone.clusters.systems.operations import outcome_of, request_for, unanswered, unsent
+from dethrone.clusters.targets.client_api import ClientReply, ClientRequest, InstanceRequest, NotLeader, StateRequest
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
 
 HOPS_MAX = 3
 CONNECT_LIMIT_NS = 1 * SECOND
@@ -53,7 +53,7 @@ _DECODER = msgspec.json.Decoder(_Answer)
 
 
 class TargetClient:
-    """See ``harness.core.interfaces.Client``."""
+    """See ``dethrone.harness.core.interfaces.Client``."""
 
     def __init__(self, nodes: Mapping[str, NodeSpec], *, port: int) -> None:
         self._addresses = {name: (spec.address, port) for name, spec in nodes.items()}

@@ -14,15 +14,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
-from clusters.targets.kit.mutants import Mutant
-from clusters.targets.zab.knobs import KNOBS, ZabKnobs
-from clusters.targets.zab.rules import LEADING
-from clusters.targets.zab.variants import VARIANTS
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.interfaces import Reading, RunDefaults
-from harness.core.planted import ExamPlan
-from harness.core.promise import Promise, noise_limit_ns
+from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from dethrone.clusters.targets.kit.mutants import Mutant
+from dethrone.clusters.targets.zab.knobs import KNOBS, ZabKnobs
+from dethrone.clusters.targets.zab.rules import LEADING
+from dethrone.clusters.targets.zab.variants import VARIANTS
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.interfaces import Reading, RunDefaults
+from dethrone.harness.core.planted import ExamPlan
+from dethrone.harness.core.promise import Promise, noise_limit_ns
 
 ALLOWANCE_NS = 200 * MS
 DELAY_NS = 20 * MS
@@ -43,7 +43,7 @@ hide every other wait."""
 
 
 class ZabSystem(TargetSystem):
-    """See ``harness.core.interfaces.System``."""
+    """See ``dethrone.harness.core.interfaces.System``."""
 
     name = "zab"
     knob_table = KNOBS

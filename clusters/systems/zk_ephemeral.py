@@ -16,16 +16,16 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
-from clusters.targets.kit.mutants import Mutant
-from clusters.targets.zk_ephemeral.knobs import KNOBS, LAST, ZkKnobs
-from clusters.targets.zk_ephemeral.tree import TREE
-from clusters.targets.zk_ephemeral.variants import VARIANTS
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.errors import ConfigError
-from harness.core.interfaces import RunDefaults
-from harness.core.planted import ExamPlan, Planted
-from harness.core.promise import NotPromised, Promise, noise_limit_ns
+from dethrone.clusters.systems.target import ANY_NUMBER, TargetSystem, check_voters
+from dethrone.clusters.targets.kit.mutants import Mutant
+from dethrone.clusters.targets.zk_ephemeral.knobs import KNOBS, LAST, ZkKnobs
+from dethrone.clusters.targets.zk_ephemeral.tree import TREE
+from dethrone.clusters.targets.zk_ephemeral.variants import VARIANTS
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import RunDefaults
+from dethrone.harness.core.planted import ExamPlan, Planted
+from dethrone.harness.core.promise import NotPromised, Promise, noise_limit_ns
 
 ALLOWANCE_NS = 500 * MS
 """A handful of round trips to the service with their fsyncs, on a shared machine."""
@@ -50,7 +50,7 @@ _FLAPS = NotPromised(
 
 
 class ZkEphemeralSystem(TargetSystem):
-    """See ``harness.core.interfaces.System``; also ``Electorate``."""
+    """See ``dethrone.harness.core.interfaces.System``; also ``Electorate``."""
 
     name = "zk-ephemeral"
     knob_table = KNOBS
@@ -89,7 +89,7 @@ class ZkEphemeralSystem(TargetSystem):
         return VARIANTS
 
     def planted(self) -> Mapping[str, Planted]:
-        """See ``harness.core.planted.Examinable``; who wins a race may have none of what was acknowledged."""
+        """See ``dethrone.harness.core.planted.Examinable``; who wins a race may have none of what was acknowledged."""
         return {
             name: msgspec.structs.replace(bug, weak=RACE_LOSES) if bug.settings.get("mode") == "race" else bug
             for name, bug in super().planted().items()

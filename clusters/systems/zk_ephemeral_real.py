@@ -14,25 +14,25 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.docker.labels import JARS
-from clusters.node.config import NodeConfig
-from clusters.systems.target import CONFIG
-from clusters.systems.zk_ephemeral import ZkEphemeralSystem
-from clusters.systems.zookeeper_bridge import DIRECTORY, PORT, TARGET
-from clusters.targets.kit.mutants import Mutant
-from clusters.targets.zk_ephemeral.knobs import ZkKnobs
-from harness.core.clock import MS
-from harness.core.errors import ConfigError
-from harness.core.interfaces import Command, NodeSpec, RunDefaults
-from harness.core.machine import Target
-from harness.core.planted import Planted
-from harness.core.promise import NotPromised, Promise
+from dethrone.clusters.docker.labels import JARS
+from dethrone.clusters.node.config import NodeConfig
+from dethrone.clusters.systems.target import CONFIG
+from dethrone.clusters.systems.zk_ephemeral import ZkEphemeralSystem
+from dethrone.clusters.systems.zookeeper_bridge import DIRECTORY, PORT, TARGET
+from dethrone.clusters.targets.kit.mutants import Mutant
+from dethrone.clusters.targets.zk_ephemeral.knobs import ZkKnobs
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import Command, NodeSpec, RunDefaults
+from dethrone.harness.core.machine import Target
+from dethrone.harness.core.planted import Planted
+from dethrone.harness.core.promise import NotPromised, Promise
 
 HEAP_MB = 128
 TICKS_A_SESSION = 4
 """ZooKeeper makes no session shorter than two ticks."""
 
-_TARGET = "clusters.systems.zookeeper_bridge:TARGET"
+_TARGET = "dethrone.clusters.systems.zookeeper_bridge:TARGET"
 _START = """set -e
 data=$1 configuration=$2; shift 2
 mkdir -p "$data/zookeeper" "$data/core"
@@ -44,7 +44,7 @@ _ELSEWHERE = NotPromised("what the service stores is stored by ZooKeeper, and no
 
 
 class RealZkEphemeralSystem(ZkEphemeralSystem):
-    """See ``harness.core.interfaces.System``."""
+    """See ``dethrone.harness.core.interfaces.System``."""
 
     name = "zk-ephemeral-zookeeper"
 

@@ -24,12 +24,12 @@ from typing import Literal, cast
 
 import msgspec
 
-from clusters.systems import jvm
-from clusters.systems.released import Choice, Knob, Number, Released, milliseconds
-from clusters.systems.target import check_voters
-from clusters.systems.zookeeper_client import Reads, ZooKeeperClient
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.interfaces import (
+from dethrone.clusters.systems import jvm
+from dethrone.clusters.systems.released import Choice, Knob, Number, Released, milliseconds
+from dethrone.clusters.systems.target import check_voters
+from dethrone.clusters.systems.zookeeper_client import Reads, ZooKeeperClient
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.interfaces import (
     Client,
     Command,
     Malformed,
@@ -39,7 +39,7 @@ from harness.core.interfaces import (
     StatusCall,
     TraceLine,
 )
-from harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
+from dethrone.harness.core.promise import UNTIMED, NotPromised, Promise, noise_limit_ns
 
 CLIENT_PORT = 2181
 PEER_PORT = 2888
@@ -84,7 +84,7 @@ _STATUS = msgspec.json.Decoder(_Status)
 
 
 class ZooKeeperSystem(Released):
-    """See ``harness.core.interfaces.System``; also ``Telling``."""
+    """See ``dethrone.harness.core.interfaces.System``; also ``Telling``."""
 
     name = "zookeeper"
 
@@ -151,7 +151,7 @@ class ZooKeeperSystem(Released):
         return msgspec.structs.replace(made, argv=("/bin/sh", "-c", first, "sh", *made.argv))
 
     def status_call(self, node: NodeSpec) -> StatusCall:
-        """See ``clusters.systems.jvm``."""
+        """See ``dethrone.clusters.systems.jvm``."""
         del node
         return jvm.status_call()
 

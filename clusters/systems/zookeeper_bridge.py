@@ -9,8 +9,8 @@ is taken up again after a restart (its password is on disk before it is told), i
 says. Leaves out a disk of the core's own: what is stored, ZooKeeper stores. Its answers come from threads, so a journal
 of it could not be executed again; none is written.
 
-Source: ZooKeeper programmer's guide (sessions, watches); ``clusters.targets.zk_ephemeral.service``, whose words it
-speaks.
+Source: ZooKeeper programmer's guide (sessions, watches); ``dethrone.clusters.targets.zk_ephemeral.service``, whose
+words it speaks.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from typing import Any
 
 import msgspec
 
-from clusters.node.frames import BadFrame, FrameReader, frame
-from clusters.systems import zookeeper_wire as wire
-from clusters.systems.zookeeper_wire import Reader
-from clusters.targets.client_api import Refused
-from clusters.targets.kit.target import KitTarget
-from clusters.targets.zk_ephemeral import messages as m
-from clusters.targets.zk_ephemeral.knobs import KNOBS, ZkKnobs
-from clusters.targets.zk_ephemeral.rules import Rules
-from clusters.targets.zk_ephemeral.service import ROLE
-from clusters.targets.zk_ephemeral.target import MUTANTS, make_core
-from clusters.targets.zk_ephemeral.witness import ZkWitness
-from harness.core.clock import MS, Clocks
-from harness.core.errors import ConfigError
-from harness.core.machine import (
+from dethrone.clusters.node.frames import BadFrame, FrameReader, frame
+from dethrone.clusters.systems import zookeeper_wire as wire
+from dethrone.clusters.systems.zookeeper_wire import Reader
+from dethrone.clusters.targets.client_api import Refused
+from dethrone.clusters.targets.kit.target import KitTarget
+from dethrone.clusters.targets.zk_ephemeral import messages as m
+from dethrone.clusters.targets.zk_ephemeral.knobs import KNOBS, ZkKnobs
+from dethrone.clusters.targets.zk_ephemeral.rules import Rules
+from dethrone.clusters.targets.zk_ephemeral.service import ROLE
+from dethrone.clusters.targets.zk_ephemeral.target import MUTANTS, make_core
+from dethrone.clusters.targets.zk_ephemeral.witness import ZkWitness
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.machine import (
     Core,
     CoreEvent,
     CoreStatus,
@@ -57,7 +57,7 @@ from harness.core.machine import (
     Send,
     SetTimer,
 )
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 
 PORT = 2181
 DIRECTORY = "DETHRONE_BRIDGE_DIR"
@@ -346,7 +346,7 @@ class Relay:
 
 
 class BridgeCore:
-    """The service as the node's loop meets it; see ``harness.core.machine.Core``."""
+    """The service as the node's loop meets it; see ``dethrone.harness.core.machine.Core``."""
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge

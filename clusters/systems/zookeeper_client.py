@@ -29,12 +29,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 from urllib.parse import quote, unquote
 
-from clusters.systems import zookeeper_wire as wire
-from clusters.systems.framed import FramedLine, NeverSentError, NoAnswerError
-from clusters.systems.operations import unsent
-from clusters.systems.zookeeper_wire import Reader
-from harness.core.clock import MS, Ns
-from harness.core.interfaces import NodeSpec, OpOutcome
+from dethrone.clusters.systems import zookeeper_wire as wire
+from dethrone.clusters.systems.framed import FramedLine, NeverSentError, NoAnswerError
+from dethrone.clusters.systems.operations import unsent
+from dethrone.clusters.systems.zookeeper_wire import Reader
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
 
 SESSION_MS = 10_000
 """Time-out of the sessions in which clients read and write; one that ran out is replaced."""
@@ -62,7 +62,7 @@ class UnknownFateError(Exception):
 
 
 class ZooKeeperClient:
-    """See ``harness.core.interfaces.Client``."""
+    """See ``dethrone.harness.core.interfaces.Client``."""
 
     def __init__(self, nodes: Mapping[str, NodeSpec], *, port: int, reads: Reads) -> None:
         self._addresses = {name: (spec.address, port) for name, spec in nodes.items()}

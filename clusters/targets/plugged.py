@@ -5,7 +5,7 @@
 not one of this protocol's rules is refused before anything starts; a file is executed once, and what is no regular file
 is refused without waiting for it; a file of an earlier version finds what it imports. Leaves out the mistakes that the
 project itself plants (each protocol's ``variants``), and whose files may be executed
-(``harness.engine.run.file_trust``).
+(``dethrone.harness.engine.run.file_trust``).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.core import registry
-from harness.core.errors import BrokenVariant, ConfigError, HarnessError
-from harness.core.files import read_regular
-from harness.core.renamed import with_new_imports
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import BrokenVariant, ConfigError, HarnessError
+from dethrone.harness.core.files import read_regular
+from dethrone.harness.core.renamed import with_new_imports
 
 R = TypeVar("R")
 GROUP = "dethrone.variants"

@@ -1,7 +1,7 @@
-"""``python -m harness.cli``: the same as ``dethrone``."""
+"""``python -m dethrone.harness.cli``: the same as ``dethrone``."""
 
 from __future__ import annotations
 
-from harness.cli.main import main
+from dethrone.harness.cli.main import main
 
 main()

@@ -9,13 +9,13 @@ from typing import Literal
 
 import click
 
-from harness.cli import flags, settings
-from harness.cli.nightly import run_night_file
-from harness.commands import campaign as campaign_command
-from harness.core.errors import ConfigError
-from harness.engine.host.namespace_entry import enter
-from harness.engine.nightly.night_file import is_night
-from harness.report import json_objects
+from dethrone.harness.cli import flags, settings
+from dethrone.harness.cli.nightly import run_night_file
+from dethrone.harness.commands import campaign as campaign_command
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.engine.host.namespace_entry import enter
+from dethrone.harness.engine.nightly.night_file import is_night
+from dethrone.harness.report import json_objects
 
 
 @click.command()

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from harness.cli import flags
-from harness.core.known import read as read_known
-from harness.core.verdict import FAIL_ON
-from harness.engine.run.garbage_collection import no_garbage
-from harness.report import json_objects
-from harness.report.plain import Lines
+from dethrone.harness.cli import flags
+from dethrone.harness.core.known import read as read_known
+from dethrone.harness.core.verdict import FAIL_ON
+from dethrone.harness.engine.run.garbage_collection import no_garbage
+from dethrone.harness.report import json_objects
+from dethrone.harness.report.plain import Lines
 
 
 @click.command()
@@ -48,8 +48,8 @@ def check(
             raise click.UsageError("--known is for runs: findings in files with --format have no signature")
         lines = flags.lines(as_json=as_json, quiet=quiet, verbose=verbose)
         sys.exit(_foreign(paths, foreign, lines, fail_on, as_json=as_json, junit_xml=junit_xml, github=github))
-    from harness.commands import check as check_command
-    from harness.report import report_files as write  # what a file of another tool can do without
+    from dethrone.harness.commands import check as check_command
+    from dethrone.harness.report import report_files as write  # what a file of another tool can do without
 
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
     entries = () if known is None else read_known(known)
@@ -82,7 +82,7 @@ def _foreign(
 ) -> int:
     """Judge histories of other tools; the exit code."""
     with no_garbage():
-        from harness.commands import check_foreign as foreign
+        from dethrone.harness.commands import check_foreign as foreign
 
     rows = []
     for path in paths:
@@ -98,7 +98,7 @@ def _foreign(
         foreign.write_page(objects, asked.report)
         screen.say(f"report      {asked.report}", level=-1)
     if junit_xml is not None:
-        from harness.report import report_files as write
+        from dethrone.harness.report import report_files as write
 
         write.write_junit([row.suite() for row in rows], junit_xml)
     if github:

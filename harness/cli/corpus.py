@@ -13,12 +13,12 @@ from typing import Any
 
 import click
 
-from harness.cli import flags
-from harness.commands import corpus as told
-from harness.commands import trends as comparing
-from harness.core.errors import ConfigError
-from harness.core.verdict import FAIL_ON
-from harness.report.terminal import Screen
+from dethrone.harness.cli import flags
+from dethrone.harness.commands import corpus as told
+from dethrone.harness.commands import trends as comparing
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.verdict import FAIL_ON
+from dethrone.harness.report.terminal import Screen
 
 
 def common(verb: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from harness.cli import flags
-from harness.commands import demo as demo_command
-from harness.engine.host.namespace_entry import enter
+from dethrone.harness.cli import flags
+from dethrone.harness.commands import demo as demo_command
+from dethrone.harness.engine.host.namespace_entry import enter
 
 
 @click.command()

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import click
 
-from harness.cli import flags, settings
-from harness.core import registry
-from harness.core.interfaces import No
-from harness.engine.host import shadowing_packages
-from harness.engine.host.namespace_entry import enter
-from harness.engine.run.exit_status import EXIT_PASS, EXIT_TROUBLE
-from harness.engine.run.judgement import JSON_SCHEMA
-from harness.engine.run.options import RunOptions
-from harness.report.terminal import Screen, Watcher
+from dethrone.harness.cli import flags, settings
+from dethrone.harness.core import registry
+from dethrone.harness.core.interfaces import No
+from dethrone.harness.engine.host import shadowing_packages
+from dethrone.harness.engine.host.namespace_entry import enter
+from dethrone.harness.engine.run.exit_status import EXIT_PASS, EXIT_TROUBLE
+from dethrone.harness.engine.run.judgement import JSON_SCHEMA
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.report.terminal import Screen, Watcher
 
 if TYPE_CHECKING:
-    from harness.engine.host.description_check import Row
+    from dethrone.harness.engine.host.description_check import Row
 
 FILE_NODES = 1
 
@@ -55,7 +55,7 @@ def doctor(
     """Report what works on this machine (exit code 3 if no backend does), or try out the system that FILE describes."""
     screen = flags.screen(as_json=as_json)
     if lines is not None:
-        from harness.engine.host.description_check import examine_lines
+        from dethrone.harness.engine.host.description_check import examine_lines
 
         _print(screen, lines.name, examine_lines(lines))
     if file is not None:
@@ -68,7 +68,7 @@ def doctor(
                 system=named, nodes=nodes, backend=backend, settings=settled, faults=(), hosts=hosts, host=tuple(host)
             ),
         )
-    from harness.engine.host import doctor as engine
+    from dethrone.harness.engine.host import doctor as engine
 
     rows = [*engine.rows(hosts=hosts, host=host), *shadowing_packages.rows()]
     screen.table(
@@ -97,7 +97,7 @@ def doctor(
 
 
 def _file(screen: Screen, options: RunOptions) -> NoReturn:
-    from harness.engine.host import description_check as engine
+    from dethrone.harness.engine.host import description_check as engine
 
     _print(screen, options.system, engine.examine(options, Watcher(screen).progress))
 

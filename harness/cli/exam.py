@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from harness.cli import flags
-from harness.commands import exam as exam_command
-from harness.commands import matrix as matrix_command
-from harness.core import registry
-from harness.core.duration import parse_duration
-from harness.core.errors import ConfigError
-from harness.core.planted import Planted
-from harness.engine.host.namespace_entry import enter
+from dethrone.harness.cli import flags
+from dethrone.harness.commands import exam as exam_command
+from dethrone.harness.commands import matrix as matrix_command
+from dethrone.harness.core import registry
+from dethrone.harness.core.duration import parse_duration
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.planted import Planted
+from dethrone.harness.engine.host.namespace_entry import enter
 
 
 def own_bug(variant: str | None, expect: tuple[str, ...], *, nodes_min: int) -> Planted | None:

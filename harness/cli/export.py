@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from harness.commands import export as export_command
-from harness.core.foreign.writing import WRITERS
+from dethrone.harness.commands import export as export_command
+from dethrone.harness.core.foreign.writing import WRITERS
 
 
 @click.command()

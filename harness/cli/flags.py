@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from harness.core.duration import parse_duration
-from harness.core.operations import ModelOptions
-from harness.report.plain import Lines, Plain, colours_wanted, complain
+from dethrone.harness.core.duration import parse_duration
+from dethrone.harness.core.operations import ModelOptions
+from dethrone.harness.report.plain import Lines, Plain, colours_wanted, complain
 
 if TYPE_CHECKING:
-    from harness.cli import settings
-    from harness.report.terminal import Screen
+    from dethrone.harness.cli import settings
+    from dethrone.harness.report.terminal import Screen
 
 F = TypeVar("F", bound=Callable[..., Any])
 _TWO_WORDS = {"keep-cluster", "first-failure", "trust", "unsafe-root"}
@@ -27,7 +27,7 @@ _REPEATED = {"set", "host", "label"}
 
 def run_flags(*without: str) -> Callable[[F], F]:
     """Every setting as a flag. The verb gets them as ``given``: key → value and origin, merged."""
-    from harness.cli import settings  # a verb without settings starts without them
+    from dethrone.harness.cli import settings  # a verb without settings starts without them
 
     def decorate(verb: F) -> F:
         @functools.wraps(verb)
@@ -81,7 +81,7 @@ def output_flags(verb: F) -> F:
 
 def hosts_flags(verb: F) -> F:
     """``--hosts`` and ``--host`` of verbs that are no runs; the verb gets ``hosts`` and ``host``."""
-    from harness.cli import settings
+    from dethrone.harness.cli import settings
 
     @functools.wraps(verb)
     def wrapped(*args: Any, hosts: str | None, host: tuple[str, ...], **values: Any) -> Any:
@@ -117,7 +117,7 @@ def level_flags(verb: F) -> F:
 
 def screen(*, as_json: bool, quiet: bool = False, verbose: int = 0) -> Screen:
     """The screen that these flags ask for."""
-    from harness.report.terminal import Screen
+    from dethrone.harness.report.terminal import Screen
 
     return Screen(json=as_json, level=-1 if quiet else verbose)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 import msgspec
 
-from harness.cli import flags
-from harness.engine.run.exit_status import EXIT_PASS, EXIT_TROUBLE
-from harness.engine.run.judgement import JSON_SCHEMA
+from dethrone.harness.cli import flags
+from dethrone.harness.engine.run.exit_status import EXIT_PASS, EXIT_TROUBLE
+from dethrone.harness.engine.run.judgement import JSON_SCHEMA
 
 
 @click.command()
@@ -20,7 +20,7 @@ from harness.engine.run.judgement import JSON_SCHEMA
 @flags.json_flag
 def heal(*, kept: bool, dry_run: bool, hosts: Path | None, host: tuple[str, ...], as_json: bool) -> None:
     """Heal and remove hosts, networks and rules of runs whose harness is gone. Live runs are not disturbed."""
-    from harness.engine.host import healing as engine
+    from dethrone.harness.engine.host import healing as engine
 
     screen = flags.screen(as_json=as_json)
     report = engine.heal(dry_run=dry_run, kept=kept, hosts=hosts, host=host, progress=screen.say)

@@ -1,6 +1,7 @@
 """``dethrone init FILE``: describes a user's own system by asking, so that it can be run.
 
-Out of scope: what the keys mean (docs/own-system.md) and what is written (``harness.engine.host.description_text``).
+Out of scope: what the keys mean (docs/own-system.md) and what is written
+(``dethrone.harness.engine.host.description_text``).
 """
 
 from __future__ import annotations
@@ -11,12 +12,20 @@ from typing import Any, TypeVar
 
 import click
 
-from harness.core import registry
-from harness.core.duration import parse_duration
-from harness.core.errors import ConfigError
-from harness.core.interfaces import Described, No
-from harness.engine.host.description_text import ELECTION_LINES, REQUESTS, Answers, list_of, place_of, ports_of, text_of
-from harness.report.plain import complain
+from dethrone.harness.core import registry
+from dethrone.harness.core.duration import parse_duration
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import Described, No
+from dethrone.harness.engine.host.description_text import (
+    ELECTION_LINES,
+    REQUESTS,
+    Answers,
+    list_of,
+    place_of,
+    ports_of,
+    text_of,
+)
+from dethrone.harness.report.plain import complain
 
 T = TypeVar("T")
 

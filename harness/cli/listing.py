@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from harness.cli import flags
-from harness.commands import listing as listing_command
-from harness.engine.run.judgement import JSON_SCHEMA
+from dethrone.harness.cli import flags
+from dethrone.harness.commands import listing as listing_command
+from dethrone.harness.engine.run.judgement import JSON_SCHEMA
 
 
 @click.command(name="list")

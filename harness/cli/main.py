@@ -17,13 +17,14 @@ from typing import Any
 
 import click
 
-from harness.core.errors import HarnessError
-from harness.core.ledger import state_dir
-from harness.engine.host import shadowing_packages
-from harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_USAGE
-from harness.engine.run.garbage_collection import no_garbage
-from harness.report import json_objects
-from harness.report.plain import complain, output
+import dethrone
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.core.ledger import state_dir
+from dethrone.harness.engine.host import shadowing_packages
+from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_TROUBLE, EXIT_USAGE
+from dethrone.harness.engine.run.garbage_collection import no_garbage
+from dethrone.harness.report import json_objects
+from dethrone.harness.report.plain import complain, output
 
 EXIT_CODES = """\b
 Exit codes:
@@ -69,7 +70,7 @@ class Dethrone(click.Group):
             return super().get_command(ctx, cmd_name)
         module, name = VERBS[cmd_name].split(":")
         with no_garbage():  # what is imported stays: looking for cycles in it is a tenth of the start
-            found: click.Command = getattr(import_module(f"harness.cli.{module}"), name)
+            found: click.Command = getattr(import_module(f"dethrone.harness.cli.{module}"), name)
         return found
 
     def main(
@@ -118,9 +119,15 @@ class Dethrone(click.Group):
         return code if isinstance(code, int) else 0
 
 
+def _pages() -> str:
+    """Where the documents are: in the package, or next to it in the repository."""
+    package = Path(str(dethrone.__file__)).parent
+    return str(package if (package / "docs").is_dir() else package.parent)
+
+
 @click.group(
     cls=Dethrone,
-    epilog=EXIT_CODES,
+    epilog=f"{EXIT_CODES}\n\nPages that messages name (docs/….md) are in {_pages()}.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(package_name="dethrone", prog_name="dethrone")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from harness.cli import flags
-from harness.core.duration import parse_duration
-from harness.report.terminal import Screen
+from dethrone.harness.cli import flags
+from dethrone.harness.core.duration import parse_duration
+from dethrone.harness.report.terminal import Screen
 
 _ADD_LIMIT_S = 600
 
@@ -21,13 +21,13 @@ def run_night_file(
     path: Path, *, budget: str | None, screen: Screen, junit_xml: Path | None, github: bool, as_json: bool
 ) -> int:
     """Start or resume the night that ``path`` describes; the exit code. ConfigError."""
-    from harness.commands import campaign
-    from harness.engine.nightly import night, night_file
-    from harness.engine.nightly.new_findings import raised
-    from harness.engine.nightly.night_rows import Drawn, NightRow
-    from harness.engine.nightly.run_order import cells_of
-    from harness.engine.nightly.run_process import refuse_impossible
-    from harness.report import night as told
+    from dethrone.harness.commands import campaign
+    from dethrone.harness.engine.nightly import night, night_file
+    from dethrone.harness.engine.nightly.new_findings import raised
+    from dethrone.harness.engine.nightly.night_rows import Drawn, NightRow
+    from dethrone.harness.engine.nightly.run_order import cells_of
+    from dethrone.harness.engine.nightly.run_process import refuse_impossible
+    from dethrone.harness.report import night as told
 
     wanted = night_file.read_night(path)
     if budget is not None:
@@ -64,7 +64,7 @@ def _fed(corpus: str | None, run: Path) -> list[str]:
     """Add a run to the corpus, in a process of its own; adding it again is harmless. What went wrong, as trouble."""
     if corpus is None or not (run / "run.json").exists():
         return []
-    command = [sys.executable, "-P", "-m", "harness.cli", "corpus", "add", str(run), "--corpus", corpus]
+    command = [sys.executable, "-P", "-m", "dethrone.harness.cli", "corpus", "add", str(run), "--corpus", corpus]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_ADD_LIMIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

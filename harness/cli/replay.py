@@ -8,11 +8,11 @@ from typing import Literal
 
 import click
 
-from harness.cli import flags
-from harness.commands import replay as replay_command
-from harness.commands import replay_node
-from harness.engine.replay import place as place_module
-from harness.report import json_objects
+from dethrone.harness.cli import flags
+from dethrone.harness.commands import replay as replay_command
+from dethrone.harness.commands import replay_node
+from dethrone.harness.engine.replay import place as place_module
+from dethrone.harness.report import json_objects
 
 
 @click.command()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from harness.cli import flags
-from harness.commands import report as report_command
-from harness.report import json_objects
-from harness.report.plain import output
+from dethrone.harness.cli import flags
+from dethrone.harness.commands import report as report_command
+from dethrone.harness.report import json_objects
+from dethrone.harness.report.plain import output
 
 
 @click.command()

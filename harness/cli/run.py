@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
-from harness.cli import flags, settings
-from harness.commands import run as run_command
-from harness.core.secrets import without_secrets
-from harness.engine.host.namespace_entry import enter
-from harness.engine.run.judgement import JSON_SCHEMA
-from harness.report import json_objects, scenario_outcome
-from harness.report.plain import output
+from dethrone.harness.cli import flags, settings
+from dethrone.harness.commands import run as run_command
+from dethrone.harness.core.secrets import without_secrets
+from dethrone.harness.engine.host.namespace_entry import enter
+from dethrone.harness.engine.run.judgement import JSON_SCHEMA
+from dethrone.harness.report import json_objects, scenario_outcome
+from dethrone.harness.report.plain import output
 
 
 @click.command()
@@ -46,7 +46,7 @@ def run(
         return
     options = settings.run_options(settings.system_of(system, given), given)
     if dry_run:
-        from harness.engine.run import runner
+        from dethrone.harness.engine.run import runner
 
         plan = runner.dry_run(options)
         screen.plan(plan)

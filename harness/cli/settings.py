@@ -18,16 +18,16 @@ from typing import Any, cast
 
 import msgspec
 
-from harness.core import owned, registry
-from harness.core.duration import parse_duration
-from harness.core.errors import ConfigError
-from harness.core.files import read_text
-from harness.core.interfaces import Lending
-from harness.core.secrets import shown
-from harness.core.timescale import read_scale, show_scale
-from harness.core.verdict import FAIL_ON, FailOn
-from harness.engine.run import file_trust, scenario_lookup
-from harness.engine.run.options import RunOptions
+from dethrone.harness.core import owned, registry
+from dethrone.harness.core.duration import parse_duration
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.files import read_text
+from dethrone.harness.core.interfaces import Lending
+from dethrone.harness.core.secrets import shown
+from dethrone.harness.core.timescale import read_scale, show_scale
+from dethrone.harness.core.verdict import FAIL_ON, FailOn
+from dethrone.harness.engine.run import file_trust, scenario_lookup
+from dethrone.harness.engine.run.options import RunOptions
 
 FILE = "dethrone.toml"
 SECTION = "run"

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from harness.cli import flags
-from harness.commands import shrink as shrink_command
-from harness.engine.replay import place as place_module
-from harness.report import json_objects
+from dethrone.harness.cli import flags
+from dethrone.harness.commands import shrink as shrink_command
+from dethrone.harness.engine.replay import place as place_module
+from dethrone.harness.report import json_objects
 
 SCENARIO = "scenario.toml"
 TRIES, TRIES_REAL = 500, 40

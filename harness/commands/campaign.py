@@ -16,23 +16,23 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from rich.text import Text
 
-from harness.core import store
-from harness.core.duration import show_duration
-from harness.core.errors import ConfigError, HarnessError
-from harness.core.verdict import Outcome
-from harness.engine.campaign.row import CampaignRow, Progress
-from harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_TROUBLE
-from harness.engine.run.options import RunOptions
-from harness.report import json_objects, report_files
-from harness.report.junit import Suite
-from harness.report.plain import complain
-from harness.report.rundir import RunFiles, read_run
-from harness.report.terminal import Screen, Watcher
-from harness.report.words import verdict_word
+from dethrone.harness.core import store
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.errors import ConfigError, HarnessError
+from dethrone.harness.core.verdict import Outcome
+from dethrone.harness.engine.campaign.row import CampaignRow, Progress
+from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_TROUBLE
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.report import json_objects, report_files
+from dethrone.harness.report.junit import Suite
+from dethrone.harness.report.plain import complain
+from dethrone.harness.report.rundir import RunFiles, read_run
+from dethrone.harness.report.terminal import Screen, Watcher
+from dethrone.harness.report.words import verdict_word
 
 if TYPE_CHECKING:
-    from harness.engine.campaign.campaign import Source
-    from harness.pipeline.campaign_corpus import Bringer
+    from dethrone.harness.engine.campaign.campaign import Source
+    from dethrone.harness.pipeline.campaign_corpus import Bringer
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ def run_campaign(
     options: RunOptions, seeds: Sequence[int], out: Path, screen: Screen, *, by: By, keep_failing: int = 5
 ) -> Series:
     """Run what is not done yet. ``by``, ``keep_failing``: for runs in virtual time. ConfigError: they do not fit."""
-    from harness.engine.campaign import campaign
+    from dethrone.harness.engine.campaign import campaign
 
     virtual = campaign.is_virtual(options)
     _check(by, virtual=virtual, out=out)
@@ -127,7 +127,7 @@ class _Shown:
 def _simulate(
     options: RunOptions, seeds: Sequence[int], out: Path, show: _Shown, *, by: By, keep_failing: int
 ) -> Series:
-    from harness.engine.campaign import campaign
+    from dethrone.harness.engine.campaign import campaign
 
     screen = show.screen
     with contextlib.ExitStack() as stack:
@@ -159,11 +159,11 @@ def _simulate(
 
 
 def _spark_source(stack: contextlib.ExitStack, by: By, screen: Screen) -> Source:
-    from harness.pipeline import session
+    from dethrone.harness.pipeline import session
 
     conf = session.parse_conf(by.conf)
     session.check_installed()
-    from harness.pipeline import campaign
+    from dethrone.harness.pipeline import campaign
 
     screen.say(Text("starting Spark", style="dim"))
     options = session.SparkOptions(master=by.master, conf={**campaign.SETTINGS, **conf})
@@ -172,8 +172,8 @@ def _spark_source(stack: contextlib.ExitStack, by: By, screen: Screen) -> Source
 
 
 def _bringer(stack: contextlib.ExitStack, by: By, options: RunOptions) -> Bringer:
-    from harness.pipeline.campaign_corpus import bringing
-    from harness.pipeline.corpus import open_corpus
+    from dethrone.harness.pipeline.campaign_corpus import bringing
+    from dethrone.harness.pipeline.corpus import open_corpus
 
     corpus = open_corpus(by.corpus, make=True)
     return stack.enter_context(bringing(corpus, options, version=version("dethrone")))

@@ -11,17 +11,17 @@ from typing import Any
 
 import msgspec
 
-from harness.core import store
-from harness.core.errors import ConfigError, HarnessError
-from harness.core.known import Known
-from harness.core.verdict import FailOn
-from harness.engine.run.exit_status import EXIT_TROUBLE, exit_code
-from harness.engine.run.judgement import Judgement
-from harness.report import json_objects, report_files
-from harness.report.junit import Suite
-from harness.report.plain import complain
-from harness.report.rundir import RunFiles
-from harness.report.terminal import Screen
+from dethrone.harness.core import store
+from dethrone.harness.core.errors import ConfigError, HarnessError
+from dethrone.harness.core.known import Known
+from dethrone.harness.core.verdict import FailOn
+from dethrone.harness.engine.run.exit_status import EXIT_TROUBLE, exit_code
+from dethrone.harness.engine.run.judgement import Judgement
+from dethrone.harness.report import json_objects, report_files
+from dethrone.harness.report.junit import Suite
+from dethrone.harness.report.plain import complain
+from dethrone.harness.report.rundir import RunFiles
+from dethrone.harness.report.terminal import Screen
 
 
 class Rechecked(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +68,7 @@ class Rechecked(msgspec.Struct, frozen=True, kw_only=True):
 def check(path: Path, *, fail_on: FailOn = "unknown", update: bool = False, known: Sequence[Known] = ()) -> Rechecked:
     """Judge one path again; ``update`` stores the verdict and redraws the report of a directory. ``known``: findings
     that do not fail it."""
-    from harness.engine.run import judge, lifecycle
+    from dethrone.harness.engine.run import judge, lifecycle
 
     try:
         judgement, plan, history = judge.check_path(path)

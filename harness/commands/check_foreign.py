@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.core.errors import ConfigError, HarnessError
-from harness.core.operations import ModelOptions, Operation, Operations
-from harness.core.verdict import FailOn, Finding
-from harness.engine.replay.foreign_history import ForeignCheck, check_file
-from harness.engine.run.exit_status import EXIT_TROUBLE, exit_code
-from harness.report import bars, json_objects
-from harness.report.plain import Lines, complain
-from harness.report.words import pairs, verdict_parts
+from dethrone.harness.core.errors import ConfigError, HarnessError
+from dethrone.harness.core.operations import ModelOptions, Operation, Operations
+from dethrone.harness.core.verdict import FailOn, Finding
+from dethrone.harness.engine.replay.foreign_history import ForeignCheck, check_file
+from dethrone.harness.engine.run.exit_status import EXIT_TROUBLE, exit_code
+from dethrone.harness.report import bars, json_objects
+from dethrone.harness.report.plain import Lines, complain
+from dethrone.harness.report.words import pairs, verdict_parts
 
 if TYPE_CHECKING:
-    from harness.report.junit import Suite
+    from dethrone.harness.report.junit import Suite
 
 FINDINGS_MAX = 3
 """Findings that a terminal shows in full."""
@@ -49,7 +49,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
         known = _by_place(self.found) if self.found else {}
         words = {place: _proving(op) for place, op in known.items() if place == op.invoked}
         judgement = self.found.judgement if self.found else None
-        from harness.report.junit import Suite
+        from dethrone.harness.report.junit import Suite
 
         return Suite(name=f"{self.path.name}.{self.model}", judgement=judgement, trouble=self.trouble, proving=words)
 
@@ -57,7 +57,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
         """Annotation lines; the step summary is written."""
         judgement = self.found.judgement if self.found else None
         title = f"{self.path.name} ({self.form}, {self.model})"
-        from harness.report import github, report_files
+        from dethrone.harness.report import github, report_files
 
         report_files.write_summary(github.summary(judgement, None, self.trouble, report=report, title=title))
         return github.annotation_lines(judgement, self.trouble, name=self.path.name)
@@ -129,7 +129,7 @@ def show(row: Checked, screen: Lines) -> None:
 
 def write_page(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     """The answers as one page that opens from disk."""
-    from harness.report.html import foreign
+    from dethrone.harness.report.html import foreign
 
     try:
         path.write_text(foreign.page(rows), encoding="utf-8")

@@ -1,7 +1,7 @@
 """What ``dethrone corpus`` tells: lines for people as it goes, one object for programs at the end.
 
 Promises: runs that are there already are counted, not listed; whatever was not stored is listed with its reason.
-Leaves out the work itself (``harness.pipeline``), which is imported only here and only when asked for.
+Leaves out the work itself (``dethrone.harness.pipeline``), which is imported only here and only when asked for.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from rich.text import Text
 
-from harness.core.clock import SECOND
-from harness.core.verdict import FailOn
-from harness.engine.run.exit_status import EXIT_PASS, EXIT_TROUBLE, EXIT_UNKNOWN, exit_code
-from harness.engine.run.judgement import JSON_SCHEMA
-from harness.report import json_objects
-from harness.report.terminal import Screen
-from harness.report.words import STYLES, excused_words, verdict_word
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.verdict import FailOn
+from dethrone.harness.engine.run.exit_status import EXIT_PASS, EXIT_TROUBLE, EXIT_UNKNOWN, exit_code
+from dethrone.harness.engine.run.judgement import JSON_SCHEMA
+from dethrone.harness.report import json_objects
+from dethrone.harness.report.terminal import Screen
+from dethrone.harness.report.words import STYLES, excused_words, verdict_word
 
 if TYPE_CHECKING:
-    from harness.pipeline.checking import Checked, RunOutcome
-    from harness.pipeline.corpus import Corpus
-    from harness.pipeline.session import SparkOptions
+    from dethrone.harness.pipeline.checking import Checked, RunOutcome
+    from dethrone.harness.pipeline.corpus import Corpus
+    from dethrone.harness.pipeline.session import SparkOptions
 
 EVERY_NS = 2 * SECOND
 LISTED_MAX = 30
@@ -93,15 +93,15 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
 
 def add(where: Where, paths: Sequence[Path], screen: Screen) -> int:
     """``corpus add``: the exit code."""
-    from harness.pipeline import ingest
-    from harness.pipeline.corpus import open_corpus
+    from dethrone.harness.pipeline import ingest
+    from dethrone.harness.pipeline.corpus import open_corpus
 
     directories = ingest.find_runs(paths)
     return _add(open_corpus(where.url, make=True), directories, screen)
 
 
 def _add(corpus: Corpus, directories: Sequence[Path], screen: Screen) -> int:
-    from harness.pipeline import ingest
+    from dethrone.harness.pipeline import ingest
 
     meter = Meter(screen, "runs")
     rows, trouble, counts = [], [], Counter[str]()
@@ -136,8 +136,8 @@ def check(
     fail_on: FailOn,
 ) -> int:
     """``corpus check``: the exit code."""
-    from harness.pipeline import session
-    from harness.pipeline.corpus import open_corpus
+    from dethrone.harness.pipeline import session
+    from dethrone.harness.pipeline.corpus import open_corpus
 
     options = session.SparkOptions(master=where.master, conf=session.parse_conf(where.conf))
     session.check_installed()  # before the user waits for anything
@@ -168,8 +168,8 @@ def _check(
 ) -> int:
     if not corpus.runs("run", since=since, system=system, stored=True):
         return _nothing_to_check(corpus.place.url, screen, since=since, system=system, fail_on=fail_on)
-    from harness.pipeline import checking, session
-    from harness.pipeline.corpus import of_runs
+    from dethrone.harness.pipeline import checking, session
+    from dethrone.harness.pipeline.corpus import of_runs
 
     asked = checking.Asked(since=since, system=system, checkers=checkers, again=again)
     screen.say(Text("starting Spark", style="dim"))
@@ -205,7 +205,7 @@ def _raise(corpus: Corpus, hook: Hook, screen: Screen) -> tuple[str, ...]:
     """Call the command for each new finding; what went wrong."""
     if not hook.command:
         return ()
-    from harness.pipeline import known, raising
+    from dethrone.harness.pipeline import known, raising
 
     entries = known.read(hook.known) if hook.known else ()
     done = raising.raise_new(corpus, ("/bin/sh", "-c", hook.command), known=entries)
@@ -252,8 +252,8 @@ def _show_checked(done: Checked, screen: Screen) -> None:
 
 def table(where: Where, screen: Screen, *, name: str, since: str, system: str, limit: int, out: str) -> int:
     """``corpus table``: the exit code."""
-    from harness.pipeline import asking, session
-    from harness.pipeline.corpus import open_corpus
+    from dethrone.harness.pipeline import asking, session
+    from dethrone.harness.pipeline.corpus import open_corpus
 
     asking.check_name(name)
     options = session.SparkOptions(master=where.master, conf=session.parse_conf(where.conf))
@@ -293,8 +293,8 @@ def _cell(value: Any) -> str:
 
 def compact(where: Where, screen: Screen) -> int:
     """``corpus compact``: the exit code."""
-    from harness.pipeline import upkeep
-    from harness.pipeline.corpus import open_corpus
+    from dethrone.harness.pipeline import upkeep
+    from dethrone.harness.pipeline.corpus import open_corpus
 
     corpus = open_corpus(where.url)
     done = upkeep.compact(corpus, now_ns=time.time_ns())
@@ -316,8 +316,8 @@ def compact(where: Where, screen: Screen) -> int:
 
 def verify(where: Where, screen: Screen) -> int:
     """``corpus verify``: the exit code."""
-    from harness.pipeline import upkeep
-    from harness.pipeline.corpus import open_corpus
+    from dethrone.harness.pipeline import upkeep
+    from dethrone.harness.pipeline.corpus import open_corpus
 
     corpus = open_corpus(where.url)
     done = upkeep.verify(corpus, progress=Meter(screen, "runs"))
@@ -339,8 +339,8 @@ def verify(where: Where, screen: Screen) -> int:
 
 def prune(where: Where, screen: Screen, *, keep_days: int) -> int:
     """``corpus prune``: the exit code."""
-    from harness.pipeline import upkeep
-    from harness.pipeline.corpus import open_corpus
+    from dethrone.harness.pipeline import upkeep
+    from dethrone.harness.pipeline.corpus import open_corpus
 
     corpus = open_corpus(where.url)
     done = upkeep.prune(corpus, keep_days=keep_days, now_ns=time.time_ns())

@@ -16,17 +16,17 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
-from harness.commands.run import Done, run_and_report
-from harness.core import registry
-from harness.core.clock import SECOND
-from harness.core.interfaces import Backend, No, Yes
-from harness.core.rng import Rng
-from harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE, EXIT_VIOLATION
-from harness.engine.run.judgement import JSON_SCHEMA
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import capabilities_of
-from harness.report import json_objects
-from harness.report.terminal import Screen
+from dethrone.harness.commands.run import Done, run_and_report
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.interfaces import Backend, No, Yes
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE, EXIT_VIOLATION
+from dethrone.harness.engine.run.judgement import JSON_SCHEMA
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import capabilities_of
+from dethrone.harness.report import json_objects
+from dethrone.harness.report.terminal import Screen
 
 TRIES = 3
 RAFT_LIMIT_NS = 45 * SECOND

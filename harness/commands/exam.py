@@ -11,14 +11,14 @@ from pathlib import Path
 
 import msgspec
 
-from harness.core.clock import SECOND, Ns
-from harness.core.errors import ConfigError
-from harness.core.planted import Planted
-from harness.engine.exam.exam_tasks import ROWS, SIM, Row, examinable, run_exam, tasks_for
-from harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE, EXIT_VIOLATION
-from harness.report.exam_compare import compare_lines, compare_object, compare_table, compared
-from harness.report.exam_table import exam_lines, exam_object, exam_table
-from harness.report.terminal import Screen
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.planted import Planted
+from dethrone.harness.engine.exam.exam_tasks import ROWS, SIM, Row, examinable, run_exam, tasks_for
+from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE, EXIT_VIOLATION
+from dethrone.harness.report.exam_compare import compare_lines, compare_object, compare_table, compared
+from dethrone.harness.report.exam_table import exam_lines, exam_object, exam_table
+from dethrone.harness.report.terminal import Screen
 
 SITTING_SEEDS = 24_000
 """From the first seed of one sitting to that of the next: a multiple of all that a plan takes in turn."""

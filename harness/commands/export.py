@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from harness.core import store
-from harness.core.errors import HarnessError, HistoryError
-from harness.core.events import Invoke
-from harness.core.foreign.writing import WRITERS
-from harness.core.history import History, read_history
-from harness.report.plain import complain, data
+from dethrone.harness.core import store
+from dethrone.harness.core.errors import HarnessError, HistoryError
+from dethrone.harness.core.events import Invoke
+from dethrone.harness.core.foreign.writing import WRITERS
+from dethrone.harness.core.history import History, read_history
+from dethrone.harness.report.plain import complain, data
 
 
 def export(path: Path, form: str, out: Path | None) -> int:

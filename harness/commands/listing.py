@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from harness.core import registry
-from harness.core.duration import show_duration
-from harness.core.errors import HarnessError
-from harness.core.interfaces import No, Profiled
-from harness.report.scenario_outcome import expectation
+from dethrone.harness.core import registry
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.core.interfaces import No, Profiled
+from dethrone.harness.report.scenario_outcome import expectation
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
@@ -161,7 +161,7 @@ def first_line(thing: Any) -> str:
 
 def matrix(system: str | None = None) -> Table:
     """The verdict matrix as it is declared: what is said of each invariant, and what shows it."""
-    from harness.commands.matrix import declared
+    from dethrone.harness.commands.matrix import declared
 
     headers, rows = declared()
     return headers, [row for row in rows if system in (None, row[0])]

@@ -1,7 +1,7 @@
 """The verdict matrix on a screen: run, then one table of invariants and systems, every proof that failed, one object.
 
 Promises: exit code 0 when every proof showed what it must, 1 otherwise, 130 when interrupted, 3 for trouble; a cell
-that no run could judge is never shown as held. Leaves out running it (``harness.engine.exam.verdict_matrix``).
+that no run could judge is never shown as held. Leaves out running it (``dethrone.harness.engine.exam.verdict_matrix``).
 """
 
 from __future__ import annotations
@@ -12,11 +12,20 @@ from typing import Any
 
 from rich.table import Table
 
-from harness.core.errors import ConfigError
-from harness.core.matrix import INVARIANTS, Column, Proof
-from harness.engine.exam.verdict_matrix import ROWS, Judged, Row, Shown, all_columns, cells_of, run_matrix, tasks_for
-from harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE, EXIT_VIOLATION
-from harness.report.terminal import Screen
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.matrix import INVARIANTS, Column, Proof
+from dethrone.harness.engine.exam.verdict_matrix import (
+    ROWS,
+    Judged,
+    Row,
+    Shown,
+    all_columns,
+    cells_of,
+    run_matrix,
+    tasks_for,
+)
+from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE, EXIT_VIOLATION
+from dethrone.harness.report.terminal import Screen
 
 SCHEMA = 1
 

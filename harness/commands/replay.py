@@ -1,7 +1,8 @@
 """A stored run, run again on a screen, once or several times.
 
 Guarantees: the schedule that was run lies in the new run's directory, and a run reproduces only if a checker fails that
-failed in the stored run. Out of scope: shrinking (``shrink``) and reading the stored run (``harness.engine.replay``).
+failed in the stored run. Out of scope: shrinking (``shrink``) and reading the stored run
+(``dethrone.harness.engine.replay``).
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from typing import Any
 
 import msgspec
 
-from harness.commands.run import Done, run_and_report
-from harness.core import store
-from harness.core.errors import ConfigError
-from harness.engine.host.namespace_entry import enter
-from harness.engine.replay.failure_rate import Rate, failing, seed_of
-from harness.engine.replay.place import Place, failed_in, options_at, stored_at
-from harness.engine.replay.stored_run import How, schedule_of
-from harness.engine.run.exit_status import EXIT_PASS, EXIT_VIOLATION
-from harness.report.terminal import Screen
+from dethrone.harness.commands.run import Done, run_and_report
+from dethrone.harness.core import store
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.engine.host.namespace_entry import enter
+from dethrone.harness.engine.replay.failure_rate import Rate, failing, seed_of
+from dethrone.harness.engine.replay.place import Place, failed_in, options_at, stored_at
+from dethrone.harness.engine.replay.stored_run import How, schedule_of
+from dethrone.harness.engine.run.exit_status import EXIT_PASS, EXIT_VIOLATION
+from dethrone.harness.report.terminal import Screen
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):

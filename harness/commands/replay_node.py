@@ -11,18 +11,18 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from harness.core import registry, store
-from harness.core.errors import HistoryError, MissingCapability
-from harness.core.world import Simulable
-from harness.engine.replay.stored_run import read_stored
-from harness.report.terminal import Screen
+from dethrone.harness.core import registry, store
+from dethrone.harness.core.errors import HistoryError, MissingCapability
+from dethrone.harness.core.world import Simulable
+from dethrone.harness.engine.replay.stored_run import read_stored
+from dethrone.harness.report.terminal import Screen
 
 JOURNAL = "journal.jsonl"
 
 
 def show(screen: Screen, run_dir: Path, *, node: str, incarnation: int | None, trust: bool) -> dict[str, Any]:
     """Re-execute and say what was seen. HistoryError for a missing journal, or a step that differs."""
-    from harness.core.interfaces import Rerunnable
+    from dethrone.harness.core.interfaces import Rerunnable
 
     stored = read_stored(run_dir, trust=trust, hosts_given=True)
     system = registry.load(registry.SYSTEMS, stored.plan.system)

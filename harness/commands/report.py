@@ -7,17 +7,17 @@ from typing import Any
 
 import msgspec
 
-from harness.core import store
-from harness.engine.run.judgement import JSON_SCHEMA
-from harness.report import json_objects, report_files
-from harness.report.rundir import RunFiles, read_run
+from dethrone.harness.core import store
+from dethrone.harness.engine.run.judgement import JSON_SCHEMA
+from dethrone.harness.report import json_objects, report_files
+from dethrone.harness.report.rundir import RunFiles, read_run
 
 
 def redraw(path: Path, out: Path | None = None) -> tuple[RunFiles, Path]:
     """The files and the page's path: in the run directory, or beside a history file, or ``out``."""
     files = read_run(path)
     if files.judgement is None:
-        from harness.engine.run import judge
+        from dethrone.harness.engine.run import judge
 
         files = msgspec.structs.replace(files, judgement=judge.check_path(path)[0])
     if out is not None:

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import msgspec
 
-from harness.core.errors import HarnessError, Interrupted
-from harness.engine.run.exit_status import EXIT_TROUBLE
-from harness.engine.run.judgement import RunResult
-from harness.engine.run.options import RunOptions
-from harness.report import report_files
-from harness.report.junit import Suite
-from harness.report.plain import complain
-from harness.report.rundir import RunFiles, files_of, read_run
-from harness.report.terminal import Screen, Watcher
+from dethrone.harness.core.errors import HarnessError, Interrupted
+from dethrone.harness.engine.run.exit_status import EXIT_TROUBLE
+from dethrone.harness.engine.run.judgement import RunResult
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.report import report_files
+from dethrone.harness.report.junit import Suite
+from dethrone.harness.report.plain import complain
+from dethrone.harness.report.rundir import RunFiles, files_of, read_run
+from dethrone.harness.report.terminal import Screen, Watcher
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ def write_reports(result: RunResult, *, junit_xml: Path | None = None, github: b
 
 
 def _run(options: RunOptions, screen: Screen) -> RunResult:
-    from harness.engine.run import runner
+    from dethrone.harness.engine.run import runner
 
     with Watcher(screen) as watcher:
         try:

@@ -2,7 +2,7 @@
 
 Guarantees: the schedule that was run lies in the new run's directory, and the command that runs it again is printed; a
 schedule counts as failing only if a checker fails that failed in the stored run. Out of scope: the search
-(``harness.engine.replay.shrinker``).
+(``dethrone.harness.engine.replay.shrinker``).
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from pathlib import Path
 import msgspec
 from rich.table import Table
 
-from harness.commands.run import Done, run_and_report
-from harness.core import store
-from harness.core.duration import show_duration
-from harness.core.errors import ConfigError
-from harness.core.scenario import Expected, Scenario
-from harness.core.scenario_text import scenario_toml
-from harness.core.schedule import OnEvent, Schedule
-from harness.core.timescale import schedule_at
-from harness.engine.host.namespace_entry import enter
-from harness.engine.replay.failure_check import StillFails
-from harness.engine.replay.failure_rate import Rate, confirmed, failing, fails_often, room_for
-from harness.engine.replay.place import Place, failed_in, options_at, stored_at
-from harness.engine.replay.shrinker import Shrunk, shrink
-from harness.engine.replay.stored_run import Stored, schedule_of
-from harness.engine.run.exit_status import EXIT_PASS, EXIT_UNKNOWN, EXIT_VIOLATION
-from harness.engine.run.options import RunOptions
-from harness.report.terminal import Screen
+from dethrone.harness.commands.run import Done, run_and_report
+from dethrone.harness.core import store
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.scenario import Expected, Scenario
+from dethrone.harness.core.scenario_text import scenario_toml
+from dethrone.harness.core.schedule import OnEvent, Schedule
+from dethrone.harness.core.timescale import schedule_at
+from dethrone.harness.engine.host.namespace_entry import enter
+from dethrone.harness.engine.replay.failure_check import StillFails
+from dethrone.harness.engine.replay.failure_rate import Rate, confirmed, failing, fails_often, room_for
+from dethrone.harness.engine.replay.place import Place, failed_in, options_at, stored_at
+from dethrone.harness.engine.replay.shrinker import Shrunk, shrink
+from dethrone.harness.engine.replay.stored_run import Stored, schedule_of
+from dethrone.harness.engine.run.exit_status import EXIT_PASS, EXIT_UNKNOWN, EXIT_VIOLATION
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.report.terminal import Screen
 
 SIM = "sim"
 

@@ -2,7 +2,7 @@
 
 Promises: 1 if anything is red, that is worse and not known; 2 if nothing is, but runs were not judged or nothing could
 be compared: then green would say more than anybody knows; 0 otherwise. Every number comes with the words of a command
-that lists its runs. Leaves out comparing (``harness.pipeline.trends``), which is imported only when asked for.
+that lists its runs. Leaves out comparing (``dethrone.harness.pipeline.trends``), which is imported only when asked for.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from rich.text import Text
 
-from harness.commands import corpus as told
-from harness.core.errors import ConfigError
-from harness.core.verdict import FailOn, Outcome
-from harness.engine.run.exit_status import EXIT_PASS, exit_code
-from harness.report.terminal import Screen
-from harness.report.words import excused_words
+from dethrone.harness.commands import corpus as told
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.verdict import FailOn, Outcome
+from dethrone.harness.engine.run.exit_status import EXIT_PASS, exit_code
+from dethrone.harness.report.terminal import Screen
+from dethrone.harness.report.words import excused_words
 
 if TYPE_CHECKING:
-    from harness.pipeline.corpus import Corpus
-    from harness.pipeline.gathering import Gathered
-    from harness.pipeline.known import Known, Sorted
-    from harness.pipeline.nights import Run
-    from harness.pipeline.trends import Compared, Policy, Side
+    from dethrone.harness.pipeline.corpus import Corpus
+    from dethrone.harness.pipeline.gathering import Gathered
+    from dethrone.harness.pipeline.known import Known, Sorted
+    from dethrone.harness.pipeline.nights import Run
+    from dethrone.harness.pipeline.trends import Compared, Policy, Side
 
     Both = tuple[Callable[[Run], bool], Callable[[Run], bool], tuple[str, str]]
     """Which runs are asked about, which they are compared with, and what both are called."""
@@ -75,9 +75,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 def trends(where: told.Where, screen: Screen, asked: Asked) -> int:
     """``corpus trends`` and ``compare``: the exit code."""
-    from harness.pipeline import gathering, known, session
-    from harness.pipeline import trends as deciding
-    from harness.pipeline.corpus import open_corpus
+    from dethrone.harness.pipeline import gathering, known, session
+    from dethrone.harness.pipeline import trends as deciding
+    from dethrone.harness.pipeline.corpus import open_corpus
 
     options = session.SparkOptions(master=where.master, conf=session.parse_conf(where.conf))
     session.check_installed()
@@ -112,7 +112,7 @@ def answered(
     excused: int = 0,
 ) -> Answer:
     """The comparison of both sides, sorted into red and known."""
-    from harness.pipeline import known, trends
+    from dethrone.harness.pipeline import known, trends
 
     mine, theirs, (name, other) = both
     compared = trends.compare(gathered.facts, mine, theirs, policy, asked=name, other=other)
@@ -183,8 +183,8 @@ def command_of(corpus: str, asked: Asked, name: str) -> str:
 
 
 def _sides(asked: Asked, rows: Sequence[Mapping[str, Any]], policy: Policy, corpus: Corpus) -> Both:
-    from harness.pipeline import gathering, trends
-    from harness.pipeline.nights import Facts
+    from dethrone.harness.pipeline import gathering, trends
+    from dethrone.harness.pipeline.nights import Facts
 
     facts = Facts({row["run"]: gathering.run_of(row, frozenset()) for row in rows}, (), ())
     if asked.sides is not None:
@@ -265,8 +265,8 @@ def _show(screen: Screen, answer: Answer) -> None:
 
 
 def _write(screen: Screen, asked: Asked, answer: Answer) -> None:
-    from harness.report import trends_xml
-    from harness.report.html import trends as page
+    from dethrone.harness.report import trends_xml
+    from dethrone.harness.report.html import trends as page
 
     for path, render in ((asked.html, page.render), (asked.junit_xml, trends_xml.render)):
         if path is not None:
@@ -295,8 +295,8 @@ def _trace(screen: Screen, asked: Asked, gathered: Gathered, side: Side, *, corp
 
 def traced(wanted: str, gathered: Gathered, side: Side) -> list[dict[str, Any]]:
     """The rows behind ``SYSTEM/FAULT/METRIC`` or ``coverage/SYSTEM/FAULT/PHASE/ROLE``."""
-    from harness.pipeline.nights import Cell
-    from harness.pipeline.trends import rows_behind
+    from dethrone.harness.pipeline.nights import Cell
+    from dethrone.harness.pipeline.trends import rows_behind
 
     facts = gathered.facts
     parts = wanted.split("/")

@@ -1,7 +1,7 @@
 """Whether the times and counts in a plan can be meant: a stored plan may be another's, or damaged by hand.
 
 Guarantees: pure; every field that ends in ``_ns`` is checked, in any struct. Out of scope: whether a plan
-is a good one (``harness.engine.run.planning``).
+is a good one (``dethrone.harness.engine.run.planning``).
 """
 
 from __future__ import annotations

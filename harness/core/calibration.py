@@ -6,9 +6,9 @@ own limits.
 
 The rule. A heartbeat must be sent, received, stored and answered in a quarter of the election timeout: one wake-up,
 two syncs and one round trip, each the slowest of a hundred. And at most a tenth of the measured time may be what the
-checkers would charge to noise (``checkers.noise``: each longer stretch without progress of any host, and an election
-round after it), counted with some headroom, for what comes later may be a little worse. The scale is the smallest of
-``SCALES`` at which both hold. Out of scope: measuring (``harness.engine.run.measurement``).
+checkers would charge to noise (``dethrone.checkers.noise``: each longer stretch without progress of any host, and an
+election round after it), counted with some headroom, for what comes later may be a little worse. The scale is the
+smallest of ``SCALES`` at which both hold. Out of scope: measuring (``dethrone.harness.engine.run.measurement``).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.duration import show_duration
-from harness.core.intervals import union
-from harness.core.promise import NOISE_SHARE_MAX_PERCENT, Promise
-from harness.core.timescale import SCALE_MAX, SCALES, longer, show_scale
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.intervals import union
+from dethrone.harness.core.promise import NOISE_SHARE_MAX_PERCENT, Promise
+from dethrone.harness.core.timescale import SCALE_MAX, SCALES, longer, show_scale
 
 ROUND_SHARE = 4
 """A heartbeat and its answer take at most this part of an election timeout."""

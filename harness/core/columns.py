@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.events import Invoke, Observed, Return, Traced
-from harness.core.history import History
+from dethrone.harness.core.events import Invoke, Observed, Return, Traced
+from dethrone.harness.core.history import History
 
 Ints = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 
-_CACHE = "harness.core.columns"
+_CACHE = "dethrone.harness.core.columns"
 _INT_MAX = 2**63 - 1
 _SHORT_MAX = 2**31 - 1
 _DENSE_MAX = 2**22

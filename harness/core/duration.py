@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 
-from harness.core.clock import Ns
-from harness.core.errors import ConfigError
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.errors import ConfigError
 
 _UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _FORM = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|ms|s|m|h)\s*")

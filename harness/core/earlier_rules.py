@@ -2,7 +2,8 @@
 
 Guarantees: ``earlier(rule)`` of a sentence of today is the folded sentence of the same finding in 0.1.0, and a sentence
 of 0.1.0 comes back unchanged; so stored findings, files of known findings and new runs share their signatures. A
-checker that words a finding differently adds a line here. Out of scope: folding (``harness.core.signature``). Pure.
+checker that words a finding differently adds a line here. Out of scope: folding (``dethrone.harness.core.signature``).
+Pure.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.core.clock import Ns, Span
-from harness.core.hoststate import HostState
+from dethrone.harness.core.clock import Ns, Span
+from dethrone.harness.core.hoststate import HostState
 
 SCHEMA = 1
 """Version of the event schema; a reader refuses a newer one."""
@@ -113,7 +113,7 @@ class Traced(Event, frozen=True, gc=False, kw_only=True, tag="traced"):
 
     ``source``: ``core`` (its own words, a protocol's event names) or ``shell`` (witnessed on wire and disk: ``vote``,
     ``elected``, ``acked``, ``log_append``, ``log_truncate``, ``commit``, ``persisted``, ``found``, ``answered``,
-    ``config``; see harness.core.machine).
+    ``config``; see dethrone.harness.core.machine).
     """
 
     span: Span

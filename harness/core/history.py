@@ -3,7 +3,7 @@
 Guarantees of the writer: ``seq`` on each line, every line handed to the kernel before ``write`` returns (valid after
 ``kill -9``), fsync in a thread of its own, closed by an ``end`` record with count and digest. Guarantees of the reader:
 it reads up to the damage and says so; a history without ``end`` is never complete, so never judged ``pass``. Out of
-scope: columns (``harness.core.columns``) and Parquet.
+scope: columns (``dethrone.harness.core.columns``) and Parquet.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from harness.core.errors import HistoryError
-from harness.core.events import SCHEMA, AnyEvent, Begin, End, Event
-from harness.core.files import HISTORY_MAX, read_regular, why_unwritten
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.events import SCHEMA, AnyEvent, Begin, End, Event
+from dethrone.harness.core.files import HISTORY_MAX, read_regular, why_unwritten
 
 E = TypeVar("E", bound=Event)
 _ENCODER = msgspec.json.Encoder()

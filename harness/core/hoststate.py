@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from harness.core.clock import Ns
+from dethrone.harness.core.clock import Ns
 
 Signal = Literal["SIGKILL", "SIGTERM", "POWER"]
 """How a node process is ended. ``POWER``: the host loses power, and with it every write that was not synced."""

@@ -12,16 +12,16 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from harness.core.clock import Ns, Span
-from harness.core.events import Event, Invoke, Observed, Return
-from harness.core.history import History
-from harness.core.hoststate import ClusterState, HostState
-from harness.core.operations import ModelOptions, Operations
-from harness.core.plan import Plan
-from harness.core.promise import NOISE_MAX_NS, Channel, Promise
-from harness.core.rng import Rng
-from harness.core.schedule import OnEvent, PlannedFault, Schedule
-from harness.core.verdict import Kind, Verdict
+from dethrone.harness.core.clock import Ns, Span
+from dethrone.harness.core.events import Event, Invoke, Observed, Return
+from dethrone.harness.core.history import History
+from dethrone.harness.core.hoststate import ClusterState, HostState
+from dethrone.harness.core.operations import ModelOptions, Operations
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import NOISE_MAX_NS, Channel, Promise
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import OnEvent, PlannedFault, Schedule
+from dethrone.harness.core.verdict import Kind, Verdict
 
 # --- clusters: systems ------------------------------------------------------------------------------------------
 
@@ -103,7 +103,8 @@ class StatusCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What a status answer says; fields as in ``harness.core.events.Observed``. ``incarnation`` None: not known.
+    """What a status answer says; fields as in ``dethrone.harness.core.events.Observed``. ``incarnation`` None: not
+    known.
 
     ``others``: of a node in several groups, what it says of the rest of them, in the same breath. ``tells_leader``:
     False where nobody says whom they follow, so that ``leader`` None means nothing.
@@ -149,7 +150,7 @@ class Malformed(msgspec.Struct, frozen=True):
 
 
 class OpOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a client operation ended; see ``harness.core.events.Return``. Doubt is ``info``."""
+    """How a client operation ended; see ``dethrone.harness.core.events.Return``. Doubt is ``info``."""
 
     status: Literal["ok", "fail", "info"]
     value: Any = None
@@ -218,7 +219,7 @@ class System(Protocol):
         """What it claims under these knobs."""
 
     def observable(self) -> tuple[str, ...]:
-        """See ``harness.core.plan.Plan.observable``."""
+        """See ``dethrone.harness.core.plan.Plan.observable``."""
 
     def fault_support(self, kind: str) -> Available:
         """Whether this system's processes can suffer that fault kind (a static Go binary cannot be libfaked)."""
@@ -860,8 +861,8 @@ class Model(Protocol):
     """What clients may see of one kind of object (a register, a set, a log): judges operations of any origin.
 
     Pure, as a checker is. ``pass`` only if every operation could be judged; a search that gives up is ``unknown`` with
-    how far it came; certificates hold places (``harness.core.operations``). A model that takes much memory may say in
-    ``operations_max`` how many operations of a file it is given unless asked for more.
+    how far it came; certificates hold places (``dethrone.harness.core.operations``). A model that takes much memory may
+    say in ``operations_max`` how many operations of a file it is given unless asked for more.
     """
 
     name: str

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.core.clock import Ns
+from dethrone.harness.core.clock import Ns
 
 Interval = tuple[Ns, Ns]
 

@@ -14,7 +14,7 @@ reader.
     why = "ours, being mended"
 
 Guarantees: a key that does not exist is an error, so that a typing error neither leaves a finding red nor silences one;
-an entry that ran out no longer counts. Out of scope: what a signature is (``harness.core.signature``).
+an entry that ran out no longer counts. Out of scope: what a signature is (``dethrone.harness.core.signature``).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from typing import Literal
 
 import msgspec
 
-from harness.core.errors import ConfigError
-from harness.core.files import read_text
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.files import read_text
 
 RETURNS_AFTER = 10
 """The fewest judged runs in a row that could have shown a finding, and did not, after which it is new if it returns."""

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.core.errors import ConfigError
+from dethrone.harness.core.errors import ConfigError
 
 SWEEP_AFTER_S = 3600.0
 """So old is nothing that is still being made."""

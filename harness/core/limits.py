@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.core.interfaces import Reading, TraceLine
+from dethrone.harness.core.interfaces import Reading, TraceLine
 
 STATUS_BYTES_MAX = 4 << 20
 """One status answer."""

@@ -1,7 +1,7 @@
 """The contract of a protocol core: a state machine without input, output, clocks or randomness of its own.
 
-One core runs in a real process (`clusters.node`) and in virtual time. Its effects are ORDERED, and a crash may fall
-after every prefix of them. Meaning of each effect for whoever carries it out:
+One core runs in a real process (`dethrone.clusters.node`) and in virtual time. Its effects are ORDERED, and a crash may
+fall after every prefix of them. Meaning of each effect for whoever carries it out:
 
 * ``Send``, ``Reply``, ``Note`` happen in the order in which they were appended.
 * ``Disk`` starts a batch; batches are carried out one after another, in order; ``DiskDone(token, error)`` comes back
@@ -22,8 +22,8 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from harness.core.clock import Clocks, Ns
-from harness.core.rng import Rng
+from dethrone.harness.core.clock import Clocks, Ns
+from dethrone.harness.core.rng import Rng
 
 # --- events -----------------------------------------------------------------------------------------------------
 

@@ -3,8 +3,8 @@
 A column is a system under one profile; a cell is one invariant there, in the words of the system's description and as
 proofs. A proof that something **holds**: drawn schedules (or one known sequence) under which its checkers do not fail.
 A proof that something is **broken**: one known sequence under which they do. Guarantees: values that are read from
-files; what a proof says is enough to run it. Out of scope: running (``harness.engine.exam.verdict_matrix``) and where
-columns come from.
+files; what a proof says is enough to run it. Out of scope: running (``dethrone.harness.engine.exam.verdict_matrix``)
+and where columns come from.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from harness.core.clock import MS, Ns
-from harness.core.errors import ConfigError
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.errors import ConfigError
 
 
 class Invariant(msgspec.Struct, frozen=True, kw_only=True):

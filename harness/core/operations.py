@@ -1,9 +1,10 @@
 """Client operations as such: what was asked, what came back, and in which order, from any recorder.
 
 Two sources lead here: the ``Invoke`` and ``Return`` events of a run of ours, and the files of other tools
-(``harness.core.foreign``). Checkers of what clients saw judge nothing but this. Guarantees: rows stand in the order of
-their invocations; a ``place`` is a number in the one order of all invocations and returns, and the only thing that
-precedence is read from; an operation whose outcome is unknown has no return. Out of scope: what the operations mean.
+(``dethrone.harness.core.foreign``). Checkers of what clients saw judge nothing but this. Guarantees: rows stand in the
+order of their invocations; a ``place`` is a number in the one order of all invocations and returns, and the only thing
+that precedence is read from; an operation whose outcome is unknown has no return. Out of scope: what the operations
+mean.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.events import Invoke, Return
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.events import Invoke, Return
 
 if TYPE_CHECKING:
-    from harness.core.history import History
+    from dethrone.harness.core.history import History
 
 NEVER = 2**62
 """The place of a return that did not come: behind everything."""

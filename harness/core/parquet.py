@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.core.clock import Span
-from harness.core.errors import HistoryError
-from harness.core.events import AnyEvent, Event, FaultEvent, Observed, Traced
-from harness.core.files import open_regular
-from harness.core.history import History
+from dethrone.harness.core.clock import Span
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.events import AnyEvent, Event, FaultEvent, Observed, Traced
+from dethrone.harness.core.files import open_regular
+from dethrone.harness.core.history import History
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from harness.core.bounds import wrong_counts, wrong_members, wrong_times
-from harness.core.clock import Ns
-from harness.core.promise import Promise
-from harness.core.schedule import SCALE_LEAST, SCALE_MOST, Schedule
-from harness.core.secrets import hidden
+from dethrone.harness.core.bounds import wrong_counts, wrong_members, wrong_times
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.schedule import SCALE_LEAST, SCALE_MOST, Schedule
+from dethrone.harness.core.secrets import hidden
 
 SCHEMA = 1
 
@@ -55,7 +55,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     final_read_ns: Ns
     stop_at_first_failure: bool = False
     stop_at: tuple[str, ...] = ()
-    """See ``harness.core.interfaces.RunDefaults``."""
+    """See ``dethrone.harness.core.interfaces.RunDefaults``."""
     backend_settings: Mapping[str, str] = {}
     """Settings of the backend itself, as words (a simulated network's latency)."""
     settings: Mapping[str, str] = {}
@@ -65,7 +65,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     time_scale: float = 1.0
     """Timers, bounds, faults and the time limit are this many times as long as usual, and are stored so."""
     calibration: Mapping[str, Any] = {}
-    """What the agents measured of the machine before the first node started (``harness.core.calibration``)."""
+    """What the agents measured of the machine before the first node started (``dethrone.harness.core.calibration``)."""
     secrets: tuple[str, ...] = ()
     """Knobs that the system marks as secret, besides those whose names say so; their values are in no stored plan."""
     evidence: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """Planted bugs as the harness' exam meets them: which mistake, who must name it, and under which settings it can show.
 
 Guarantees: pure data and one interface. Out of scope: the mistakes themselves, which belong to the protocol cores, and
-the exam (``harness.engine.exam.exam``).
+the exam (``dethrone.harness.engine.exam.exam``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from harness.core.clock import SECOND, Ns
+from dethrone.harness.core.clock import SECOND, Ns
 
 
 class Planted(msgspec.Struct, frozen=True, kw_only=True):

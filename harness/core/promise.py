@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.core.clock import Ns
+from dethrone.harness.core.clock import Ns
 
 SAFETY = (
     "one-leader-per-term",

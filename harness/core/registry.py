@@ -14,8 +14,8 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import ConfigError
-from harness.core.renamed import of_import
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.renamed import of_import
 
 SYSTEMS = "dethrone.systems"
 SYSTEM_FILES = "dethrone.system_files"

@@ -11,11 +11,11 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from harness.core.clock import SECOND, Ns
-from harness.core.errors import ConfigError
-from harness.core.schedule import Schedule
-from harness.core.schedule_text import durations, parse_schedule
-from harness.core.verdict import Verdict
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.schedule import Schedule
+from dethrone.harness.core.schedule_text import durations, parse_schedule
+from dethrone.harness.core.verdict import Verdict
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,7 +70,7 @@ class Scenarios(Protocol):
 
 
 def parse_scenario(table: Mapping[str, Any], *, name: str, where: str) -> Scenario:
-    """The scenario that plain values describe, its schedule written as ``harness.core.schedule_text`` says."""
+    """The scenario that plain values describe, its schedule written as ``dethrone.harness.core.schedule_text`` says."""
     raw = durations(dict(table), "time_limit")
     parts: dict[str, Any] = {
         key: raw.pop(key) for key in ("step", "steps", "health_bound", "obligations") if key in raw

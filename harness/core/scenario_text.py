@@ -1,7 +1,7 @@
 """A scenario as the TOML that reads back as the same scenario: to be looked at, kept and committed.
 
 Guarantees: ``parse_scenario`` of what is written gives the value that was written; times are exact. Out of scope:
-reading (``harness.core.scenario``, ``harness.core.schedule_text``).
+reading (``dethrone.harness.core.scenario``, ``dethrone.harness.core.schedule_text``).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import MS, SECOND, US, Ns
-from harness.core.scenario import Scenario
-from harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step, StepBegin, When
+from dethrone.harness.core.clock import MS, SECOND, US, Ns
+from dethrone.harness.core.scenario import Scenario
+from dethrone.harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step, StepBegin, When
 
 _UNITS = ((SECOND, "s"), (MS, "ms"), (US, "us"), (1, "ns"))
 

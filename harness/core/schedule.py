@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.core.bounds import wrong_times
-from harness.core.clock import Ns, Span
+from dethrone.harness.core.bounds import wrong_times
+from dethrone.harness.core.clock import Ns, Span
 
 SCHEMA = 2
 """2: triggers and named faults. Files of schema 1 read as they were meant."""
@@ -141,7 +141,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     health_bound_ns: Ns | None = None
     """How long health is awaited after a step before its gap begins; None: the promise's bounds decide."""
     time_scale: float = 1.0
-    """The time scale that its durations are written for (``harness.core.timescale``)."""
+    """The time scale that its durations are written for (``dethrone.harness.core.timescale``)."""
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:

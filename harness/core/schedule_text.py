@@ -14,8 +14,9 @@
     hold = "1s"
     when = { event = "elected", after = "cut", within = "2s" }
 
-Every name of ``harness.core.schedule`` serves as well (``steps``, ``faults``, ``hold_ns = 3000000000``), so a stored
-schedule reads too. Guarantees: pure but for ``read_…``; a mistake is a ConfigError that names its place. Out of scope:
+Every name of ``dethrone.harness.core.schedule`` serves as well (``steps``, ``faults``, ``hold_ns = 3000000000``), so a
+stored schedule reads too. Guarantees: pure but for ``read_…``; a mistake is a ConfigError that names its place. Out of
+scope:
 whether kinds, events and selectors exist.
 """
 
@@ -28,10 +29,10 @@ from typing import Any
 
 import msgspec
 
-from harness.core.duration import parse_duration, parse_offset
-from harness.core.errors import ConfigError
-from harness.core.files import read_regular
-from harness.core.schedule import Schedule
+from dethrone.harness.core.duration import parse_duration, parse_offset
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.files import read_regular
+from dethrone.harness.core.schedule import Schedule
 
 SIGNED = frozenset({"offset"})
 """Parameters of faults that are times and may be below 0."""

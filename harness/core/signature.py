@@ -5,7 +5,7 @@ A signature folds everything that differs from run to run: names of nodes, terms
 
 Guarantees: findings of different systems, variants, settings, checkers or rules never share a signature; the same cause
 gives the same one for any seed, time scale and names of the nodes. Out of scope: whether a signature is
-known (``harness.core.known``).
+known (``dethrone.harness.core.known``).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from harness.core.earlier_rules import earlier
-from harness.core.plan import Plan
-from harness.core.secrets import shown
-from harness.core.verdict import Finding
+from dethrone.harness.core.earlier_rules import earlier
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.secrets import shown
+from dethrone.harness.core.verdict import Finding
 
 CHAIN_MAX = 12
 """Links of a chain that count; longer proofs repeat themselves."""

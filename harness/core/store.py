@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from harness.core.errors import ConfigError, HistoryError
-from harness.core.files import read_regular, why_unwritten
+from dethrone.harness.core.errors import ConfigError, HistoryError
+from dethrone.harness.core.files import read_regular, why_unwritten
 
 T = TypeVar("T")
 

@@ -2,7 +2,8 @@
 
 Guarantees: pure; a scale of 1 changes nothing; every duration of a promise and of a schedule moves by the same factor,
 so that on a machine half as fast the same run takes twice as long. Out of scope: how a system's knobs say it
-(``harness.core.interfaces.Scalable``) and which factor a machine needs (``harness.core.calibration``).
+(``dethrone.harness.core.interfaces.Scalable``) and which factor a machine needs
+(``dethrone.harness.core.calibration``).
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from fractions import Fraction
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.promise import Promise
-from harness.core.schedule import OnEvent, PlannedFault, Schedule, StepBegin
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.schedule import OnEvent, PlannedFault, Schedule, StepBegin
 
 SCALES = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 """The factors that a calibration chooses from."""

@@ -30,7 +30,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     excused: str | None = None
     data: Mapping[str, Any] = {}
     signature: str = ""
-    """What makes two findings one (``harness.core.signature``); "" : of an older version."""
+    """What makes two findings one (``dethrone.harness.core.signature``); "" : of an older version."""
     known: str = ""
     """Why it is known, by the user's file of known findings: shown, not failing; "" : it is not."""
 

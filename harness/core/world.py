@@ -1,8 +1,8 @@
 """The world as the director meets it: a clock, actions to submit, happenings to wait for.
 
-One interface for real hosts (``harness.engine.run.live_world``) and virtual time (a ``VirtualBackend``'s). Actions and
-happenings are data. Guarantees: an action is submitted only after the events that announce it are in the history. Out
-of scope: any decision.
+One interface for real hosts (``dethrone.harness.engine.run.live_world``) and virtual time (a ``VirtualBackend``'s).
+Actions and happenings are data. Guarantees: an action is submitted only after the events that announce it are in the
+history. Out of scope: any decision.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from harness.core.clock import Ns, Span
-from harness.core.hoststate import HostState
-from harness.core.interfaces import Available, Evidence, HostNews, NodeSpec, OpOutcome, OpPlan, Reading, System
-from harness.core.machine import Target
-from harness.core.plan import Plan
+from dethrone.harness.core.clock import Ns, Span
+from dethrone.harness.core.hoststate import HostState
+from dethrone.harness.core.interfaces import Available, Evidence, HostNews, NodeSpec, OpOutcome, OpPlan, Reading, System
+from dethrone.harness.core.machine import Target
+from dethrone.harness.core.plan import Plan
 
 # --- actions ----------------------------------------------------------------------------------------------------
 
@@ -77,7 +77,8 @@ class ConvergeDone(msgspec.Struct, frozen=True):
 
 TraceTold = tuple[int, str, int, str, Literal["core", "shell"], Mapping[str, Any], str]
 """One line of a node's trace, where no file lies in between: n, name, term, role, source, data, group, as
-``harness.core.events.Traced`` has them; a bare tuple, for it lives only until the director makes an event of it.
+``dethrone.harness.core.events.Traced`` has them; a bare tuple, for it lives only until the director makes an event of
+it.
 Sequences within ``data`` may be tuples, which a line that was read from a file has as lists."""
 
 

@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from harness.core.verdict import Outcome, Verdict
-    from harness.engine.run.judgement import RunResult
-    from harness.engine.run.options import RunOptions
+    from dethrone.harness.core.verdict import Outcome, Verdict
+    from dethrone.harness.engine.run.judgement import RunResult
+    from dethrone.harness.engine.run.options import RunOptions
 
 _REPORT_LIMIT_S = 120
 _EVENTS_MAX = 8
@@ -80,7 +80,7 @@ class ChaosResult:
         Raises AssertionError for what the system did; ClusterError for trouble of the harness; Interrupted.
         """
         __tracebackhide__ = True
-        from harness.core.errors import ClusterError, Interrupted
+        from dethrone.harness.core.errors import ClusterError, Interrupted
 
         if self.result.interrupted:
             raise Interrupted("the run was interrupted", where=str(self.run_dir))
@@ -101,7 +101,7 @@ class ChaosResult:
         Raises AssertionError; UsageError for a property that no checker of this run judges; as ``assert_valid``.
         """
         __tracebackhide__ = True
-        from harness.core.errors import Interrupted
+        from dethrone.harness.core.errors import Interrupted
 
         if self.result.interrupted:
             raise Interrupted("the run was interrupted", where=str(self.run_dir))
@@ -121,7 +121,7 @@ class ChaosResult:
 
     def explain(self) -> str:
         """Verdict, proof, what to do next: what a failed assertion shows."""
-        from harness.core.clean import for_output
+        from dethrone.harness.core.clean import for_output
 
         judgement = self.result.judgement
         lines = [f"{(self.outcome or 'no verdict').upper()}: {judgement.reason if judgement else 'no verdict'}"]
@@ -248,9 +248,9 @@ _KEYS = frozenset(Chaos.__call__.__annotations__) - {"system", "return"}
 
 
 def _options(system: str, merged: Mapping[str, Any], out: Path) -> RunOptions:
-    from harness.core.duration import parse_duration
-    from harness.engine.host import shadowing_packages
-    from harness.engine.run.options import RunOptions
+    from dethrone.harness.core.duration import parse_duration
+    from dethrone.harness.engine.host import shadowing_packages
+    from dethrone.harness.engine.run.options import RunOptions
 
     shadowing_packages.refuse()
     interval = merged.get("nemesis_interval")
@@ -280,8 +280,8 @@ def _options(system: str, merged: Mapping[str, Any], out: Path) -> RunOptions:
 
 
 def _run(options: RunOptions) -> ChaosResult:
-    from harness.engine.run import runner
-    from harness.engine.run.listener import Silence
+    from dethrone.harness.engine.run import runner
+    from dethrone.harness.engine.run.listener import Silence
 
     result = runner.run(options, Silence())
     return ChaosResult(result, _draw_report(result.run_dir))
@@ -293,7 +293,7 @@ def _draw_report(run_dir: Path | None) -> Mapping[str, Any]:
         return {}
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "harness.cli", "report", str(run_dir), "--json"],
+            [sys.executable, "-P", "-m", "dethrone.harness.cli", "report", str(run_dir), "--json"],
             capture_output=True,
             timeout=_REPORT_LIMIT_S,
             check=True,

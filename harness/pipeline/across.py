@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.pipeline.corpus import as_json
-from harness.pipeline.frames import events
-from harness.pipeline.places import Place
+from dethrone.harness.pipeline.corpus import as_json
+from dethrone.harness.pipeline.frames import events
+from dethrone.harness.pipeline.places import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa

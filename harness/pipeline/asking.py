@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.core import registry
-from harness.core.errors import ConfigError, HistoryError
-from harness.pipeline import frames, native
-from harness.pipeline.corpus import Corpus
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError, HistoryError
+from dethrone.harness.pipeline import frames, native
+from dethrone.harness.pipeline.corpus import Corpus
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,7 +4,7 @@ Guarantees: the rows are those of a local campaign, by the same code (``campaign
 time, so that no core waits while another finishes one; the driver holds the rows of ``AHEAD`` waves and no more. A wave
 that Spark gives up on is halved until the one seed that kills workers stands alone, with a row that says so. Executors
 of a cluster are sent the packages (``shipping``), and are asked whether they can run them before the first seed. Leaves
-out the rows' file and what is kept (``harness.engine.campaign.campaign``), and the session (``session``).
+out the rows' file and what is kept (``dethrone.harness.engine.campaign.campaign``), and the session (``session``).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.core.errors import HarnessError, MissingCapability
-from harness.core.ledger import state_dir
-from harness.engine.campaign.campaign import Source
-from harness.engine.campaign.row import CampaignRow
-from harness.engine.run.exit_status import EXIT_TROUBLE
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
-from harness.pipeline import campaign_worker, shipping
-from harness.pipeline.campaign_waves import halves, mean_ns, pieces, shape
+from dethrone.harness.core.errors import HarnessError, MissingCapability
+from dethrone.harness.core.ledger import state_dir
+from dethrone.harness.engine.campaign.campaign import Source
+from dethrone.harness.engine.campaign.row import CampaignRow
+from dethrone.harness.engine.run.exit_status import EXIT_TROUBLE
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.pipeline import campaign_worker, shipping
+from dethrone.harness.pipeline.campaign_waves import halves, mean_ns, pieces, shape
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -277,7 +277,7 @@ def _simulating(packed: bytes, wave: Wave) -> Callable[[Iterable[Any]], Iterator
     def simulate_pieces(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        from harness.pipeline.campaign_worker import simulate
+        from dethrone.harness.pipeline.campaign_worker import simulate
 
         for batch in batches:
             for position in batch.column("id").to_pylist():
@@ -299,7 +299,7 @@ def _looking(packed: bytes, seed: int) -> Callable[[Iterable[Any]], Iterator[Any
 
         for _ in batches:
             try:
-                from harness.pipeline.campaign_worker import look
+                from dethrone.harness.pipeline.campaign_worker import look
 
                 told = look(packed, seed)
             except ImportError as error:

@@ -19,14 +19,14 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import SECOND, Ns
-from harness.core.errors import HistoryError
-from harness.core.files import read_regular
-from harness.engine.campaign.row import CampaignRow
-from harness.engine.campaign.row_file import SeedSet
-from harness.engine.run.options import RunOptions
-from harness.pipeline import ingest, layout, tables
-from harness.pipeline.corpus import Corpus, as_json
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.files import read_regular
+from dethrone.harness.engine.campaign.row import CampaignRow
+from dethrone.harness.engine.campaign.row_file import SeedSet
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.pipeline import ingest, layout, tables
+from dethrone.harness.pipeline.corpus import Corpus, as_json
 
 ROWS_MAX = 10_000
 """Rows that are written at once."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from harness.core.clock import SECOND, Ns
+from dethrone.harness.core.clock import SECOND, Ns
 
 TASK_NS = 2 * SECOND
 TASKS_A_SLOT = 4

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import msgspec
 
-from harness.core.errors import ConfigError, HarnessError
-from harness.core.files import read_regular
-from harness.engine.campaign.row import CampaignRow
-from harness.engine.campaign.virtual_seeds import rehearse_seeds
-from harness.engine.run.judge import load_checkers
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
+from dethrone.harness.core.errors import ConfigError, HarnessError
+from dethrone.harness.core.files import read_regular
+from dethrone.harness.engine.campaign.row import CampaignRow
+from dethrone.harness.engine.campaign.virtual_seeds import rehearse_seeds
+from dethrone.harness.engine.run.judge import load_checkers
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ def rows_from(answer: bytes) -> list[CampaignRow]:
 
 def look(packed: bytes, seed: int) -> bytes:
     """Whether a run could be made here, without making it."""
-    import harness
+    from dethrone import harness
 
     why_not = ""
     try:

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.core import registry
-from harness.core.interfaces import Checker
-from harness.core.verdict import Outcome
-from harness.engine.run.judge import load_checkers
-from harness.pipeline import across, judging, layout, tables
-from harness.pipeline.corpus import Corpus, of_runs
-from harness.pipeline.judging import HISTORY, HISTORY_VERSION, Job, Told
-from harness.pipeline.places import Place, place_of
-from harness.pipeline.session import watched
+from dethrone.harness.core import registry
+from dethrone.harness.core.interfaces import Checker
+from dethrone.harness.core.verdict import Outcome
+from dethrone.harness.engine.run.judge import load_checkers
+from dethrone.harness.pipeline import across, judging, layout, tables
+from dethrone.harness.pipeline.corpus import Corpus, of_runs
+from dethrone.harness.pipeline.judging import HISTORY, HISTORY_VERSION, Job, Told
+from dethrone.harness.pipeline.places import Place, place_of
+from dethrone.harness.pipeline.session import watched
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -217,7 +217,7 @@ def _compare(corpus: Corpus, spark: SparkSession, verdicts: pa.Table, *, again: 
 
 def tidy(corpus: Corpus) -> None:
     """Few files instead of many, once there are too many."""
-    from harness.pipeline import upkeep
+    from dethrone.harness.pipeline import upkeep
 
     if max(len(corpus.place.files(table.name)) for table in (layout.VERDICTS, layout.FINDINGS)) > FILES_MAX:
         upkeep.compact(corpus, now_ns=time.time_ns())

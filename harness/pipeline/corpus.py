@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.core.errors import ConfigError
-from harness.pipeline import layout, tables
-from harness.pipeline.places import Place, place_of, read_bytes
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.pipeline import layout, tables
+from dethrone.harness.pipeline.places import Place, place_of, read_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa

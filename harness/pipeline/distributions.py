@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.rng import Rng
-from harness.pipeline import survival
-from harness.pipeline.nights import Cell, Facts, Sample, version_of
-from harness.pipeline.trends import Policy, Side, rows_behind
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.pipeline import survival
+from dethrone.harness.pipeline.nights import Cell, Facts, Sample, version_of
+from dethrone.harness.pipeline.trends import Policy, Side, rows_behind
 
 
 @dataclass(frozen=True, slots=True)

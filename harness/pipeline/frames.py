@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.core.parquet import COLUMNS, DERIVED, SCHEMA_VERSION
-from harness.pipeline import layout
-from harness.pipeline.places import Place, scheme_of
+from dethrone.harness.core.parquet import COLUMNS, DERIVED, SCHEMA_VERSION
+from dethrone.harness.pipeline import layout
+from dethrone.harness.pipeline.places import Place, scheme_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

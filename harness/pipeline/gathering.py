@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.pipeline import frames, native
-from harness.pipeline.corpus import Corpus
-from harness.pipeline.nights import ANY, STAGES, Facts, Judged, Run, Sample
+from dethrone.harness.pipeline import frames, native
+from dethrone.harness.pipeline.corpus import Corpus
+from dethrone.harness.pipeline.nights import ANY, STAGES, Facts, Judged, Run, Sample
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -19,17 +19,17 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.core import parquet, store
-from harness.core.clock import SECOND
-from harness.core.errors import ConfigError, HarnessError, HistoryError
-from harness.core.events import SCHEMA, Begin, End
-from harness.core.files import open_regular, read_regular
-from harness.core.history import decode_line, read_history
-from harness.core.plan import SCHEMA as PLAN_SCHEMA
-from harness.core.plan import Plan
-from harness.core.secrets import without_secrets
-from harness.pipeline import layout, tables
-from harness.pipeline.corpus import Corpus, as_json, checksum_of
+from dethrone.harness.core import parquet, store
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import ConfigError, HarnessError, HistoryError
+from dethrone.harness.core.events import SCHEMA, Begin, End
+from dethrone.harness.core.files import open_regular, read_regular
+from dethrone.harness.core.history import decode_line, read_history
+from dethrone.harness.core.plan import SCHEMA as PLAN_SCHEMA
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.secrets import without_secrets
+from dethrone.harness.pipeline import layout, tables
+from dethrone.harness.pipeline.corpus import Corpus, as_json, checksum_of
 
 Answer = Literal["stored", "duplicate", "conflict", "refused"]
 RUN_SCHEMA = 1

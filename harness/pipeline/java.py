@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.core.errors import MissingCapability
+from dethrone.harness.core.errors import MissingCapability
 
 OLDEST = 17
 PACKAGES = ("openjdk-21-jre-headless", "openjdk-17-jre-headless")

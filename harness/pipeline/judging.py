@@ -14,15 +14,15 @@ from typing import Any
 
 import msgspec
 
-from harness.core import parquet
-from harness.core.errors import HarnessError
-from harness.core.history import History
-from harness.core.interfaces import Checker
-from harness.core.plan import Plan
-from harness.core.verdict import Verdict
-from harness.engine.run.garbage_collection import no_garbage
-from harness.engine.run.judge import judge
-from harness.pipeline.corpus import as_json
+from dethrone.harness.core import parquet
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.core.history import History
+from dethrone.harness.core.interfaces import Checker
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.verdict import Verdict
+from dethrone.harness.engine.run.garbage_collection import no_garbage
+from dethrone.harness.engine.run.judge import judge
+from dethrone.harness.pipeline.corpus import as_json
 
 HISTORY = "history"
 """The verdict on the history as such: complete and without trouble, or why not. Not a checker that can be asked for."""

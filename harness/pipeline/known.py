@@ -1,7 +1,7 @@
 """Which regressions of a comparison somebody knows of, so that red means new. Pure.
 
-The file and its entries are those of ``harness.core.known``; entries that ran out no longer count. Out of scope: what
-is a regression (``trends``).
+The file and its entries are those of ``dethrone.harness.core.known``; entries that ran out no longer count. Out of
+scope: what is a regression (``trends``).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.core.known import Known, read
-from harness.pipeline.trends import Regression
+from dethrone.harness.core.known import Known, read
+from dethrone.harness.pipeline.trends import Regression
 
 __all__ = ["Known", "Sorted", "covers", "read", "sort"]
 

@@ -1,7 +1,7 @@
 """What stands where in a corpus, and the schemas of its tables. Pure.
 
     _corpus.json                                      that this is a corpus, and its version
-    events/date=2026-11-21/system=raft/run=<id>/<content>.parquet    one file a run: harness.core.parquet
+    events/date=2026-11-21/system=raft/run=<id>/<content>.parquet    one file a run: dethrone.harness.core.parquet
     runs/*.parquet                                    the manifest: a run is in the corpus once its row is
     verdicts/*.parquet   findings/*.parquet           what the checkers said
     campaigns/*.parquet   seeds/*.parquet             campaigns in virtual time, a row a seed
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 
-from harness.pipeline.tables import Table
+from dethrone.harness.pipeline.tables import Table
 
 CORPUS_VERSION = 1
 MARKER = "_corpus.json"
@@ -110,8 +110,8 @@ FINDINGS = Table(
     several=True,
 )
 """``certificate``: the ``seq`` of the events that prove it; ``events``: these events themselves, as JSON lines, so that
-a finding outlives the events of its run. ``signature``: as of ``harness.core.signature``, null in files of older
-versions. Where a newer verdict has no findings, older rows are dropped by it."""
+a finding outlives the events of its run. ``signature``: as of ``dethrone.harness.core.signature``, null in files of
+older versions. Where a newer verdict has no findings, older rows are dropped by it."""
 
 SEEDS = Table(
     name="seeds",

@@ -1,6 +1,6 @@
 """Tables of a corpus as DataFrame expressions: no row of events ever becomes a Python object.
 
-    votes             who supported whom, in which term                          = checkers.facts.votes
+    votes             who supported whom, in which term                          = dethrone.checkers.facts.votes
     elections         term, winner, rounds, votes, how long                      = checkers.facts.elections, by winner
     split_votes       terms in which several stood and nobody won                = failover: split_votes
     windows           stretches in which a node certainly led                    = failover: what exposure is made of
@@ -27,10 +27,11 @@ RUN = ("run", "date", "system")
 
 ROUNDS = ("election_started", "campaign")
 CAMPAIGNS = (*ROUNDS, "prevote_started")
-"""As in ``checkers.failover``: names of the notes by which a node seeks to lead; the first two make a round."""
+"""As in ``dethrone.checkers.failover``: names of the notes by which a node seeks to lead; the first two make a
+round."""
 
 WRITES = ("append", "put", "cas", "write", "add", "enqueue", "publish", "propose", "txn")
-"""As in ``checkers.base``."""
+"""As in ``dethrone.checkers.base``."""
 
 SURE_HITS = ("kill", "stop", "restart", "pause")
 """Kinds of faults that hit whom they name, and nobody else."""

@@ -52,7 +52,7 @@ class Judged:
     fault: str = ANY
     at_ns: int | None = None
     signatures: tuple[str, ...] = ()
-    """Of a violation: those of its findings (``harness.core.signature``); none in rows of older versions."""
+    """Of a violation: those of its findings (``dethrone.harness.core.signature``); none in rows of older versions."""
 
 
 @dataclass(frozen=True, slots=True)

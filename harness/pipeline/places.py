@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import msgspec
 
-from harness.core.errors import ConfigError, HistoryError
+from dethrone.harness.core.errors import ConfigError, HistoryError
 
 if TYPE_CHECKING:
     import pyarrow.fs as pafs

@@ -1,8 +1,8 @@
 """Which findings of a corpus are new, and handing them to a command: the path of the nights, with their signature.
 
-Guarantees: as in ``harness.engine.nightly.new_findings``, a finding is recorded only when the command took it (exit
-code 0), so that ``kill -9`` repeats one at most and loses none; one that was mended and returns is new again. Out of
-scope: judging (``checking``), and watching for runs (call ``corpus add`` and ``corpus check`` again).
+Guarantees: as in ``dethrone.harness.engine.nightly.new_findings``, a finding is recorded only when the command took it
+(exit code 0), so that ``kill -9`` repeats one at most and loses none; one that was mended and returns is new again. Out
+of scope: judging (``checking``), and watching for runs (call ``corpus add`` and ``corpus check`` again).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 
 import msgspec
 
-from harness.core import parquet
-from harness.core.errors import HistoryError
-from harness.core.ledger import state_dir
-from harness.engine.nightly.new_findings import RAISED, Shown, absent, call_hook, raised
-from harness.engine.nightly.night_rows import Raised, append
-from harness.pipeline.corpus import Corpus
-from harness.pipeline.known import Known, covers
-from harness.pipeline.nights import ANY, Cell
-from harness.pipeline.places import LocalPlace
-from harness.pipeline.trends import Kind, Regression
+from dethrone.harness.core import parquet
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.ledger import state_dir
+from dethrone.harness.engine.nightly.new_findings import RAISED, Shown, absent, call_hook, raised
+from dethrone.harness.engine.nightly.night_rows import Raised, append
+from dethrone.harness.pipeline.corpus import Corpus
+from dethrone.harness.pipeline.known import Known, covers
+from dethrone.harness.pipeline.nights import ANY, Cell
+from dethrone.harness.pipeline.places import LocalPlace
+from dethrone.harness.pipeline.trends import Kind, Regression
 
 _COLUMNS = ("run", "date", "system", "checker", "version", "sentence", "term", "nodes", "certificate")
 

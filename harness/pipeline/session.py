@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.core.errors import ConfigError, HarnessError, MissingCapability
-from harness.core.ledger import state_dir
-from harness.pipeline.java import java_version
+from dethrone.harness.core.errors import ConfigError, HarnessError, MissingCapability
+from dethrone.harness.core.ledger import state_dir
+from dethrone.harness.pipeline.java import java_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.core.errors import HarnessError
+from dethrone.harness.core.errors import HarnessError
 
 NEEDED_THERE = ("msgspec", "networkx", "numpy", "pyarrow")
 """What the workers' Python has to have for simulated runs, beside what pyspark itself needs."""
@@ -120,7 +120,9 @@ def _package_files(name: str) -> Iterator[tuple[str, bytes]]:
         )
     for place in places:
         for path in sorted(_below(Path(place))):
-            yield f"{name}/{path.relative_to(place).as_posix()}", path.read_bytes()
+            inside = path.relative_to(place).as_posix()
+            if name != _OURS or not inside.startswith("docs/"):  # pages, which only a wheel has in the package
+                yield f"{name}/{inside}", path.read_bytes()
 
 
 def _below(root: Path) -> Iterator[Path]:

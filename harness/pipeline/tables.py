@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.core.errors import HistoryError
-from harness.pipeline.places import Place
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.pipeline.places import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa

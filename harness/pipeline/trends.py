@@ -6,8 +6,9 @@ with another (the nights before it):
 
 * **slower**: the times of a stage, by log-rank within equal setups (backend, nodes, profile, variant, workload);
 * **more-often**: an outcome, by Fisher's exact test;
-* **new**: a violation whose cause (``harness.core.signature``) no earlier run showed, or that was
-  certainly away for a while (``harness.core.known.mended``). It needs no statistics: every violation has its proof;
+* **new**: a violation whose cause (``dethrone.harness.core.signature``) no earlier run showed, or that was
+  certainly away for a while (``dethrone.harness.core.known.mended``). It needs no statistics: every violation has its
+  proof;
 * **standing**: a violation that earlier runs showed too. It stays red until it is mended or known.
 
 Guarantees: of a hundred clean comparisons at most one raises a difference wrongly, however many cells there are (the
@@ -25,11 +26,11 @@ from typing import Literal
 
 import numpy as np
 
-from harness.core.clock import MS
-from harness.core.known import mended
-from harness.core.rng import Rng
-from harness.pipeline import survival
-from harness.pipeline.nights import STAGES, Cell, Facts, Judged, Run, Sample, exposed, fault_of, version_of
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.known import mended
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.pipeline import survival
+from dethrone.harness.pipeline.nights import STAGES, Cell, Facts, Judged, Run, Sample, exposed, fault_of, version_of
 
 Kind = Literal["new", "standing", "more-often", "slower"]
 Side = Mapping[str, bool]
@@ -98,7 +99,7 @@ class Regression:
     first: str = ""
     """Of a violation: the first night that showed it."""
     signature: str = ""
-    """Of a violation, where all runs that show it have the same one (``harness.core.signature``)."""
+    """Of a violation, where all runs that show it have the same one (``dethrone.harness.core.signature``)."""
 
 
 @dataclass(frozen=True, slots=True)

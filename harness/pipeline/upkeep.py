@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import SECOND
-from harness.core.errors import HistoryError
-from harness.pipeline import layout, tables
-from harness.pipeline.corpus import Corpus, checksum_of, said_by
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.pipeline import layout, tables
+from dethrone.harness.pipeline.corpus import Corpus, checksum_of, said_by
 
 DAY_NS = 86_400 * SECOND
 

@@ -24,9 +24,9 @@ from typing import Any, Literal
 import msgspec
 from rich.table import Table
 
-from harness.core.clock import SECOND, Ns
-from harness.engine.exam.exam import Found
-from harness.engine.exam.exam_tasks import Row
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.engine.exam.exam import Found
+from dethrone.harness.engine.exam.exam_tasks import Row
 
 SCHEMA = 1
 LEAST_NS: Ns = SECOND // 100

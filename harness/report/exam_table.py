@@ -12,8 +12,8 @@ from typing import Any
 
 from rich.table import Table
 
-from harness.core.clock import SECOND, Ns
-from harness.engine.exam.exam import Alarm, Found
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.engine.exam.exam import Alarm, Found
 
 SCHEMA = 1
 

@@ -14,12 +14,12 @@ from fractions import Fraction
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.events import FaultEvent, Invoke, Return
-from harness.core.history import History
-from harness.engine.run.judgement import Judgement
-from harness.report.marks import leading_roles, node_marks
-from harness.report.words import moment
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.events import FaultEvent, Invoke, Return
+from dethrone.harness.core.history import History
+from dethrone.harness.engine.run.judgement import Judgement
+from dethrone.harness.report.marks import leading_roles, node_marks
+from dethrone.harness.report.words import moment
 
 HARMLESS = frozenset({"clock", "disk", "cpu", "link"})
 """Kinds that do not take a leader away; what follows them is no failover."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.core.clean import clean, for_output, one_line
-from harness.engine.run.judgement import Judgement
-from harness.report import bars
-from harness.report.rundir import RunFiles
-from harness.report.screens import cluster_words, why
-from harness.report.snippet import picture, proving
-from harness.report.words import announced, verdict_word
+from dethrone.harness.core.clean import clean, for_output, one_line
+from dethrone.harness.engine.run.judgement import Judgement
+from dethrone.harness.report import bars
+from dethrone.harness.report.rundir import RunFiles
+from dethrone.harness.report.screens import cluster_words, why
+from dethrone.harness.report.snippet import picture, proving
+from dethrone.harness.report.words import announced, verdict_word
 
 ANNOTATIONS_MAX = 10
 _ICONS = {"pass": "✅", "fail": "❌", "unknown": "❔", "n/a": "➖"}

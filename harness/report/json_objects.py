@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.core.clean import in_json
-from harness.core.errors import HarnessError
-from harness.core.plan import Plan
-from harness.core.verdict import Finding, Outcome, Verdict
-from harness.engine.campaign.row import CampaignRow
-from harness.engine.run.judgement import JSON_SCHEMA, Judgement, RunResult
-from harness.report.words import at, moment, sentence
+from dethrone.harness.core.clean import in_json
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.verdict import Finding, Outcome, Verdict
+from dethrone.harness.engine.campaign.row import CampaignRow
+from dethrone.harness.engine.run.judgement import JSON_SCHEMA, Judgement, RunResult
+from dethrone.harness.report.words import at, moment, sentence
 
 if TYPE_CHECKING:
-    from harness.report.rundir import RunFiles
+    from dethrone.harness.report.rundir import RunFiles
 
 _RANK = {3: 4, 1: 3, 130: 2, 2: 1, 0: 0}
 

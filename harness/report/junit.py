@@ -12,13 +12,13 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 
-from harness.core.clean import for_output, one_line
-from harness.core.verdict import Verdict, excused_findings
-from harness.engine.run.judgement import Judgement
-from harness.report import bars
-from harness.report.rundir import RunFiles
-from harness.report.snippet import proving
-from harness.report.words import announced, excused_words, verdict_word
+from dethrone.harness.core.clean import for_output, one_line
+from dethrone.harness.core.verdict import Verdict, excused_findings
+from dethrone.harness.engine.run.judgement import Judgement
+from dethrone.harness.report import bars
+from dethrone.harness.report.rundir import RunFiles
+from dethrone.harness.report.snippet import proving
+from dethrone.harness.report.words import announced, excused_words, verdict_word
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.core.clock import MS, Ns
-from harness.core.events import Converged, NodeProcess, Observed, Traced
-from harness.core.history import History
-from harness.core.hoststate import HostState
-from harness.report.marks import leading_roles
-from harness.report.words import names, skew
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.events import Converged, NodeProcess, Observed, Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.hoststate import HostState
+from dethrone.harness.report.marks import leading_roles
+from dethrone.harness.report.words import names, skew
 
 GAP_NS: Ns = 1_000 * MS
 """A role is drawn on over a silence of at most this long, or of three polls where polls are rarer."""

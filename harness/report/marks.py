@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.events import NodeProcess, Observed, Traced
-from harness.core.history import History
-from harness.report.words import moment
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.events import NodeProcess, Observed, Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.report.words import moment
 
 MarkKind = Literal["pre-vote", "campaign", "vote", "elected", "step-down", "started", "exited"]
 

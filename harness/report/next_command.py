@@ -6,10 +6,10 @@ history that is damaged by the same run again; every command is complete. Out of
 
 from __future__ import annotations
 
-from harness.core.clock import SECOND
-from harness.core.plan import Plan
-from harness.core.timescale import SCALE_MAX, SCALES, show_scale
-from harness.engine.run.judgement import Judgement
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.timescale import SCALE_MAX, SCALES, show_scale
+from dethrone.harness.engine.run.judgement import Judgement
 
 LONGEST_S = 3600
 

@@ -13,20 +13,26 @@ from typing import Any
 
 import msgspec
 
-from harness.core import store
-from harness.core.clean import in_html as escape
-from harness.core.duration import show_duration
-from harness.engine.campaign.row import CampaignRow
-from harness.engine.nightly.new_findings import finding_key
-from harness.engine.nightly.night_file import FailOn
-from harness.engine.nightly.night_rows import Drawn, Ended, NightRow
-from harness.engine.nightly.run_order import cells_of
-from harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE, EXIT_UNKNOWN, EXIT_VIOLATION
-from harness.engine.run.judgement import JSON_SCHEMA
-from harness.report import json_objects
-from harness.report.html import asset
-from harness.report.terminal import Screen
-from harness.report.words import excused_words, verdict_word
+from dethrone.harness.core import store
+from dethrone.harness.core.clean import in_html as escape
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.engine.campaign.row import CampaignRow
+from dethrone.harness.engine.nightly.new_findings import finding_key
+from dethrone.harness.engine.nightly.night_file import FailOn
+from dethrone.harness.engine.nightly.night_rows import Drawn, Ended, NightRow
+from dethrone.harness.engine.nightly.run_order import cells_of
+from dethrone.harness.engine.run.exit_status import (
+    EXIT_INTERRUPTED,
+    EXIT_PASS,
+    EXIT_TROUBLE,
+    EXIT_UNKNOWN,
+    EXIT_VIOLATION,
+)
+from dethrone.harness.engine.run.judgement import JSON_SCHEMA
+from dethrone.harness.report import json_objects
+from dethrone.harness.report.html import asset
+from dethrone.harness.report.terminal import Screen
+from dethrone.harness.report.words import excused_words, verdict_word
 
 PAGE = "index.html"
 UNKNOWN = ("unknown by noise", "unknown by evidence", "unknown")

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from harness.core.clock import US, Ns
-from harness.core.events import NOISE_FIGURES, FaultEvent, Invoke, Mark, Noise, Return
-from harness.core.history import History
-from harness.core.plan import Plan
-from harness.core.verdict import Finding
-from harness.report.lanes import role_spans, trouble_spans
-from harness.report.marks import NodeMark, node_marks
-from harness.report.rundir import RunFiles
-from harness.report.trigger_words import trigger_line
-from harness.report.words import at, fault_line, moment, node_of, sentence
+from dethrone.harness.core.clock import US, Ns
+from dethrone.harness.core.events import NOISE_FIGURES, FaultEvent, Invoke, Mark, Noise, Return
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.verdict import Finding
+from dethrone.harness.report.lanes import role_spans, trouble_spans
+from dethrone.harness.report.marks import NodeMark, node_marks
+from dethrone.harness.report.rundir import RunFiles
+from dethrone.harness.report.trigger_words import trigger_line
+from dethrone.harness.report.words import at, fault_line, moment, node_of, sentence
 
 MARKS_MAX = 20_000
 OPS_MAX = 20_000

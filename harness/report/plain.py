@@ -11,9 +11,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from harness.core.clean import for_output
-from harness.core.errors import HarnessError
-from harness.report import json_objects
+from dethrone.harness.core.clean import for_output
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.report import json_objects
 
 
 class Lines(Protocol):

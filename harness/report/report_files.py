@@ -10,11 +10,11 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.core import store
-from harness.core.errors import HarnessError
-from harness.report import github, html, junit
-from harness.report.junit import Suite
-from harness.report.rundir import RunFiles
+from dethrone.harness.core import store
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.report import github, html, junit
+from dethrone.harness.report.junit import Suite
+from dethrone.harness.report.rundir import RunFiles
 
 
 class ReportError(HarnessError):

@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from harness.core import store
-from harness.core.errors import HistoryError
-from harness.core.history import History, read_history
-from harness.core.plan import Plan
-from harness.engine.run.judgement import Judgement, RunResult
+from dethrone.harness.core import store
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.history import History, read_history
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.engine.run.judgement import Judgement, RunResult
 
 
 class RunFiles(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.core.scenario import Expected, as_expected
-from harness.engine.run.judgement import Judgement
-from harness.engine.run.scenario_lookup import find
+from dethrone.harness.core.scenario import Expected, as_expected
+from dethrone.harness.engine.run.judgement import Judgement
+from dethrone.harness.engine.run.scenario_lookup import find
 
 
 def expectation(expected: Expected) -> str:

@@ -13,26 +13,26 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness.core import registry, secrets
-from harness.core.calibration import words
-from harness.core.clean import one_line
-from harness.core.duration import show_duration
-from harness.core.known import line_of as known_line
-from harness.core.plan import Plan
-from harness.core.schedule import PlannedFault
-from harness.core.store import PLANNED
-from harness.core.timescale import show_scale
-from harness.core.verdict import Finding, Verdict
-from harness.engine.campaign.row import CampaignRow
-from harness.engine.run.judgement import Judgement
-from harness.engine.run.listener import Drawn, LiveView
-from harness.report import bars
-from harness.report.failover import failovers, noisy_faults, summary
-from harness.report.next_command import resolving
-from harness.report.rundir import RunFiles
-from harness.report.snippet import LEGEND, picture, proving
-from harness.report.trigger_words import hold_words, when_words
-from harness.report.words import STYLES, excused_words, pairs, parameters, verdict_parts, verdict_word
+from dethrone.harness.core import registry, secrets
+from dethrone.harness.core.calibration import words
+from dethrone.harness.core.clean import one_line
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.known import line_of as known_line
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.schedule import PlannedFault
+from dethrone.harness.core.store import PLANNED
+from dethrone.harness.core.timescale import show_scale
+from dethrone.harness.core.verdict import Finding, Verdict
+from dethrone.harness.engine.campaign.row import CampaignRow
+from dethrone.harness.engine.run.judgement import Judgement
+from dethrone.harness.engine.run.listener import Drawn, LiveView
+from dethrone.harness.report import bars
+from dethrone.harness.report.failover import failovers, noisy_faults, summary
+from dethrone.harness.report.next_command import resolving
+from dethrone.harness.report.rundir import RunFiles
+from dethrone.harness.report.snippet import LEGEND, picture, proving
+from dethrone.harness.report.trigger_words import hold_words, when_words
+from dethrone.harness.report.words import STYLES, excused_words, pairs, parameters, verdict_parts, verdict_word
 
 _ORDER = {"fail": 0, "unknown": 1, "pass": 2, "n/a": 3}
 _KINDS = ("safety", "liveness", "process", "coverage", "metric")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.core.clock import MS, Ns
-from harness.core.events import FaultEvent, NodeProcess, Traced
-from harness.core.history import History
-from harness.report.marks import NodeMark, mark_of, node_marks
-from harness.report.words import at, moment, node_of, sentence
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.events import FaultEvent, NodeProcess, Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.report.marks import NodeMark, mark_of, node_marks
+from dethrone.harness.report.words import at, moment, node_of, sentence
 
 _PAD_NS = 400 * MS
 _CELL = {"pre-vote": "p", "campaign": "C", "vote": "v", "elected": "★", "step-down": "↓", "started": "▲", "exited": "✕"}

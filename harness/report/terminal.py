@@ -19,19 +19,19 @@ from rich.live import Live
 from rich.segment import Segment
 from rich.text import Text
 
-from harness.core.clean import Guarded, clean, one_line
-from harness.core.clock import SECOND, US, Ns
-from harness.core.duration import show_duration
-from harness.core.events import AnyEvent, FaultEvent, Mark
-from harness.core.plan import Plan
-from harness.core.verdict import Outcome
-from harness.engine.campaign.row import CampaignRow
-from harness.engine.run.judgement import Judgement, RunResult
-from harness.engine.run.listener import Drawn, LiveView
-from harness.report import json_objects, screens
-from harness.report.plain import output
-from harness.report.rundir import RunFiles, shared_users
-from harness.report.words import at, moment, sentence
+from dethrone.harness.core.clean import Guarded, clean, one_line
+from dethrone.harness.core.clock import SECOND, US, Ns
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.events import AnyEvent, FaultEvent, Mark
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.verdict import Outcome
+from dethrone.harness.engine.campaign.row import CampaignRow
+from dethrone.harness.engine.run.judgement import Judgement, RunResult
+from dethrone.harness.engine.run.listener import Drawn, LiveView
+from dethrone.harness.report import json_objects, screens
+from dethrone.harness.report.plain import output
+from dethrone.harness.report.rundir import RunFiles, shared_users
+from dethrone.harness.report.words import at, moment, sentence
 
 PLAIN_LINE_EVERY_NS: Ns = 5 * SECOND
 _WIDTH_PLAIN = 160

@@ -10,7 +10,7 @@ from collections import defaultdict
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from harness.report.junit import clean
+from dethrone.harness.report.junit import clean
 
 
 def render(answer: Any) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.core.duration import show_duration
-from harness.core.schedule import ANYBODY, AfterFault, OnEvent, PlannedFault
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.schedule import ANYBODY, AfterFault, OnEvent, PlannedFault
 
 
 def trigger_line(evidence: Mapping[str, Any]) -> str:

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.core import events as ev
-from harness.core.clean import one_line
-from harness.core.clock import Ns
-from harness.core.deaths import telling_line
-from harness.core.duration import show_duration
-from harness.core.hoststate import ClockSkew, HostState
-from harness.report.trigger_words import trigger_line
+from dethrone.harness.core import events as ev
+from dethrone.harness.core.clean import one_line
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.deaths import telling_line
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.hoststate import ClockSkew, HostState
+from dethrone.harness.report.trigger_words import trigger_line
 
 if TYPE_CHECKING:
-    from harness.core.history import History
-    from harness.engine.run.judgement import Judgement
+    from dethrone.harness.core.history import History
+    from dethrone.harness.engine.run.judgement import Judgement
 
 _VALUE_CHARS_MAX = 60
 STYLES = {"pass": "bold green", "fail": "bold red", "unknown": "bold yellow", "n/a": "dim"}

@@ -10,14 +10,14 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.hoststate import HostState
-from harness.core.interfaces import ClusterView
-from harness.core.rng import Rng
-from harness.core.schedule import PlannedFault
-from nemesis import selectors
-from nemesis.faults.processes import draw_victims
-from nemesis.parameters import check_known, check_times
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.hoststate import HostState
+from dethrone.harness.core.interfaces import ClusterView
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import PlannedFault
+from dethrone.nemesis import selectors
+from dethrone.nemesis.faults.processes import draw_victims
+from dethrone.nemesis.parameters import check_known, check_times
 
 Afflict = Callable[[Mapping[str, HostState], tuple[str, ...], Mapping[str, Any]], Mapping[str, HostState]]
 
@@ -25,7 +25,7 @@ Afflict = Callable[[Mapping[str, HostState], tuple[str, ...], Mapping[str, Any]]
 class Affliction(msgspec.Struct, frozen=True, kw_only=True):
     """One kind. ``judge``: raises ConfigError for bad params; ``afflict``: (state, victims, params) → state.
 
-    ``few``: a draw hits a minority at most; else any node. See ``harness.core.interfaces.Fault``.
+    ``few``: a draw hits a minority at most; else any node. See ``dethrone.harness.core.interfaces.Fault``.
     """
 
     kind: str

@@ -12,15 +12,15 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.errors import ConfigError
-from harness.core.hoststate import ClockSkew, HostState, Strobe
-from harness.core.interfaces import ClusterView
-from harness.core.quorum import minority
-from harness.core.rng import Rng
-from harness.core.schedule import PlannedFault
-from nemesis import selectors
-from nemesis.parameters import bad, check_known, check_times, integer
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.hoststate import ClockSkew, HostState, Strobe
+from dethrone.harness.core.interfaces import ClusterView
+from dethrone.harness.core.quorum import minority
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import PlannedFault
+from dethrone.nemesis import selectors
+from dethrone.nemesis.parameters import bad, check_known, check_times, integer
 
 STEPS_NS: tuple[Ns, ...] = (200 * MS, 2 * SECOND, 20 * SECOND, 300 * SECOND, 3600 * SECOND)
 """Sizes that are drawn: below and above usual timeouts, and the hour of a summer-time mistake."""
@@ -33,7 +33,7 @@ _PARAMS = ("offset_ns", "rate_ppm", "strobe_amplitude_ns", "strobe_period_ns")
 
 
 class ClockFault:
-    """See ``harness.core.interfaces.Fault``."""
+    """See ``dethrone.harness.core.interfaces.Fault``."""
 
     kind = "clock"
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, cast
 
-from harness.core.hoststate import DiskTrouble
-from harness.core.registry import unknown_name
-from harness.core.rng import Rng
-from nemesis.faults.downfall import Downfall
-from nemesis.parameters import bad
+from dethrone.harness.core.hoststate import DiskTrouble
+from dethrone.harness.core.registry import unknown_name
+from dethrone.harness.core.rng import Rng
+from dethrone.nemesis.faults.downfall import Downfall
+from dethrone.nemesis.parameters import bad
 
 HOW = ("flipped", "truncated", "unreadable")
 

@@ -10,14 +10,14 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.errors import ConfigError
-from harness.core.hoststate import DiskTrouble, HostState
-from harness.core.registry import unknown_name
-from harness.core.rng import Rng
-from nemesis.faults.afflicted import Affliction
-from nemesis.faults.downfall import worse
-from nemesis.parameters import integer
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.hoststate import DiskTrouble, HostState
+from dethrone.harness.core.registry import unknown_name
+from dethrone.harness.core.rng import Rng
+from dethrone.nemesis.faults.afflicted import Affliction
+from dethrone.nemesis.faults.downfall import worse
+from dethrone.nemesis.parameters import integer
 
 HOW = ("full", "eio", "slow")
 HANG_NS: Ns = 60 * SECOND

@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.hoststate import DiskTrouble, HostState, Signal
-from harness.core.interfaces import ClusterView
-from harness.core.rng import Rng
-from harness.core.schedule import PlannedFault
-from nemesis import selectors
-from nemesis.faults.processes import draw_victims, harder
-from nemesis.parameters import check_known, check_times
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.hoststate import DiskTrouble, HostState, Signal
+from dethrone.harness.core.interfaces import ClusterView
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import PlannedFault
+from dethrone.nemesis import selectors
+from dethrone.nemesis.faults.processes import draw_victims, harder
+from dethrone.nemesis.parameters import check_known, check_times
 
 _SEVERITY = ("slow", "full", "eio", "torn", "truncated", "flipped", "unreadable", "wiped")
 
@@ -27,7 +27,7 @@ _SEVERITY = ("slow", "full", "eio", "torn", "truncated", "flipped", "unreadable"
 class Downfall(msgspec.Struct, frozen=True, kw_only=True):
     """One kind. ``trouble``: params → what happens to the disk (raises ConfigError); ``draws``: params of a draw.
 
-    See ``harness.core.interfaces.Fault``.
+    See ``dethrone.harness.core.interfaces.Fault``.
     """
 
     kind: str

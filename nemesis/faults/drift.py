@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.errors import ConfigError
-from harness.core.hoststate import ClockSkew, HostState
-from harness.core.rng import Rng
-from nemesis.faults.afflicted import Affliction
-from nemesis.faults.clock import RATE_MAX_PPM
-from nemesis.parameters import bad, integer
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.hoststate import ClockSkew, HostState
+from dethrone.harness.core.rng import Rng
+from dethrone.nemesis.faults.afflicted import Affliction
+from dethrone.nemesis.faults.clock import RATE_MAX_PPM
+from dethrone.nemesis.parameters import bad, integer
 
 DRAWN_PPM = (500, 10_000, 50_000)
 

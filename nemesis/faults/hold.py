@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.core.clock import Ns
-from harness.core.hoststate import HostState, LinkQuality
-from harness.core.registry import unknown_name
-from harness.core.rng import Rng
-from nemesis.faults.afflicted import Affliction
-from nemesis.faults.link import DIRECTIONS, afflict
-from nemesis.parameters import bad, integer
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.hoststate import HostState, LinkQuality
+from dethrone.harness.core.registry import unknown_name
+from dethrone.harness.core.rng import Rng
+from dethrone.nemesis.faults.afflicted import Affliction
+from dethrone.nemesis.faults.link import DIRECTIONS, afflict
+from dethrone.nemesis.parameters import bad, integer
 
 COUNT_MAX = 1000
 

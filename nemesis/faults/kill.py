@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from nemesis.faults.processes import ProcessFault
+from dethrone.nemesis.faults.processes import ProcessFault
 
 FAULT = ProcessFault(kind="kill", line="kill -9 the node process, start it again when the fault ends", signal="SIGKILL")

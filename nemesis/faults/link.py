@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import MS, Ns
-from harness.core.errors import ConfigError
-from harness.core.hoststate import HostState, LinkQuality
-from harness.core.registry import unknown_name
-from harness.core.rng import Rng
-from nemesis.faults.afflicted import Affliction
-from nemesis.parameters import bad, integer
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.hoststate import HostState, LinkQuality
+from dethrone.harness.core.registry import unknown_name
+from dethrone.harness.core.rng import Rng
+from dethrone.nemesis.faults.afflicted import Affliction
+from dethrone.nemesis.parameters import bad, integer
 
 DIRECTIONS = ("in", "out", "both")
 PERCENT = ("loss_percent", "duplicate_percent", "reorder_percent")

@@ -1,4 +1,4 @@
-"""partition: directed cuts between hosts, in one of the shapes of ``nemesis.shapes``.
+"""partition: directed cuts between hosts, in one of the shapes of ``dethrone.nemesis.shapes``.
 
 Parameters: ``shape`` (a name of ``SHAPES``); or ``links``, a list of ``[selector, selector]``: what the one sends never
 arrives at the other; or ``cuts``, a list of ``[src, dst]`` by name, for exactly these (a replay).
@@ -16,15 +16,15 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.errors import ConfigError
-from harness.core.hoststate import HostState, with_cuts
-from harness.core.interfaces import ClusterView
-from harness.core.registry import unknown_name
-from harness.core.rng import Rng
-from harness.core.schedule import PlannedFault
-from nemesis import selectors, shapes
-from nemesis.parameters import bad, check_known, check_times
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.hoststate import HostState, with_cuts
+from dethrone.harness.core.interfaces import ClusterView
+from dethrone.harness.core.registry import unknown_name
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import PlannedFault
+from dethrone.nemesis import selectors, shapes
+from dethrone.nemesis.parameters import bad, check_known, check_times
 
 Builder = Callable[[tuple[str, ...], tuple[str, ...], Rng], shapes.Cuts]
 
@@ -117,7 +117,7 @@ SHAPES: Mapping[str, Shape] = {
 
 
 class PartitionFault:
-    """See ``harness.core.interfaces.Fault``."""
+    """See ``dethrone.harness.core.interfaces.Fault``."""
 
     kind = "partition"
 

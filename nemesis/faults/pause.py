@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from nemesis.faults.processes import ProcessFault
+from dethrone.nemesis.faults.processes import ProcessFault
 
 FAULT = ProcessFault(kind="pause", line="SIGSTOP the node process, SIGCONT when the fault ends", signal=None)

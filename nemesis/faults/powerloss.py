@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.core.hoststate import DiskTrouble
-from harness.core.rng import Rng
-from nemesis.faults.downfall import Downfall
-from nemesis.parameters import bad
+from dethrone.harness.core.hoststate import DiskTrouble
+from dethrone.harness.core.rng import Rng
+from dethrone.nemesis.faults.downfall import Downfall
+from dethrone.nemesis.parameters import bad
 
 
 def _trouble(params: Mapping[str, Any]) -> DiskTrouble | None:

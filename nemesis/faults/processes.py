@@ -11,15 +11,15 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.errors import ConfigError
-from harness.core.hoststate import HostState, Signal
-from harness.core.interfaces import ClusterView
-from harness.core.quorum import minority
-from harness.core.rng import Rng
-from harness.core.schedule import PlannedFault
-from nemesis import selectors
-from nemesis.parameters import check_known, check_times
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.hoststate import HostState, Signal
+from dethrone.harness.core.interfaces import ClusterView
+from dethrone.harness.core.quorum import minority
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import PlannedFault
+from dethrone.nemesis import selectors
+from dethrone.nemesis.parameters import check_known, check_times
 
 _HARDNESS: tuple[Signal, ...] = ("SIGTERM", "SIGKILL", "POWER")
 
@@ -27,7 +27,8 @@ _HARDNESS: tuple[Signal, ...] = ("SIGTERM", "SIGKILL", "POWER")
 class ProcessFault(msgspec.Struct, frozen=True, kw_only=True):
     """One fault of the node process: ended by ``signal`` and held down, or frozen (None).
 
-    See ``harness.core.interfaces.Fault``. ``at_once``: it ends as soon as it is in force, so its hold is 0 (a restart).
+    See ``dethrone.harness.core.interfaces.Fault``. ``at_once``: it ends as soon as it is in force, so its hold is 0 (a
+    restart).
     """
 
     kind: str

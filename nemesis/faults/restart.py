@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nemesis.faults.processes import ProcessFault
+from dethrone.nemesis.faults.processes import ProcessFault
 
 FAULT = ProcessFault(
     kind="restart", line="kill -9 the node process and start it again at once", signal="SIGKILL", at_once=True

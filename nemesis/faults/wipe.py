@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.core.hoststate import DiskTrouble
-from harness.core.rng import Rng
-from nemesis.faults.downfall import Downfall
+from dethrone.harness.core.hoststate import DiskTrouble
+from dethrone.harness.core.rng import Rng
+from dethrone.nemesis.faults.downfall import Downfall
 
 
 def _trouble(_params: Mapping[str, Any]) -> DiskTrouble | None:

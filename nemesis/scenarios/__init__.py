@@ -1,7 +1,7 @@
 """Known sequences as data, a TOML file each: the weaknesses that the protocols' descriptions name.
 
 A file's name is the scenario's; below ``matrix`` a file is a column of the verdict matrix. Guarantees: every file of
-this folder is read, or is an error that names it. Out of scope: what they mean (``harness.core.scenario``,
+this folder is read, or is an error that names it. Out of scope: what they mean (``dethrone.harness.core.scenario``,
 ``.matrix``).
 """
 
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.resources import files
 
-from harness.core.matrix import Column, parse_column
-from harness.core.scenario import Scenario, parse_scenario
-from harness.core.schedule_text import parse_table
+from dethrone.harness.core.matrix import Column, parse_column
+from dethrone.harness.core.scenario import Scenario, parse_scenario
+from dethrone.harness.core.schedule_text import parse_table
 
 
 class PackagedScenarios:
-    """See ``harness.core.scenario.Scenarios`` and ``harness.core.matrix.Columns``."""
+    """See ``dethrone.harness.core.scenario.Scenarios`` and ``dethrone.harness.core.matrix.Columns``."""
 
     def __init__(self, package: str) -> None:
         self._package = package

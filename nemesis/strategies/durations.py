@@ -6,9 +6,9 @@ Guarantees: pure, integers only. Out of scope: which fault takes that long.
 
 from __future__ import annotations
 
-from harness.core.clock import MS, US, Ns
-from harness.core.promise import Promise
-from harness.core.rng import Rng
+from dethrone.harness.core.clock import MS, US, Ns
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.rng import Rng
 
 MOMENT_NS: Ns = 100 * US
 """The shortest time that is drawn: a message is under way, a disk has not begun."""

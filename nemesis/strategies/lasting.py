@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.core.clock import Ns
-from harness.core.interfaces import Fault
-from harness.core.promise import Promise
-from harness.core.rng import Rng
-from harness.core.schedule import PlannedFault
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.interfaces import Fault
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import PlannedFault
 
 LASTING = frozenset({"damage", "wipe"})
 

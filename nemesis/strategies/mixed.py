@@ -5,11 +5,11 @@ Guarantees: as the two. Out of scope: everything else.
 
 from __future__ import annotations
 
-from nemesis.strategies.triggered import TriggeredStrategy
+from dethrone.nemesis.strategies.triggered import TriggeredStrategy
 
 
 class MixedStrategy(TriggeredStrategy, frozen=True, kw_only=True):
-    """See ``harness.core.interfaces.Strategy``."""
+    """See ``dethrone.harness.core.interfaces.Strategy``."""
 
     name: str = "mixed"
     share_percent: int = 50

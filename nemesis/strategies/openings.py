@@ -14,17 +14,17 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.interfaces import Fault
-from harness.core.promise import Promise
-from harness.core.quorum import minority
-from harness.core.rng import Rng
-from harness.core.schedule import AfterFault, PlannedFault
-from nemesis import selectors
-from nemesis.faults.clock import draw_step
-from nemesis.faults.disk import HANG_NS
-from nemesis.faults.partition import SHAPES
-from nemesis.strategies.durations import MOMENT_NS, around, log_between
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.interfaces import Fault
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.quorum import minority
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import AfterFault, PlannedFault
+from dethrone.nemesis import selectors
+from dethrone.nemesis.faults.clock import draw_step
+from dethrone.nemesis.faults.disk import HANG_NS
+from dethrone.nemesis.faults.partition import SHAPES
+from dethrone.nemesis.strategies.durations import MOMENT_NS, around, log_between
 
 KINDS: Mapping[str, int] = {"partition": 6, "disk": 3, "link": 1}
 """Kinds that leave something working, by weight."""

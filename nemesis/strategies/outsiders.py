@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.interfaces import Fault
-from harness.core.rng import Rng
-from harness.core.schedule import PlannedFault, Step
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.interfaces import Fault
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import PlannedFault, Step
 
 OUTSIDER = "outsider"
 

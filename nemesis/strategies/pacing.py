@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.core.clock import SECOND, Ns
-from harness.core.duration import show_duration
-from harness.core.errors import ConfigError
-from harness.core.promise import Promise
-from harness.core.rng import Rng
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.rng import Rng
 
 WARMUP_NS = 5 * SECOND
 """At the start of each run nothing is broken for so long (bounds are measured)."""

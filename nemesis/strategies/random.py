@@ -13,19 +13,20 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 
-from harness.core.clock import Ns
-from harness.core.interfaces import Fault
-from harness.core.promise import Promise
-from harness.core.rng import Rng
-from harness.core.schedule import PlannedFault, Schedule, Step
-from nemesis.leaderless import hitting_anybody
-from nemesis.obligations import Demand, demands, faults_for, fit
-from nemesis.strategies.pacing import STEPS_MAX, pace_of
-from nemesis.strategies.packing import pack, pack_most
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.interfaces import Fault
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import PlannedFault, Schedule, Step
+from dethrone.nemesis.leaderless import hitting_anybody
+from dethrone.nemesis.obligations import Demand, demands, faults_for, fit
+from dethrone.nemesis.strategies.pacing import STEPS_MAX, pace_of
+from dethrone.nemesis.strategies.packing import pack, pack_most
 
 
 class RandomStrategy:
-    """See ``harness.core.interfaces.Strategy`` and ``Thorough``. ``each_kind``: each kind before anything else."""
+    """See ``dethrone.harness.core.interfaces.Strategy`` and ``Thorough``. ``each_kind``: each kind before anything
+    else."""
 
     def __init__(self, *, each_kind: bool = False) -> None:
         self._each_kind = each_kind

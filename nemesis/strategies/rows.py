@@ -23,13 +23,13 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.interfaces import Fault
-from harness.core.promise import Promise
-from harness.core.rng import Rng
-from harness.core.schedule import OnEvent, PlannedFault
-from nemesis.strategies.durations import soon, within_patience
-from nemesis.triggers import READS
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.interfaces import Fault
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import OnEvent, PlannedFault
+from dethrone.nemesis.strategies.durations import soon, within_patience
+from dethrone.nemesis.triggers import READS
 
 AT_ONCE = frozenset({"restart"})
 """Kinds that end as soon as they are in force."""

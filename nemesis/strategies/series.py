@@ -18,15 +18,15 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.interfaces import Fault
-from harness.core.promise import Promise
-from harness.core.quorum import minority
-from harness.core.rng import Rng
-from harness.core.schedule import AfterFault, OnEvent, PlannedFault, StepBegin, When
-from nemesis.strategies.durations import around, log_between, within_patience
-from nemesis.strategies.openings import weighted
-from nemesis.strategies.rows import ISOLATE, MANY, kind_of
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.interfaces import Fault
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.quorum import minority
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import AfterFault, OnEvent, PlannedFault, StepBegin, When
+from dethrone.nemesis.strategies.durations import around, log_between, within_patience
+from dethrone.nemesis.strategies.openings import weighted
+from dethrone.nemesis.strategies.rows import ISOLATE, MANY, kind_of
 
 FLUTTERING: Mapping[str, int] = {"pause": 4, "partition": 2, "kill": 2, "restart": 1}
 """What happens again and again, by weight."""

@@ -20,21 +20,21 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.interfaces import Fault
-from harness.core.promise import Promise
-from harness.core.quorum import minority
-from harness.core.rng import Rng
-from harness.core.schedule import OnEvent, PlannedFault, Schedule, Step
-from nemesis import selectors
-from nemesis.obligations import Demand
-from nemesis.strategies.lasting import last_fault, lasting, outright
-from nemesis.strategies.openings import PARTIAL, company, fall, opening, partial_shapes, weighted
-from nemesis.strategies.outsiders import beside
-from nemesis.strategies.pacing import STEPS_MAX, Pace, pace_of
-from nemesis.strategies.random import extra, fewest_groups, free
-from nemesis.strategies.rows import Row, draw_row, hit, offered, partner
-from nemesis.strategies.series import Series
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.interfaces import Fault
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.quorum import minority
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import OnEvent, PlannedFault, Schedule, Step
+from dethrone.nemesis import selectors
+from dethrone.nemesis.obligations import Demand
+from dethrone.nemesis.strategies.lasting import last_fault, lasting, outright
+from dethrone.nemesis.strategies.openings import PARTIAL, company, fall, opening, partial_shapes, weighted
+from dethrone.nemesis.strategies.outsiders import beside
+from dethrone.nemesis.strategies.pacing import STEPS_MAX, Pace, pace_of
+from dethrone.nemesis.strategies.random import extra, fewest_groups, free
+from dethrone.nemesis.strategies.rows import Row, draw_row, hit, offered, partner
+from dethrone.nemesis.strategies.series import Series
 
 BASE = "base"
 """The name of the fault after which triggers are armed."""
@@ -56,9 +56,9 @@ FORMS: Mapping[str, int] = {"rows": 5, "relay": 4, "flutter": 1}
 
 
 class TriggeredStrategy(msgspec.Struct, frozen=True, kw_only=True):
-    """See ``harness.core.interfaces.Strategy``. ``share_percent``: how many of the steps have triggers.
+    """See ``dethrone.harness.core.interfaces.Strategy``. ``share_percent``: how many of the steps have triggers.
 
-    ``observable``, ``operations``, ``outsiders``: see ``harness.core.interfaces.Informed``; None: everything.
+    ``observable``, ``operations``, ``outsiders``: see ``dethrone.harness.core.interfaces.Informed``; None: everything.
     """
 
     name: str = "triggered"

@@ -21,16 +21,16 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.interfaces import Fault, Strategy
-from harness.core.promise import Promise
-from harness.core.quorum import quorum
-from harness.core.rng import Rng
-from harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step, StepBegin
-from nemesis import selectors
-from nemesis.strategies.lasting import lasting
-from nemesis.strategies.pacing import pace_of
-from nemesis.strategies.triggered import TriggeredStrategy
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.interfaces import Fault, Strategy
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.quorum import quorum
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step, StepBegin
+from dethrone.nemesis import selectors
+from dethrone.nemesis.strategies.lasting import lasting
+from dethrone.nemesis.strategies.pacing import pace_of
+from dethrone.nemesis.strategies.triggered import TriggeredStrategy
 
 NAME = "step-twin"
 SCATTERED = "random-twin"
@@ -125,7 +125,7 @@ def _plain(words: str, event: str, nodes: int) -> str:
 
 
 class TwinStrategy(msgspec.Struct, frozen=True, kw_only=True):
-    """See ``harness.core.interfaces.Strategy``. ``steps``: they are kept."""
+    """See ``dethrone.harness.core.interfaces.Strategy``. ``steps``: they are kept."""
 
     steps: bool = False
     triggered: TriggeredStrategy = TriggeredStrategy()

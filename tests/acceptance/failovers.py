@@ -27,8 +27,8 @@ import numpy as np
 
 from acceptance import kept
 from acceptance.simulated import OUT, ROOT, Item, Until
-from harness.core.clock import SECOND, Ns
-from harness.pipeline import survival
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.pipeline import survival
 
 KEPT = OUT / "failovers"
 RECORD = ROOT / "TRACK_RECORD.md"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from acceptance.real_systems import of, run, told
 from acceptance.simulated import OUT, Item, Until
-from clusters.docker.programs import find_go
+from dethrone.clusters.docker.programs import find_go
 
 TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "tutorial"
 STRATEGIES = ("random", "triggered", "mixed")

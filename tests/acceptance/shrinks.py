@@ -19,19 +19,19 @@ from statistics import median
 
 import msgspec
 
-from harness.core import registry
-from harness.core.clock import SECOND
-from harness.core.planted import Examinable, Planted
-from harness.core.scenario import Expected, Scenario, parse_scenario
-from harness.core.scenario_text import scenario_toml
-from harness.core.schedule import Schedule
-from harness.engine.exam.exam import Task, options_of
-from harness.engine.replay.failure_check import StillFails, run_until_failure
-from harness.engine.replay.shrinker import shrink
-from harness.engine.run.judge import load_checkers
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
-from harness.engine.run.rehearsal import Rehearsed
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.planted import Examinable, Planted
+from dethrone.harness.core.scenario import Expected, Scenario, parse_scenario
+from dethrone.harness.core.scenario_text import scenario_toml
+from dethrone.harness.core.schedule import Schedule
+from dethrone.harness.engine.exam.exam import Task, options_of
+from dethrone.harness.engine.replay.failure_check import StillFails, run_until_failure
+from dethrone.harness.engine.replay.shrinker import shrink
+from dethrone.harness.engine.run.judge import load_checkers
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.engine.run.rehearsal import Rehearsed
 
 STEPS_MIN = 20
 LEFT_MEDIAN_MAX = 5

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from acceptance import shrinks
-from harness.engine.exam.exam_tasks import examinable
+from dethrone.harness.engine.exam.exam_tasks import examinable
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "runs" / "accept"

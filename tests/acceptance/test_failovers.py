@@ -8,8 +8,8 @@ import pytest
 
 from acceptance import failovers, kept
 from acceptance.failovers import BEGIN, END, FAULTS, FAULTS_MIN, HEAD, SUBJECTS, Row, gathered, line, merged, spread
-from harness.core.clock import MS, SECOND
-from harness.core.schedule_text import parse_schedule
+from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.schedule_text import parse_schedule
 
 
 def result(*stages, not_owed=(), failed=(), load=3.5):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clusters.targets.raft.rules import Rules
-from clusters.targets.raft.storage import HardState
+from dethrone.clusters.targets.raft.rules import Rules
+from dethrone.clusters.targets.raft.storage import HardState
 
 
 class AsksWhileWriting(Rules):

@@ -13,18 +13,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from checkers.commit_never_regresses import polled_falls as commit_falls
-from checkers.one_leader_per_term import polled_claims
-from checkers.one_vote_per_term import polled_double_votes
-from checkers.term_never_decreases import polled_falls
-from harness.core import registry
-from harness.core.clock import MS, Span
-from harness.core.columns import Columns, Dictionary, ObservedColumns, columns
-from harness.core.events import SCHEMA, Begin, End, Observed
-from harness.core.history import History
-from harness.core.plan import Plan, WorkloadPlan
-from harness.core.promise import Promise
-from harness.core.schedule import Schedule
+from dethrone.checkers.commit_never_regresses import polled_falls as commit_falls
+from dethrone.checkers.one_leader_per_term import polled_claims
+from dethrone.checkers.one_vote_per_term import polled_double_votes
+from dethrone.checkers.term_never_decreases import polled_falls
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import MS, Span
+from dethrone.harness.core.columns import Columns, Dictionary, ObservedColumns, columns
+from dethrone.harness.core.events import SCHEMA, Begin, End, Observed
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan, WorkloadPlan
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.schedule import Schedule
 
 NODES = tuple(f"n{k}" for k in range(1, 6))
 EVERY = 100 * MS

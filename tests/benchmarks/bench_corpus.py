@@ -25,11 +25,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from corpus_nights import arguments, make
 
-from harness.engine.run.judge import load_checkers
-from harness.pipeline import checking, frames, ingest, judging, native
-from harness.pipeline.corpus import Corpus, open_corpus
-from harness.pipeline.places import place_of
-from harness.pipeline.session import SparkOptions, session
+from dethrone.harness.engine.run.judge import load_checkers
+from dethrone.harness.pipeline import checking, frames, ingest, judging, native
+from dethrone.harness.pipeline.corpus import Corpus, open_corpus
+from dethrone.harness.pipeline.places import place_of
+from dethrone.harness.pipeline.session import SparkOptions, session
 
 PROCESSES = 2
 ASKED = 5

@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from harness.core.hoststate import HEALTHY, HostState, healthy_cluster, with_cuts
-from harness.core.interfaces import DeploySpec, Evidence, Host
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
-from harness.engine.run.runner import node_specs, prepare_host
+from dethrone.harness.core.hoststate import HEALTHY, HostState, healthy_cluster, with_cuts
+from dethrone.harness.core.interfaces import DeploySpec, Evidence, Host
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.engine.run.runner import node_specs, prepare_host
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 LEFT, RIGHT = NODES[:2], NODES[2:]

@@ -25,10 +25,10 @@ from statistics import fmean, median
 
 import msgspec
 
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.rng import Rng
-from harness.engine.exam.election_timing import Election, Setup, elections
-from harness.engine.run.options import RunOptions
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.engine.exam.election_timing import Election, Setup, elections
+from dethrone.harness.engine.run.options import RunOptions
 
 HERE = Path(__file__).resolve().parent
 ASKS_WHILE_WRITING = f"{HERE / 'asks_while_writing.py'}:AsksWhileWriting"

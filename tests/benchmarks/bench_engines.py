@@ -31,10 +31,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 import standalone
 from bench_corpus import Memory, resident_mb
 
-from harness.core.clock import SECOND
-from harness.engine.campaign.campaign import local_source
-from harness.engine.campaign.virtual_seeds import CHUNK
-from harness.engine.run.options import RunOptions
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.engine.campaign.campaign import local_source
+from dethrone.harness.engine.campaign.virtual_seeds import CHUNK
+from dethrone.harness.engine.run.options import RunOptions
 
 JOBS = 2
 ENGINES = ("local --jobs 2", "spark local[2]", "spark 2 x 1 worker")
@@ -110,12 +110,12 @@ def processor_s(roots: list[int]) -> float:
 
 def empty(count: int) -> None:
     """What the driver alone can do."""
-    from harness.engine.campaign.campaign import run_virtual
-    from harness.engine.run.listener import Silence
-    from harness.pipeline import campaign
-    from harness.pipeline.campaign_corpus import bringing
-    from harness.pipeline.corpus import open_corpus
-    from harness.pipeline.session import SparkOptions, session
+    from dethrone.harness.engine.campaign.campaign import run_virtual
+    from dethrone.harness.engine.run.listener import Silence
+    from dethrone.harness.pipeline import campaign
+    from dethrone.harness.pipeline.campaign_corpus import bringing
+    from dethrone.harness.pipeline.corpus import open_corpus
+    from dethrone.harness.pipeline.session import SparkOptions, session
 
     def making(_packed: bytes, wave: list[tuple[int, ...]]):
         def make(batches):
@@ -184,8 +184,8 @@ def serve(pipe, options: RunOptions, master: str) -> None:
         if not master:
             memory, source = Alone(), local_source(JOBS)
         else:
-            from harness.pipeline.campaign import SETTINGS, spark_source
-            from harness.pipeline.session import SparkOptions, session
+            from dethrone.harness.pipeline.campaign import SETTINGS, spark_source
+            from dethrone.harness.pipeline.session import SparkOptions, session
 
             conf = {**SETTINGS, **(standalone.CONF if master.startswith("spark:") else {})}
             conf.pop("spark.executor.extraJavaOptions", None)  # as a user has it

@@ -52,13 +52,13 @@ def write(path, kind, cell):
 def one(path, kind, seconds):
     """Judge one file, here and now; the JSON line that the parent reads."""
     bounded()
-    from checkers.linear_models import LinearModel, _row
-    from checkers.linearizability import fast
-    from checkers.linearizability.answer import Budget
-    from checkers.linearizability.decide import decide
-    from checkers.models import model
-    from checkers.models.ops import encode
-    from harness.core.foreign.reading import read_file
+    from dethrone.checkers.linear_models import LinearModel, _row
+    from dethrone.checkers.linearizability import fast
+    from dethrone.checkers.linearizability.answer import Budget
+    from dethrone.checkers.linearizability.decide import decide
+    from dethrone.checkers.models import model
+    from dethrone.checkers.models.ops import encode
+    from dethrone.harness.core.foreign.reading import read_file
 
     gc.disable()
     judge = LinearModel(MODEL[kind])

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from bench_docker import NODES, destroy, faults, show
 
-from harness.core.interfaces import DeploySpec
-from harness.core.ledger import Ledger
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
-from harness.engine.run.runner import node_specs, prepare_host
+from dethrone.harness.core.interfaces import DeploySpec
+from dethrone.harness.core.ledger import Ledger
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.engine.run.runner import node_specs, prepare_host
 
 UP_MS = 1500
 """The figure to reach."""

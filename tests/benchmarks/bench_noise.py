@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from load_generator import Load
 
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.events import Converged, Noise, Traced
-from harness.core.history import History, read_history
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.events import Converged, Noise, Traced
+from dethrone.harness.core.history import History, read_history
 
 LEAST_NS: Ns = 100 * MS
 NOISE_NS: Ns = 50 * MS

@@ -18,13 +18,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness.core import world as w
-from harness.core.clock import SECOND
-from harness.core.events import SCHEMA, Begin, Invoke, Return
-from harness.core.history import HistoryWriter, read_history
-from harness.core.interfaces import ClusterView, NodeSpec, OpOutcome, OpPlan
-from harness.engine.run.live_world import LiveWorld
-from harness.engine.run.op_pacing import OpPump
+from dethrone.harness.core import world as w
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.events import SCHEMA, Begin, Invoke, Return
+from dethrone.harness.core.history import HistoryWriter, read_history
+from dethrone.harness.core.interfaces import ClusterView, NodeSpec, OpOutcome, OpPlan
+from dethrone.harness.engine.run.live_world import LiveWorld
+from dethrone.harness.engine.run.op_pacing import OpPump
 
 VIEW = ClusterView(nodes=("n1",), leader=None, roles={}, terms={}, state={})
 

@@ -13,14 +13,14 @@ import json
 import sys
 import time
 
-from checkers.list_append import ListAppend
-from checkers.lock_holds import LockHolds
-from checkers.log_reads import LogReads
-from checkers.set_reads import SetReads
-from harness.core.foreign.reading import read_pieces
-from harness.core.foreign.writing import edn
-from harness.core.operations import ModelOptions, Operation, Operations
-from harness.core.rng import Rng
+from dethrone.checkers.list_append import ListAppend
+from dethrone.checkers.lock_holds import LockHolds
+from dethrone.checkers.log_reads import LogReads
+from dethrone.checkers.set_reads import SetReads
+from dethrone.harness.core.foreign.reading import read_pieces
+from dethrone.harness.core.foreign.writing import edn
+from dethrone.harness.core.operations import ModelOptions, Operation, Operations
+from dethrone.harness.core.rng import Rng
 
 CLIENTS = 10
 READ_EVERY = 200

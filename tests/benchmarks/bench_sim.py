@@ -15,11 +15,11 @@ import time
 from heapq import heappop, heappush
 from pathlib import Path
 
-from harness.core.clock import SECOND
-from harness.engine.run.listener import Silence
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
-from harness.engine.run.virtual_run import VirtualRun
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.engine.run.virtual_run import VirtualRun
 
 FAULTS = ("partition", "kill", "pause")
 LOADS: dict[str, dict[str, object]] = {

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "pipeline"))
 
 import made_nights as made
 
-from harness.pipeline import known, trends
+from dethrone.harness.pipeline import known, trends
 
 NIGHT = "2026-11-20"
 BUGS = (0.02, 0.005, 0.01, 0.05)

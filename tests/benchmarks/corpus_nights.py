@@ -21,13 +21,13 @@ from pathlib import Path
 
 import msgspec
 
-from harness.core import store
-from harness.core.clock import SECOND
-from harness.core.errors import HarnessError
-from harness.engine.run.listener import Silence
-from harness.engine.run.options import RunOptions
-from harness.engine.run.runner import run
-from harness.pipeline.ingest import find_runs
+from dethrone.harness.core import store
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.runner import run
+from dethrone.harness.pipeline.ingest import find_runs
 
 KINDS = (
     ("raft", None, 5),

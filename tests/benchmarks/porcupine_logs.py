@@ -16,9 +16,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from harness.core.errors import HistoryError
-from harness.core.operations import ModelOptions
-from harness.engine.replay.foreign_history import check_file
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.operations import ModelOptions
+from dethrone.harness.engine.replay.foreign_history import check_file
 
 HERE = Path(__file__).resolve().parent
 _EXPECTED = re.compile(r"checkJepsen\(t, (\d+), (true|false)\)")

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import MS, Span
-from harness.core.events import (
+from dethrone.harness.core.clock import MS, Span
+from dethrone.harness.core.events import (
     SCHEMA,
     Begin,
     Converged,
@@ -31,11 +31,11 @@ from harness.core.events import (
     Return,
     Traced,
 )
-from harness.core.history import History, parse_history
-from harness.core.hoststate import HEALTHY, HostState, with_cuts
-from harness.core.plan import Plan, WorkloadPlan
-from harness.core.promise import Promise
-from harness.core.schedule import Schedule
+from dethrone.harness.core.history import History, parse_history
+from dethrone.harness.core.hoststate import HEALTHY, HostState, with_cuts
+from dethrone.harness.core.plan import Plan, WorkloadPlan
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.schedule import Schedule
 
 ENCODER = msgspec.json.Encoder()
 EVERY_MS = 250

@@ -23,12 +23,12 @@ if __name__ == "__main__":
 import linear_oracle as oracle
 import linear_random
 
-from checkers.linearizability import fast, frontier, queues
-from checkers.linearizability import search as searching
-from checkers.linearizability.decide import decide
-from checkers.linearizability.search import Bounds, Fits, Stuck, by_frontiers
-from checkers.models import model as make
-from checkers.models.ops import Row, encode
+from dethrone.checkers.linearizability import fast, frontier, queues
+from dethrone.checkers.linearizability import search as searching
+from dethrone.checkers.linearizability.decide import decide
+from dethrone.checkers.linearizability.search import Bounds, Fits, Stuck, by_frontiers
+from dethrone.checkers.models import model as make
+from dethrone.checkers.models.ops import Row, encode
 
 APPLY = {
     "register": oracle.register,

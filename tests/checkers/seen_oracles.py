@@ -10,7 +10,7 @@ import itertools
 import os
 import random  # noqa: TID251 - test data, drawn from a seed that is told
 
-from harness.core.operations import NEVER, Operation, Operations
+from dethrone.harness.core.operations import NEVER, Operation, Operations
 
 MANY = int(os.environ.get("DETHRONE_RANDOM_HISTORIES", "250"))
 """Random histories a test and block."""

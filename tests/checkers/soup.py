@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from harness.core.clock import MS, Span
-from harness.core.events import (
+from dethrone.harness.core.clock import MS, Span
+from dethrone.harness.core.events import (
     SCHEMA,
     Begin,
     Converged,
@@ -26,8 +26,8 @@ from harness.core.events import (
     Traced,
     Trouble,
 )
-from harness.core.history import History
-from harness.core.hoststate import ClockSkew, DiskTrouble, HostState, LinkQuality
+from dethrone.harness.core.history import History
+from dethrone.harness.core.hoststate import ClockSkew, DiskTrouble, HostState, LinkQuality
 
 NODES = ("n1", "n2", "n3")
 nodes = st.sampled_from(NODES)

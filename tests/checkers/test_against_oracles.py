@@ -10,16 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from soup import NODES, elections
 
-from checkers.acknowledged_survives import CHECKER as SURVIVES
-from checkers.graph import Adjacency, boundary, cliques, witness
-from checkers.leader_has_majority import CHECKER as MAJORITY
-from checkers.log_matching import CHECKER as MATCHING
-from checkers.one_leader_per_term import CHECKER as LEADER
-from checkers.one_vote_per_term import CHECKER as VOTE
-from checkers.term_never_decreases import CHECKER as TERM
-from harness.core.clock import Span
-from harness.core.events import SCHEMA, Begin, End, Invoke, Mark, Observed, Return, Traced
-from harness.core.history import History
+from dethrone.checkers.acknowledged_survives import CHECKER as SURVIVES
+from dethrone.checkers.graph import Adjacency, boundary, cliques, witness
+from dethrone.checkers.leader_has_majority import CHECKER as MAJORITY
+from dethrone.checkers.log_matching import CHECKER as MATCHING
+from dethrone.checkers.one_leader_per_term import CHECKER as LEADER
+from dethrone.checkers.one_vote_per_term import CHECKER as VOTE
+from dethrone.checkers.term_never_decreases import CHECKER as TERM
+from dethrone.harness.core.clock import Span
+from dethrone.harness.core.events import SCHEMA, Begin, End, Invoke, Mark, Observed, Return, Traced
+from dethrone.harness.core.history import History
 
 many = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stories import GOLDEN
 
-from checkers.agreement import CHECKER
-from harness.core import registry
-from harness.core.history import read_history
-from harness.core.promise import NotPromised
+from dethrone.checkers.agreement import CHECKER
+from dethrone.harness.core import registry
+from dethrone.harness.core.history import read_history
+from dethrone.harness.core.promise import NotPromised
 
 FOLDER = GOLDEN / "agreement"
 STORIES = {}
@@ -259,7 +259,7 @@ def test_the_quorum_of_the_promise_counts():
 
 
 def test_its_workload_says_nothing_about_lists():
-    from checkers.acknowledged_survives import CHECKER as LISTS
+    from dethrone.checkers.acknowledged_survives import CHECKER as LISTS
 
     verdict = LISTS.check(STORIES["a_decision_changes"][2]().end(), promise(), plan(workload="agreement"))
     assert (verdict.outcome, "appends to no list" in verdict.reason) == ("n/a", True)

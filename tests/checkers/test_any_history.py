@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from soup import elections, soups
 from stories import STORIES
 
-from harness.core import registry
-from harness.core.events import Begin
-from harness.core.history import History
-from harness.core.interfaces import Incremental
-from harness.core.promise import LIVENESS, SAFETY, NotPromised
+from dethrone.harness.core import registry
+from dethrone.harness.core.events import Begin
+from dethrone.harness.core.history import History
+from dethrone.harness.core.interfaces import Incremental
+from dethrone.harness.core.promise import LIVENESS, SAFETY, NotPromised
 
 CHECKERS = {name: point.load() for name, point in registry.names(registry.CHECKERS).items()}
 PROMISES = [

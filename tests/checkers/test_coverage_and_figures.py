@@ -6,14 +6,14 @@ import msgspec
 import pytest
 from histories import Tale, plan, promise
 
-from checkers.base import excuses
-from checkers.coverage import CHECKER, OBLIGATIONS, shown_by_faults
-from checkers.failover import exposure, figures
-from checkers.graph import timeline
-from harness.core.clock import MS
-from harness.core.hoststate import ClockSkew
-from harness.core.promise import Promise
-from harness.core.schedule import Schedule
+from dethrone.checkers.base import excuses
+from dethrone.checkers.coverage import CHECKER, OBLIGATIONS, shown_by_faults
+from dethrone.checkers.failover import exposure, figures
+from dethrone.checkers.graph import timeline
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.hoststate import ClockSkew
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.schedule import Schedule
 
 
 def shown(tale):

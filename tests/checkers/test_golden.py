@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from stories import GOLDEN, STORIES
 
-from harness.core import registry
-from harness.core.history import History, read_history
-from harness.core.verdict import Verdict
+from dethrone.harness.core import registry
+from dethrone.harness.core.history import History, read_history
+from dethrone.harness.core.verdict import Verdict
 
 CHECKERS = {}
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from checkers.facts import groups
-from harness.core.clock import Span
-from harness.core.events import Begin, Observed, Traced
-from harness.core.history import History
+from dethrone.checkers.facts import groups
+from dethrone.harness.core.clock import Span
+from dethrone.harness.core.events import Begin, Observed, Traced
+from dethrone.harness.core.history import History
 
 BEGIN = Begin(seq=0, t=0, schema=1, system="s", nodes=("n1",), seed=1)
 

@@ -7,10 +7,10 @@ from histories import Tale, plan, promise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.lease_exclusion import CHECKER, certain_holds, collect, drifted_apart
-from harness.core.clock import MS
-from harness.core.events import Invoke, Return
-from harness.core.hoststate import HEALTHY, ClockSkew, HostState
+from dethrone.checkers.lease_exclusion import CHECKER, certain_holds, collect, drifted_apart
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.events import Invoke, Return
+from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState
 
 
 def drifting(**ppm):

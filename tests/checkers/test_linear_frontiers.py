@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from linear_differential import frontiers
 
-from checkers.linearizability import queues, zones
-from checkers.linearizability.search import Bounds, Fits, GaveUp, Stuck, search
-from checkers.models import model
-from checkers.models.ops import Row, encode
+from dethrone.checkers.linearizability import queues, zones
+from dethrone.checkers.linearizability.search import Bounds, Fits, GaveUp, Stuck, search
+from dethrone.checkers.models import model
+from dethrone.checkers.models.ops import Row, encode
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from linear_histories import rows

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from linear_differential import drawn, encoded, frontiers
 
-from checkers.linearizability import fast, kernel
-from checkers.linearizability import search as searching
-from checkers.linearizability.compact import compact
-from checkers.linearizability.decide import decide
-from checkers.linearizability.search import Bounds, Fits, GaveUp, Stuck, by_frontiers, search
-from checkers.models import model
-from checkers.models.ops import Row, encode
+from dethrone.checkers.linearizability import fast, kernel
+from dethrone.checkers.linearizability import search as searching
+from dethrone.checkers.linearizability.compact import compact
+from dethrone.checkers.linearizability.decide import decide
+from dethrone.checkers.linearizability.search import Bounds, Fits, GaveUp, Stuck, by_frontiers, search
+from dethrone.checkers.models import model
+from dethrone.checkers.models.ops import Row, encode
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
 from linear_histories import rows
@@ -116,8 +116,9 @@ def test_bits_are_counted():
 
 def test_small_histories_are_judged_without_numba():
     program = (
-        "import sys; from checkers.linearizability.decide import decide; from checkers.models import model; "
-        "from checkers.models.ops import Row, encode; "
+        "import sys; from dethrone.checkers.linearizability.decide import decide; from dethrone.checkers.models import "
+        "model; "
+        "from dethrone.checkers.models.ops import Row, encode; "
         "made = [Row(f='cas', process=0, value=(at, at + 1), call=2 * at, ret=2 * at + 1) for at in range(500)]; "
         "print(decide(encode(made), model('cas-register', initial=0)).outcome, 'numba' in sys.modules)"
     )

@@ -10,11 +10,11 @@ import pytest
 from linear_differential import MODELS, has_order
 from seen_oracles import FIRST, MANY
 
-from harness.core import registry
-from harness.core.errors import ConfigError, HistoryError
-from harness.core.foreign.reading import read_pieces
-from harness.core.foreign.writing import edn
-from harness.core.operations import ModelOptions
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError, HistoryError
+from dethrone.harness.core.foreign.reading import read_pieces
+from dethrone.harness.core.foreign.writing import edn
+from dethrone.harness.core.operations import ModelOptions
 
 SEEDS = range(FIRST, FIRST + max(1, MANY // 4))
 

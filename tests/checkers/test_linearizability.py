@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from linear_differential import MODELS, difference, run
 
-from checkers.linearizability import decide as door
-from checkers.linearizability.answer import Budget
-from checkers.linearizability.decide import decide
-from checkers.models import model
-from checkers.models.ops import Row, encode
-from harness.core.errors import ConfigError, HistoryError
+from dethrone.checkers.linearizability import decide as door
+from dethrone.checkers.linearizability.answer import Budget
+from dethrone.checkers.linearizability.decide import decide
+from dethrone.checkers.models import model
+from dethrone.checkers.models.ops import Row, encode
+from dethrone.harness.core.errors import ConfigError, HistoryError
 
 HISTORIES = int(os.environ.get("DETHRONE_LINEAR_HISTORIES", "300"))
 

@@ -9,9 +9,9 @@ from histories import Tale, plan, promise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.linearizable import CHECKER
-from harness.core.events import Invoke, Return
-from harness.core.operations import of_history
+from dethrone.checkers.linearizable import CHECKER
+from dethrone.harness.core.events import Invoke, Return
+from dethrone.harness.core.operations import of_history
 
 
 def check(tale, **changes):

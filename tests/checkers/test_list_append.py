@@ -8,10 +8,10 @@ import re
 import pytest
 from seen_oracles import MANY, cycle_names, explained, operations, random_transactions, seeds, torn_transactions
 
-from checkers import list_append_graph
-from checkers.list_append import LEVELS, ListAppend
-from harness.core.errors import ConfigError
-from harness.core.operations import ModelOptions
+from dethrone.checkers import list_append_graph
+from dethrone.checkers.list_append import LEVELS, ListAppend
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.operations import ModelOptions
 
 STRICT = ModelOptions()
 
@@ -176,7 +176,7 @@ def test_many_clients_take_three_edges_of_real_time_each():
 
 
 def list_append_graph_observed(ops):
-    from checkers.list_append_observed import observe
+    from dethrone.checkers.list_append_observed import observe
 
     return observe(operations(ops))
 

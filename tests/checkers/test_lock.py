@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from seen_oracles import MANY, operations, seeds, timed
 
-from checkers.lock_holds import LockHolds
-from harness.core.clock import MS
-from harness.core.operations import ModelOptions
+from dethrone.checkers.lock_holds import LockHolds
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.operations import ModelOptions
 
 KEYS = ("process", "f", "value", "result", "invoked", "returned", "status")
 

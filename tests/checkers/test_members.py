@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from histories import Tale, plan, promise
 
-from checkers.graph import timeline
-from checkers.liveness_windows import windows
-from checkers.members import Membership, changed, config, configurations, count_under, initial
-from checkers.no_livelock import at_least
-from harness.core import registry
-from harness.core.clock import MS
-from harness.core.events import Traced
+from dethrone.checkers.graph import timeline
+from dethrone.checkers.liveness_windows import windows
+from dethrone.checkers.members import Membership, changed, config, configurations, count_under, initial
+from dethrone.checkers.no_livelock import at_least
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.events import Traced
 
 
 def shrunk(nodes="n1 n2 n3 n4"):

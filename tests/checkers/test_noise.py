@@ -11,20 +11,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from soup import soups
 
-from checkers.base import Base
-from checkers.convergence_after_heal import CHECKER as CONVERGES
-from checkers.coverage import CHECKER as COVERAGE
-from checkers.failover import figures
-from checkers.graph import timeline
-from checkers.leader_stability import CHECKER as STABLE
-from checkers.leader_when_owed import CHECKER as OWED
-from checkers.no_livelock import CHECKER as LIVELOCK
-from checkers.noise import Disturbance, Stretch, disturbance, union
-from checkers.step_down_without_quorum import CHECKER as STEPS_DOWN
-from harness.core.clock import MS, Span
-from harness.core.events import Noise
-from harness.core.history import History
-from harness.core.hoststate import DiskTrouble
+from dethrone.checkers.base import Base
+from dethrone.checkers.convergence_after_heal import CHECKER as CONVERGES
+from dethrone.checkers.coverage import CHECKER as COVERAGE
+from dethrone.checkers.failover import figures
+from dethrone.checkers.graph import timeline
+from dethrone.checkers.leader_stability import CHECKER as STABLE
+from dethrone.checkers.leader_when_owed import CHECKER as OWED
+from dethrone.checkers.no_livelock import CHECKER as LIVELOCK
+from dethrone.checkers.noise import Disturbance, Stretch, disturbance, union
+from dethrone.checkers.step_down_without_quorum import CHECKER as STEPS_DOWN
+from dethrone.harness.core.clock import MS, Span
+from dethrone.harness.core.events import Noise
+from dethrone.harness.core.history import History
+from dethrone.harness.core.hoststate import DiskTrouble
 
 LIVENESS = (OWED, CONVERGES, STEPS_DOWN, STABLE, LIVELOCK)
 ROUND = promise().election_timeout_ns

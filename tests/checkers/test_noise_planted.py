@@ -12,18 +12,18 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from checkers.noise import disturbance
-from harness.core import registry, store
-from harness.core.clock import MS, SECOND, Span
-from harness.core.events import Noise
-from harness.core.history import History, read_history
-from harness.core.rng import Rng
-from harness.engine.exam.exam import Task, options_of
-from harness.engine.run.listener import Silence
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
-from harness.engine.run.rehearsal import rehearse
-from harness.engine.run.virtual_run import VirtualRun
+from dethrone.checkers.noise import disturbance
+from dethrone.harness.core import registry, store
+from dethrone.harness.core.clock import MS, SECOND, Span
+from dethrone.harness.core.events import Noise
+from dethrone.harness.core.history import History, read_history
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.engine.exam.exam import Task, options_of
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.engine.run.rehearsal import rehearse
+from dethrone.harness.engine.run.virtual_run import VirtualRun
 
 PLANTED = [
     ("28-never-steps-down", "partition", 6, 0, ("step-down-without-quorum",)),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from histories import Tale, plan, promise
 
-from checkers.recognition import recognition
-from harness.core.clock import MS
+from dethrone.checkers.recognition import recognition
+from dethrone.harness.core.clock import MS
 
 
 @pytest.mark.parametrize(("nodes", "recognised"), [(1, True), (3, False)])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from histories import Tale, plan, promise
 
-from checkers.linearizable import Linearizable
-from checkers.list_append import ListAppend
-from checkers.lock_holds import LockHolds
-from checkers.log_reads import LogReads
-from checkers.set_reads import SetReads
-from harness.core.events import Invoke, Return
-from harness.core.history import History
-from harness.core.promise import NotPromised
+from dethrone.checkers.linearizable import Linearizable
+from dethrone.checkers.list_append import ListAppend
+from dethrone.checkers.lock_holds import LockHolds
+from dethrone.checkers.log_reads import LogReads
+from dethrone.checkers.set_reads import SetReads
+from dethrone.harness.core.events import Invoke, Return
+from dethrone.harness.core.history import History
+from dethrone.harness.core.promise import NotPromised
 
 
 def check(checker, tale, **changes):

@@ -7,9 +7,9 @@ import random  # noqa: TID251 - test data, drawn from a seed that is told
 import pytest
 from seen_oracles import MANY, linearizable, log_step, operations, random_ops, seeds, set_step
 
-from checkers.log_reads import LogReads
-from checkers.set_reads import SetReads
-from harness.core.operations import ModelOptions
+from dethrone.checkers.log_reads import LogReads
+from dethrone.checkers.set_reads import SetReads
+from dethrone.harness.core.operations import ModelOptions
 
 STALE = ModelOptions(stale_reads=True)
 

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stories import STORIES
 
-from checkers.lease_exclusion import CHECKER as LEASES
-from checkers.lock_holds import CHECKER as LOCKS
-from checkers.members_only import CHECKER as MEMBERS
-from harness.core.clock import MS, Span
-from harness.core.events import SCHEMA, Begin, End, Invoke, Noise, Return, Traced
-from harness.core.history import History
+from dethrone.checkers.lease_exclusion import CHECKER as LEASES
+from dethrone.checkers.lock_holds import CHECKER as LOCKS
+from dethrone.checkers.members_only import CHECKER as MEMBERS
+from dethrone.harness.core.clock import MS, Span
+from dethrone.harness.core.events import SCHEMA, Begin, End, Invoke, Noise, Return, Traced
+from dethrone.harness.core.history import History
 
 OWNERS = ("a", "b", "c")
 stalls = st.sampled_from([0, 1, 5, 80, 400, 3000])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from clusters.systems.claims import Row
+from dethrone.clusters.systems.claims import Row
 from tests.claims.claim import Claim
 
 HERE = Path(__file__).resolve().parent

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.bully import messages as m
-from clusters.targets.bully.target import TARGET
-from clusters.targets.bully.variants import VARIANTS
-from harness.core.clock import MS
+from dethrone.clusters.targets.bully import messages as m
+from dethrone.clusters.targets.bully.target import TARGET
+from dethrone.clusters.targets.bully.variants import VARIANTS
+from dethrone.harness.core.clock import MS
 from tests.claims.bully import CLAIMS
 from tests.clusters.zk_ephemeral.minisim import World
 

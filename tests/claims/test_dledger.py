@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from clusters.targets.dledger import messages as m
-from clusters.targets.dledger.flips import FLIPS
-from clusters.targets.dledger.messages import HeartBeatRequest, VoteRequest
-from harness.core.clock import MS
+from dethrone.clusters.targets.dledger import messages as m
+from dethrone.clusters.targets.dledger.flips import FLIPS
+from dethrone.clusters.targets.dledger.messages import HeartBeatRequest, VoteRequest
+from dethrone.harness.core.clock import MS
 from tests.claims.claim import Claim
 from tests.claims.dledger import CLAIMS
 from tests.clusters.dledger.minisim import World

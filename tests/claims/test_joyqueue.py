@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.client_api import Append
-from clusters.targets.joyqueue.flips import FLIPS
-from clusters.targets.joyqueue.messages import AppendEntriesResponse, NullAnswer, VoteRequest
-from clusters.targets.joyqueue.node import Node
-from clusters.targets.joyqueue.storage import TOPIC
-from harness.core.clock import MS, SECOND
-from harness.core.machine import Await, Send
+from dethrone.clusters.targets.client_api import Append
+from dethrone.clusters.targets.joyqueue.flips import FLIPS
+from dethrone.clusters.targets.joyqueue.messages import AppendEntriesResponse, NullAnswer, VoteRequest
+from dethrone.clusters.targets.joyqueue.node import Node
+from dethrone.clusters.targets.joyqueue.storage import TOPIC
+from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.machine import Await, Send
 from tests.claims.joyqueue import CLAIMS
 from tests.clusters.joyqueue.minisim import World
 from tests.clusters.joyqueue.single import One, names, note, sent, timers

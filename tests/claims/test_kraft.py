@@ -7,8 +7,8 @@ from math import sqrt
 import msgspec
 import pytest
 
-from clusters.targets.client_api import Append
-from clusters.targets.kraft.messages import (
+from dethrone.clusters.targets.client_api import Append
+from dethrone.clusters.targets.kraft.messages import (
     NONE,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -18,11 +18,11 @@ from clusters.targets.kraft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.targets.kraft.storage import LOG, STATE, read_state
-from clusters.targets.kraft.target import TARGET
-from harness.core.clock import MS
-from harness.core.machine import Note, Send
-from harness.core.rng import Rng
+from dethrone.clusters.targets.kraft.storage import LOG, STATE, read_state
+from dethrone.clusters.targets.kraft.target import TARGET
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.machine import Note, Send
+from dethrone.harness.core.rng import Rng
 from tests.claims.kraft import CLAIMS
 from tests.clusters.kraft.minisim import World, leaders
 from tests.clusters.kraft.single import (

@@ -6,12 +6,12 @@ import importlib
 
 import pytest
 
-from clusters.systems.master_slave import SYSTEM
-from clusters.targets.client_api import Get, NotLeader, Ok
-from clusters.targets.master_slave import messages as m
-from clusters.targets.master_slave.knobs import DEPLOYMENTS
-from clusters.targets.master_slave.target import TARGET
-from clusters.targets.master_slave.variants import VARIANTS
+from dethrone.clusters.systems.master_slave import SYSTEM
+from dethrone.clusters.targets.client_api import Get, NotLeader, Ok
+from dethrone.clusters.targets.master_slave import messages as m
+from dethrone.clusters.targets.master_slave.knobs import DEPLOYMENTS
+from dethrone.clusters.targets.master_slave.target import TARGET
+from dethrone.clusters.targets.master_slave.variants import VARIANTS
 from tests.claims.master_slave import CLAIMS
 from tests.clusters.master_slave.cluster import cluster, promote, routes, scaled, send, slaves, values
 from tests.clusters.zk_ephemeral.minisim import World
@@ -87,7 +87,7 @@ def test_claim_1_5_the_master_reads_and_writes_a_slave_reads_only(variant):
     world.run(200)
     for name in ("m", "s1", "s2"):
         assert world.ask(name, Get("k")) == Ok([1])
-    from clusters.targets.client_api import Append
+    from dethrone.clusters.targets.client_api import Append
 
     for name in ("s1", "s2"):
         assert world.ask(name, Append("k", 2)) == NotLeader("m")
@@ -138,7 +138,7 @@ def test_claim_1_9_the_new_architecture_elects_and_this_one_has_nothing_to_elect
         "HaAck",
         "HaTransfer",
     }
-    target = importlib.import_module("clusters.targets.dledger.target").TARGET
+    target = importlib.import_module("dethrone.clusters.targets.dledger.target").TARGET
     world = World(target, ("n1", "n2", "n3"))
     assert world.run(60_000, until=lambda: len(world.with_role()) == 1)
     (old,) = world.with_role()

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from clusters.targets import client_api
-from clusters.targets.nacos.messages import (
+from dethrone.clusters.targets import client_api
+from dethrone.clusters.targets.nacos.messages import (
     BeatAnswer,
     BeatRequest,
     CallError,
@@ -20,9 +20,9 @@ from clusters.targets.nacos.messages import (
     VoteAnswer,
     VoteRequest,
 )
-from clusters.targets.nacos.target import TARGET
-from harness.core.clock import MS
-from harness.core.machine import SetTimer
+from dethrone.clusters.targets.nacos.target import TARGET
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.machine import SetTimer
 from tests.claims.distributions import uniform
 from tests.claims.nacos import CLAIMS
 from tests.clusters.nacos.bench import Bench

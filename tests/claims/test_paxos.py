@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.client_api import Ok
-from clusters.targets.client_api import Propose as Want
-from clusters.targets.paxos.messages import Accepted, Nack, Prepare, Promise, Propose
-from clusters.targets.paxos.target import TARGET
-from harness.core.rng import Rng
+from dethrone.clusters.targets.client_api import Ok
+from dethrone.clusters.targets.client_api import Propose as Want
+from dethrone.clusters.targets.paxos.messages import Accepted, Nack, Prepare, Promise, Propose
+from dethrone.clusters.targets.paxos.target import TARGET
+from dethrone.harness.core.rng import Rng
 from tests.claims.paxos import CLAIMS
 from tests.clusters.paxos.chaos import drawn, play
 from tests.clusters.paxos.minisim import World

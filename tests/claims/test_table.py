@@ -6,9 +6,9 @@ import json
 
 from click.testing import CliRunner
 
-from clusters.systems.claims import CLAIMS
-from harness.cli.main import main
-from harness.core import registry
+from dethrone.clusters.systems.claims import CLAIMS
+from dethrone.harness.cli.main import main
+from dethrone.harness.core import registry
 from tests.claims.claim import Claim
 from tests.claims.table import TABLE, gather, named_tests, row, table
 

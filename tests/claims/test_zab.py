@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.client_api import Append, Get, Ok
-from clusters.targets.zab.log import ACCEPTED, CURRENT, LOG, record_bytes
-from clusters.targets.zab.messages import (
+from dethrone.clusters.targets.client_api import Append, Get, Ok
+from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT, LOG, record_bytes
+from dethrone.clusters.targets.zab.messages import (
     NOT_COUNTED,
     Ack,
     AckEpoch,
@@ -20,8 +20,8 @@ from clusters.targets.zab.messages import (
     Vote,
     zxid_of,
 )
-from clusters.targets.zab.target import TARGET
-from harness.core.clock import MS
+from dethrone.clusters.targets.zab.target import TARGET
+from dethrone.harness.core.clock import MS
 from tests.claims.zab import CLAIMS
 from tests.clusters.zab.minisim import World
 

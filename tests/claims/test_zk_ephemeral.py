@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.client_api import Append, Get, NotLeader
-from clusters.targets.zk_ephemeral import messages as m
-from clusters.targets.zk_ephemeral.target import TARGET
-from clusters.targets.zk_ephemeral.variants import VARIANTS
+from dethrone.clusters.targets.client_api import Append, Get, NotLeader
+from dethrone.clusters.targets.zk_ephemeral import messages as m
+from dethrone.clusters.targets.zk_ephemeral.target import TARGET
+from dethrone.clusters.targets.zk_ephemeral.variants import VARIANTS
 from tests.claims.zk_ephemeral import CLAIMS
 from tests.clusters.zk_ephemeral.minisim import World
 from tests.clusters.zk_ephemeral.single import One, replies

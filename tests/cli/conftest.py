@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.cli.main import main
-from harness.engine.run.exit_status import exit_code
-from harness.engine.run.judgement import RunResult
-from harness.engine.run.listener import Drawn
+from dethrone.harness.cli.main import main
+from dethrone.harness.engine.run.exit_status import exit_code
+from dethrone.harness.engine.run.judgement import RunResult
+from dethrone.harness.engine.run.listener import Drawn
 
 
 @pytest.fixture(scope="session")
@@ -69,7 +69,7 @@ class FakeEngine:
         self.stories: dict[str, list[str]] = {}
 
     def run(self, options, listener):
-        from harness.report.rundir import read_run
+        from dethrone.harness.report.rundir import read_run
 
         if self.raises_before:
             raise self.raises_before
@@ -102,8 +102,8 @@ class FakeEngine:
 
 @pytest.fixture
 def engine(templates, monkeypatch):
-    from harness.engine.campaign import campaign
-    from harness.engine.run import runner
+    from dethrone.harness.engine.campaign import campaign
+    from dethrone.harness.engine.run import runner
 
     fake = FakeEngine(templates)
     monkeypatch.setattr(runner, "run", fake.run)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.attach.backend import AttachBackend
-from harness.cli import settings
-from harness.core.errors import ConfigError
+from dethrone.clusters.attach.backend import AttachBackend
+from dethrone.harness.cli import settings
+from dethrone.harness.core.errors import ConfigError
 
 
 def options(**flags):
@@ -37,7 +37,7 @@ def test_a_project_of_a_configuration_file_is_for_the_backend_that_attaches(tmp_
 
 
 def test_a_run_that_attaches_to_nothing_is_refused():
-    from harness.engine.run.planning import draft
+    from dethrone.harness.engine.run.planning import draft
 
     with pytest.raises(ConfigError, match="no containers were named"):
         draft(options(on="attach"), seed=1)

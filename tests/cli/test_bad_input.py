@@ -133,7 +133,7 @@ def test_more_operations_than_are_read_are_never_passed(judged):
 
 
 def test_a_model_may_take_fewer_operations_of_a_file(judged, monkeypatch):
-    from checkers.list_append import ListAppend
+    from dethrone.checkers.list_append import ListAppend
 
     monkeypatch.setattr(ListAppend, "operations_max", 3)
     text = "".join(done("jsonl", 0, "txn", f'[["append", "x", {number}]]') for number in range(5))

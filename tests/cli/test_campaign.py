@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.engine.host import healing as heal_engine
+from dethrone.harness.engine.host import healing as heal_engine
 
 
 def test_a_campaign_runs_each_seed_once_and_goes_on_where_it_stopped(call, engine):
@@ -91,8 +91,8 @@ def test_heal_that_leaves_something_exits_3(call, monkeypatch):
 
 
 def test_doctor_exits_3_without_any_backend(call, monkeypatch):
-    from harness.core.interfaces import No, Yes
-    from harness.engine.host import doctor
+    from dethrone.harness.core.interfaces import No, Yes
+    from dethrone.harness.engine.host import doctor
 
     rows = [("machine", "Linux", Yes()), ("backend docker", "engine", No(why="none runs", what_to_do="start one"))]
     monkeypatch.setattr(doctor, "rows", lambda **_: rows)

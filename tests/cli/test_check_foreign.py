@@ -48,7 +48,7 @@ def test_golden_histories_have_their_known_verdicts(call, path):
 
 
 def test_every_model_has_a_golden_history_that_fails_and_one_that_passes():
-    from harness.core import registry
+    from dethrone.harness.core import registry
 
     told = {tuple(path.stem.split(".")[:2]) for path in FILES}
     assert {(name, verdict) for name in registry.names(registry.MODELS) for verdict in ("pass", "fail")} <= told
@@ -210,7 +210,7 @@ def test_keys_of_any_kind_can_be_told(judge, key):
 
 
 def test_a_model_that_crashes_is_unknown(judge, monkeypatch):
-    from checkers.set_reads import SetReads
+    from dethrone.checkers.set_reads import SetReads
 
     monkeypatch.setattr(SetReads, "see", lambda *_: 1 / 0)
     code, value, _ = judge(both(0, "add", 1), "set")

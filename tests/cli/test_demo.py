@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.core import registry
-from harness.core.interfaces import No, Yes
+from dethrone.harness.core import registry
+from dethrone.harness.core.interfaces import No, Yes
 
 
 class Made:

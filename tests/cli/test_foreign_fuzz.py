@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.core import registry
-from harness.core.errors import HarnessError
-from harness.core.foreign.reading import read_pieces
-from harness.core.operations import ModelOptions
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.core.foreign.reading import read_pieces
+from dethrone.harness.core.operations import ModelOptions
 
 FORMATS = {".jsonl": "jsonl", ".edn": "jepsen-edn", ".log": "jepsen-log"}
 FILES = sorted((Path(__file__).parent.parent / "golden" / "foreign").glob("*.*"))

@@ -7,17 +7,17 @@ import stat
 import msgspec
 import pytest
 
-from harness.core import store
-from harness.core.errors import ConfigError
-from harness.core.events import Noise, Observed, Silent, Traced, Trouble
-from harness.core.history import HistoryWriter, read_history
-from harness.core.plan import Plan
-from harness.engine.replay.stored_run import read_stored
-from harness.engine.run.lifecycle import Course
-from harness.engine.run.listener import Silence
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
-from harness.engine.run.runner import run, store_plan
+from dethrone.harness.core import store
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.events import Noise, Observed, Silent, Traced, Trouble
+from dethrone.harness.core.history import HistoryWriter, read_history
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.engine.replay.stored_run import read_stored
+from dethrone.harness.engine.run.lifecycle import Course
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.engine.run.runner import run, store_plan
 
 ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 COMMAND = re.compile(r"^\s*::(?!error title=|warning title=)|##\[", re.MULTILINE)

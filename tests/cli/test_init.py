@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.core import registry
+from dethrone.harness.core import registry
 
 ANSWERS = {
     "name of the system": "",
@@ -45,7 +45,7 @@ def init(tmp_path, call):
     def run(*words, **changed):
         from click.testing import CliRunner
 
-        from harness.cli.main import main
+        from dethrone.harness.cli.main import main
 
         answers = {**ANSWERS, **changed}
         said = "".join(f"{answer}\n" for answers_of in answers.values() for answer in answers_of.split("|"))
@@ -104,7 +104,7 @@ def test_every_way_to_ask_a_node_makes_a_file_that_loads(init, tmp_path):
                 answers[key] = answer
         from click.testing import CliRunner
 
-        from harness.cli.main import main
+        from dethrone.harness.cli.main import main
 
         said = "".join(f"{one}\n" for answer in answers.values() for one in answer.split("|"))
         done = CliRunner().invoke(main, ["init", f"{way}.toml"], input=said)
@@ -115,7 +115,7 @@ def test_every_way_to_ask_a_node_makes_a_file_that_loads(init, tmp_path):
 def test_an_interrupted_init_writes_nothing(tmp_path):
     from click.testing import CliRunner
 
-    from harness.cli.main import main
+    from dethrone.harness.cli.main import main
 
     done = CliRunner().invoke(main, ["init", "mine.toml"], input="mine\n")
     assert done.exit_code == 130

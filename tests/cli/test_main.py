@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import ClusterError, Interrupted
+from dethrone.harness.core.errors import ClusterError, Interrupted
 
 USAGE = [
     (["bogus"], "No such command 'bogus'"),
@@ -109,17 +109,18 @@ def test_an_error_keeps_its_four_parts_and_its_code(call, engine, error, code):
 
 
 def test_a_folder_that_shadows_ours_is_said(call, tmp_path, monkeypatch):
-    (tmp_path / "checkers").mkdir()
-    (tmp_path / "checkers" / "__init__.py").write_text("")
+    (tmp_path / "dethrone").mkdir()
+    (tmp_path / "dethrone" / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
     done = call("list", "systems")
     assert done.exit_code == 64
-    assert f"{tmp_path / 'checkers'} shadows dethrone's own package 'checkers'" in done.stderr
+    assert f"{tmp_path / 'dethrone'} shadows dethrone's own package 'dethrone'" in done.stderr
 
 
-def test_a_folder_that_shadows_nothing_is_nobodys_business(call, tmp_path):
+def test_a_folder_named_like_one_of_the_repository_is_nobodys_business(call, tmp_path, monkeypatch):
     (tmp_path / "checkers").mkdir()
     (tmp_path / "checkers" / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
     assert call("run", "raft", "--show-config").exit_code == 0
 
 
@@ -134,8 +135,8 @@ def test_lists_show_names_and_where_they_come_from(call, what):
 
 
 def test_a_plug_in_that_cannot_be_loaded_is_listed_with_its_reason(call, monkeypatch):
-    from harness.core import registry
-    from harness.core.errors import ConfigError
+    from dethrone.harness.core import registry
+    from dethrone.harness.core.errors import ConfigError
 
     def broken(group, name):
         raise ConfigError("the plug-in cannot be imported: no numpy")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.earlier_rules import earlier
-from harness.core.signature import fold
+from dethrone.harness.core.earlier_rules import earlier
+from dethrone.harness.core.signature import fold
 
 RUNS = sorted((Path(__file__).resolve().parents[1] / "golden" / "runs").glob("*.tar.xz"))
 CODES = {"pass": 0, "fail": 1, "unknown": 2}

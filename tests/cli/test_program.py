@@ -10,7 +10,7 @@ import sys
 
 def program(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-P", "-m", "harness.cli", *words],
+        [sys.executable, "-P", "-m", "dethrone.harness.cli", *words],
         capture_output=True,
         text=True,
         timeout=60,

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.core.errors import ClusterError, Interrupted
+from dethrone.harness.core.errors import ClusterError, Interrupted
 
 
 def test_a_passing_run_writes_its_reports_and_exits_0(call, engine):

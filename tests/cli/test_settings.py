@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cli import settings
-from harness.core.errors import ConfigError
+from dethrone.harness.cli import settings
+from dethrone.harness.core.errors import ConfigError
 
 
 def merged(flags=None, env=None, toml: str | None = None):

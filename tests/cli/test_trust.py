@@ -7,19 +7,19 @@ import shutil
 import msgspec
 import pytest
 
-from harness.core import owned
-from harness.core.scenario import Expected, Scenario
-from harness.core.scenario_text import scenario_toml
-from harness.core.schedule import Schedule
-from harness.engine.run.file_trust import named_by
-from harness.engine.run.listener import Silence
-from harness.engine.run.options import RunOptions
-from harness.engine.run.runner import run
+from dethrone.harness.core import owned
+from dethrone.harness.core.scenario import Expected, Scenario
+from dethrone.harness.core.scenario_text import scenario_toml
+from dethrone.harness.core.schedule import Schedule
+from dethrone.harness.engine.run.file_trust import named_by
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.runner import run
 
 SPY = """
 from pathlib import Path
 
-from clusters.targets.raft.rules import Rules
+from dethrone.clusters.targets.raft.rules import Rules
 
 Path(__file__).with_name("executed").touch()
 

@@ -7,21 +7,21 @@ import os
 import msgspec
 import pytest
 
-from checkers.crash import CHECKER as CRASH
-from clusters.systems.kraft import SYSTEM as KRAFT
-from clusters.systems.raft import SYSTEM as RAFT
-from clusters.targets.plugged import plugged, shipped_file
-from clusters.targets.raft.rules import Rules
-from harness.cli.exam import own_bug
-from harness.core import renamed
-from harness.core.clock import SECOND
-from harness.core.errors import BrokenVariant, ConfigError
-from harness.engine.exam.exam_tasks import run_exam, tasks_for
-from harness.engine.run.options import RunOptions
-from harness.engine.run.rehearsal import rehearse
+from dethrone.checkers.crash import CHECKER as CRASH
+from dethrone.clusters.systems.kraft import SYSTEM as KRAFT
+from dethrone.clusters.systems.raft import SYSTEM as RAFT
+from dethrone.clusters.targets.plugged import plugged, shipped_file
+from dethrone.clusters.targets.raft.rules import Rules
+from dethrone.harness.cli.exam import own_bug
+from dethrone.harness.core import renamed
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import BrokenVariant, ConfigError
+from dethrone.harness.engine.exam.exam_tasks import run_exam, tasks_for
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.rehearsal import rehearse
 
 SOURCE = '''
-from clusters.targets.raft.rules import Rules
+from dethrone.clusters.targets.raft.rules import Rules
 
 
 class ClingsToPower(Rules):
@@ -104,7 +104,7 @@ def test_a_file_that_is_nothing_to_read_to_its_end_is_refused_at_once(tmp_path, 
 def test_a_file_is_executed_as_python_reads_it(tmp_path):
     path = tmp_path / "bugs.py"
     path.write_bytes(
-        b"# coding: latin-1\nfrom clusters.targets.raft.rules import Rules\n"
+        b"# coding: latin-1\nfrom dethrone.clusters.targets.raft.rules import Rules\n"
         b"NAME = '\xe9'\nclass Own(Rules):\n    def of(self, x: int): ...\n    place = __file__, __name__\n"
     )
     own = plugged(f"{path}:Own", Rules)

@@ -3,10 +3,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from harness.core.errors import ConfigError
-from harness.core.plan import Plan
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
 
 
 def plan() -> dict:

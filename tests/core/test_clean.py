@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.clean import Guarded, clean, for_output, in_html, in_json, one_line
-from harness.core.errors import ConfigError
+from dethrone.harness.core.clean import Guarded, clean, for_output, in_html, in_json, one_line
+from dethrone.harness.core.errors import ConfigError
 
 EVIL = (
     "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x9b31mred\u202egnp.exe\u2066\r\n::error::forged\n  ::set-output name=a::b\n"

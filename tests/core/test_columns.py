@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.clock import Span
-from harness.core.columns import Dictionary, changes, columns, observed_columns
-from harness.core.events import Invoke, Observed, Return, Traced
-from harness.core.history import History
+from dethrone.harness.core.clock import Span
+from dethrone.harness.core.columns import Dictionary, changes, columns, observed_columns
+from dethrone.harness.core.events import Invoke, Observed, Return, Traced
+from dethrone.harness.core.history import History
 
 
 def poll(seq, node="n1", term=1, span=(0, 1), **fields):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.deaths import (
+from dethrone.harness.core.deaths import (
     LINE_MAX,
     LINES_MAX,
     bounded,

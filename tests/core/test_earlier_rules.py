@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.core.earlier_rules import earlier
-from harness.core.signature import fold
+from dethrone.harness.core.earlier_rules import earlier
+from dethrone.harness.core.signature import fold
 
 NODES = ("n1", "n2", "n3")
 WORDINGS = [

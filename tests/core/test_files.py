@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import HistoryError
-from harness.core.files import open_regular, read_regular, read_text, why_unwritten
-from harness.core.store import write_atomic
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.files import open_regular, read_regular, read_text, why_unwritten
+from dethrone.harness.core.store import write_atomic
 
 
 def test_a_regular_file_is_read_through_links_too(tmp_path):

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.errors import ConfigError, HistoryError
-from harness.core.foreign.edn import DEPTH_MAX, forms
-from harness.core.foreign.reading import READERS, read_file, read_pieces
-from harness.core.operations import NEVER, identity
+from dethrone.harness.core.errors import ConfigError, HistoryError
+from dethrone.harness.core.foreign.edn import DEPTH_MAX, forms
+from dethrone.harness.core.foreign.reading import READERS, read_file, read_pieces
+from dethrone.harness.core.operations import NEVER, identity
 
 REGISTER = ("read", "write", "cas")
 
@@ -103,7 +103,7 @@ def test_any_text_is_read_or_refused_with_its_line(text):
 
 
 def test_a_form_without_end_does_not_fill_the_memory(monkeypatch):
-    monkeypatch.setattr("harness.core.foreign.edn.FORM_MAX", 10_000)
+    monkeypatch.setattr("dethrone.harness.core.foreign.edn.FORM_MAX", 10_000)
     taken = []
 
     def pieces():
@@ -118,7 +118,7 @@ def test_a_form_without_end_does_not_fill_the_memory(monkeypatch):
 
 
 def test_many_forms_are_no_form_without_end(monkeypatch):
-    monkeypatch.setattr("harness.core.foreign.edn.FORM_MAX", 10_000)
+    monkeypatch.setattr("dethrone.harness.core.foreign.edn.FORM_MAX", 10_000)
     for ops in (["{:a [1 2 3]}"] * 5000, ["{:a [1 2", " 3]} {:a 2} {:a {:b"] + [" 1}} {:a {:b"] * 4997 + [" 1}}"]):
         assert sum(1 for _ in forms(["[", *ops, "]"], "h", unpack=True)) == 5000
 

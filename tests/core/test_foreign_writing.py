@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkers.log_reads import LogReads
-from checkers.set_reads import SetReads
-from harness.core.events import Begin, Invoke, Mark, Return
-from harness.core.foreign.reading import read_pieces
-from harness.core.foreign.writing import jepsen_edn
-from harness.core.history import History
-from harness.core.operations import NEVER, ModelOptions, identity, of_history
+from dethrone.checkers.log_reads import LogReads
+from dethrone.checkers.set_reads import SetReads
+from dethrone.harness.core.events import Begin, Invoke, Mark, Return
+from dethrone.harness.core.foreign.reading import read_pieces
+from dethrone.harness.core.foreign.writing import jepsen_edn
+from dethrone.harness.core.history import History
+from dethrone.harness.core.operations import NEVER, ModelOptions, identity, of_history
 
 values = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5).filter(lambda word: word[:1] != ":")),

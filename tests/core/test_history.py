@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.clock import Span
-from harness.core.errors import HistoryError
-from harness.core.events import SCHEMA, Begin, Mark, Observed
-from harness.core.history import HistoryWriter, parse_history, read_history
+from dethrone.harness.core.clock import Span
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.events import SCHEMA, Begin, Mark, Observed
+from dethrone.harness.core.history import HistoryWriter, parse_history, read_history
 
 
 def write_sample(path: Path, marks: int = 5, *, end: bool = True) -> bytes:
@@ -100,7 +100,7 @@ def test_a_gap_in_seq_is_refused_by_the_writer(tmp_path):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the full device of Linux")
 def test_a_full_disk_is_said_with_its_cause_and_the_next_step(tmp_path, monkeypatch):
     real_open = os.open
-    monkeypatch.setattr("harness.core.history.os.open", lambda *_: real_open("/dev/full", os.O_WRONLY))
+    monkeypatch.setattr("dethrone.harness.core.history.os.open", lambda *_: real_open("/dev/full", os.O_WRONLY))
     writer = HistoryWriter(tmp_path / "h", sync=False)
     with pytest.raises(HistoryError, match="No space left") as caught:
         writer.write([Mark(seq=0, t=0, name="x")])

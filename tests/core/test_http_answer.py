@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from harness.core.http_answer import CHUNKS_MAX, HEAD_MAX, HEADERS_MAX, AnswerReader
+from dethrone.harness.core.http_answer import CHUNKS_MAX, HEAD_MAX, HEADERS_MAX, AnswerReader
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from harness.core.errors import ConfigError
-from harness.core.known import Known, line_of, mended, read, why_known
-from harness.core.verdict import Finding, Verdict
-from harness.engine.run.judge import acknowledged
-from harness.engine.run.judgement import Judgement
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.known import Known, line_of, mended, read, why_known
+from dethrone.harness.core.verdict import Finding, Verdict
+from dethrone.harness.engine.run.judge import acknowledged
+from dethrone.harness.engine.run.judgement import Judgement
 
 MINE = "raft/one-vote-per-term/0123456789"
 OTHER = "raft/one-vote-per-term/9876543210"

@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from harness.core.errors import ConfigError
-from harness.core.ledger import Ledger, forget, is_live, read_ledger, stale_runs, state_dir, sweep
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.ledger import Ledger, forget, is_live, read_ledger, stale_runs, state_dir, sweep
 
 
 def test_a_live_run_is_not_stale_and_a_closed_one_leaves_nothing(tmp_path):
@@ -44,7 +44,7 @@ def test_the_same_run_id_twice_is_refused(tmp_path):
 def test_a_killed_process_leaves_a_stale_run_that_says_what_it_intended(tmp_path):
     code = textwrap.dedent(f"""
         import os, signal, pathlib
-        from harness.core.ledger import Ledger
+        from dethrone.harness.core.ledger import Ledger
         ledger = Ledger(pathlib.Path({str(tmp_path)!r}), "killed")
         ledger.record("converging", backend="docker", hosts={{}})
         os.kill(os.getpid(), signal.SIGKILL)

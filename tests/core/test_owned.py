@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from harness.core import owned
+from dethrone.harness.core import owned
 
 ME = os.geteuid()
 OTHER = ME + 1

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from harness.core.errors import HistoryError
-from harness.core.history import History, decode_line, read_history
-from harness.core.parquet import COLUMNS, DERIVED, SCHEMA_VERSION, read_parquet, write_parquet
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.history import History, decode_line, read_history
+from dethrone.harness.core.parquet import COLUMNS, DERIVED, SCHEMA_VERSION, read_parquet, write_parquet
 
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS / "checkers"))

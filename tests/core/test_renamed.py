@@ -6,8 +6,8 @@ import importlib
 
 import pytest
 
-from harness.core import renamed as module
-from harness.core.renamed import of_import, renamed, with_new_imports
+from dethrone.harness.core import renamed as module
+from dethrone.harness.core.renamed import of_import, renamed, with_new_imports
 
 ABOVE = module.__name__.removesuffix("harness.core.renamed")
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.clock import MS, SECOND
-from harness.core.scenario import Expected, Scenario, parse_scenario
-from harness.core.scenario_text import scenario_toml
-from harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step
-from harness.engine.run.scenario_lookup import all_scenarios
+from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.scenario import Expected, Scenario, parse_scenario
+from dethrone.harness.core.scenario_text import scenario_toml
+from dethrone.harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step
+from dethrone.harness.engine.run.scenario_lookup import all_scenarios
 
 SCENARIOS = all_scenarios()
 

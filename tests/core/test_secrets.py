@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.core.secrets import HIDDEN, is_secret, shown, without_secrets
+from dethrone.harness.core.secrets import HIDDEN, is_secret, shown, without_secrets
 
 
 @pytest.mark.parametrize(

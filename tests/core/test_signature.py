@@ -15,13 +15,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "checkers"))
 from histories import plan
 from stories import GOLDEN, STORIES
 
-from harness.core import registry
-from harness.core.clock import Span
-from harness.core.events import NodeProcess, Traced
-from harness.core.history import read_history
-from harness.core.signature import CHAIN_MAX, chain, fold, signature_of
-from harness.core.verdict import Finding
-from harness.engine.run.judge import judge
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import Span
+from dethrone.harness.core.events import NodeProcess, Traced
+from dethrone.harness.core.history import read_history
+from dethrone.harness.core.signature import CHAIN_MAX, chain, fold, signature_of
+from dethrone.harness.core.verdict import Finding
+from dethrone.harness.engine.run.judge import judge
 
 
 def traced(seq, node, name, term):

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from harness.core import registry, store
-from harness.core.duration import parse_duration, parse_factor, parse_offset, show_duration
-from harness.core.errors import ConfigError, HarnessError
-from harness.core.promise import Promise
-from harness.core.quorum import is_quorum, minority, quorum
-from harness.core.rng import Rng
-from harness.core.verdict import Verdict, merge
+from dethrone.harness.core import registry, store
+from dethrone.harness.core.duration import parse_duration, parse_factor, parse_offset, show_duration
+from dethrone.harness.core.errors import ConfigError, HarnessError
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.quorum import is_quorum, minority, quorum
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.verdict import Verdict, merge
 
 
 @pytest.mark.parametrize(

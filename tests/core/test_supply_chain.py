@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from clusters import pinned
-from clusters.docker import base
+from dethrone.clusters import pinned
+from dethrone.clusters.docker import base
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = (".ci/requirements.lock", ".ci/requirements-build.lock", "clusters/node.lock")

@@ -7,11 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.calibration import Measured, choose, joined, needed, pooled, quantile, restless, too_slow, words
-from harness.core.clock import MS, SECOND
-from harness.core.promise import Promise, noise_limit_ns
-from harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step
-from harness.core.timescale import SCALES, longer, longer_promise, schedule_at
+from dethrone.harness.core.calibration import (
+    Measured,
+    choose,
+    joined,
+    needed,
+    pooled,
+    quantile,
+    restless,
+    too_slow,
+    words,
+)
+from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.promise import Promise, noise_limit_ns
+from dethrone.harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step
+from dethrone.harness.core.timescale import SCALES, longer, longer_promise, schedule_at
 
 PROMISE = Promise(
     system="x",

@@ -16,8 +16,8 @@ FAKE = """
 
     @pytest.fixture(autouse=True)
     def made_up(monkeypatch):
-        from harness.engine import model, runner
-        from harness.core import store
+        from dethrone.harness.engine import model, runner
+        from dethrone.harness.core import store
         spec = importlib.util.spec_from_file_location("synthetic", {synthetic!r})
         synthetic = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(synthetic)
@@ -41,7 +41,7 @@ FAKE = """
 @pytest.fixture
 def site(pytester, monkeypatch):
     """A user's test directory whose runs are made up."""
-    if not importlib.util.find_spec("harness"):
+    if not importlib.util.find_spec("dethrone"):
         pytest.skip("not installed")
     synthetic = Path(__file__).parent.parent / "report" / "synthetic.py"
     pytester.makeconftest(FAKE.format(synthetic=str(synthetic)))
@@ -87,7 +87,7 @@ def test_trouble_of_the_harness_is_an_error_and_no_verdict(site):
     site.makepyfile(
         """
         import pytest
-        from harness.core.errors import ClusterError
+        from dethrone.harness.core.errors import ClusterError
 
         def test_trouble(chaos):
             with pytest.raises(ClusterError, match="the engine is gone"):
@@ -177,9 +177,9 @@ def test_a_bad_duration_is_told_as_such(site):
 
 def test_the_plugin_imports_nothing_of_the_harness_before_it_is_used():
     code = (
-        "import sys, harness.engine.pytest_plugin; "
+        "import sys, dethrone.harness.engine.pytest_plugin; "
         "print([name for name in sys.modules if name.split('.')[0] in ('msgspec', 'numpy', 'docker', 'rich', 'click') "
-        "or name.startswith('harness.core')])"
+        "or name.startswith('dethrone.harness.core')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"

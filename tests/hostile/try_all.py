@@ -25,28 +25,28 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "clusters" / "own"))
 import make
 from described import TEXT
 
-from clusters.own import answers
-from clusters.own.parse import parse
-from clusters.own.spec import ProbeTable
-from clusters.own.trace import read_lines
-from clusters.ssh.hosts import parse_hosts
-from harness.cli import settings
-from harness.commands import check, report
-from harness.core import registry, store
-from harness.core.errors import HarnessError
-from harness.core.foreign.reading import READERS, read_file
-from harness.core.http_answer import AnswerReader
-from harness.core.interfaces import Malformed, NodeSpec
-from harness.core.limits import reading_trouble, trace_trouble, value_trouble
-from harness.core.schedule_text import read_schedule
-from harness.engine.nightly.night_file import read_night
-from harness.engine.replay.stored_run import read_stored
-from harness.engine.run import scenario_lookup
-from harness.engine.run.listener import Silence
-from harness.engine.run.options import RunOptions
-from harness.engine.run.runner import run
-from harness.engine.run.status_poller import status_reader
-from harness.report import json_objects
+from dethrone.clusters.own import answers
+from dethrone.clusters.own.parse import parse
+from dethrone.clusters.own.spec import ProbeTable
+from dethrone.clusters.own.trace import read_lines
+from dethrone.clusters.ssh.hosts import parse_hosts
+from dethrone.harness.cli import settings
+from dethrone.harness.commands import check, report
+from dethrone.harness.core import registry, store
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.core.foreign.reading import READERS, read_file
+from dethrone.harness.core.http_answer import AnswerReader
+from dethrone.harness.core.interfaces import Malformed, NodeSpec
+from dethrone.harness.core.limits import reading_trouble, trace_trouble, value_trouble
+from dethrone.harness.core.schedule_text import read_schedule
+from dethrone.harness.engine.nightly.night_file import read_night
+from dethrone.harness.engine.replay.stored_run import read_stored
+from dethrone.harness.engine.run import scenario_lookup
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.runner import run
+from dethrone.harness.engine.run.status_poller import status_reader
+from dethrone.harness.report import json_objects
 
 LIMIT_S = 20.0
 MEMORY_BYTES = 2 << 30

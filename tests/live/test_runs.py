@@ -11,13 +11,13 @@ from pathlib import Path
 import docker
 import pytest
 
-from harness.core import registry
-from harness.core.clock import SECOND
-from harness.core.history import read_history
-from harness.engine.run.judge import check_path
-from harness.engine.run.listener import Silence
-from harness.engine.run.options import RunOptions
-from harness.engine.run.runner import run
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.history import read_history
+from dethrone.harness.engine.run.judge import check_path
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.runner import run
 
 pytestmark = pytest.mark.docker
 DETHRONE = Path(sys.executable).with_name("dethrone")
@@ -195,7 +195,9 @@ def test_no_engine_is_said_with_the_next_command_and_exits_3(tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0 and not os.environ.get("CI"), reason="mounting a small disk needs root")
 def test_a_disk_that_fills_under_the_history_is_trouble_and_everything_is_healed(tmp_path, state, monkeypatch):
-    monkeypatch.setattr("harness.engine.run.artifacts.FREE_MIN", 0)  # as if somebody else filled it faster than we look
+    monkeypatch.setattr(
+        "dethrone.harness.engine.run.artifacts.FREE_MIN", 0
+    )  # as if somebody else filled it faster than we look
     small = tmp_path / "small"
     small.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", small], check=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from harness.core import store
-from harness.core.clock import SECOND
-from harness.core.events import NodeProcess, Traced
-from harness.core.history import read_history
-from harness.core.schedule import RealisedSchedule
-from harness.engine.run.listener import Silence
-from harness.engine.run.options import RunOptions
-from harness.engine.run.runner import run
+from dethrone.harness.core import store
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.events import NodeProcess, Traced
+from dethrone.harness.core.history import read_history
+from dethrone.harness.core.schedule import RealisedSchedule
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.runner import run
 
 pytestmark = [pytest.mark.docker, pytest.mark.nightly("raft runs on Docker in make test")]
 

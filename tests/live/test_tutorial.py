@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.docker.programs import find_go
+from dethrone.clusters.docker.programs import find_go
 
 pytestmark = [pytest.mark.docker, pytest.mark.system]
 DOCS = Path(__file__).parents[2] / "docs"

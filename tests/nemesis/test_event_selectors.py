@@ -6,14 +6,14 @@ import msgspec
 import pytest
 from views import view_of
 
-from harness.core.clock import Span
-from harness.core.errors import ConfigError
-from harness.core.hoststate import HostState
-from harness.core.interfaces import Occurrence
-from harness.core.rng import Rng
-from harness.core.schedule import PlannedFault
-from nemesis import selectors
-from nemesis.faults import partition
+from dethrone.harness.core.clock import Span
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.hoststate import HostState
+from dethrone.harness.core.interfaces import Occurrence
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import PlannedFault
+from dethrone.nemesis import selectors
+from dethrone.nemesis.faults import partition
 
 SEEN = Occurrence(
     event="elected", span=Span(0, 0), key=(1,), roles={"actor": ("n2",), "voter": ("n4", "n5"), "candidate": ("n2",)}

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from views import nodes_of, view_of, views_with_leader
 
-from harness.core import registry
-from harness.core.errors import ConfigError
-from harness.core.hoststate import HEALTHY, ClockSkew, Strobe, healthy_cluster
-from harness.core.rng import Rng
-from harness.core.schedule import PlannedFault
-from nemesis.faults import clock, kill, partition, pause, restart, stop
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, Strobe, healthy_cluster
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import PlannedFault
+from dethrone.nemesis.faults import clock, kill, partition, pause, restart, stop
 
 FAULTS = {module.FAULT.kind: module.FAULT for module in (clock, kill, partition, pause, restart, stop)}
 seeds = st.integers(0, 2**64 - 1)

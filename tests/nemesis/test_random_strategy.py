@@ -6,18 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from views import nodes_of, view_of
 
-from harness.core.clock import SECOND
-from harness.core.errors import ConfigError
-from harness.core.hoststate import healthy_cluster
-from harness.core.promise import Promise
-from harness.core.quorum import minority
-from harness.core.rng import Rng
-from harness.core.schedule import PlannedFault, Schedule
-from nemesis import selectors
-from nemesis.faults import clock, kill, partition, pause, restart, stop
-from nemesis.strategies.pacing import WARMUP_NS
-from nemesis.strategies.packing import pack, pack_most
-from nemesis.strategies.random import STRATEGY
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.hoststate import healthy_cluster
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.quorum import minority
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import PlannedFault, Schedule
+from dethrone.nemesis import selectors
+from dethrone.nemesis.faults import clock, kill, partition, pause, restart, stop
+from dethrone.nemesis.strategies.pacing import WARMUP_NS
+from dethrone.nemesis.strategies.packing import pack, pack_most
+from dethrone.nemesis.strategies.random import STRATEGY
 
 FAULTS = {module.FAULT.kind: module.FAULT for module in (clock, kill, partition, pause, restart, stop)}
 OWED = {

@@ -9,19 +9,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.core import registry
-from harness.core.clock import MS, SECOND
-from harness.core.errors import ConfigError
-from harness.core.scenario import Expected, as_expected, parse_scenario
-from harness.core.schedule import AfterFault, OnEvent, StepBegin
-from harness.core.schedule_text import parse_schedule, read_schedule
-from harness.core.verdict import Finding, Verdict
-from harness.engine.run.judge import load_checkers
-from harness.engine.run.listener import Silence
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
-from harness.engine.run.runner import run
-from harness.engine.run.scenario_lookup import all_scenarios, find
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.scenario import Expected, as_expected, parse_scenario
+from dethrone.harness.core.schedule import AfterFault, OnEvent, StepBegin
+from dethrone.harness.core.schedule_text import parse_schedule, read_schedule
+from dethrone.harness.core.verdict import Finding, Verdict
+from dethrone.harness.engine.run.judge import load_checkers
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.engine.run.runner import run
+from dethrone.harness.engine.run.scenario_lookup import all_scenarios, find
 
 SCENARIOS = all_scenarios()
 SEEDS = 3

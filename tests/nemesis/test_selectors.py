@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from views import nodes_of, view_of, views_with_leader
 
-from harness.core.errors import ConfigError
-from harness.core.hoststate import HEALTHY, healthy_cluster
-from harness.core.quorum import minority, quorum
-from harness.core.rng import Rng
-from nemesis import selectors
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.hoststate import HEALTHY, healthy_cluster
+from dethrone.harness.core.quorum import minority, quorum
+from dethrone.harness.core.rng import Rng
+from dethrone.nemesis import selectors
 
 seeds = st.integers(0, 2**64 - 1)
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.quorum import minority, quorum
-from harness.core.rng import Rng
-from nemesis import shapes
+from dethrone.harness.core.quorum import minority, quorum
+from dethrone.harness.core.rng import Rng
+from dethrone.nemesis import shapes
 
 NODES = tuple(f"n{i}" for i in range(1, 8))
 counts = st.integers(2, 7)

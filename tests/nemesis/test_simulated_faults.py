@@ -6,12 +6,12 @@ import itertools
 
 import pytest
 
-from harness.core import registry
-from harness.core.errors import ConfigError
-from harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, LinkQuality, healthy_cluster
-from harness.core.interfaces import ClusterView
-from harness.core.rng import Rng
-from harness.core.schedule import PlannedFault
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, LinkQuality, healthy_cluster
+from dethrone.harness.core.interfaces import ClusterView
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import PlannedFault
 
 KINDS = ("powerloss", "wipe", "damage", "disk", "link", "hold", "drift")
 NODES = ("n1", "n2", "n3")

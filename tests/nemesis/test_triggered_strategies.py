@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 from test_random_strategy import FAULTS, OWED, PROMISE, shown
 from views import nodes_of, view_of
 
-from harness.core import registry
-from harness.core.clock import SECOND, Span
-from harness.core.errors import ConfigError
-from harness.core.hoststate import healthy_cluster
-from harness.core.interfaces import Occurrence
-from harness.core.quorum import minority
-from harness.core.rng import Rng
-from harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step
-from nemesis.strategies import mixed, triggered, twin
-from nemesis.strategies import random as plain
-from nemesis.strategies.durations import log_between
-from nemesis.strategies.openings import company, fall, opening
-from nemesis.strategies.pacing import WARMUP_NS
-from nemesis.strategies.series import Series
-from nemesis.triggers import BUILT_IN
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import SECOND, Span
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.hoststate import healthy_cluster
+from dethrone.harness.core.interfaces import Occurrence
+from dethrone.harness.core.quorum import minority
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step
+from dethrone.nemesis.strategies import mixed, triggered, twin
+from dethrone.nemesis.strategies import random as plain
+from dethrone.nemesis.strategies.durations import log_between
+from dethrone.nemesis.strategies.openings import company, fall, opening
+from dethrone.nemesis.strategies.pacing import WARMUP_NS
+from dethrone.nemesis.strategies.series import Series
+from dethrone.nemesis.triggers import BUILT_IN
 
 SIMULATED = {name: registry.load(registry.FAULTS, name) for name in ("powerloss", "link", "hold", "disk", "damage")}
 STRATEGIES = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from views import view_of
 
-from harness.core import registry
-from harness.core.clock import SECOND, Span
-from harness.core.errors import ConfigError
-from harness.core.events import FaultEvent, Invoke, NodeProcess, Observed, Return, Traced
-from harness.core.schedule import OnEvent
-from nemesis.triggers import BUILT_IN
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import SECOND, Span
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.events import FaultEvent, Invoke, NodeProcess, Observed, Return, Traced
+from dethrone.harness.core.schedule import OnEvent
+from dethrone.nemesis.triggers import BUILT_IN
 
 AT = Span(10, 12)
 

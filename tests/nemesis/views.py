@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from harness.core.hoststate import healthy_cluster
-from harness.core.interfaces import ClusterView
+from dethrone.harness.core.hoststate import healthy_cluster
+from dethrone.harness.core.interfaces import ClusterView
 
 
 def nodes_of(count):

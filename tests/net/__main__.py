@@ -20,7 +20,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.engine.campaign.worker_processes import spread
+from dethrone.harness.engine.campaign.worker_processes import spread
 from tests.net.cases import Case, cases
 from tests.net.normal import WORDS, differing
 from tests.net.played import lines_of, named

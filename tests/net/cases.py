@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from harness.core import registry
-from harness.core.clock import SECOND, Ns
-from harness.core.planted import ExamPlan, Planted
-from harness.engine.exam.exam import Task, options_of
-from harness.engine.exam.exam_tasks import examinable
-from harness.engine.run.options import RunOptions
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.planted import ExamPlan, Planted
+from dethrone.harness.engine.exam.exam import Task, options_of
+from dethrone.harness.engine.exam.exam_tasks import examinable
+from dethrone.harness.engine.run.options import RunOptions
 from tests.net.normal import lines_in
 
 SEEDS = Path(__file__).with_name("seeds.json")

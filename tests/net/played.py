@@ -15,16 +15,16 @@ from typing import Any
 
 import msgspec
 
-from harness.core.errors import HarnessError
-from harness.core.events import AnyEvent, Traced
-from harness.core.interfaces import Checker
-from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Target, Unlink, Witness, Witnessed, Write
-from harness.core.plan import Plan
-from harness.core.verdict import Verdict
-from harness.engine.run.garbage_collection import no_garbage
-from harness.engine.run.judge import load_checkers
-from harness.engine.run.planning import draft
-from harness.engine.run.rehearsal import Rehearsed, rehearse_draft
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.core.events import AnyEvent, Traced
+from dethrone.harness.core.interfaces import Checker
+from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Target, Unlink, Witness, Witnessed, Write
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.verdict import Verdict
+from dethrone.harness.engine.run.garbage_collection import no_garbage
+from dethrone.harness.engine.run.judge import load_checkers
+from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.engine.run.rehearsal import Rehearsed, rehearse_draft
 from tests.net.cases import Case
 from tests.net.normal import Digests
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.engine.run.garbage_collection import swept
+from dethrone.harness.engine.run.garbage_collection import swept
 from tests.net.__main__ import HASHES
 from tests.net.cases import SEEDS, cases, quick
 from tests.net.normal import WORDS, Digests, differing
@@ -72,8 +72,8 @@ class Told(msgspec.Struct):
         ({"why": "leader silent"}, {"why": "the leader says nothing"}),
         ({"error": "ValueError('no such thing')"}, {"error": "TargetError('nothing like it')"}),
         ({"why": "NullAnswer"}, {"why": "EmptyAnswer"}),
-        ({"lines": ["clusters.targets.raft.Oh: no"]}, {"lines": ["dethrone.targets.raft.Oh: no no"]}),
-        ({"file": "clusters.targets.raft.log"}, {"file": "dethrone.targets.raft.log"}),
+        ({"lines": ["dethrone.clusters.targets.raft.Oh: no"]}, {"lines": ["dethrone.targets.raft.Oh: no no"]}),
+        ({"file": "dethrone.clusters.targets.raft.log"}, {"file": "dethrone.targets.raft.log"}),
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
         (Told("one text"), Told("another text")),
     ],

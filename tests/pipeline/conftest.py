@@ -40,8 +40,8 @@ def night(tmp_path, template):
 @pytest.fixture(scope="session")
 def java():
     """What Spark needs is installed. Where it is not, CI fails; elsewhere the tests that ask for it are skipped."""
-    from harness.core.errors import MissingCapability
-    from harness.pipeline.session import check_installed
+    from dethrone.harness.core.errors import MissingCapability
+    from dethrone.harness.pipeline.session import check_installed
 
     try:
         check_installed()
@@ -54,7 +54,7 @@ def java():
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory, java):
     """The one session of the whole test run."""
-    from harness.pipeline.session import SparkOptions, session
+    from dethrone.harness.pipeline.session import SparkOptions, session
 
     place = tmp_path_factory.mktemp("spark")
     with pytest.MonkeyPatch.context() as patch:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from harness.pipeline.nights import Facts, Judged, Run, Sample
+from dethrone.harness.pipeline.nights import Facts, Judged, Run, Sample
 
 SYSTEMS = ("raft", "etcd", "kraft")
 FAULTS = ("kill", "pause", "partition")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from harness.core import store
-from harness.core.clock import SECOND
-from harness.core.events import End
-from harness.core.history import HistoryWriter, read_history
-from harness.core.parquet import write_parquet
-from harness.engine.run.options import RunOptions
-from harness.engine.run.rehearsal import Rehearsed, rehearse
+from dethrone.harness.core import store
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.events import End
+from dethrone.harness.core.history import HistoryWriter, read_history
+from dethrone.harness.core.parquet import write_parquet
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.rehearsal import Rehearsed, rehearse
 
 TESTS = Path(__file__).parents[1]
 if str(TESTS / "checkers") not in sys.path:

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.clock import MS, SECOND
-from harness.core.errors import ConfigError, HarnessError, MissingCapability
-from harness.engine.campaign import campaign as engine
-from harness.engine.campaign.virtual_seeds import rows_of
-from harness.engine.run.exit_status import EXIT_TROUBLE
-from harness.engine.run.listener import Silence
-from harness.engine.run.options import RunOptions
-from harness.pipeline import campaign, campaign_corpus, campaign_worker, shipping
-from harness.pipeline.campaign_waves import SEEDS_MAX, TASK_NS, halves, pieces, shape
-from harness.pipeline.corpus import open_corpus
+from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.errors import ConfigError, HarnessError, MissingCapability
+from dethrone.harness.engine.campaign import campaign as engine
+from dethrone.harness.engine.campaign.virtual_seeds import rows_of
+from dethrone.harness.engine.run.exit_status import EXIT_TROUBLE
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.pipeline import campaign, campaign_corpus, campaign_worker, shipping
+from dethrone.harness.pipeline.campaign_waves import SEEDS_MAX, TASK_NS, halves, pieces, shape
+from dethrone.harness.pipeline.corpus import open_corpus
 
 SEEDS = range(40, 60)
 
@@ -102,7 +102,9 @@ def test_the_same_code_is_the_same_file_and_holds_the_entry_points(tmp_path):
     assert one.path.read_bytes() == other.path.read_bytes()
     assert "dethrone" in one.holds
     names = zipfile.ZipFile(one.path).namelist()
-    assert {"harness/engine/campaign/virtual_seeds.py", "nemesis/scenarios/raft-b1.toml"} <= set(names)
+    assert {"dethrone/harness/engine/campaign/virtual_seeds.py", "dethrone/nemesis/scenarios/raft-b1.toml"} <= set(
+        names
+    )
     assert not any("__pycache__" in name or name.startswith("tests/") for name in names)
     script = "from importlib.metadata import entry_points as e; print(len(e(group='dethrone.checkers')))"
     words = [sys.executable, "-S", "-P", "-c", script]
@@ -158,7 +160,7 @@ def test_known_findings_travel_with_the_options(tmp_path):
 
 def test_a_worker_without_a_dependency_says_which(monkeypatch):
     pa = pytest.importorskip("pyarrow")
-    monkeypatch.setitem(sys.modules, "harness.pipeline.campaign_worker", None)
+    monkeypatch.setitem(sys.modules, "dethrone.harness.pipeline.campaign_worker", None)
     batch = pa.RecordBatch.from_arrays([pa.array([0])], names=["id"])
     [answer] = campaign._looking(campaign_worker.pack_work(options()), 1)([batch])
     able = json.loads(answer.column("able")[0].as_py())
@@ -219,7 +221,7 @@ def test_a_seed_that_kills_workers_is_trouble_and_harms_no_other(spark, local, m
 
             import pyarrow as pa
 
-            from harness.pipeline.campaign_worker import simulate
+            from dethrone.harness.pipeline.campaign_worker import simulate
 
             for batch in batches:
                 for position in batch.column("id").to_pylist():
@@ -323,7 +325,7 @@ def test_other_options_or_another_version_are_another_campaign(tmp_path):
 
 
 def test_few_files_are_left_after_compacting(tmp_path, monkeypatch):
-    from harness.pipeline import layout, upkeep
+    from dethrone.harness.pipeline import layout, upkeep
 
     monkeypatch.setattr(campaign_corpus, "ROWS_MAX", 2)
     corpus = open_corpus(str(tmp_path / "corpus"), make=True)

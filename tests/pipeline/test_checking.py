@@ -8,13 +8,13 @@ import msgspec
 import nights
 import pytest
 
-from harness.core.errors import ConfigError
-from harness.core.events import End, Traced
-from harness.engine.run.judge import judge, load_checkers
-from harness.pipeline import across, checking, ingest, upkeep
-from harness.pipeline.checking import Asked, check, standing
-from harness.pipeline.corpus import open_corpus
-from harness.pipeline.judging import HISTORY, jobs_of
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.events import End, Traced
+from dethrone.harness.engine.run.judge import judge, load_checkers
+from dethrone.harness.pipeline import across, checking, ingest, upkeep
+from dethrone.harness.pipeline.checking import Asked, check, standing
+from dethrone.harness.pipeline.corpus import open_corpus
+from dethrone.harness.pipeline.judging import HISTORY, jobs_of
 
 pytestmark = pytest.mark.spark
 
@@ -40,7 +40,7 @@ def few():
     """A loader for workers: three checkers of ours. Nested functions travel by value."""
 
     def loader():
-        from harness.engine.run.judge import load_checkers
+        from dethrone.harness.engine.run.judge import load_checkers
 
         names = ("one-leader-per-term", "leader-has-majority", "leader-when-owed")
         return {name: checker for name, checker in load_checkers().items() if name in names}
@@ -54,8 +54,8 @@ def with_one_changed(how, version="2"):
     def loader():
         import os
 
-        from harness.core.verdict import Verdict
-        from harness.engine.run.judge import load_checkers
+        from dethrone.harness.core.verdict import Verdict
+        from dethrone.harness.engine.run.judge import load_checkers
 
         class Changed:
             name = "one-leader-per-term"

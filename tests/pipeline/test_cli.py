@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner
 
-from harness.cli.main import main
+from dethrone.harness.cli.main import main
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_how_long_to_keep_is_a_number_of_days(call, night, keep):
 
 def test_help_and_adding_import_neither_pyspark_nor_pandas():
     code = (
-        "import sys; from harness.cli.main import main\n"
+        "import sys; from dethrone.harness.cli.main import main\n"
         "for words in (['--help'], ['corpus', '--help'], ['corpus', 'add', '--help']):\n"
         "    try: main(words)\n"
         "    except SystemExit: pass\n"

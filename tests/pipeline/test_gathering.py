@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("scipy.stats")
 
-from harness.core.events import FaultEvent, Traced
-from harness.pipeline import gathering, ingest
-from harness.pipeline.corpus import open_corpus
+from dethrone.harness.core.events import FaultEvent, Traced
+from dethrone.harness.pipeline import gathering, ingest
+from dethrone.harness.pipeline.corpus import open_corpus
 
 NIGHTS = frozenset({"2026-11-20", "2026-11-21"})
 
@@ -46,7 +46,7 @@ def test_failovers_that_noise_touched_are_known_by_run_and_fault():
 
 @pytest.mark.spark
 def test_facts_are_those_of_the_histories(spark, corpus, sims):
-    from harness.pipeline import checking
+    from dethrone.harness.pipeline import checking
 
     checking.check(corpus, spark, checking.Asked(checkers=("leader-has-majority",)), lambda *_: None)
     rows = gathering.select(corpus, system="", variants=True)

@@ -8,18 +8,18 @@ import nights
 import pyarrow.parquet as pq
 import pytest
 
-from checkers.base import WRITES
-from checkers.facts import elections, named, votes
-from checkers.failover import CAMPAIGNS, STAGES, _split_votes, _stages, exposure
-from checkers.failover import ROUNDS as CHECKERS_ROUNDS
-from harness.core.clock import MS, Span
-from harness.core.columns import columns
-from harness.core.events import SCHEMA, Begin, End, FaultEvent, Invoke, Mark, Observed, Return, Silent, Traced
-from harness.core.history import History
-from harness.core.parquet import DERIVED, SCHEMA_VERSION, write_parquet
-from harness.core.rng import Rng
-from harness.pipeline import frames, layout, native
-from harness.pipeline.places import LocalPlace
+from dethrone.checkers.base import WRITES
+from dethrone.checkers.facts import elections, named, votes
+from dethrone.checkers.failover import CAMPAIGNS, STAGES, _split_votes, _stages, exposure
+from dethrone.checkers.failover import ROUNDS as CHECKERS_ROUNDS
+from dethrone.harness.core.clock import MS, Span
+from dethrone.harness.core.columns import columns
+from dethrone.harness.core.events import SCHEMA, Begin, End, FaultEvent, Invoke, Mark, Observed, Return, Silent, Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.parquet import DERIVED, SCHEMA_VERSION, write_parquet
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.pipeline import frames, layout, native
+from dethrone.harness.pipeline.places import LocalPlace
 
 pytestmark = pytest.mark.spark
 

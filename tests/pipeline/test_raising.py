@@ -8,9 +8,9 @@ from datetime import date, timedelta
 import pyarrow as pa
 import pytest
 
-from harness.pipeline.known import Known
-from harness.pipeline.places import LocalPlace
-from harness.pipeline.raising import key_of, raise_new, why_known
+from dethrone.harness.pipeline.known import Known
+from dethrone.harness.pipeline.places import LocalPlace
+from dethrone.harness.pipeline.raising import key_of, raise_new, why_known
 
 
 def row(**fields):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import ConfigError, MissingCapability
-from harness.pipeline import session
-from harness.pipeline.java import java_version
-from harness.pipeline.session import SparkOptions, parse_conf, settings
+from dethrone.harness.core.errors import ConfigError, MissingCapability
+from dethrone.harness.pipeline import session
+from dethrone.harness.pipeline.java import java_version
+from dethrone.harness.pipeline.session import SparkOptions, parse_conf, settings
 
 
 def java(directory: Path, told: str) -> dict[str, str]:
@@ -73,7 +73,7 @@ def call_check(tmp_path, night):
     import sys
 
     def call():
-        words = [sys.executable, "-P", "-m", "harness.cli", "corpus"]
+        words = [sys.executable, "-P", "-m", "dethrone.harness.cli", "corpus"]
         place = ["--corpus", str(tmp_path / "c")]
         subprocess.run([*words, "add", str(night), *place], check=True, capture_output=True, timeout=60)
         return subprocess.run(

@@ -16,12 +16,12 @@ import pytest
 import standalone
 from standalone import LIMIT_S, until
 
-from harness.core.clock import SECOND
-from harness.engine.campaign.row_file import ROWS, stream_rows
-from harness.engine.campaign.virtual_seeds import rows_of
-from harness.engine.run.options import RunOptions
-from harness.pipeline import ingest
-from harness.pipeline.corpus import open_corpus
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.engine.campaign.row_file import ROWS, stream_rows
+from dethrone.harness.engine.campaign.virtual_seeds import rows_of
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.pipeline import ingest
+from dethrone.harness.pipeline.corpus import open_corpus
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly("a Spark cluster of its own; the other tests share one session")]
 
@@ -69,7 +69,7 @@ def check(corpus: str, *words: str) -> list[str]:
         sys.executable,
         "-P",
         "-m",
-        "harness.cli",
+        "dethrone.harness.cli",
         "corpus",
         "check",
         "--json",
@@ -94,11 +94,11 @@ def told_rows(rows) -> list:
 def test_a_campaign_killed_and_gone_on_with_has_each_local_row_once_on_workers_without_dethrone(cluster, tmp_path):
     url, _ = cluster
     python = standalone.bare_python(tmp_path / "bare")
-    for words, code in (("import msgspec, networkx, numpy, pyarrow", 0), ("import harness", 1)):
+    for words, code in (("import msgspec, networkx, numpy, pyarrow", 0), ("import dethrone.harness", 1)):
         asked = subprocess.run([python, "-P", "-c", words], cwd=tmp_path, capture_output=True, check=False)
         assert asked.returncode == code
     out, corpus = tmp_path / "campaign", tmp_path / "corpus"
-    words = [sys.executable, "-P", "-m", "harness.cli", "campaign", *CAMPAIGN, "--seeds", f"0..{SEEDS - 1}"]
+    words = [sys.executable, "-P", "-m", "dethrone.harness.cli", "campaign", *CAMPAIGN, "--seeds", f"0..{SEEDS - 1}"]
     words += ["--out", str(out), "--corpus", str(corpus), "--keep-failing", "1", "--json"]
     words += ["--engine", "spark", "--master", url, *standalone.spark_conf()]
     environment = {

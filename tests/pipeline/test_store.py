@@ -16,12 +16,12 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
-from harness.core import parquet, store
-from harness.core.errors import ConfigError, HistoryError
-from harness.core.history import read_history
-from harness.pipeline import ingest, layout, places, tables, upkeep
-from harness.pipeline.corpus import Corpus, open_corpus
-from harness.pipeline.places import ArrowPlace, LocalPlace, place_of
+from dethrone.harness.core import parquet, store
+from dethrone.harness.core.errors import ConfigError, HistoryError
+from dethrone.harness.core.history import read_history
+from dethrone.harness.pipeline import ingest, layout, places, tables, upkeep
+from dethrone.harness.pipeline.corpus import Corpus, open_corpus
+from dethrone.harness.pipeline.places import ArrowPlace, LocalPlace, place_of
 
 DAY = 86_400 * 10**9
 
@@ -203,7 +203,17 @@ def test_events_that_somebody_removed_are_put_back(corpus, night):
 
 
 def test_killed_at_any_moment_an_addition_can_be_done_again(tmp_path, night):
-    words = [sys.executable, "-P", "-m", "harness.cli", "corpus", "add", str(night), "--corpus", str(tmp_path / "k")]
+    words = [
+        sys.executable,
+        "-P",
+        "-m",
+        "dethrone.harness.cli",
+        "corpus",
+        "add",
+        str(night),
+        "--corpus",
+        str(tmp_path / "k"),
+    ]
     for grace_s in (0.6, 1.2):
         process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
@@ -374,7 +384,17 @@ def test_a_scheme_that_nobody_knows_is_said():
 
 @pytest.mark.slow
 def test_two_adders_at_once_store_each_run_once(tmp_path, night):
-    words = [sys.executable, "-P", "-m", "harness.cli", "corpus", "add", str(night), "--corpus", str(tmp_path / "two")]
+    words = [
+        sys.executable,
+        "-P",
+        "-m",
+        "dethrone.harness.cli",
+        "corpus",
+        "add",
+        str(night),
+        "--corpus",
+        str(tmp_path / "two"),
+    ]
     both = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     told = sorted(process.communicate(timeout=60)[0].split("  in ")[0].splitlines()[-1] for process in both)
     assert told == ["3 duplicate", "3 stored"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("scipy.stats")  # and so that no test pays for its import
 
-from harness.pipeline import survival
+from dethrone.harness.pipeline import survival
 
 rows = st.lists(st.tuples(st.integers(1, 12), st.booleans(), st.integers(0, 6)), min_size=1, max_size=25)
 

@@ -11,9 +11,9 @@ pytest.importorskip("scipy.stats")
 
 import made_nights as made
 
-from harness.core.errors import ConfigError
-from harness.pipeline import known, trends
-from harness.pipeline.nights import Cell, Facts, Judged, flakes, time_to_find
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.pipeline import known, trends
+from dethrone.harness.pipeline.nights import Cell, Facts, Judged, flakes, time_to_find
 
 POLICY = trends.Policy(resamples=0)
 FLAKE = known.Known(system="etcd", metric="fail/leader-stability", kind="standing", why="flaky since ever")

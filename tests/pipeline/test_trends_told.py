@@ -19,12 +19,12 @@ pytest.importorskip("scipy.stats")
 import made_nights as made
 import nights as stored
 
-from harness.cli.main import main
-from harness.commands import trends as told
-from harness.core.errors import ConfigError
-from harness.pipeline import gathering, known, trends
-from harness.report import trends_xml
-from harness.report.html import trends as page
+from dethrone.harness.cli.main import main
+from dethrone.harness.commands import trends as told
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.pipeline import gathering, known, trends
+from dethrone.harness.report import trends_xml
+from dethrone.harness.report.html import trends as page
 
 POLICY = trends.Policy(resamples=40)
 FLAKE = tuple(
@@ -228,8 +228,8 @@ def test_a_cell_that_does_not_exist_is_told(slow):
 
 @pytest.mark.spark
 def test_a_corpus_is_compared_night_by_night(spark, tmp_path, monkeypatch, sims):
-    from harness.pipeline import checking, ingest
-    from harness.pipeline.corpus import open_corpus
+    from dethrone.harness.pipeline import checking, ingest
+    from dethrone.harness.pipeline.corpus import open_corpus
 
     monkeypatch.chdir(tmp_path)
     honest, bug = sims["honest"], sims["bug"]
@@ -265,8 +265,8 @@ def test_a_corpus_is_compared_night_by_night(spark, tmp_path, monkeypatch, sims)
 @pytest.mark.nightly("24 simulated runs; other nights are compared on Spark in make test")
 @pytest.mark.spark
 def test_a_longer_election_timeout_of_simulated_nights_is_named(spark, tmp_path, monkeypatch):
-    from harness.pipeline import ingest
-    from harness.pipeline.corpus import open_corpus
+    from dethrone.harness.pipeline import ingest
+    from dethrone.harness.pipeline.corpus import open_corpus
 
     monkeypatch.chdir(tmp_path)
     longer = {"election_timeout_min_ms": "225", "election_timeout_max_ms": "450"}

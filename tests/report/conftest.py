@@ -34,13 +34,13 @@ def failing_dir(tmp_path_factory, synthetic):
 
 @pytest.fixture(scope="session")
 def passing(passing_dir):
-    from harness.report.rundir import read_run
+    from dethrone.harness.report.rundir import read_run
 
     return read_run(passing_dir)
 
 
 @pytest.fixture(scope="session")
 def failing(failing_dir):
-    from harness.report.rundir import read_run
+    from dethrone.harness.report.rundir import read_run
 
     return read_run(failing_dir)

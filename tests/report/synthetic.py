@@ -8,17 +8,17 @@ from typing import Any
 
 import msgspec
 
-from harness.core import events as ev
-from harness.core import store
-from harness.core.clock import MS, SECOND, Span
-from harness.core.history import History, HistoryWriter, read_history
-from harness.core.hoststate import HEALTHY, ClockSkew, HostState
-from harness.core.plan import Plan, WorkloadPlan
-from harness.core.promise import NotPromised, Promise
-from harness.core.rng import Rng
-from harness.core.schedule import PlannedFault, RealisedFault, RealisedSchedule, Schedule, Step
-from harness.core.verdict import Finding, Verdict, merge
-from harness.engine.run.judgement import Judgement
+from dethrone.harness.core import events as ev
+from dethrone.harness.core import store
+from dethrone.harness.core.clock import MS, SECOND, Span
+from dethrone.harness.core.history import History, HistoryWriter, read_history
+from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState
+from dethrone.harness.core.plan import Plan, WorkloadPlan
+from dethrone.harness.core.promise import NotPromised, Promise
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import PlannedFault, RealisedFault, RealisedSchedule, Schedule, Step
+from dethrone.harness.core.verdict import Finding, Verdict, merge
+from dethrone.harness.engine.run.judgement import Judgement
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 
@@ -166,7 +166,8 @@ def plan(system: str = "raft", *, seed: int = 7, variant: str | None = None) -> 
 
 
 def passing_events() -> list[Any]:
-    """A minute of raft: the leader is cut off with one other, its successor killed, the next one frozen, a clock steps."""
+    """A minute of raft: the leader is cut off with one other, its successor killed, the next one frozen, a clock
+    steps."""
     story = Story()
     s, end = SECOND, 60 * SECOND
     for node in NODES:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report.bars import LABEL_MAX, ROWS_MAX, STEP, WIDTH_MAX, lines
+from dethrone.harness.report.bars import LABEL_MAX, ROWS_MAX, STEP, WIDTH_MAX, lines
 
 
 def bar(process, call, ret, label="read", **more):

@@ -8,16 +8,16 @@ import re
 import msgspec
 import pytest
 
-from harness.core.verdict import merge
-from harness.engine.host.healing import HealReport
-from harness.engine.nightly.night_file import Entry
-from harness.engine.nightly.night_rows import Drawn
-from harness.engine.nightly.run_order import Job, cells_of
-from harness.engine.run.judge import judge
-from harness.engine.run.judgement import Judgement
-from harness.report import github, junit, night
-from harness.report.html import sections
-from harness.report.words import verdict_parts
+from dethrone.harness.core.verdict import merge
+from dethrone.harness.engine.host.healing import HealReport
+from dethrone.harness.engine.nightly.night_file import Entry
+from dethrone.harness.engine.nightly.night_rows import Drawn
+from dethrone.harness.engine.nightly.run_order import Job, cells_of
+from dethrone.harness.engine.run.judge import judge
+from dethrone.harness.engine.run.judgement import Judgement
+from dethrone.harness.report import github, junit, night
+from dethrone.harness.report.html import sections
+from dethrone.harness.report.words import verdict_parts
 
 CLAIM = re.compile(r"\b(no|none|nothing|nobody|zero|0|pass|passed|held|every|all)\b", re.IGNORECASE)
 NO_CLAIM = re.compile(r"nothing (was|could be) judged|no verdict|not one of", re.IGNORECASE)
@@ -36,10 +36,10 @@ def uncounted(said: list[str]) -> list[str]:
 
 def trends_of_unjudged_nights() -> list[str]:
     pytest.importorskip("scipy.stats")
-    from harness.commands import trends as told
-    from harness.pipeline import gathering, trends
-    from harness.pipeline.nights import Facts, Run
-    from harness.report.html import trends as page
+    from dethrone.harness.commands import trends as told
+    from dethrone.harness.pipeline import gathering, trends
+    from dethrone.harness.pipeline.nights import Facts, Run
+    from dethrone.harness.report.html import trends as page
 
     runs = {
         name: Run(run=name, night=day, system="raft", setup="s", faults=frozenset(), attributes={})
@@ -70,7 +70,7 @@ def run_that_passed(files) -> list[str]:
     verdicts = files.judgement.verdicts
     passed = judge(files.history, files.plan, {})  # no checker: nothing is judged, and that is never a pass
     assert passed.outcome == "unknown"
-    from harness.engine.run.headline import headline
+    from dethrone.harness.engine.run.headline import headline
 
     judgement = Judgement(
         outcome=merge(verdicts), reason=headline("pass", verdicts, damage=None, trouble=()), verdicts=verdicts
@@ -117,10 +117,10 @@ def test_a_suite_of_what_was_never_judged_is_an_error():
 def test_heal_counts_what_it_looked_at(monkeypatch):
     from click.testing import CliRunner
 
-    from harness.cli.main import main
+    from dethrone.harness.cli.main import main
 
     monkeypatch.setattr(
-        "harness.engine.host.healing.heal", lambda **_: HealReport(asked=("docker", "local"), ledgers=0)
+        "dethrone.harness.engine.host.healing.heal", lambda **_: HealReport(asked=("docker", "local"), ledgers=0)
     )
     done = CliRunner().invoke(main, ["heal"])
     assert "no leftovers found: 2 backends checked (docker, local), 0 ledgers read" in done.output

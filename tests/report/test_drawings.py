@@ -10,8 +10,8 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from harness.report.html.drawings import BARS_MAX, drawing
-from harness.report.html.foreign import page
+from dethrone.harness.report.html.drawings import BARS_MAX, drawing
+from dethrone.harness.report.html.foreign import page
 
 CYCLE = {
     "kind": "cycle",
@@ -65,8 +65,8 @@ def test_what_the_signs_of_a_picture_mean_is_said_under_it():
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.fail.*")), ids=lambda path: path.name)
 def test_every_finding_in_the_history_of_another_tool_is_drawn(path):
-    from harness.core.operations import ModelOptions
-    from harness.engine.replay.foreign_history import check_file
+    from dethrone.harness.core.operations import ModelOptions
+    from dethrone.harness.engine.replay.foreign_history import check_file
 
     found = check_file(path, form=FORMATS[path.suffix], model=path.name.split(".")[0], options=ModelOptions())
     for verdict in found.judgement.verdicts:
@@ -79,8 +79,8 @@ def test_every_finding_in_the_history_of_another_tool_is_drawn(path):
 
 
 def test_a_runs_page_shows_class_graph_sentences_and_bars(failing):
-    from harness.core.verdict import Finding, Verdict
-    from harness.report import html
+    from dethrone.harness.core.verdict import Finding, Verdict
+    from dethrone.harness.report import html
 
     data = {"anomaly": "G2", "drawing": CYCLE, "edges": EDGES, "bars": [{**BAR, "process": 3}]}
     found = Finding(sentence="a cycle", certificate=(1, 2), data=data)
@@ -113,7 +113,7 @@ def test_what_is_no_drawing_draws_nothing(data):
 def test_the_page_of_a_foreign_history_stands_alone(tmp_path):
     from click.testing import CliRunner
 
-    from harness.cli.main import main
+    from dethrone.harness.cli.main import main
 
     golden = GOLDEN / "list-append.fail.G2.jsonl"
     out = tmp_path / "page.html"

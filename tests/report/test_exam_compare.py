@@ -7,10 +7,10 @@ import io
 import pytest
 from rich.console import Console
 
-from harness.core.clock import SECOND
-from harness.engine.exam.exam import Found
-from harness.engine.exam.exam_tasks import Row
-from harness.report.exam_compare import compare_lines, compare_object, compare_table, compared
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.engine.exam.exam import Found
+from dethrone.harness.engine.exam.exam_tasks import Row
+from dethrone.harness.report.exam_compare import compare_lines, compare_object, compare_table, compared
 
 BUDGET = 60 * SECOND
 TIMES = 50

@@ -7,13 +7,13 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from harness.commands import check
-from harness.core.verdict import Finding, excused_findings
-from harness.engine.run.exit_status import exit_code
-from harness.engine.run.judgement import Judgement
-from harness.report import github, json_objects, junit
-from harness.report.html import sections
-from harness.report.words import verdict_parts
+from dethrone.harness.commands import check
+from dethrone.harness.core.verdict import Finding, excused_findings
+from dethrone.harness.engine.run.exit_status import exit_code
+from dethrone.harness.engine.run.judgement import Judgement
+from dethrone.harness.report import github, json_objects, junit
+from dethrone.harness.report.html import sections
+from dethrone.harness.report.words import verdict_parts
 
 WORDS = "PASS, with 3 findings under faults that the system does not promise to tolerate"
 
@@ -85,7 +85,7 @@ def test_trouble_stands_above_them():
 
 def test_check_judges_again_and_exits_by_them(tmp_path, synthetic, judgement, monkeypatch):
     directory = synthetic.passing_run(tmp_path / "run")
-    monkeypatch.setattr("harness.engine.run.judge.judge", lambda history, plan: judgement)
+    monkeypatch.setattr("dethrone.harness.engine.run.judge.judge", lambda history, plan: judgement)
     codes = {word: check.check(directory, fail_on=word).code for word in ("unknown", "violation", "excused")}
     assert codes == {"unknown": 0, "violation": 0, "excused": 1}
     assert check.check(directory).as_object()["excused"] == 3

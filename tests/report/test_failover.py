@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.clock import MS
-from harness.report.failover import failovers, quantiles, summary
+from dethrone.harness.core.clock import MS
+from dethrone.harness.report.failover import failovers, quantiles, summary
 
 
 def test_every_fault_that_took_a_leader_away_is_measured(passing):

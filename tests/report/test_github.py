@@ -4,9 +4,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.clean import for_output
-from harness.core.verdict import Finding
-from harness.report import github, report_files
+from dethrone.harness.core.clean import for_output
+from dethrone.harness.core.verdict import Finding
+from dethrone.harness.report import github, report_files
 
 
 @given(st.text(), st.text())

@@ -8,15 +8,15 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
-from harness.core.clock import SECOND
-from harness.core.known import read as read_known
-from harness.core.verdict import Verdict
-from harness.engine.run.judge import signed
-from harness.report import html
-from harness.report.failover import failovers
-from harness.report.html.dots import _round_up
-from harness.report.rundir import read_run
-from harness.report.screens import failover_lines
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.known import read as read_known
+from dethrone.harness.core.verdict import Verdict
+from dethrone.harness.engine.run.judge import signed
+from dethrone.harness.report import html
+from dethrone.harness.report.failover import failovers
+from dethrone.harness.report.html.dots import _round_up
+from dethrone.harness.report.rundir import read_run
+from dethrone.harness.report.screens import failover_lines
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028'\"&@@data@@"
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from harness.core.errors import ClusterError
-from harness.engine.campaign.row import CampaignRow
-from harness.engine.run.judgement import RunResult
-from harness.report import json_objects
+from dethrone.harness.core.errors import ClusterError
+from dethrone.harness.engine.campaign.row import CampaignRow
+from dethrone.harness.engine.run.judgement import RunResult
+from dethrone.harness.report import json_objects
 
 
 def test_the_object_of_a_run_has_what_programs_need(failing, failing_dir):

@@ -5,8 +5,8 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report import junit
-from harness.report.junit import Suite
+from dethrone.harness.report import junit
+from dethrone.harness.report.junit import Suite
 
 
 def parsed(*suites: Suite) -> ET.Element:

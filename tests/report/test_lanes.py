@@ -5,12 +5,12 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core import events as ev
-from harness.core.clock import MS, SECOND, Span
-from harness.core.history import History
-from harness.core.hoststate import HEALTHY, HostState
-from harness.report.lanes import GAP_NS, role_spans, trouble_spans
-from harness.report.marks import node_marks
+from dethrone.harness.core import events as ev
+from dethrone.harness.core.clock import MS, SECOND, Span
+from dethrone.harness.core.history import History
+from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.report.lanes import GAP_NS, role_spans, trouble_spans
+from dethrone.harness.report.marks import node_marks
 
 NODES = ("n1", "n2")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.core.clock import SECOND
-from harness.core.verdict import Verdict
-from harness.engine.run.judgement import Judgement
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
-from harness.report.next_command import resolving
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.verdict import Verdict
+from dethrone.harness.engine.run.judgement import Judgement
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.report.next_command import resolving
 
 PLAN = draft(RunOptions(system="raft", backend="sim", time_limit_ns=60 * SECOND), seed=1).plan
 

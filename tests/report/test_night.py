@@ -5,10 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.engine.nightly.night_file import Entry
-from harness.engine.nightly.night_rows import Drawn, Ended, NightFinding, NightRow
-from harness.engine.nightly.run_order import Job, cells_of
-from harness.report import night
+from dethrone.harness.engine.nightly.night_file import Entry
+from dethrone.harness.engine.nightly.night_rows import Drawn, Ended, NightFinding, NightRow
+from dethrone.harness.engine.nightly.run_order import Job, cells_of
+from dethrone.harness.report import night
 
 ENTRIES = (Entry(system="raft"),)
 (CELL,) = cells_of(ENTRIES)

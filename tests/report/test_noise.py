@@ -11,10 +11,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import synthetic
 
-from harness.core.clock import SECOND, Span
-from harness.core.events import Noise
-from harness.report.html import sections
-from harness.report.rundir import read_run
+from dethrone.harness.core.clock import SECOND, Span
+from dethrone.harness.core.events import Noise
+from dethrone.harness.report.html import sections
+from dethrone.harness.report.rundir import read_run
 
 
 def shown(tmp_path, *noise):

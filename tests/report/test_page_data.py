@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from harness.report import page_data
+from dethrone.harness.report import page_data
 
 
 def test_the_page_data_is_plain_json_and_the_same_each_time(passing, failing):
@@ -61,7 +61,7 @@ def test_role_words_of_all_systems_have_a_class(role, leads, index):
 
 
 def test_an_operation_without_an_answer_is_open(passing):
-    from harness.core.events import Return
+    from dethrone.harness.core.events import Return
 
     kept = [event for event in passing.history if not (type(event) is Return and event.op == 0)]
     files = msgspec.structs.replace(passing, history=type(passing.history)(kept))

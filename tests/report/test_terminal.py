@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from harness.core.events import FaultEvent, Mark
-from harness.engine.run.listener import Drawn, LiveView, NodeView
-from harness.report import snippet
-from harness.report.screens import live_line
-from harness.report.terminal import Screen, Watcher
+from dethrone.harness.core.events import FaultEvent, Mark
+from dethrone.harness.engine.run.listener import Drawn, LiveView, NodeView
+from dethrone.harness.report import snippet
+from dethrone.harness.report.screens import live_line
+from dethrone.harness.report.terminal import Screen, Watcher
 
 FAILURE = """
 FAIL  one-leader-per-term: n2 and n4 were both elected leader of term 7

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.core.clock import MS, SECOND, Span
-from harness.core.events import FaultEvent
-from harness.core.schedule import AfterFault, OnEvent, PlannedFault, RealisedTrigger
-from harness.report.terminal import triggers_line
-from harness.report.trigger_words import hold_words, trigger_line, when_words
-from harness.report.words import sentence
+from dethrone.harness.core.clock import MS, SECOND, Span
+from dethrone.harness.core.events import FaultEvent
+from dethrone.harness.core.schedule import AfterFault, OnEvent, PlannedFault, RealisedTrigger
+from dethrone.harness.report.terminal import triggers_line
+from dethrone.harness.report.trigger_words import hold_words, trigger_line, when_words
+from dethrone.harness.report.words import sentence
 
 
 def fault(**more):

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core import events as ev
-from harness.core.clock import Span
-from harness.core.hoststate import ClockSkew, HostState, Strobe
-from harness.report import words
+from dethrone.harness.core import events as ev
+from dethrone.harness.core.clock import Span
+from dethrone.harness.core.hoststate import ClockSkew, HostState, Strobe
+from dethrone.harness.report import words
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

@@ -30,13 +30,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from load_generator import Load
 
-from harness.core.errors import HarnessError
-from harness.core.history import read_history
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.core.history import read_history
 from soak import harm, tally, trials
 from soak.tally import Row, Seen
 from soak.trials import Trial
 
-DETHRONE = (sys.executable, "-m", "harness.cli")
+DETHRONE = (sys.executable, "-m", "dethrone.harness.cli")
 HEAL_LIMIT_S = 300
 END_LIMIT_S = 180
 """How long a run that hangs may take to obey SIGTERM, before SIGKILL."""

@@ -169,7 +169,7 @@ def test_a_disk_so_full_that_nothing_can_be_said_is_trouble_and_no_violation(tmp
     """The complaint itself could not be written, and Python's own end turned that into exit code 1: a violation."""
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1)); sys.argv[0] = 'dethrone'\n"
-        "from harness.cli.main import main; main()"
+        "from dethrone.harness.cli.main import main; main()"
     )
     words = [
         sys.executable,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 
 SYSTEMS = ("raft", "kraft", "dledger", "paxos", "etcd-3.7", "zookeeper")
 """Systems that pass by default: each FAIL of theirs is to be explained."""

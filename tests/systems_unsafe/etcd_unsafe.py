@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from clusters.systems.etcd import Etcd35System, Etcd37System, EtcdSystem
-from harness.core.interfaces import Command, NodeSpec
+from dethrone.clusters.systems.etcd import Etcd35System, Etcd37System, EtcdSystem
+from dethrone.harness.core.interfaces import Command, NodeSpec
 
 VICTIM = "n1"
 _SCRIPT = 'incarnation=$1; shift; if [ "$incarnation" -ge 2 ]; then set -- "$@" --force-new-cluster; fi; exec "$@"'

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from clusters.systems.kafka import KafkaSystem
-from clusters.systems.rocketmq import RocketmqSystem
-from harness.core.interfaces import Command, NodeSpec
+from dethrone.clusters.systems.kafka import KafkaSystem
+from dethrone.clusters.systems.rocketmq import RocketmqSystem
+from dethrone.harness.core.interfaces import Command, NodeSpec
 
 _SCRIPT = 'incarnation=$1 data=$2; shift 2; [ "$incarnation" -eq 1 ] || rm -rf "$data"/*; exec "$@"'
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from clusters.systems.zookeeper import ZooKeeperSystem
-from harness.core.interfaces import Command, NodeSpec
+from dethrone.clusters.systems.zookeeper import ZooKeeperSystem
+from dethrone.harness.core.interfaces import Command, NodeSpec
 
 VICTIM = "n2"
 _SCRIPT = 'incarnation=$1 store=$2; shift 2; if [ "$incarnation" -ge 2 ]; then rm -rf "$store"; fi; exec "$@"'

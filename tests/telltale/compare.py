@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.core.events import Converged, Event, NodeProcess, Noise
-from harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.events import Converged, Event, NodeProcess, Noise
+from dethrone.harness.core.hoststate import HEALTHY, HostState
 
 MS = 1_000_000
 SECOND = 1_000_000_000

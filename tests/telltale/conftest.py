@@ -15,14 +15,14 @@ import field as fields
 from compare import Felt, read_felt
 from theirs import Theirs
 
-from clusters.docker.client import connect
-from clusters.docker.image import ensure_image
-from harness.core import registry
-from harness.core.errors import MissingCapability
-from harness.core.events import Event
-from harness.core.history import read_history
-from harness.engine.run.options import RunOptions
-from harness.engine.run.runner import run
+from dethrone.clusters.docker.client import connect
+from dethrone.clusters.docker.image import ensure_image
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import MissingCapability
+from dethrone.harness.core.events import Event
+from dethrone.harness.core.history import read_history
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.runner import run
 
 TIME_LIMITS_NS = {"cut": 10_000_000_000, "everything": 32_000_000_000, "without_clocks": 48_000_000_000}
 """Of the faults' phase, by schedule; starting somebody else's containers again takes seconds."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from compare import MS, SECOND, Felt, certain_states, contradictions
 
-from harness.core.clock import Span
-from harness.core.events import Converged, NodeProcess, Noise
-from harness.core.hoststate import HEALTHY, ClockSkew, HostState
+from dethrone.harness.core.clock import Span
+from dethrone.harness.core.events import Converged, NodeProcess, Noise
+from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState
 
 
 def at(seconds: float) -> int:

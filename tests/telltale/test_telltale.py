@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from compare import channels, contradictions, privileges
 
-from harness.core import registry
-from harness.core.events import Converged, FaultEvent, NodeProcess, Noise
+from dethrone.harness.core import registry
+from dethrone.harness.core.events import Converged, FaultEvent, NodeProcess, Noise
 
 GRANTED: dict[str, set[str]] = {"local": set(), "docker": set(), "ssh": set()}
 """Privileges that a node has, by backend: at most these."""

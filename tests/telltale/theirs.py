@@ -12,8 +12,8 @@ from pathlib import Path
 import docker
 import docker.types
 
-from clusters.docker.network import _engine_ranges
-from clusters.subnets import candidates, routes
+from dethrone.clusters.docker.network import _engine_ranges
+from dethrone.clusters.subnets import candidates, routes
 
 NODES = ("n1", "n2", "n3")
 UP_LIMIT_S = 20.0

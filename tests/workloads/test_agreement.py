@@ -3,12 +3,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core import registry
-from harness.core.events import Return
-from harness.core.hoststate import healthy_cluster
-from harness.core.interfaces import ClusterView, OpPlan
-from harness.core.rng import Rng
-from workloads import agreement
+from dethrone.harness.core import registry
+from dethrone.harness.core.events import Return
+from dethrone.harness.core.hoststate import healthy_cluster
+from dethrone.harness.core.interfaces import ClusterView, OpPlan
+from dethrone.harness.core.rng import Rng
+from dethrone.workloads import agreement
 
 NODES = ("n1", "n2", "n3")
 VIEW = ClusterView(nodes=NODES, leader=None, roles={}, terms={}, state=healthy_cluster(NODES))

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.clock import MS, SECOND
-from harness.core.errors import ConfigError
-from harness.core.events import Return
-from harness.core.hoststate import healthy_cluster
-from harness.core.interfaces import ClusterView, OpPlan
-from harness.core.rng import Rng
-from harness.engine.run.op_pacing import OpPump
-from workloads.combinators import (
+from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.events import Return
+from dethrone.harness.core.hoststate import healthy_cluster
+from dethrone.harness.core.interfaces import ClusterView, OpPlan
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.engine.run.op_pacing import OpPump
+from dethrone.workloads.combinators import (
     Changed,
     Choice,
     Cycle,

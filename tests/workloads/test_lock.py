@@ -5,15 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.systems.operations import request_for
-from clusters.targets.raft.machine import Machine, Refusal
-from harness.core import registry
-from harness.core.clock import MS
-from harness.core.events import Return
-from harness.core.hoststate import healthy_cluster
-from harness.core.interfaces import ClusterView
-from harness.core.rng import Rng
-from workloads import lock
+from dethrone.clusters.systems.operations import request_for
+from dethrone.clusters.targets.raft.machine import Machine, Refusal
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.events import Return
+from dethrone.harness.core.hoststate import healthy_cluster
+from dethrone.harness.core.interfaces import ClusterView
+from dethrone.harness.core.rng import Rng
+from dethrone.workloads import lock
 
 NODES = ("n1", "n2", "n3")
 VIEW = ClusterView(

@@ -7,17 +7,17 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.systems.operations import request_for
-from clusters.targets.client_api import Append, Get, Txn
-from clusters.targets.raft.machine import Machine
-from harness.core import registry
-from harness.core.clock import MS
-from harness.core.events import Return
-from harness.core.hoststate import healthy_cluster
-from harness.core.interfaces import ClusterView, OpPlan
-from harness.core.rng import Rng
-from workloads import list_append
-from workloads import set as set_workload
+from dethrone.clusters.systems.operations import request_for
+from dethrone.clusters.targets.client_api import Append, Get, Txn
+from dethrone.clusters.targets.raft.machine import Machine
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.events import Return
+from dethrone.harness.core.hoststate import healthy_cluster
+from dethrone.harness.core.interfaces import ClusterView, OpPlan
+from dethrone.harness.core.rng import Rng
+from dethrone.workloads import list_append
+from dethrone.workloads import set as set_workload
 
 NODES = ("n1", "n2", "n3")
 VIEW = ClusterView(

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from clusters.docker.labels import JARS
-from harness.core.interfaces import CLOCK_SOCKET, Command, NodeSpec, StatusCall
+from dethrone.clusters.docker.labels import JARS
+from dethrone.harness.core.interfaces import CLOCK_SOCKET, Command, NodeSpec, StatusCall
 
 STATUS_PORT = 7002
 """Where ``Beside`` tells the status."""

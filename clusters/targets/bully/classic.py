@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clusters.targets.bully import messages as m
-from harness.core.clock import Clocks
-from harness.core.machine import DiskImage
+from dethrone.clusters.targets.bully import messages as m
+from dethrone.harness.core.clock import Clocks
+from dethrone.harness.core.machine import DiskImage
 
 if TYPE_CHECKING:
-    from clusters.targets.bully.core import BullyCore
+    from dethrone.clusters.targets.bully.core import BullyCore
 
 FOLLOWER, ELECTING, WAITING, COORDINATOR = "FOLLOWER", "ELECTING", "WAITING", "COORDINATOR"
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.targets.bully import messages as m
-from clusters.targets.bully.classic import Classic
-from clusters.targets.bully.mongo import Mongo
-from clusters.targets.bully.replication import Replication
-from clusters.targets.bully.rules import Rules
-from clusters.targets.kit.files import Unreadable
-from harness.core.clock import MS, Clocks, Ns
-from harness.core.machine import (
+from dethrone.clusters.targets.bully import messages as m
+from dethrone.clusters.targets.bully.classic import Classic
+from dethrone.clusters.targets.bully.mongo import Mongo
+from dethrone.clusters.targets.bully.replication import Replication
+from dethrone.clusters.targets.bully.rules import Rules
+from dethrone.clusters.targets.kit.files import Unreadable
+from dethrone.harness.core.clock import MS, Clocks, Ns
+from dethrone.harness.core.machine import (
     CoreEvent,
     CoreStatus,
     DiskDone,
@@ -32,7 +32,7 @@ from harness.core.machine import (
     Send,
     SetTimer,
 )
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 
 TICK, WAIT = "tick", "wait"
 LEADING = frozenset({"COORDINATOR", "PRIMARY"})

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
-from clusters.targets.kit.knobs import KnobTable, Settings, one_of, switch, text, time
-from harness.core.clock import Ns
+from dethrone.clusters.targets.kit.knobs import KnobTable, Settings, one_of, switch, text, time
+from dethrone.harness.core.clock import Ns
 
 
 def _priorities(word: str) -> dict[str, int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from clusters.targets.zk_ephemeral.messages import Record
+from dethrone.clusters.targets.zk_ephemeral.messages import Record
 
 
 class Election(msgspec.Struct, frozen=True, gc=False, tag="election"):

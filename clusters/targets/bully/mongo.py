@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from clusters.targets.bully import messages as m
-from clusters.targets.kit.files import Unreadable, file_of, replace_ops, sealed, unsealed
-from harness.core.clock import MS, Clocks
-from harness.core.machine import Await, Disk, DiskImage
+from dethrone.clusters.targets.bully import messages as m
+from dethrone.clusters.targets.kit.files import Unreadable, file_of, replace_ops, sealed, unsealed
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import Await, Disk, DiskImage
 
 if TYPE_CHECKING:
-    from clusters.targets.bully.core import BullyCore
+    from dethrone.clusters.targets.bully.core import BullyCore
 
 SECONDARY, PRIMARY = "SECONDARY", "PRIMARY"
 VETO = -10_000

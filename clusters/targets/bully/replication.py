@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clusters.targets.bully import messages as m
-from clusters.targets.client_api import Append, Get, NotLeader, Ok, Put, Refused, Unknown
-from clusters.targets.zk_ephemeral.log import LOG, Log
-from clusters.targets.zk_ephemeral.messages import Record
-from harness.core.machine import Disk, DiskDone, DiskImage, Halt, Reply
+from dethrone.clusters.targets.bully import messages as m
+from dethrone.clusters.targets.client_api import Append, Get, NotLeader, Ok, Put, Refused, Unknown
+from dethrone.clusters.targets.zk_ephemeral.log import LOG, Log
+from dethrone.clusters.targets.zk_ephemeral.messages import Record
+from dethrone.harness.core.machine import Disk, DiskDone, DiskImage, Halt, Reply
 
 if TYPE_CHECKING:
-    from clusters.targets.bully.core import BullyCore
+    from dethrone.clusters.targets.bully.core import BullyCore
 
 BATCH_MAX = 64
 

@@ -5,8 +5,8 @@ Guarantees: pure. Out of scope: when the rules are asked (``classic``, ``mongo``
 
 from __future__ import annotations
 
-from clusters.targets.bully.knobs import BullyKnobs
-from harness.core.clock import Ns
+from dethrone.clusters.targets.bully.knobs import BullyKnobs
+from dethrone.harness.core.clock import Ns
 
 
 class Rules:

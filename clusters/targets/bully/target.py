@@ -5,14 +5,14 @@ Guarantees: a node's id is its place among the members. Out of scope: processes 
 
 from __future__ import annotations
 
-from clusters.targets.bully.core import BullyCore
-from clusters.targets.bully.knobs import KNOBS
-from clusters.targets.bully.messages import BullyMessage
-from clusters.targets.bully.rules import Rules
-from clusters.targets.bully.variants import VARIANTS
-from clusters.targets.bully.witness import BullyWitness
-from clusters.targets.kit.mutants import MutantTable
-from clusters.targets.kit.target import KitTarget
+from dethrone.clusters.targets.bully.core import BullyCore
+from dethrone.clusters.targets.bully.knobs import KNOBS
+from dethrone.clusters.targets.bully.messages import BullyMessage
+from dethrone.clusters.targets.bully.rules import Rules
+from dethrone.clusters.targets.bully.variants import VARIANTS
+from dethrone.clusters.targets.bully.witness import BullyWitness
+from dethrone.clusters.targets.kit.mutants import MutantTable
+from dethrone.clusters.targets.kit.target import KitTarget
 
 TARGET = KitTarget(
     KNOBS,

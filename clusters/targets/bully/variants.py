@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from clusters.targets.bully.knobs import BullyKnobs
-from clusters.targets.bully.rules import Rules
-from clusters.targets.kit.mutants import Mutant, bug
-from harness.core.clock import Ns
+from dethrone.clusters.targets.bully.knobs import BullyKnobs
+from dethrone.clusters.targets.bully.rules import Rules
+from dethrone.clusters.targets.kit.mutants import Mutant, bug
+from dethrone.harness.core.clock import Ns
 
 _OWED, _CONVERGES, _LEAVES = "leader-when-owed", "convergence-after-heal", "step-down-without-quorum"
 

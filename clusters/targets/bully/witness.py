@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.targets.bully import messages as m
-from clusters.targets.zk_ephemeral.witness import ZkWitness
-from harness.core.machine import DiskImage, Witnessed
+from dethrone.clusters.targets.bully import messages as m
+from dethrone.clusters.targets.zk_ephemeral.witness import ZkWitness
+from dethrone.harness.core.machine import DiskImage, Witnessed
 
 
 class BullyWitness(ZkWitness):

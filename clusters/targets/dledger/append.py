@@ -8,15 +8,15 @@ Source: DLedger 0.2.7, ``DLedgerServer.handleAppend``, ``DLedgerEntryPusher.Quor
 
 from __future__ import annotations
 
-from clusters.targets.client_api import Append, Failed, NotLeader, Ok, Refused, Unknown
-from clusters.targets.dledger import messages as m
-from clusters.targets.dledger import push
-from clusters.targets.dledger.leading import Leading, Pending
-from clusters.targets.dledger.machine import Machine, Refusal
-from clusters.targets.dledger.messages import Command, Entry, Noop
-from clusters.targets.dledger.node import ACKS, CHECKPOINT, Node
-from clusters.targets.dledger.rules import LEADER
-from harness.core.machine import SetTimer
+from dethrone.clusters.targets.client_api import Append, Failed, NotLeader, Ok, Refused, Unknown
+from dethrone.clusters.targets.dledger import messages as m
+from dethrone.clusters.targets.dledger import push
+from dethrone.clusters.targets.dledger.leading import Leading, Pending
+from dethrone.clusters.targets.dledger.machine import Machine, Refusal
+from dethrone.clusters.targets.dledger.messages import Command, Entry, Noop
+from dethrone.clusters.targets.dledger.node import ACKS, CHECKPOINT, Node
+from dethrone.clusters.targets.dledger.rules import LEADER
+from dethrone.harness.core.machine import SetTimer
 
 
 def start_leading(n: Node) -> None:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from clusters.targets.dledger import messages as m
-from clusters.targets.dledger.rules import Rules
-from clusters.targets.dledger.storage import Replacement, TermState
-from clusters.targets.dledger.tally import Campaign
-from clusters.targets.kit.files import Unreadable
-from clusters.targets.kit.mutants import mutant
-from harness.core.clock import Ns
-from harness.core.rng import Rng
+from dethrone.clusters.targets.dledger import messages as m
+from dethrone.clusters.targets.dledger.rules import Rules
+from dethrone.clusters.targets.dledger.storage import Replacement, TermState
+from dethrone.clusters.targets.dledger.tally import Campaign
+from dethrone.clusters.targets.kit.files import Unreadable
+from dethrone.clusters.targets.kit.mutants import mutant
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.rng import Rng
 
 _VOTE, _LEADER, _TERM = "one-vote-per-term", "one-leader-per-term", "term-never-decreases"
 _MAJORITY, _OWED, _LIVELOCK = "leader-has-majority", "leader-when-owed", "no-livelock"

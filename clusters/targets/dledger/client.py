@@ -10,12 +10,12 @@ Source: DLedger 0.2.7, ``DLedgerServer.handleAppend`` and ``handleGet``.
 
 from __future__ import annotations
 
-from clusters.targets.client_api import Append, Cas, ClientRequest, Failed, Get, NotLeader, Ok, Put, Refused
-from clusters.targets.dledger import append
-from clusters.targets.dledger import messages as m
-from clusters.targets.dledger.leading import Leading
-from clusters.targets.dledger.messages import Noop
-from clusters.targets.dledger.node import Node
+from dethrone.clusters.targets.client_api import Append, Cas, ClientRequest, Failed, Get, NotLeader, Ok, Put, Refused
+from dethrone.clusters.targets.dledger import append
+from dethrone.clusters.targets.dledger import messages as m
+from dethrone.clusters.targets.dledger.leading import Leading
+from dethrone.clusters.targets.dledger.messages import Noop
+from dethrone.clusters.targets.dledger.node import Node
 
 
 def on_request(n: Node, request: int, body: ClientRequest) -> None:

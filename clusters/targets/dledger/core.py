@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from clusters.targets.dledger import append, election, follow, heartbeat, push, storage
-from clusters.targets.dledger.client import on_request
-from clusters.targets.dledger.follow import LIFE_BITS
-from clusters.targets.dledger.knobs import DledgerKnobs
-from clusters.targets.dledger.messages import (
+from dethrone.clusters.targets.dledger import append, election, follow, heartbeat, push, storage
+from dethrone.clusters.targets.dledger.client import on_request
+from dethrone.clusters.targets.dledger.follow import LIFE_BITS
+from dethrone.clusters.targets.dledger.knobs import DledgerKnobs
+from dethrone.clusters.targets.dledger.messages import (
     HeartBeatRequest,
     HeartBeatResponse,
     PushEntryRequest,
@@ -22,16 +22,16 @@ from clusters.targets.dledger.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.targets.dledger.node import ACKS, CHECK, CHECKPOINT, FLUSH, LOOP, WAIT, Node, shown
-from clusters.targets.dledger.rules import LEADER, Rules
-from clusters.targets.dledger.softbarrier import SoftBarrier
-from clusters.targets.dledger.status import glance, status
-from clusters.targets.dledger.storage import TermState
-from clusters.targets.dledger.tally import Campaign
-from clusters.targets.kit.core import KitCore
-from clusters.targets.kit.files import file_of
-from harness.core.clock import Clocks
-from harness.core.machine import (
+from dethrone.clusters.targets.dledger.node import ACKS, CHECK, CHECKPOINT, FLUSH, LOOP, WAIT, Node, shown
+from dethrone.clusters.targets.dledger.rules import LEADER, Rules
+from dethrone.clusters.targets.dledger.softbarrier import SoftBarrier
+from dethrone.clusters.targets.dledger.status import glance, status
+from dethrone.clusters.targets.dledger.storage import TermState
+from dethrone.clusters.targets.dledger.tally import Campaign
+from dethrone.clusters.targets.kit.core import KitCore
+from dethrone.clusters.targets.kit.files import file_of
+from dethrone.harness.core.clock import Clocks
+from dethrone.harness.core.machine import (
     Await,
     CoreStatus,
     DiskDone,

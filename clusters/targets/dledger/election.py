@@ -8,10 +8,10 @@ Source: DLedger 0.2.7, ``DLedgerLeaderElector.maintainAsCandidate`` and ``handle
 
 from __future__ import annotations
 
-from clusters.targets.dledger import messages as m
-from clusters.targets.dledger.messages import VoteRequest, VoteResponse
-from clusters.targets.dledger.node import Node, shown
-from clusters.targets.dledger.tally import (
+from dethrone.clusters.targets.dledger import messages as m
+from dethrone.clusters.targets.dledger.messages import VoteRequest, VoteResponse
+from dethrone.clusters.targets.dledger.node import Node, shown
+from dethrone.clusters.targets.dledger.tally import (
     PASSED,
     REVOTE_IMMEDIATELY,
     WAIT_TO_REVOTE,

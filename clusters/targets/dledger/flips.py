@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from clusters.targets.dledger.rules import FOLLOWER, LEADER, NEVER, Rules
-from clusters.targets.dledger.tally import Campaign, Round
-from harness.core.clock import Ns
-from harness.core.rng import Rng
+from dethrone.clusters.targets.dledger.rules import FOLLOWER, LEADER, NEVER, Rules
+from dethrone.clusters.targets.dledger.tally import Campaign, Round
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.rng import Rng
 
 # ruff: noqa: D101, D102 - a class is what its claim's number says, a method is the rule that it overrides
 

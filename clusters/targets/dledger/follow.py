@@ -10,13 +10,13 @@ order of one connection.
 
 from __future__ import annotations
 
-from clusters.targets.dledger import append
-from clusters.targets.dledger import messages as m
-from clusters.targets.dledger.messages import Entry, PushEntryRequest, PushEntryResponse
-from clusters.targets.dledger.node import CHECK, Node
-from clusters.targets.dledger.rules import FOLLOWER
-from harness.core.clock import Ns
-from harness.core.machine import SetTimer
+from dethrone.clusters.targets.dledger import append
+from dethrone.clusters.targets.dledger import messages as m
+from dethrone.clusters.targets.dledger.messages import Entry, PushEntryRequest, PushEntryResponse
+from dethrone.clusters.targets.dledger.node import CHECK, Node
+from dethrone.clusters.targets.dledger.rules import FOLLOWER
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.machine import SetTimer
 
 LIFE_BITS = 20
 """The lower bits of a call's number count within one life of its sender; the upper ones name that life."""

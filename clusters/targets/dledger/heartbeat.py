@@ -9,11 +9,11 @@ Source: DLedger 0.2.7, ``DLedgerLeaderElector.maintainAsLeader``, ``sendHeartbea
 
 from __future__ import annotations
 
-from clusters.targets.dledger import messages as m
-from clusters.targets.dledger.messages import HeartBeatRequest, HeartBeatResponse
-from clusters.targets.dledger.node import Node
-from clusters.targets.dledger.rules import FOLLOWER, LEADER, NEVER
-from clusters.targets.dledger.tally import WAIT_TO_VOTE_NEXT, Round
+from dethrone.clusters.targets.dledger import messages as m
+from dethrone.clusters.targets.dledger.messages import HeartBeatRequest, HeartBeatResponse
+from dethrone.clusters.targets.dledger.node import Node
+from dethrone.clusters.targets.dledger.rules import FOLLOWER, LEADER, NEVER
+from dethrone.clusters.targets.dledger.tally import WAIT_TO_VOTE_NEXT, Round
 
 
 def leader_pass(n: Node) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 
-from clusters.targets.kit.knobs import KnobTable, Settings, one_of, switch, time, whole
-from harness.core.clock import Ns
+from dethrone.clusters.targets.kit.knobs import KnobTable, Settings, one_of, switch, time, whole
+from dethrone.harness.core.clock import Ns
 
 
 class DledgerKnobs(Settings, frozen=True, kw_only=True):

@@ -8,8 +8,8 @@ Source: DLedger 0.2.7, ``DLedgerEntryPusher``: ``peerWaterMarksByTerm``, ``pendi
 
 from __future__ import annotations
 
-from clusters.targets.dledger.rules import NEVER
-from harness.core.clock import Ns
+from dethrone.clusters.targets.dledger.rules import NEVER
+from dethrone.harness.core.clock import Ns
 
 
 class Pending:

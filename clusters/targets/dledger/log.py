@@ -9,9 +9,9 @@ Source: DLedger 0.2.7, ``DLedgerStore`` and ``DLedgerMmapFileStore``; group comm
 
 from __future__ import annotations
 
-from clusters.targets.dledger.messages import Entry
-from clusters.targets.dledger.storage import LOG, Recovered, record
-from harness.core.machine import DiskOp, Fsync, Write
+from dethrone.clusters.targets.dledger.messages import Entry
+from dethrone.clusters.targets.dledger.storage import LOG, Recovered, record
+from dethrone.harness.core.machine import DiskOp, Fsync, Write
 
 
 class Log:

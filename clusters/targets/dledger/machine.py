@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from clusters.targets.client_api import Append, Cas, Put
-from clusters.targets.dledger.messages import Command, Entry
+from dethrone.clusters.targets.client_api import Append, Cas, Put
+from dethrone.clusters.targets.dledger.messages import Command, Entry
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from clusters.targets.client_api import Append, Cas, Put
+from dethrone.clusters.targets.client_api import Append, Cas, Put
 
 # --- entries ------------------------------------------------------------------------------------------------------
 

@@ -19,17 +19,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from clusters.targets.dledger.knobs import DledgerKnobs
-from clusters.targets.dledger.leading import Leading, Pending
-from clusters.targets.dledger.log import Log
-from clusters.targets.dledger.machine import Machine
-from clusters.targets.dledger.messages import PushEntryRequest, PushEntryResponse
-from clusters.targets.dledger.rules import CANDIDATE, FOLLOWER, LEADER, NEVER, Rules
-from clusters.targets.dledger.storage import TermState, term_bytes, term_ops
-from clusters.targets.dledger.tally import WAIT_TO_REVOTE, Campaign, Round
-from clusters.targets.kit.core import KitNode
-from harness.core.clock import Ns
-from harness.core.machine import Await, DiskOp, Note, SetTimer
+from dethrone.clusters.targets.dledger.knobs import DledgerKnobs
+from dethrone.clusters.targets.dledger.leading import Leading, Pending
+from dethrone.clusters.targets.dledger.log import Log
+from dethrone.clusters.targets.dledger.machine import Machine
+from dethrone.clusters.targets.dledger.messages import PushEntryRequest, PushEntryResponse
+from dethrone.clusters.targets.dledger.rules import CANDIDATE, FOLLOWER, LEADER, NEVER, Rules
+from dethrone.clusters.targets.dledger.storage import TermState, term_bytes, term_ops
+from dethrone.clusters.targets.dledger.tally import WAIT_TO_REVOTE, Campaign, Round
+from dethrone.clusters.targets.kit.core import KitNode
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.machine import Await, DiskOp, Note, SetTimer
 
 LOOP, WAIT, ACKS, CHECK, FLUSH, CHECKPOINT = "loop", "wait", "acks", "check", "flush", "checkpoint"
 """The timers: the next pass; the end of a wait for answers; overdue appends; buffered pushes; syncs; the checkpoint."""

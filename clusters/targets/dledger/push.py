@@ -10,14 +10,14 @@ order of one connection.
 
 from __future__ import annotations
 
-from clusters.targets.dledger import append
-from clusters.targets.dledger import messages as m
-from clusters.targets.dledger.leading import Leading, Pusher
-from clusters.targets.dledger.messages import Entry, PushEntryRequest, PushEntryResponse, PushType
-from clusters.targets.dledger.node import Node
-from clusters.targets.dledger.rules import NEVER
-from harness.core.clock import Ns
-from harness.core.machine import SetTimer
+from dethrone.clusters.targets.dledger import append
+from dethrone.clusters.targets.dledger import messages as m
+from dethrone.clusters.targets.dledger.leading import Leading, Pusher
+from dethrone.clusters.targets.dledger.messages import Entry, PushEntryRequest, PushEntryResponse, PushType
+from dethrone.clusters.targets.dledger.node import Node
+from dethrone.clusters.targets.dledger.rules import NEVER
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.machine import SetTimer
 
 COMPARE: PushType = "COMPARE"
 TRUNCATE: PushType = "TRUNCATE"

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from clusters.targets.dledger import messages as m
-from clusters.targets.dledger.knobs import DledgerKnobs
-from clusters.targets.dledger.messages import Entry
-from clusters.targets.dledger.storage import Replacement, TermState, read_term
-from clusters.targets.dledger.tally import Campaign, Round
-from clusters.targets.kit.files import Unreadable
-from harness.core.clock import Ns
-from harness.core.rng import Rng
+from dethrone.clusters.targets.dledger import messages as m
+from dethrone.clusters.targets.dledger.knobs import DledgerKnobs
+from dethrone.clusters.targets.dledger.messages import Entry
+from dethrone.clusters.targets.dledger.storage import Replacement, TermState, read_term
+from dethrone.clusters.targets.dledger.tally import Campaign, Round
+from dethrone.clusters.targets.kit.files import Unreadable
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.rng import Rng
 
 NEVER: Ns = -(1 << 62)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from harness.core.machine import Effect, Note, Reply, Send
+from dethrone.harness.core.machine import Effect, Note, Reply, Send
 
 _HELD = (Send, Reply, Note)
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.targets.dledger.node import Node
-from clusters.targets.dledger.rules import CANDIDATE, LEADER, NEVER
-from harness.core.clock import MS, Clocks, Ns
-from harness.core.machine import CoreStatus, Glance, LogEnd
+from dethrone.clusters.targets.dledger.node import Node
+from dethrone.clusters.targets.dledger.rules import CANDIDATE, LEADER, NEVER
+from dethrone.harness.core.clock import MS, Clocks, Ns
+from dethrone.harness.core.machine import CoreStatus, Glance, LogEnd
 
 
 def glance(n: Node) -> Glance:

@@ -17,9 +17,9 @@ from typing import Literal
 
 import msgspec
 
-from clusters.targets.dledger.messages import Command, Entry
-from clusters.targets.kit.files import Unreadable, digest
-from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Write
+from dethrone.clusters.targets.dledger.messages import Command, Entry
+from dethrone.clusters.targets.kit.files import Unreadable, digest
+from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Write
 
 TERM = "currterm"
 TERM_TEMPORARY = "currterm.tmp"

@@ -7,7 +7,7 @@ Source: DLedger 0.2.7, ``DLedgerLeaderElector.maintainAsCandidate`` and ``sendHe
 
 from __future__ import annotations
 
-from harness.core.clock import Ns
+from dethrone.harness.core.clock import Ns
 
 WAIT_TO_REVOTE = "WAIT_TO_REVOTE"
 WAIT_TO_VOTE_NEXT = "WAIT_TO_VOTE_NEXT"

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusters.targets.dledger import broken
-from clusters.targets.dledger.flips import FLIPS
-from clusters.targets.kit.mutants import Mutant, bug, planted
+from dethrone.clusters.targets.dledger import broken
+from dethrone.clusters.targets.dledger.flips import FLIPS
+from dethrone.clusters.targets.kit.mutants import Mutant, bug, planted
 
 VARIANTS: Mapping[str, Mutant] = {
     **planted(broken),

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.targets.dledger.messages import (
+from dethrone.clusters.targets.dledger.messages import (
     ACCEPT,
     SUCCESS,
     TERM_SMALL_THAN_LEDGER,
@@ -27,10 +27,10 @@ from clusters.targets.dledger.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.targets.dledger.storage import LOG, TERM, TermState, read_term, split_records
-from clusters.targets.kit.files import digest
-from clusters.targets.kit.witness import ElectionWatch, Parsed, RecordLogWatch, StateFileWatch
-from harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
+from dethrone.clusters.targets.dledger.storage import LOG, TERM, TermState, read_term, split_records
+from dethrone.clusters.targets.kit.files import digest
+from dethrone.clusters.targets.kit.witness import ElectionWatch, Parsed, RecordLogWatch, StateFileWatch
+from dethrone.harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
 
 
 class DledgerWitness(ElectionWatch):

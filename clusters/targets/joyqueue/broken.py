@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from clusters.targets.joyqueue.knobs import Knobs
-from clusters.targets.joyqueue.rules import ClockName, Position, Round, Rules, WriteReason
-from clusters.targets.joyqueue.storage import Stored
-from clusters.targets.kit.files import Replacement, Unreadable
-from clusters.targets.kit.mutants import mutant
-from harness.core.clock import Ns
-from harness.core.rng import Rng
+from dethrone.clusters.targets.joyqueue.knobs import Knobs
+from dethrone.clusters.targets.joyqueue.rules import ClockName, Position, Round, Rules, WriteReason
+from dethrone.clusters.targets.joyqueue.storage import Stored
+from dethrone.clusters.targets.kit.files import Replacement, Unreadable
+from dethrone.clusters.targets.kit.mutants import mutant
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.rng import Rng
 
 _VOTE, _LEADER, _TERM = "one-vote-per-term", "one-leader-per-term", "term-never-decreases"
 _MAJORITY, _OWED, _LIVELOCK = "leader-has-majority", "leader-when-owed", "no-livelock"

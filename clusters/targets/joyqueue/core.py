@@ -15,26 +15,26 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
-from clusters.targets.client_api import ClientRequest, Transfer
-from clusters.targets.joyqueue import election, replication, responding, storage, transfer
-from clusters.targets.joyqueue.group import LEADER, Group
-from clusters.targets.joyqueue.knobs import Knobs
-from clusters.targets.joyqueue.messages import (
+from dethrone.clusters.targets.client_api import ClientRequest, Transfer
+from dethrone.clusters.targets.joyqueue import election, replication, responding, storage, transfer
+from dethrone.clusters.targets.joyqueue.group import LEADER, Group
+from dethrone.clusters.targets.joyqueue.knobs import Knobs
+from dethrone.clusters.targets.joyqueue.messages import (
     AppendEntriesRequest,
     JoyQueueAnswer,
     JoyQueueMessage,
     TimeoutNowRequest,
     VoteRequest,
 )
-from clusters.targets.joyqueue.node import TASKS, Node
-from clusters.targets.joyqueue.rules import Rules
-from clusters.targets.joyqueue.status import glance_of, status_of
-from clusters.targets.joyqueue.storage import METADATA, Stored, group_names, label_of
-from clusters.targets.joyqueue.swallow import Shadow
-from clusters.targets.kit.core import FAR, KitCore
-from clusters.targets.kit.files import file_of
-from harness.core.clock import Clocks
-from harness.core.machine import (
+from dethrone.clusters.targets.joyqueue.node import TASKS, Node
+from dethrone.clusters.targets.joyqueue.rules import Rules
+from dethrone.clusters.targets.joyqueue.status import glance_of, status_of
+from dethrone.clusters.targets.joyqueue.storage import METADATA, Stored, group_names, label_of
+from dethrone.clusters.targets.joyqueue.swallow import Shadow
+from dethrone.clusters.targets.kit.core import FAR, KitCore
+from dethrone.clusters.targets.kit.files import file_of
+from dethrone.harness.core.clock import Clocks
+from dethrone.harness.core.machine import (
     Await,
     CoreStatus,
     DiskDone,

@@ -9,11 +9,11 @@ Source: specification of JoyQueue's ``RaftLeaderElection``, 5.2 – 5.8, 5.10; n
 
 from __future__ import annotations
 
-from clusters.targets.joyqueue import replication
-from clusters.targets.joyqueue.group import CANDIDATE, FOLLOWER, LEADER, Group
-from clusters.targets.joyqueue.messages import JoyQueueAnswer, NullAnswer, VoteRequest, VoteResponse
-from clusters.targets.joyqueue.node import FAR, Call, Task
-from clusters.targets.joyqueue.rules import Round
+from dethrone.clusters.targets.joyqueue import replication
+from dethrone.clusters.targets.joyqueue.group import CANDIDATE, FOLLOWER, LEADER, Group
+from dethrone.clusters.targets.joyqueue.messages import JoyQueueAnswer, NullAnswer, VoteRequest, VoteResponse
+from dethrone.clusters.targets.joyqueue.node import FAR, Call, Task
+from dethrone.clusters.targets.joyqueue.rules import Round
 
 # --- timers -----------------------------------------------------------------------------------------------------
 

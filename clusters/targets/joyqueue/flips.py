@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from clusters.targets.joyqueue.knobs import Knobs
-from clusters.targets.joyqueue.rules import Position, Round, Rules, WriteReason
-from clusters.targets.kit.mutants import Mutant
-from harness.core.clock import Ns
-from harness.core.rng import Rng
+from dethrone.clusters.targets.joyqueue.knobs import Knobs
+from dethrone.clusters.targets.joyqueue.rules import Position, Round, Rules, WriteReason
+from dethrone.clusters.targets.kit.mutants import Mutant
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.rng import Rng
 
 
 class _NoTimerAtStart(Rules):

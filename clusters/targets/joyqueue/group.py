@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from clusters.targets.client_api import ClientReply, Failed, Get, Unknown
-from clusters.targets.joyqueue.log import Log
-from clusters.targets.joyqueue.messages import JoyQueueMessage
-from clusters.targets.joyqueue.node import FAR, Node
-from clusters.targets.joyqueue.rules import WriteReason, members_of
-from clusters.targets.joyqueue.storage import LOG, Metadata, Stored, metadata_ops
-from clusters.targets.raft.machine import Machine
-from harness.core.clock import Ns
-from harness.core.machine import Await, Note, Reply, Send, SetTimer
+from dethrone.clusters.targets.client_api import ClientReply, Failed, Get, Unknown
+from dethrone.clusters.targets.joyqueue.log import Log
+from dethrone.clusters.targets.joyqueue.messages import JoyQueueMessage
+from dethrone.clusters.targets.joyqueue.node import FAR, Node
+from dethrone.clusters.targets.joyqueue.rules import WriteReason, members_of
+from dethrone.clusters.targets.joyqueue.storage import LOG, Metadata, Stored, metadata_ops
+from dethrone.clusters.targets.raft.machine import Machine
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.machine import Await, Note, Reply, Send, SetTimer
 
 FOLLOWER, CANDIDATE, LEADER, TRANSFERRING = "FOLLOWER", "CANDIDATE", "LEADER", "TRANSFERRING"
 """CANDIDATE is spelled CONDIDATE in the original."""

@@ -19,8 +19,18 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from clusters.targets.kit.knobs import Knob, KnobTable, Settings, one_of, protocol_ms, scaling, switch, text, whole
-from harness.core.clock import MS, Ns
+from dethrone.clusters.targets.kit.knobs import (
+    Knob,
+    KnobTable,
+    Settings,
+    one_of,
+    protocol_ms,
+    scaling,
+    switch,
+    text,
+    whole,
+)
+from dethrone.harness.core.clock import MS, Ns
 
 SendKind = Literal["prevote", "vote", "heartbeat"]
 SEND_KINDS: tuple[SendKind, ...] = ("prevote", "vote", "heartbeat")

@@ -8,10 +8,10 @@ Source: specification of JoyQueue's ``RaftLeaderElection``, §2 (last log term a
 
 from __future__ import annotations
 
-from clusters.targets.joyqueue.messages import Entry
-from clusters.targets.joyqueue.storage import record
-from clusters.targets.kit.files import Recovered, append_ops, cut_ops
-from harness.core.machine import DiskOp
+from dethrone.clusters.targets.joyqueue.messages import Entry
+from dethrone.clusters.targets.joyqueue.storage import record
+from dethrone.clusters.targets.kit.files import Recovered, append_ops, cut_ops
+from dethrone.harness.core.machine import DiskOp
 
 
 class Log:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import msgspec
 
-from clusters.targets.client_api import Append, Cas, Get, Put
+from dethrone.clusters.targets.client_api import Append, Cas, Get, Put
 
 Command = Append | Put | Cas | Get
 """What a log holds; a ``Get`` is a read that goes through the log (knob ``reads=log``)."""

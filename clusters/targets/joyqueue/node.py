@@ -13,15 +13,15 @@ import heapq
 from collections import deque
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from clusters.targets.joyqueue.knobs import Knobs, SendKind
-from clusters.targets.joyqueue.rules import Rules
-from clusters.targets.joyqueue.storage import Stored
-from clusters.targets.kit.core import KitNode
-from harness.core.clock import Ns
-from harness.core.machine import DiskOp, SetTimer
+from dethrone.clusters.targets.joyqueue.knobs import Knobs, SendKind
+from dethrone.clusters.targets.joyqueue.rules import Rules
+from dethrone.clusters.targets.joyqueue.storage import Stored
+from dethrone.clusters.targets.kit.core import KitNode
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.machine import DiskOp, SetTimer
 
 if TYPE_CHECKING:
-    from clusters.targets.joyqueue.group import Group
+    from dethrone.clusters.targets.joyqueue.group import Group
 
 FAR: Ns = 1 << 62
 TASKS = "tasks"

@@ -13,7 +13,7 @@ project for positions, retries and the median of write positions. The commit rul
 
 from __future__ import annotations
 
-from clusters.targets.client_api import (
+from dethrone.clusters.targets.client_api import (
     Append,
     Cas,
     ClientRequest,
@@ -24,17 +24,17 @@ from clusters.targets.client_api import (
     Put,
     Refused,
 )
-from clusters.targets.joyqueue import transfer
-from clusters.targets.joyqueue.group import LEADER, TRANSFERRING, Group, Replica
-from clusters.targets.joyqueue.messages import (
+from dethrone.clusters.targets.joyqueue import transfer
+from dethrone.clusters.targets.joyqueue.group import LEADER, TRANSFERRING, Group, Replica
+from dethrone.clusters.targets.joyqueue.messages import (
     AppendEntriesRequest,
     AppendEntriesResponse,
     Command,
     Entry,
     JoyQueueAnswer,
 )
-from clusters.targets.joyqueue.node import Call, Task
-from clusters.targets.raft.machine import Refusal
+from dethrone.clusters.targets.joyqueue.node import Call, Task
+from dethrone.clusters.targets.raft.machine import Refusal
 
 PENDING_MAX = 10_000
 _LEADING = frozenset((LEADER, TRANSFERRING))

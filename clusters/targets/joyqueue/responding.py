@@ -9,15 +9,15 @@ Source: specification of JoyQueue's ``RaftLeaderElection``, 5.11; names of funct
 
 from __future__ import annotations
 
-from clusters.targets.joyqueue.group import FOLLOWER, Group
-from clusters.targets.joyqueue.messages import (
+from dethrone.clusters.targets.joyqueue.group import FOLLOWER, Group
+from dethrone.clusters.targets.joyqueue.messages import (
     AppendEntriesRequest,
     AppendEntriesResponse,
     NullAnswer,
     VoteRequest,
     VoteResponse,
 )
-from clusters.targets.joyqueue.replication import append_entries, learn_commit
+from dethrone.clusters.targets.joyqueue.replication import append_entries, learn_commit
 
 
 def handle_vote_request(g: Group, src: str, m: VoteRequest) -> None:

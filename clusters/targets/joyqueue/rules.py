@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal
 
-from clusters.targets.joyqueue.knobs import Knobs, SendKind
-from clusters.targets.joyqueue.storage import Stored, read_metadata
-from clusters.targets.kit.files import Replacement, Unreadable
-from harness.core.clock import Ns
-from harness.core.rng import Rng
+from dethrone.clusters.targets.joyqueue.knobs import Knobs, SendKind
+from dethrone.clusters.targets.joyqueue.storage import Stored, read_metadata
+from dethrone.clusters.targets.kit.files import Replacement, Unreadable
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.rng import Rng
 
 ClockName = Literal["mono", "wall"]
 Round = Literal["prevote", "vote"]

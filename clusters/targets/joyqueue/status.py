@@ -9,10 +9,10 @@ Source: specification of JoyQueue's ``RaftLeaderElection``, §7.
 
 from __future__ import annotations
 
-from clusters.targets.joyqueue.group import FOLLOWER, Group
-from clusters.targets.joyqueue.node import FAR
-from harness.core.clock import MS, Clocks
-from harness.core.machine import CoreStatus, Glance, LogEnd
+from dethrone.clusters.targets.joyqueue.group import FOLLOWER, Group
+from dethrone.clusters.targets.joyqueue.node import FAR
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import CoreStatus, Glance, LogEnd
 
 
 def status_of(g: Group, now: Clocks) -> CoreStatus:

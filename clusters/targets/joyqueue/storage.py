@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import msgspec
 
-from clusters.targets.joyqueue.messages import Command, Entry
-from clusters.targets.kit import files
-from clusters.targets.kit.files import Recovered, Replacement, Unreadable
-from harness.core.machine import DiskOp
+from dethrone.clusters.targets.joyqueue.messages import Command, Entry
+from dethrone.clusters.targets.kit import files
+from dethrone.clusters.targets.kit.files import Recovered, Replacement, Unreadable
+from dethrone.harness.core.machine import DiskOp
 
 TOPIC = "topic"
 METADATA = "metadata"

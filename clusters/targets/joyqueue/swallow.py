@@ -11,7 +11,7 @@ Source: specification of JoyQueue's ``RaftLeaderElection``, §2 and JQ-B6.
 
 from __future__ import annotations
 
-from harness.core.machine import Await, Effect, Note, Reply, Send
+from dethrone.harness.core.machine import Await, Effect, Note, Reply, Send
 
 _HELD = (Send, Reply, Note)
 

@@ -2,20 +2,20 @@
 
 Promises: one stateless object; profiles ``joyqueue`` (the original with its two oddities), ``joyqueue-starved`` (the
 same with send tasks that start late, which shows them) and ``joyqueue-mended``. Leaves out processes, sockets and files
-(`clusters.node`) and virtual time (`clusters.sim`).
+(`dethrone.clusters.node`) and virtual time (`dethrone.clusters.sim`).
 """
 
 from __future__ import annotations
 
-from clusters.targets.joyqueue.core import JoyQueueCore
-from clusters.targets.joyqueue.flips import FLIPS
-from clusters.targets.joyqueue.knobs import KNOBS, Knobs
-from clusters.targets.joyqueue.messages import JoyQueueMessage
-from clusters.targets.joyqueue.rules import Rules, members_of
-from clusters.targets.joyqueue.variants import VARIANTS
-from clusters.targets.joyqueue.witness import JoyQueueWitness
-from clusters.targets.kit.mutants import MutantTable
-from clusters.targets.kit.target import KitTarget
+from dethrone.clusters.targets.joyqueue.core import JoyQueueCore
+from dethrone.clusters.targets.joyqueue.flips import FLIPS
+from dethrone.clusters.targets.joyqueue.knobs import KNOBS, Knobs
+from dethrone.clusters.targets.joyqueue.messages import JoyQueueMessage
+from dethrone.clusters.targets.joyqueue.rules import Rules, members_of
+from dethrone.clusters.targets.joyqueue.variants import VARIANTS
+from dethrone.clusters.targets.joyqueue.witness import JoyQueueWitness
+from dethrone.clusters.targets.kit.mutants import MutantTable
+from dethrone.clusters.targets.kit.target import KitTarget
 
 
 def _core(node: str, members: tuple[str, ...], knobs: Knobs, rules: Rules) -> JoyQueueCore:

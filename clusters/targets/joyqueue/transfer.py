@@ -14,15 +14,15 @@ from collections.abc import Callable
 
 import msgspec
 
-from clusters.targets.client_api import Failed, NotLeader, Refused
-from clusters.targets.joyqueue.group import FOLLOWER, LEADER, TRANSFERRING, Group, Replica
-from clusters.targets.joyqueue.messages import (
+from dethrone.clusters.targets.client_api import Failed, NotLeader, Refused
+from dethrone.clusters.targets.joyqueue.group import FOLLOWER, LEADER, TRANSFERRING, Group, Replica
+from dethrone.clusters.targets.joyqueue.messages import (
     JoyQueueAnswer,
     NullAnswer,
     TimeoutNowRequest,
     TimeoutNowResponse,
 )
-from harness.core.machine import SetTimer
+from dethrone.harness.core.machine import SetTimer
 
 
 class Handover(msgspec.Struct):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusters.targets.joyqueue import broken
-from clusters.targets.kit.mutants import Mutant, planted
+from dethrone.clusters.targets.joyqueue import broken
+from dethrone.clusters.targets.kit.mutants import Mutant, planted
 
 VARIANTS: Mapping[str, Mutant] = planted(broken)

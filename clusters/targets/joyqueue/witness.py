@@ -21,15 +21,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.targets.joyqueue.messages import (
+from dethrone.clusters.targets.joyqueue.messages import (
     AppendEntriesRequest,
     AppendEntriesResponse,
     VoteRequest,
     VoteResponse,
 )
-from clusters.targets.joyqueue.storage import LOG, METADATA, Stored, label_of, read_metadata
-from clusters.targets.kit.witness import ElectionWatch, RecordLogWatch, StateFileWatch, log_parser
-from harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
+from dethrone.clusters.targets.joyqueue.storage import LOG, METADATA, Stored, label_of, read_metadata
+from dethrone.clusters.targets.kit.witness import ElectionWatch, RecordLogWatch, StateFileWatch, log_parser
+from dethrone.harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
 
 OPEN_MAX = 1024
 """Requests of one kind that wait for their answers; the oldest are forgotten."""

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
-from clusters.targets.kit.files import Unreadable
-from harness.core.clock import Clocks, Ns
-from harness.core.machine import (
+from dethrone.clusters.targets.kit.files import Unreadable
+from dethrone.harness.core.clock import Clocks, Ns
+from dethrone.harness.core.machine import (
     CoreEvent,
     Disk,
     DiskDone,
@@ -31,7 +31,7 @@ from harness.core.machine import (
     Send,
     SendFailed,
 )
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 
 FAR: Ns = 1 << 62
 """Later than any deadline."""
@@ -81,7 +81,7 @@ N = TypeVar("N", bound=KitNode)
 
 
 class KitCore(Generic[N]):
-    """One node as the shells meet it; see ``harness.core.machine.Core``. A broker is its own ``node``."""
+    """One node as the shells meet it; see ``dethrone.harness.core.machine.Core``. A broker is its own ``node``."""
 
     __slots__ = ()
     node: N

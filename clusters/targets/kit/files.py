@@ -19,7 +19,7 @@ from typing import Generic, Literal, TypeVar
 
 import msgspec
 
-from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Write
+from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Write
 
 E = TypeVar("E")
 

@@ -23,8 +23,8 @@ from typing import Annotated, Any, Generic, Protocol, TypeVar, get_args, get_ori
 
 import msgspec
 
-from harness.core.clock import MS, Ns
-from harness.core.errors import ConfigError
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.errors import ConfigError
 
 TIME_FACTOR = "time_factor"
 _MILLION = 1_000_000

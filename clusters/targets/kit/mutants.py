@@ -14,9 +14,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from clusters.targets.kit.knobs import KnobTable, Settings
-from clusters.targets.plugged import made, plugged
-from harness.core.errors import ConfigError
+from dethrone.clusters.targets.kit.knobs import KnobTable, Settings
+from dethrone.clusters.targets.plugged import made, plugged
+from dethrone.harness.core.errors import ConfigError
 
 K = TypeVar("K", bound=Settings)
 R = TypeVar("R")

@@ -3,7 +3,8 @@
     TARGET = make_target(KNOBS, MutantTable(KNOBS, Rules, VARIANTS), message=RaftMessage, core=_core, witness=_witness)
 
 Guarantees: the knobs of another target, members that are named twice or do not hold the node are a ConfigError before
-a core is made. Out of scope: processes, sockets and files (``clusters.node``), virtual time (``clusters.sim``).
+a core is made. Out of scope: processes, sockets and files (``dethrone.clusters.node``), virtual time
+(``dethrone.clusters.sim``).
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, TypeVar
 
-from clusters.targets.client_api import ClientReply, ClientRequest
-from clusters.targets.kit.knobs import KnobTable, Settings
-from clusters.targets.kit.mutants import MutantTable
-from harness.core.errors import ConfigError
-from harness.core.machine import Core, Witness
+from dethrone.clusters.targets.client_api import ClientReply, ClientRequest
+from dethrone.clusters.targets.kit.knobs import KnobTable, Settings
+from dethrone.clusters.targets.kit.mutants import MutantTable
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.machine import Core, Witness
 
 K = TypeVar("K", bound=Settings)
 R = TypeVar("R")
@@ -25,7 +26,7 @@ MakeWitness = Callable[[str, tuple[str, ...]], Witness]
 
 
 class KitTarget(Generic[K, R]):
-    """See ``harness.core.machine.Target``."""
+    """See ``dethrone.harness.core.machine.Target``."""
 
     def __init__(
         self,

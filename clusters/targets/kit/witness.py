@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
-from clusters.targets.kit.files import Unreadable, digest, split_log
-from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Witnessed, Write
+from dethrone.clusters.targets.kit.files import Unreadable, digest, split_log
+from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Witnessed, Write
 
 S = TypeVar("S")
 

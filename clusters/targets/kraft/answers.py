@@ -8,10 +8,10 @@ Source: Apache Kafka 3.3.1, KafkaRaftClient (buildFetchResponse) and FetchPurgat
 
 from __future__ import annotations
 
-from clusters.targets.kraft.leading import Leading
-from clusters.targets.kraft.messages import NONE, CurrentLeader, FetchRequest, FetchResponse
-from clusters.targets.kraft.node import Node
-from harness.core.machine import Send
+from dethrone.clusters.targets.kraft.leading import Leading
+from dethrone.clusters.targets.kraft.messages import NONE, CurrentLeader, FetchRequest, FetchResponse
+from dethrone.clusters.targets.kraft.node import Node
+from dethrone.harness.core.machine import Send
 
 
 def answer(n: Node, lead: Leading, src: str, m: FetchRequest) -> None:

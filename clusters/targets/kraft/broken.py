@@ -14,13 +14,13 @@ from typing import Literal
 
 import msgspec
 
-from clusters.targets.kit.mutants import mutant
-from clusters.targets.kraft.knobs import KraftKnobs
-from clusters.targets.kraft.messages import NOBODY
-from clusters.targets.kraft.rules import LEADER, UNATTACHED, File, Position, Rules, Start
-from clusters.targets.kraft.storage import QuorumState
-from harness.core.clock import Ns
-from harness.core.rng import Rng
+from dethrone.clusters.targets.kit.mutants import mutant
+from dethrone.clusters.targets.kraft.knobs import KraftKnobs
+from dethrone.clusters.targets.kraft.messages import NOBODY
+from dethrone.clusters.targets.kraft.rules import LEADER, UNATTACHED, File, Position, Rules, Start
+from dethrone.clusters.targets.kraft.storage import QuorumState
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.rng import Rng
 
 _VOTE, _LEADER, _TERM = "one-vote-per-term", "one-leader-per-term", "term-never-decreases"
 _MAJORITY, _OWED, _LIVELOCK = "leader-has-majority", "leader-when-owed", "no-livelock"

@@ -10,7 +10,7 @@ Source: Apache Kafka 3.3.1, KafkaRaftClient (scheduleAppend, resign, maybeFireLe
 
 from __future__ import annotations
 
-from clusters.targets.client_api import (
+from dethrone.clusters.targets.client_api import (
     Append,
     Cas,
     ClientRequest,
@@ -22,9 +22,9 @@ from clusters.targets.client_api import (
     Transfer,
     Unknown,
 )
-from clusters.targets.kraft.leader import on_linger_timer
-from clusters.targets.kraft.node import LINGER, Node
-from clusters.targets.kraft.transitions import become_resigned
+from dethrone.clusters.targets.kraft.leader import on_linger_timer
+from dethrone.clusters.targets.kraft.node import LINGER, Node
+from dethrone.clusters.targets.kraft.transitions import become_resigned
 
 PENDING_MAX = 10_000
 READ_MODES = ("", "local", "log")

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from clusters.targets.kit.core import FAR, KitCore
-from clusters.targets.kit.files import Unreadable, file_of
-from clusters.targets.kraft import storage
-from clusters.targets.kraft.client import on_request
-from clusters.targets.kraft.fetching import on_fetch, on_parked_timer
-from clusters.targets.kraft.following import on_fetch_answer
-from clusters.targets.kraft.hearing import on_begin_answer, on_begin_epoch, on_end_answer, on_end_epoch
-from clusters.targets.kraft.knobs import KraftKnobs
-from clusters.targets.kraft.leader import become_leader, on_linger_timer, on_log_written, on_quorum_timer
-from clusters.targets.kraft.leading import Resigning
-from clusters.targets.kraft.messages import (
+from dethrone.clusters.targets.kit.core import FAR, KitCore
+from dethrone.clusters.targets.kit.files import Unreadable, file_of
+from dethrone.clusters.targets.kraft import storage
+from dethrone.clusters.targets.kraft.client import on_request
+from dethrone.clusters.targets.kraft.fetching import on_fetch, on_parked_timer
+from dethrone.clusters.targets.kraft.following import on_fetch_answer
+from dethrone.clusters.targets.kraft.hearing import on_begin_answer, on_begin_epoch, on_end_answer, on_end_epoch
+from dethrone.clusters.targets.kraft.knobs import KraftKnobs
+from dethrone.clusters.targets.kraft.leader import become_leader, on_linger_timer, on_log_written, on_quorum_timer
+from dethrone.clusters.targets.kraft.leading import Resigning
+from dethrone.clusters.targets.kraft.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
@@ -31,7 +31,7 @@ from clusters.targets.kraft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.targets.kraft.node import (
+from dethrone.clusters.targets.kraft.node import (
     BACKOFF,
     ELECTION,
     FETCH,
@@ -42,12 +42,12 @@ from clusters.targets.kraft.node import (
     IllegalTransition,
     Node,
 )
-from clusters.targets.kraft.requests import drive, on_requests_timer, on_send_failed
-from clusters.targets.kraft.rules import CANDIDATE, FOLLOWER, LEADER, RESIGNED, UNATTACHED, VOTED, Rules, Start
-from clusters.targets.kraft.status import glance, status
-from clusters.targets.kraft.storage import QuorumState
-from clusters.targets.kraft.transitions import become_resigned
-from clusters.targets.kraft.voting import (
+from dethrone.clusters.targets.kraft.requests import drive, on_requests_timer, on_send_failed
+from dethrone.clusters.targets.kraft.rules import CANDIDATE, FOLLOWER, LEADER, RESIGNED, UNATTACHED, VOTED, Rules, Start
+from dethrone.clusters.targets.kraft.status import glance, status
+from dethrone.clusters.targets.kraft.storage import QuorumState
+from dethrone.clusters.targets.kraft.transitions import become_resigned
+from dethrone.clusters.targets.kraft.voting import (
     campaign,
     on_backoff_timer,
     on_election_timer,
@@ -55,8 +55,8 @@ from clusters.targets.kraft.voting import (
     on_vote_answer,
     on_vote_request,
 )
-from harness.core.clock import Clocks
-from harness.core.machine import (
+from dethrone.harness.core.clock import Clocks
+from dethrone.harness.core.machine import (
     SHUTDOWN,
     Await,
     CoreStatus,

@@ -10,10 +10,10 @@ Source: Apache Kafka 3.3.1, KafkaRaftClient (handleFetchRequest, tryCompleteFetc
 
 from __future__ import annotations
 
-from clusters.targets.kraft.answers import answer
-from clusters.targets.kraft.leader import advance, restart_quorum_check
-from clusters.targets.kraft.leading import FAR, Leading, Parked, Replica
-from clusters.targets.kraft.messages import (
+from dethrone.clusters.targets.kraft.answers import answer
+from dethrone.clusters.targets.kraft.leader import advance, restart_quorum_check
+from dethrone.clusters.targets.kraft.leading import FAR, Leading, Parked, Replica
+from dethrone.clusters.targets.kraft.messages import (
     BROKER_NOT_AVAILABLE,
     FENCED_LEADER_EPOCH,
     INCONSISTENT_CLUSTER_ID,
@@ -27,8 +27,8 @@ from clusters.targets.kraft.messages import (
     FetchRequest,
     FetchResponse,
 )
-from clusters.targets.kraft.node import PARKED, Node
-from clusters.targets.kraft.transitions import fetch_error
+from dethrone.clusters.targets.kraft.node import PARKED, Node
+from dethrone.clusters.targets.kraft.transitions import fetch_error
 
 
 def on_fetch(n: Node, src: str, m: FetchRequest) -> None:

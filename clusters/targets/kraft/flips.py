@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
-from clusters.targets.kit.mutants import Mutant
-from clusters.targets.kraft.broken import (
+from dethrone.clusters.targets.kit.mutants import Mutant
+from dethrone.clusters.targets.kraft.broken import (
     CommitsOldEpochs,
     HalfIsEnough,
     NoLogCheck,
@@ -19,9 +19,9 @@ from clusters.targets.kraft.broken import (
     ResumesLeadership,
     VotesTwice,
 )
-from clusters.targets.kraft.knobs import KraftKnobs
-from clusters.targets.kraft.rules import FOLLOWER, Position, Rules, Start
-from clusters.targets.kraft.storage import QuorumState
+from dethrone.clusters.targets.kraft.knobs import KraftKnobs
+from dethrone.clusters.targets.kraft.rules import FOLLOWER, Position, Rules, Start
+from dethrone.clusters.targets.kraft.storage import QuorumState
 
 
 class ForgetsEverything(Rules):

@@ -9,12 +9,12 @@ Source: Apache Kafka 3.3.1, KafkaRaftClient (handleFetchResponse), ReplicatedLog
 
 from __future__ import annotations
 
-from clusters.targets.kraft.hearing import common
-from clusters.targets.kraft.leader import set_commit
-from clusters.targets.kraft.messages import NOBODY, NONE, EpochEnd, FetchResponse, Record
-from clusters.targets.kraft.node import IllegalTransition, Node
-from clusters.targets.kraft.requests import answered, drive, failed, fetch
-from clusters.targets.kraft.rules import FOLLOWER
+from dethrone.clusters.targets.kraft.hearing import common
+from dethrone.clusters.targets.kraft.leader import set_commit
+from dethrone.clusters.targets.kraft.messages import NOBODY, NONE, EpochEnd, FetchResponse, Record
+from dethrone.clusters.targets.kraft.node import IllegalTransition, Node
+from dethrone.clusters.targets.kraft.requests import answered, drive, failed, fetch
+from dethrone.clusters.targets.kraft.rules import FOLLOWER
 
 
 def on_fetch_answer(n: Node, src: str, m: FetchResponse) -> None:

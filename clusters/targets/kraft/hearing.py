@@ -10,7 +10,7 @@ handleBeginQuorumEpochRequest, handleEndQuorumEpochRequest, endEpochElectionBack
 
 from __future__ import annotations
 
-from clusters.targets.kraft.messages import (
+from dethrone.clusters.targets.kraft.messages import (
     FENCED_LEADER_EPOCH,
     INCONSISTENT_VOTER_SET,
     NOBODY,
@@ -24,10 +24,10 @@ from clusters.targets.kraft.messages import (
     EndQuorumEpochResponse,
     ErrorCode,
 )
-from clusters.targets.kraft.node import Node
-from clusters.targets.kraft.requests import answered, drive, failed
-from clusters.targets.kraft.rules import FOLLOWER, LEADER
-from clusters.targets.kraft.transitions import become_follower, become_unattached
+from dethrone.clusters.targets.kraft.node import Node
+from dethrone.clusters.targets.kraft.requests import answered, drive, failed
+from dethrone.clusters.targets.kraft.rules import FOLLOWER, LEADER
+from dethrone.clusters.targets.kraft.transitions import become_follower, become_unattached
 
 # --- the common rule ------------------------------------------------------------------------------------------------
 

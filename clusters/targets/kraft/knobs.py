@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Annotated
 
-from clusters.targets.kit.knobs import Knob, KnobTable, Settings, one_of, protocol_ms, scaling, text, whole
-from harness.core.clock import Ns
+from dethrone.clusters.targets.kit.knobs import Knob, KnobTable, Settings, one_of, protocol_ms, scaling, text, whole
+from dethrone.harness.core.clock import Ns
 
 
 def _kafka(default: str, name: str, says: str, *, least: int = 1) -> Knob:

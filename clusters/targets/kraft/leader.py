@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clusters.targets.client_api import Append, Failed, Ok, Put
-from clusters.targets.kraft.answers import wake
-from clusters.targets.kraft.leading import FAR, Leading, Replica
-from clusters.targets.kraft.messages import NOBODY, UNKNOWN_OFFSET, Command, LeaderChange, Record
-from clusters.targets.kraft.node import QUORUM, IllegalTransition, Node
-from clusters.targets.kraft.requests import drive
-from clusters.targets.kraft.rules import LEADER
-from clusters.targets.kraft.transitions import become_resigned, say
-from clusters.targets.raft.machine import Refusal
+from dethrone.clusters.targets.client_api import Append, Failed, Ok, Put
+from dethrone.clusters.targets.kraft.answers import wake
+from dethrone.clusters.targets.kraft.leading import FAR, Leading, Replica
+from dethrone.clusters.targets.kraft.messages import NOBODY, UNKNOWN_OFFSET, Command, LeaderChange, Record
+from dethrone.clusters.targets.kraft.node import QUORUM, IllegalTransition, Node
+from dethrone.clusters.targets.kraft.requests import drive
+from dethrone.clusters.targets.kraft.rules import LEADER
+from dethrone.clusters.targets.kraft.transitions import become_resigned, say
+from dethrone.clusters.targets.raft.machine import Refusal
 
 # --- taking office --------------------------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from clusters.targets.kraft.messages import UNKNOWN_OFFSET, FetchRequest
-from harness.core.clock import Ns
+from dethrone.clusters.targets.kraft.messages import UNKNOWN_OFFSET, FetchRequest
+from dethrone.harness.core.clock import Ns
 
 FAR: Ns = 1 << 62
 NEVER: Ns = -(1 << 62)

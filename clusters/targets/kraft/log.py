@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from clusters.targets.kit.files import Recovered, append_ops, cut_ops
-from clusters.targets.kraft.messages import Record
-from clusters.targets.kraft.storage import LOG, record_bytes
-from harness.core.machine import DiskOp
+from dethrone.clusters.targets.kit.files import Recovered, append_ops, cut_ops
+from dethrone.clusters.targets.kraft.messages import Record
+from dethrone.clusters.targets.kraft.storage import LOG, record_bytes
+from dethrone.harness.core.machine import DiskOp
 
 
 class Log:

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from clusters.targets.client_api import Append, Cas, Get, Put
+from dethrone.clusters.targets.client_api import Append, Cas, Get, Put
 
 NONE: Final = "NONE"
 INCONSISTENT_CLUSTER_ID: Final = "INCONSISTENT_CLUSTER_ID"

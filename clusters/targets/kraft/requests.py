@@ -9,8 +9,8 @@ Source: Apache Kafka 3.3.1, RequestManager and the poll methods of KafkaRaftClie
 
 from __future__ import annotations
 
-from clusters.targets.kraft.leading import Resigning
-from clusters.targets.kraft.messages import (
+from dethrone.clusters.targets.kraft.leading import Resigning
+from dethrone.clusters.targets.kraft.messages import (
     NOBODY,
     PARTITION,
     BeginQuorumEpochRequest,
@@ -18,9 +18,9 @@ from clusters.targets.kraft.messages import (
     FetchRequest,
     VoteRequest,
 )
-from clusters.targets.kraft.node import FAR, REQUESTS, Connection, Node
-from clusters.targets.kraft.rules import CANDIDATE, FOLLOWER, LEADER, RESIGNED, UNATTACHED
-from harness.core.machine import Send
+from dethrone.clusters.targets.kraft.node import FAR, REQUESTS, Connection, Node
+from dethrone.clusters.targets.kraft.rules import CANDIDATE, FOLLOWER, LEADER, RESIGNED, UNATTACHED
+from dethrone.harness.core.machine import Send
 
 _INT31 = (1 << 31) - 1
 

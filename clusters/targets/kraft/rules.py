@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Literal, NamedTuple
 
-from clusters.targets.kraft.knobs import KraftKnobs
-from clusters.targets.kraft.messages import NOBODY, UNKNOWN_OFFSET
-from clusters.targets.kraft.storage import QuorumState, state_bytes
-from harness.core.clock import Ns
-from harness.core.rng import Rng
+from dethrone.clusters.targets.kraft.knobs import KraftKnobs
+from dethrone.clusters.targets.kraft.messages import NOBODY, UNKNOWN_OFFSET
+from dethrone.clusters.targets.kraft.storage import QuorumState, state_bytes
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.rng import Rng
 
 UNATTACHED, VOTED, CANDIDATE, LEADER, FOLLOWER, RESIGNED = (
     "Unattached",

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.targets.kraft.leading import NEVER, Replica
-from clusters.targets.kraft.messages import UNKNOWN_OFFSET
-from clusters.targets.kraft.node import BACKOFF, ELECTION, FAR, FETCH, QUORUM, Node
-from clusters.targets.kraft.rules import UNATTACHED
-from harness.core.clock import MS, Clocks
-from harness.core.machine import CoreStatus, Glance, LogEnd
+from dethrone.clusters.targets.kraft.leading import NEVER, Replica
+from dethrone.clusters.targets.kraft.messages import UNKNOWN_OFFSET
+from dethrone.clusters.targets.kraft.node import BACKOFF, ELECTION, FAR, FETCH, QUORUM, Node
+from dethrone.clusters.targets.kraft.rules import UNATTACHED
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import CoreStatus, Glance, LogEnd
 
 
 def glance(n: Node) -> Glance:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import msgspec
 
-from clusters.targets.kit import files
-from clusters.targets.kit.files import Recovered, Unreadable
-from clusters.targets.kraft.messages import NOBODY, Command, Int32, Int64, Record
-from harness.core.machine import DiskOp
+from dethrone.clusters.targets.kit import files
+from dethrone.clusters.targets.kit.files import Recovered, Unreadable
+from dethrone.clusters.targets.kraft.messages import NOBODY, Command, Int32, Int64, Record
+from dethrone.harness.core.machine import DiskOp
 
 DIRECTORY = "__cluster_metadata-0"
 STATE = f"{DIRECTORY}/quorum-state"

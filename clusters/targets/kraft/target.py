@@ -2,20 +2,20 @@
 
 Promises: one stateless object, `TARGET`; profiles ``kraft`` (a leader without a majority's fetches resigns),
 ``kraft-3.7`` (after half as long again) and ``kraft-3.6`` (never: what Kafka 2.8 to 3.6 really do). Leaves out
-processes, sockets and files (`clusters.node`) and virtual time.
+processes, sockets and files (`dethrone.clusters.node`) and virtual time.
 """
 
 from __future__ import annotations
 
-from clusters.targets.kit.mutants import MutantTable
-from clusters.targets.kit.target import KitTarget
-from clusters.targets.kraft.core import KraftCore
-from clusters.targets.kraft.flips import FLIPS
-from clusters.targets.kraft.knobs import KNOBS, KraftKnobs
-from clusters.targets.kraft.messages import KraftMessage
-from clusters.targets.kraft.rules import Rules
-from clusters.targets.kraft.variants import VARIANTS
-from clusters.targets.kraft.witness import KraftWitness
+from dethrone.clusters.targets.kit.mutants import MutantTable
+from dethrone.clusters.targets.kit.target import KitTarget
+from dethrone.clusters.targets.kraft.core import KraftCore
+from dethrone.clusters.targets.kraft.flips import FLIPS
+from dethrone.clusters.targets.kraft.knobs import KNOBS, KraftKnobs
+from dethrone.clusters.targets.kraft.messages import KraftMessage
+from dethrone.clusters.targets.kraft.rules import Rules
+from dethrone.clusters.targets.kraft.variants import VARIANTS
+from dethrone.clusters.targets.kraft.witness import KraftWitness
 
 MUTANTS = MutantTable(KNOBS, Rules, VARIANTS, FLIPS)
 

@@ -9,12 +9,18 @@ Source: Apache Kafka 3.3.1, QuorumState.
 
 from __future__ import annotations
 
-from clusters.targets.client_api import Failed, Get, Unknown
-from clusters.targets.kraft.leading import Leading, Resigning
-from clusters.targets.kraft.messages import NOBODY, NOT_LEADER_OR_FOLLOWER, CurrentLeader, ErrorCode, FetchResponse
-from clusters.targets.kraft.node import IllegalTransition, Node
-from clusters.targets.kraft.requests import drive
-from clusters.targets.kraft.rules import CANDIDATE, FOLLOWER, LEADER, RESIGNED, UNATTACHED, VOTED
+from dethrone.clusters.targets.client_api import Failed, Get, Unknown
+from dethrone.clusters.targets.kraft.leading import Leading, Resigning
+from dethrone.clusters.targets.kraft.messages import (
+    NOBODY,
+    NOT_LEADER_OR_FOLLOWER,
+    CurrentLeader,
+    ErrorCode,
+    FetchResponse,
+)
+from dethrone.clusters.targets.kraft.node import IllegalTransition, Node
+from dethrone.clusters.targets.kraft.requests import drive
+from dethrone.clusters.targets.kraft.rules import CANDIDATE, FOLLOWER, LEADER, RESIGNED, UNATTACHED, VOTED
 
 
 def become_unattached(n: Node, epoch: int, cause: str) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusters.targets.kit.mutants import Mutant, planted
-from clusters.targets.kraft import broken
+from dethrone.clusters.targets.kit.mutants import Mutant, planted
+from dethrone.clusters.targets.kraft import broken
 
 VARIANTS: Mapping[str, Mutant] = planted(broken)

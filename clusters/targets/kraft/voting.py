@@ -8,9 +8,9 @@ Source: Apache Kafka 3.3.1, KafkaRaftClient (handleVoteRequest, handleVoteRespon
 
 from __future__ import annotations
 
-from clusters.targets.kraft.hearing import common
-from clusters.targets.kraft.leader import become_leader
-from clusters.targets.kraft.messages import (
+from dethrone.clusters.targets.kraft.hearing import common
+from dethrone.clusters.targets.kraft.leader import become_leader
+from dethrone.clusters.targets.kraft.messages import (
     FENCED_LEADER_EPOCH,
     INCONSISTENT_CLUSTER_ID,
     INCONSISTENT_VOTER_SET,
@@ -22,10 +22,10 @@ from clusters.targets.kraft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.targets.kraft.node import BACKOFF, Node, waits_to_campaign
-from clusters.targets.kraft.requests import answered, drive, failed, still_possible
-from clusters.targets.kraft.rules import CANDIDATE, FOLLOWER, UNATTACHED
-from clusters.targets.kraft.transitions import become_candidate, become_unattached, become_voted
+from dethrone.clusters.targets.kraft.node import BACKOFF, Node, waits_to_campaign
+from dethrone.clusters.targets.kraft.requests import answered, drive, failed, still_possible
+from dethrone.clusters.targets.kraft.rules import CANDIDATE, FOLLOWER, UNATTACHED
+from dethrone.clusters.targets.kraft.transitions import become_candidate, become_unattached, become_voted
 
 # --- a campaign -----------------------------------------------------------------------------------------------------
 

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.targets.kit.witness import ElectionWatch, RecordLogWatch, StateFileWatch, log_parser
-from clusters.targets.kraft.messages import (
+from dethrone.clusters.targets.kit.witness import ElectionWatch, RecordLogWatch, StateFileWatch, log_parser
+from dethrone.clusters.targets.kraft.messages import (
     NOBODY,
     NONE,
     BeginQuorumEpochRequest,
@@ -33,8 +33,8 @@ from clusters.targets.kraft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.targets.kraft.storage import LOG, STATE, QuorumState, read_state
-from harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
+from dethrone.clusters.targets.kraft.storage import LOG, STATE, QuorumState, read_state
+from dethrone.harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
 
 _PARSE = log_parser(LOG, first=0)
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal
 
-from clusters.targets.kit.mutants import mutant
-from clusters.targets.master_slave.knobs import Place
-from clusters.targets.master_slave.rules import Rules
-from harness.core.clock import Ns
+from dethrone.clusters.targets.kit.mutants import mutant
+from dethrone.clusters.targets.master_slave.knobs import Place
+from dethrone.clusters.targets.master_slave.rules import Rules
+from dethrone.harness.core.clock import Ns
 
 _ACKED, _MATCH, _COMMIT = "acknowledged-survives", "log-matching", "commit-never-regresses"
 _SYNC = {"broker_role": "SYNC_MASTER"}

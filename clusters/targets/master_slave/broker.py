@@ -13,16 +13,26 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from clusters.targets.client_api import Append, ChangeConfig, ClientReply, Get, NotLeader, Ok, Put, Refused, Unknown
-from clusters.targets.kit.core import KitCore, KitNode
-from clusters.targets.master_slave import messages as m
-from clusters.targets.master_slave.knobs import ASYNC_MASTER, MASTER_ID, SLAVE, MsKnobs, Place
-from clusters.targets.master_slave.place import conf_ops, load_place
-from clusters.targets.master_slave.rules import Rules
-from clusters.targets.zk_ephemeral.log import LOG, Log
-from clusters.targets.zk_ephemeral.messages import Record
-from harness.core.clock import MS, Clocks, Ns
-from harness.core.machine import (
+from dethrone.clusters.targets.client_api import (
+    Append,
+    ChangeConfig,
+    ClientReply,
+    Get,
+    NotLeader,
+    Ok,
+    Put,
+    Refused,
+    Unknown,
+)
+from dethrone.clusters.targets.kit.core import KitCore, KitNode
+from dethrone.clusters.targets.master_slave import messages as m
+from dethrone.clusters.targets.master_slave.knobs import ASYNC_MASTER, MASTER_ID, SLAVE, MsKnobs, Place
+from dethrone.clusters.targets.master_slave.place import conf_ops, load_place
+from dethrone.clusters.targets.master_slave.rules import Rules
+from dethrone.clusters.targets.zk_ephemeral.log import LOG, Log
+from dethrone.clusters.targets.zk_ephemeral.messages import Record
+from dethrone.harness.core.clock import MS, Clocks, Ns
+from dethrone.harness.core.machine import (
     Await,
     CoreStatus,
     Disk,

@@ -13,9 +13,9 @@ from typing import Annotated
 
 import msgspec
 
-from clusters.targets.kit.knobs import KnobTable, Settings, one_of, time, whole
-from harness.core.clock import Ns
-from harness.core.errors import ConfigError
+from dethrone.clusters.targets.kit.knobs import KnobTable, Settings, one_of, time, whole
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.errors import ConfigError
 
 ASYNC_MASTER, SYNC_MASTER, SLAVE = "ASYNC_MASTER", "SYNC_MASTER", "SLAVE"
 DEPLOYMENTS: Mapping[str, str] = {

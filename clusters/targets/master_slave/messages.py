@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import msgspec
 
-from clusters.targets import client_api
-from clusters.targets.zk_ephemeral.messages import Record
+from dethrone.clusters.targets import client_api
+from dethrone.clusters.targets.zk_ephemeral.messages import Record
 
 SEND_OK, FLUSH_DISK_TIMEOUT = "SEND_OK", "FLUSH_DISK_TIMEOUT"
 FLUSH_SLAVE_TIMEOUT, SLAVE_NOT_AVAILABLE = "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.targets.client_api import Get, NotLeader, Ok, Refused
-from clusters.targets.master_slave.knobs import MASTER_ID, MsKnobs
-from clusters.targets.master_slave.messages import RegisterAnswer, RegisterBroker, Route
-from clusters.targets.master_slave.rules import Rules
-from harness.core.clock import MS, Clocks, Ns
-from harness.core.machine import (
+from dethrone.clusters.targets.client_api import Get, NotLeader, Ok, Refused
+from dethrone.clusters.targets.master_slave.knobs import MASTER_ID, MsKnobs
+from dethrone.clusters.targets.master_slave.messages import RegisterAnswer, RegisterBroker, Route
+from dethrone.clusters.targets.master_slave.rules import Rules
+from dethrone.harness.core.clock import MS, Clocks, Ns
+from dethrone.harness.core.machine import (
     CoreEvent,
     CoreStatus,
     DiskImage,
@@ -32,7 +32,7 @@ from harness.core.machine import (
     SendFailed,
     SetTimer,
 )
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 
 ROLE = "NAMESERVER"
 EXPIRY = "expiry"

@@ -9,9 +9,9 @@ import zlib
 
 import msgspec
 
-from clusters.targets.kit.files import Unreadable, file_of
-from clusters.targets.master_slave.knobs import Place
-from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Write
+from dethrone.clusters.targets.kit.files import Unreadable, file_of
+from dethrone.clusters.targets.master_slave.knobs import Place
+from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Write
 
 CONF = "broker.conf"
 CONF_TEMPORARY = "broker.conf.tmp"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Literal
 
-from clusters.targets.master_slave.knobs import MASTER_ID, READ_BALANCED_ID, MsKnobs, Place
-from harness.core.clock import Ns
+from dethrone.clusters.targets.master_slave.knobs import MASTER_ID, READ_BALANCED_ID, MsKnobs, Place
+from dethrone.harness.core.clock import Ns
 
 
 class Rules:

@@ -7,16 +7,16 @@ which a failover is demanded: a run must report that there is none). Leaves out 
 
 from __future__ import annotations
 
-from clusters.targets.kit.mutants import MutantTable
-from clusters.targets.kit.target import KitTarget
-from clusters.targets.master_slave.broker import BrokerCore
-from clusters.targets.master_slave.knobs import KNOBS, MsKnobs
-from clusters.targets.master_slave.messages import MsMessage, MsRequest
-from clusters.targets.master_slave.nameserver import NameServerCore
-from clusters.targets.master_slave.rules import Rules
-from clusters.targets.master_slave.variants import VARIANTS
-from clusters.targets.zk_ephemeral.witness import LogWitness
-from harness.core.machine import Core
+from dethrone.clusters.targets.kit.mutants import MutantTable
+from dethrone.clusters.targets.kit.target import KitTarget
+from dethrone.clusters.targets.master_slave.broker import BrokerCore
+from dethrone.clusters.targets.master_slave.knobs import KNOBS, MsKnobs
+from dethrone.clusters.targets.master_slave.messages import MsMessage, MsRequest
+from dethrone.clusters.targets.master_slave.nameserver import NameServerCore
+from dethrone.clusters.targets.master_slave.rules import Rules
+from dethrone.clusters.targets.master_slave.variants import VARIANTS
+from dethrone.clusters.targets.zk_ephemeral.witness import LogWitness
+from dethrone.harness.core.machine import Core
 
 
 def _core(node: str, members: tuple[str, ...], knobs: MsKnobs, rules: Rules) -> Core:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusters.targets.kit.mutants import Mutant, bug, planted
-from clusters.targets.master_slave import broken
+from dethrone.clusters.targets.kit.mutants import Mutant, bug, planted
+from dethrone.clusters.targets.master_slave import broken
 
 VARIANTS: Mapping[str, Mutant] = {
     **planted(broken),

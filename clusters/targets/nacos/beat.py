@@ -11,9 +11,9 @@ Source: specification of Nacos 1.4.1 naming Raft, 5.6 – 5.8.
 
 from __future__ import annotations
 
-from clusters.targets.nacos.data import sync_from_beat
-from clusters.targets.nacos.knobs import TICK_PERIOD_MS
-from clusters.targets.nacos.messages import (
+from dethrone.clusters.targets.nacos.data import sync_from_beat
+from dethrone.clusters.targets.nacos.knobs import TICK_PERIOD_MS
+from dethrone.clusters.targets.nacos.messages import (
     BeatAnswer,
     BeatRequest,
     CallError,
@@ -23,7 +23,7 @@ from clusters.targets.nacos.messages import (
     PeerRequest,
     RaftPeer,
 )
-from clusters.targets.nacos.state import STOPPED, NodeState
+from dethrone.clusters.targets.nacos.state import STOPPED, NodeState
 
 
 def on_beat_tick(node: NodeState) -> None:

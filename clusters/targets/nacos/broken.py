@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from clusters.targets.kit.mutants import mutant
-from clusters.targets.nacos.knobs import HEARTBEAT_INTERVAL_MS, LEADER_TIMEOUT_MS, RANDOM_MS, TICK_PERIOD_MS
-from clusters.targets.nacos.messages import State
-from clusters.targets.nacos.rules import Rules
-from clusters.targets.nacos.storage import Damaged, Meta
-from harness.core.rng import Rng
+from dethrone.clusters.targets.kit.mutants import mutant
+from dethrone.clusters.targets.nacos.knobs import HEARTBEAT_INTERVAL_MS, LEADER_TIMEOUT_MS, RANDOM_MS, TICK_PERIOD_MS
+from dethrone.clusters.targets.nacos.messages import State
+from dethrone.clusters.targets.nacos.rules import Rules
+from dethrone.clusters.targets.nacos.storage import Damaged, Meta
+from dethrone.harness.core.rng import Rng
 
 _VOTE, _LEADER, _TERM, _DURABLE = "one-vote-per-term", "one-leader-per-term", "term-never-decreases", "vote-is-durable"
 _MAJORITY, _OWED, _STEP_DOWN = "leader-has-majority", "leader-when-owed", "step-down-without-quorum"

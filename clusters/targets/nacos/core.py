@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.targets.nacos import beat, data, election, storage
-from clusters.targets.nacos.knobs import Knobs
-from clusters.targets.nacos.messages import (
+from dethrone.clusters.targets.nacos import beat, data, election, storage
+from dethrone.clusters.targets.nacos.knobs import Knobs
+from dethrone.clusters.targets.nacos.messages import (
     BeatAnswer,
     BeatRequest,
     CallError,
@@ -35,10 +35,10 @@ from clusters.targets.nacos.messages import (
     VoteAnswer,
     VoteRequest,
 )
-from clusters.targets.nacos.rules import Rules
-from clusters.targets.nacos.state import NodeState
-from harness.core.clock import Clocks
-from harness.core.machine import (
+from dethrone.clusters.targets.nacos.rules import Rules
+from dethrone.clusters.targets.nacos.state import NodeState
+from dethrone.harness.core.clock import Clocks
+from dethrone.harness.core.machine import (
     CoreEvent,
     CoreStatus,
     DiskDone,
@@ -52,7 +52,7 @@ from harness.core.machine import (
     Request,
     SendFailed,
 )
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 
 ELECTION_TIMER = "election"
 BEAT_TIMER = "beat"

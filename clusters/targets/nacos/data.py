@@ -22,17 +22,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from clusters.targets import client_api
-from clusters.targets.nacos import storage
-from clusters.targets.nacos.items import list_item_key
-from clusters.targets.nacos.knobs import (
+from dethrone.clusters.targets import client_api
+from dethrone.clusters.targets.nacos import storage
+from dethrone.clusters.targets.nacos.items import list_item_key
+from dethrone.clusters.targets.nacos.knobs import (
     FETCH_BATCH_MAX,
     FORWARD_HOPS_MAX,
     FORWARD_TIMEOUT_MS,
     PUBLISH_TERM_INCREASE_COUNT,
     PUBLISH_TIMEOUT_MS,
 )
-from clusters.targets.nacos.messages import (
+from dethrone.clusters.targets.nacos.messages import (
     CallError,
     Datum,
     DatumDelete,
@@ -46,9 +46,9 @@ from clusters.targets.nacos.messages import (
     PublishAck,
     RaftPeer,
 )
-from clusters.targets.nacos.state import STOPPED, NodeState
-from harness.core.clock import Ns
-from harness.core.machine import DiskOp, Reply
+from dethrone.clusters.targets.nacos.state import STOPPED, NodeState
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.machine import DiskOp, Reply
 
 TIMER = "publish"
 

@@ -13,9 +13,9 @@ Source: specification of Nacos 1.4.1 naming Raft, 5.2 – 5.5.
 
 from __future__ import annotations
 
-from clusters.targets.nacos.knobs import TICK_PERIOD_MS
-from clusters.targets.nacos.messages import CallError, RaftPeer, VoteAnswer, VoteRequest
-from clusters.targets.nacos.state import STOPPED, NodeState
+from dethrone.clusters.targets.nacos.knobs import TICK_PERIOD_MS
+from dethrone.clusters.targets.nacos.messages import CallError, RaftPeer, VoteAnswer, VoteRequest
+from dethrone.clusters.targets.nacos.state import STOPPED, NodeState
 
 
 def on_election_tick(node: NodeState) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from clusters.targets.nacos.messages import Datum, DatumStamp
+from dethrone.clusters.targets.nacos.messages import Datum, DatumStamp
 
 
 def list_item_key(key: str, value: int | str) -> str:

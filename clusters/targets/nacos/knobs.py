@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Annotated, Literal
 
-from clusters.targets.kit.knobs import KnobTable, Settings, one_of, protocol_ms, scaling, switch, text
-from harness.core.clock import MS
+from dethrone.clusters.targets.kit.knobs import KnobTable, Settings, one_of, protocol_ms, scaling, switch, text
+from dethrone.harness.core.clock import MS
 
 TICK_PERIOD_MS = 500
 LEADER_TIMEOUT_MS = 15_000

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from clusters.targets.nacos.messages import RaftPeer, State
+from dethrone.clusters.targets.nacos.messages import RaftPeer, State
 
 
 class PeerRecord:

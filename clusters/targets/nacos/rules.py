@@ -13,16 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from clusters.targets.nacos.knobs import (
+from dethrone.clusters.targets.nacos.knobs import (
     HEARTBEAT_INTERVAL_MS,
     LEADER_TIMEOUT_MS,
     RANDOM_MS,
     TICK_PERIOD_MS,
     Knobs,
 )
-from clusters.targets.nacos.messages import DatumStamp, State
-from clusters.targets.nacos.storage import Meta
-from harness.core.rng import Rng
+from dethrone.clusters.targets.nacos.messages import DatumStamp, State
+from dethrone.clusters.targets.nacos.storage import Meta
+from dethrone.harness.core.rng import Rng
 
 
 class Rules:

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.targets.nacos import storage
-from clusters.targets.nacos.items import Items
-from clusters.targets.nacos.knobs import Knobs
-from clusters.targets.nacos.messages import CallError, NacosAnswer, NacosRequest, RaftPeer, State
-from clusters.targets.nacos.peers import PeerRecord, RaftPeerSet
-from clusters.targets.nacos.rules import Rules
-from harness.core.clock import Clocks, Ns
-from harness.core.machine import Await, Disk, DiskOp, Effect, Note, Send, SetTimer
-from harness.core.rng import Rng
+from dethrone.clusters.targets.nacos import storage
+from dethrone.clusters.targets.nacos.items import Items
+from dethrone.clusters.targets.nacos.knobs import Knobs
+from dethrone.clusters.targets.nacos.messages import CallError, NacosAnswer, NacosRequest, RaftPeer, State
+from dethrone.clusters.targets.nacos.peers import PeerRecord, RaftPeerSet
+from dethrone.clusters.targets.nacos.rules import Rules
+from dethrone.harness.core.clock import Clocks, Ns
+from dethrone.harness.core.machine import Await, Disk, DiskOp, Effect, Note, Send, SetTimer
+from dethrone.harness.core.rng import Rng
 
 STOPPED = "old raft protocol already stop work"
 

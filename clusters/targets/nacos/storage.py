@@ -21,8 +21,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from clusters.targets.nacos.messages import Datum
-from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Write
+from dethrone.clusters.targets.nacos.messages import Datum
+from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Unlink, Write
 
 ROOT = "data/naming/data/"
 META = ROOT + "meta.properties"

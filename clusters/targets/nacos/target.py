@@ -6,14 +6,14 @@ that mend one each. Its variants are bugs planted in the mended one, and the fli
 
 from __future__ import annotations
 
-from clusters.targets.kit.mutants import MutantTable
-from clusters.targets.kit.target import KitTarget
-from clusters.targets.nacos.core import NacosCore
-from clusters.targets.nacos.knobs import KNOBS, Knobs
-from clusters.targets.nacos.messages import NacosMessage
-from clusters.targets.nacos.rules import Rules
-from clusters.targets.nacos.variants import VARIANTS
-from clusters.targets.nacos.witness import NacosWitness
+from dethrone.clusters.targets.kit.mutants import MutantTable
+from dethrone.clusters.targets.kit.target import KitTarget
+from dethrone.clusters.targets.nacos.core import NacosCore
+from dethrone.clusters.targets.nacos.knobs import KNOBS, Knobs
+from dethrone.clusters.targets.nacos.messages import NacosMessage
+from dethrone.clusters.targets.nacos.rules import Rules
+from dethrone.clusters.targets.nacos.variants import VARIANTS
+from dethrone.clusters.targets.nacos.witness import NacosWitness
 
 
 def _core(node: str, members: tuple[str, ...], knobs: Knobs, rules: Rules) -> NacosCore:

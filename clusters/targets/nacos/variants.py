@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusters.targets.kit.mutants import Mutant, planted
-from clusters.targets.nacos import broken
-from clusters.targets.nacos.knobs import LEADER_TIMEOUT_MS, TICK_PERIOD_MS
-from clusters.targets.nacos.messages import DatumStamp, State
-from clusters.targets.nacos.rules import Rules
-from harness.core.rng import Rng
+from dethrone.clusters.targets.kit.mutants import Mutant, planted
+from dethrone.clusters.targets.nacos import broken
+from dethrone.clusters.targets.nacos.knobs import LEADER_TIMEOUT_MS, TICK_PERIOD_MS
+from dethrone.clusters.targets.nacos.messages import DatumStamp, State
+from dethrone.clusters.targets.nacos.rules import Rules
+from dethrone.harness.core.rng import Rng
 
 
 class _NeverBeats(Rules):

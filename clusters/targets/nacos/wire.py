@@ -32,7 +32,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import msgspec
 
-from clusters.targets.nacos.messages import (
+from dethrone.clusters.targets.nacos.messages import (
     BeatAnswer,
     BeatRequest,
     Call,

@@ -26,8 +26,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NamedTuple
 
-from clusters.targets.nacos import storage
-from clusters.targets.nacos.messages import (
+from dethrone.clusters.targets.nacos import storage
+from dethrone.clusters.targets.nacos.messages import (
     BeatAnswer,
     BeatRequest,
     DatumDelete,
@@ -37,7 +37,7 @@ from clusters.targets.nacos.messages import (
     VoteAnswer,
     VoteRequest,
 )
-from harness.core.machine import DiskImage, DiskOp, Witnessed
+from dethrone.harness.core.machine import DiskImage, DiskOp, Witnessed
 
 _PENDING_MAX = 256
 """Vote requests of one candidate that wait for their answers; more are dropped, oldest first."""

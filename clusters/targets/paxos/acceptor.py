@@ -8,10 +8,10 @@ Source: Lamport, "Paxos Made Simple", 2.2, phases 1b and 2b.
 
 from __future__ import annotations
 
-from clusters.targets.paxos.messages import Accepted, Ask, Nack, Prepare, Promise, Propose, Told, shown
-from clusters.targets.paxos.node import Instance, Node
-from clusters.targets.paxos.storage import DiskRecord
-from harness.core.machine import Send
+from dethrone.clusters.targets.paxos.messages import Accepted, Ask, Nack, Prepare, Promise, Propose, Told, shown
+from dethrone.clusters.targets.paxos.node import Instance, Node
+from dethrone.clusters.targets.paxos.storage import DiskRecord
+from dethrone.harness.core.machine import Send
 
 ASK_MAX = 256
 """Instances that one question may cover."""

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal
 
-from clusters.targets.kit.files import Unreadable
-from clusters.targets.kit.mutants import mutant
-from clusters.targets.paxos.messages import Value
-from clusters.targets.paxos.rules import Report, Rules, Tally
-from clusters.targets.paxos.storage import Acceptor, DiskRecord, Loaded, Promised, load
-from harness.core.clock import Ns
-from harness.core.machine import DiskImage
-from harness.core.quorum import quorum
-from harness.core.rng import Rng
+from dethrone.clusters.targets.kit.files import Unreadable
+from dethrone.clusters.targets.kit.mutants import mutant
+from dethrone.clusters.targets.paxos.messages import Value
+from dethrone.clusters.targets.paxos.rules import Report, Rules, Tally
+from dethrone.clusters.targets.paxos.storage import Acceptor, DiskRecord, Loaded, Promised, load
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.machine import DiskImage
+from dethrone.harness.core.quorum import quorum
+from dethrone.harness.core.rng import Rng
 
 _AGREE, _OWED, _MAJORITY = "agreement", "leader-when-owed", "leader-has-majority"
 _DURABLE = "vote-is-durable"

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from clusters.targets.kit.core import KitCore
-from clusters.targets.kit.files import Unreadable, cut_ops
-from clusters.targets.paxos import acceptor, election, learner, log, proposer, requests, storage
-from clusters.targets.paxos.knobs import PaxosKnobs
-from clusters.targets.paxos.messages import (
+from dethrone.clusters.targets.kit.core import KitCore
+from dethrone.clusters.targets.kit.files import Unreadable, cut_ops
+from dethrone.clusters.targets.paxos import acceptor, election, learner, log, proposer, requests, storage
+from dethrone.clusters.targets.paxos.knobs import PaxosKnobs
+from dethrone.clusters.targets.paxos.messages import (
     Accepted,
     Ask,
     Heartbeat,
@@ -28,7 +28,7 @@ from clusters.targets.paxos.messages import (
     kind_of,
     shown,
 )
-from clusters.targets.paxos.node import (
+from dethrone.clusters.targets.paxos.node import (
     ASKING,
     ATTEMPT,
     BEAT,
@@ -39,10 +39,10 @@ from clusters.targets.paxos.node import (
     Node,
     proposer_state,
 )
-from clusters.targets.paxos.rules import Rules
-from clusters.targets.paxos.storage import FILE, Counted, Loaded, Stored
-from harness.core.clock import MS, Clocks
-from harness.core.machine import (
+from dethrone.clusters.targets.paxos.rules import Rules
+from dethrone.clusters.targets.paxos.storage import FILE, Counted, Loaded, Stored
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import (
     CoreStatus,
     DiskDone,
     DiskImage,

@@ -10,9 +10,9 @@ Source: ours; Lamport, "Paxos Made Simple", 3, elects its leader by other means.
 
 from __future__ import annotations
 
-from clusters.targets.paxos import learner, proposer
-from clusters.targets.paxos.messages import Heartbeat, Leader, Value
-from clusters.targets.paxos.node import BEAT, CONTEND, Node
+from dethrone.clusters.targets.paxos import learner, proposer
+from dethrone.clusters.targets.paxos.messages import Heartbeat, Leader, Value
+from dethrone.clusters.targets.paxos.node import BEAT, CONTEND, Node
 
 
 def begin(n: Node) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusters.targets.paxos.broken import (
+from dethrone.clusters.targets.paxos.broken import (
     AcceptsAnyNumber,
     CountsAcrossNumbers,
     HidesAccepted,
@@ -16,9 +16,9 @@ from clusters.targets.paxos.broken import (
     PromiseMayFall,
     TellsProposerOnly,
 )
-from clusters.targets.paxos.messages import Prepare, Value
-from clusters.targets.paxos.rules import Report, Rules
-from clusters.targets.paxos.storage import Acceptor
+from dethrone.clusters.targets.paxos.messages import Prepare, Value
+from dethrone.clusters.targets.paxos.rules import Report, Rules
+from dethrone.clusters.targets.paxos.storage import Acceptor
 
 
 class _LoadedPrepare(Prepare, frozen=True, gc=False, tag="prepare", kw_only=True):

@@ -9,11 +9,11 @@ Source: Lamport, "Paxos Made Simple", 2.3.
 
 from __future__ import annotations
 
-from clusters.targets.client_api import Ok
-from clusters.targets.paxos import election, log, proposer
-from clusters.targets.paxos.messages import Accepted, Ask, Command, Told, Value, kind_of, shown
-from clusters.targets.paxos.node import ASKING, Asking, Instance, Node
-from clusters.targets.paxos.storage import Chosen
+from dethrone.clusters.targets.client_api import Ok
+from dethrone.clusters.targets.paxos import election, log, proposer
+from dethrone.clusters.targets.paxos.messages import Accepted, Ask, Command, Told, Value, kind_of, shown
+from dethrone.clusters.targets.paxos.node import ASKING, Asking, Instance, Node
+from dethrone.clusters.targets.paxos.storage import Chosen
 
 
 def on_accepted(n: Node, src: str, body: Accepted) -> None:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.targets.client_api import Append, Cas, Failed, Get, Ok, Put, Unknown
-from clusters.targets.paxos import proposer
-from clusters.targets.paxos.acceptor import ASK_MAX
-from clusters.targets.paxos.messages import Ask, Command, LogRequest
-from clusters.targets.paxos.node import CATCH_UP, Instance, Node
+from dethrone.clusters.targets.client_api import Append, Cas, Failed, Get, Ok, Put, Unknown
+from dethrone.clusters.targets.paxos import proposer
+from dethrone.clusters.targets.paxos.acceptor import ASK_MAX
+from dethrone.clusters.targets.paxos.messages import Ask, Command, LogRequest
+from dethrone.clusters.targets.paxos.node import CATCH_UP, Instance, Node
 
 
 def submit(n: Node, request: int, body: LogRequest) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from clusters.targets.client_api import Append, Cas, Get, Put
+from dethrone.clusters.targets.client_api import Append, Cas, Get, Put
 
 LogRequest = Append | Put | Cas | Get
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from clusters.targets.kit.core import KitNode
-from clusters.targets.paxos import storage
-from clusters.targets.paxos.knobs import PaxosKnobs
-from clusters.targets.paxos.messages import Command, LogRequest, PaxosMessage, Value
-from clusters.targets.paxos.rules import Report, Rules
-from clusters.targets.paxos.storage import Acceptor, DiskRecord
-from harness.core.clock import Ns
-from harness.core.machine import Await, DiskOp, Note, Reply, Send, SetTimer
-from harness.core.quorum import quorum
+from dethrone.clusters.targets.kit.core import KitNode
+from dethrone.clusters.targets.paxos import storage
+from dethrone.clusters.targets.paxos.knobs import PaxosKnobs
+from dethrone.clusters.targets.paxos.messages import Command, LogRequest, PaxosMessage, Value
+from dethrone.clusters.targets.paxos.rules import Report, Rules
+from dethrone.clusters.targets.paxos.storage import Acceptor, DiskRecord
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.machine import Await, DiskOp, Note, Reply, Send, SetTimer
+from dethrone.harness.core.quorum import quorum
 
 IDLE, PREPARING, PROPOSING, DONE = "IDLE", "PREPARING", "PROPOSING", "DONE"
 LEADER, CONTENDING, FOLLOWER = "LEADER", "CONTENDING", "FOLLOWER"

@@ -11,11 +11,11 @@ Source: Lamport, "Paxos Made Simple", 2.2 (phases 1a, 2a), 2.4 (progress).
 
 from __future__ import annotations
 
-from clusters.targets.client_api import Ok
-from clusters.targets.paxos import acceptor, learner
-from clusters.targets.paxos.messages import Accepted, Nack, Ping, Promise, Propose, Value, kind_of, shown
-from clusters.targets.paxos.node import ATTEMPT, IDLE, PREPARING, PROPOSING, Attempt, Instance, Node
-from clusters.targets.paxos.storage import Counted, DiskRecord
+from dethrone.clusters.targets.client_api import Ok
+from dethrone.clusters.targets.paxos import acceptor, learner
+from dethrone.clusters.targets.paxos.messages import Accepted, Nack, Ping, Promise, Propose, Value, kind_of, shown
+from dethrone.clusters.targets.paxos.node import ATTEMPT, IDLE, PREPARING, PROPOSING, Attempt, Instance, Node
+from dethrone.clusters.targets.paxos.storage import Counted, DiskRecord
 
 
 def want(n: Node, number: int, own: Value | None, request: int | None = None) -> None:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.targets.client_api import Append, Cas, Failed, Get, Learn, Ok, Propose, Put, Refused, Unknown
-from clusters.targets.paxos import learner, log, proposer
-from clusters.targets.paxos.messages import Given
-from clusters.targets.paxos.node import PATIENCE, Node
+from dethrone.clusters.targets.client_api import Append, Cas, Failed, Get, Learn, Ok, Propose, Put, Refused, Unknown
+from dethrone.clusters.targets.paxos import learner, log, proposer
+from dethrone.clusters.targets.paxos.messages import Given
+from dethrone.clusters.targets.paxos.node import PATIENCE, Node
 
 PENDING_MAX = 10_000
 

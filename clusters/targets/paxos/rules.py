@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal
 
-from clusters.targets.paxos.knobs import PaxosKnobs
-from clusters.targets.paxos.messages import Prepare, Value
-from clusters.targets.paxos.storage import Acceptor, DiskRecord, Loaded, Promised, Stored, load
-from harness.core.clock import Ns
-from harness.core.machine import DiskImage
-from harness.core.quorum import quorum
-from harness.core.rng import Rng
+from dethrone.clusters.targets.paxos.knobs import PaxosKnobs
+from dethrone.clusters.targets.paxos.messages import Prepare, Value
+from dethrone.clusters.targets.paxos.storage import Acceptor, DiskRecord, Loaded, Promised, Stored, load
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.machine import DiskImage
+from dethrone.harness.core.quorum import quorum
+from dethrone.harness.core.rng import Rng
 
 Report = tuple[int, Value] | None
 """What a promise carries: the latest accepted (number, value), if any."""

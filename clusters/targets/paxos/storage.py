@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import msgspec
 
-from clusters.targets.kit import files
-from clusters.targets.kit.files import Unreadable
-from clusters.targets.paxos.messages import Value
-from harness.core.machine import DiskImage, DiskOp
+from dethrone.clusters.targets.kit import files
+from dethrone.clusters.targets.kit.files import Unreadable
+from dethrone.clusters.targets.paxos.messages import Value
+from dethrone.harness.core.machine import DiskImage, DiskOp
 
 FILE = "paxos"
 

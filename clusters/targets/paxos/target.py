@@ -1,20 +1,21 @@
 """The Paxos target as the shells meet it: ``TARGET``.
 
 Promises: one stateless object; profiles ``paxos`` (values by instance, a log; nobody leads) and ``paxos-election``
-(with epochs on top). Leaves out processes, sockets and files (`clusters.node`) and virtual time (`clusters.sim`).
+(with epochs on top). Leaves out processes, sockets and files (`dethrone.clusters.node`) and virtual time
+(`dethrone.clusters.sim`).
 """
 
 from __future__ import annotations
 
-from clusters.targets.client_api import ClientRequest, InstanceRequest
-from clusters.targets.kit.mutants import MutantTable
-from clusters.targets.kit.target import KitTarget
-from clusters.targets.paxos.core import PaxosCore
-from clusters.targets.paxos.knobs import KNOBS, PaxosKnobs
-from clusters.targets.paxos.messages import PaxosMessage
-from clusters.targets.paxos.rules import Rules
-from clusters.targets.paxos.variants import VARIANTS
-from clusters.targets.paxos.witness import PaxosWitness
+from dethrone.clusters.targets.client_api import ClientRequest, InstanceRequest
+from dethrone.clusters.targets.kit.mutants import MutantTable
+from dethrone.clusters.targets.kit.target import KitTarget
+from dethrone.clusters.targets.paxos.core import PaxosCore
+from dethrone.clusters.targets.paxos.knobs import KNOBS, PaxosKnobs
+from dethrone.clusters.targets.paxos.messages import PaxosMessage
+from dethrone.clusters.targets.paxos.rules import Rules
+from dethrone.clusters.targets.paxos.variants import VARIANTS
+from dethrone.clusters.targets.paxos.witness import PaxosWitness
 
 
 def _core(node: str, members: tuple[str, ...], knobs: PaxosKnobs, rules: Rules) -> PaxosCore:

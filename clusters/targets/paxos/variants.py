@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusters.targets.kit.mutants import Mutant, bug, planted
-from clusters.targets.paxos import broken
-from clusters.targets.paxos.flips import FLIPS
+from dethrone.clusters.targets.kit.mutants import Mutant, bug, planted
+from dethrone.clusters.targets.paxos import broken
+from dethrone.clusters.targets.paxos.flips import FLIPS
 
 VARIANTS: Mapping[str, Mutant] = {
     **planted(broken),

@@ -20,10 +20,10 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from clusters.targets.kit.files import Unreadable
-from clusters.targets.paxos.messages import Accepted, Heartbeat, Leader, Promise, Told, kind_of, shown
-from clusters.targets.paxos.storage import FILE, DiskRecord, Promised, Stored, load, records_in
-from harness.core.machine import DiskImage, DiskOp, Fsync, Witnessed, Write
+from dethrone.clusters.targets.kit.files import Unreadable
+from dethrone.clusters.targets.paxos.messages import Accepted, Heartbeat, Leader, Promise, Told, kind_of, shown
+from dethrone.clusters.targets.paxos.storage import FILE, DiskRecord, Promised, Stored, load, records_in
+from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync, Witnessed, Write
 
 FOUND_MAX = 5_000
 """So many instances, counted from either end of what is in use, are told of a disk; more are left out."""

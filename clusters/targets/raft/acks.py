@@ -9,11 +9,11 @@ Source: Raft paper, 5.3 (the conflict hint included); thesis 6.2.
 
 from __future__ import annotations
 
-from clusters.targets.raft import commit, membership, reads, transfer
-from clusters.targets.raft.leading import NEVER, Leading, Progress
-from clusters.targets.raft.messages import AppendReply
-from clusters.targets.raft.node import Node
-from clusters.targets.raft.replication import new_round, send_entries
+from dethrone.clusters.targets.raft import commit, membership, reads, transfer
+from dethrone.clusters.targets.raft.leading import NEVER, Leading, Progress
+from dethrone.clusters.targets.raft.messages import AppendReply
+from dethrone.clusters.targets.raft.node import Node
+from dethrone.clusters.targets.raft.replication import new_round, send_entries
 
 
 def on_append_reply(n: Node, src: str, m: AppendReply) -> None:

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from clusters.targets.kit.files import Unreadable
-from clusters.targets.kit.mutants import mutant
-from clusters.targets.raft.knobs import RaftKnobs
-from clusters.targets.raft.messages import Config, VoteReply
-from clusters.targets.raft.rules import ClockName, Position, Rules
-from clusters.targets.raft.storage import HardState
-from harness.core.clock import Ns
-from harness.core.rng import Rng
+from dethrone.clusters.targets.kit.files import Unreadable
+from dethrone.clusters.targets.kit.mutants import mutant
+from dethrone.clusters.targets.raft.knobs import RaftKnobs
+from dethrone.clusters.targets.raft.messages import Config, VoteReply
+from dethrone.clusters.targets.raft.rules import ClockName, Position, Rules
+from dethrone.clusters.targets.raft.storage import HardState
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.rng import Rng
 
 _VOTE, _LEADER, _TERM = "one-vote-per-term", "one-leader-per-term", "term-never-decreases"
 _MAJORITY, _OWED, _LIVELOCK = "leader-has-majority", "leader-when-owed", "no-livelock"

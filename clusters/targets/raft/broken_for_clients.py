@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from clusters.targets.kit.mutants import mutant
-from clusters.targets.raft.rules import Rules
-from harness.core.clock import Ns
-from harness.core.rng import Rng
+from dethrone.clusters.targets.kit.mutants import mutant
+from dethrone.clusters.targets.raft.rules import Rules
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.rng import Rng
 
 # --- what clients see: not of the table -------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.targets.client_api import (
+from dethrone.clusters.targets.client_api import (
     Acquire,
     Append,
     ChangeConfig,
@@ -25,9 +25,9 @@ from clusters.targets.client_api import (
     Transfer,
     Txn,
 )
-from clusters.targets.raft import membership, reads, transfer
-from clusters.targets.raft.commit import submit
-from clusters.targets.raft.node import Node
+from dethrone.clusters.targets.raft import membership, reads, transfer
+from dethrone.clusters.targets.raft.commit import submit
+from dethrone.clusters.targets.raft.node import Node
 
 PENDING_MAX = 10_000
 

@@ -9,13 +9,13 @@ Source: Raft paper, 5.3, 5.4.2 and figure 8; thesis 4.2.2 (a leader outside its 
 
 from __future__ import annotations
 
-from clusters.targets.client_api import Failed, Ok
-from clusters.targets.raft import membership, reads
-from clusters.targets.raft.leading import Leading
-from clusters.targets.raft.machine import Refusal
-from clusters.targets.raft.messages import Command
-from clusters.targets.raft.node import Node
-from clusters.targets.raft.replication import append_own, broadcast
+from dethrone.clusters.targets.client_api import Failed, Ok
+from dethrone.clusters.targets.raft import membership, reads
+from dethrone.clusters.targets.raft.leading import Leading
+from dethrone.clusters.targets.raft.machine import Refusal
+from dethrone.clusters.targets.raft.messages import Command
+from dethrone.clusters.targets.raft.node import Node
+from dethrone.clusters.targets.raft.replication import append_own, broadcast
 
 
 def submit(n: Node, lead: Leading, command: Command, request: int | None = None) -> int:

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from clusters.targets.kit.core import KitCore
-from clusters.targets.kit.files import file_of
-from clusters.targets.raft import storage
-from clusters.targets.raft.acks import on_append_reply
-from clusters.targets.raft.client import on_request
-from clusters.targets.raft.commit import advance
-from clusters.targets.raft.deadline import on_election_timer, on_retry_timer
-from clusters.targets.raft.election import become_leader, on_own_vote, on_request_vote, on_vote_reply
-from clusters.targets.raft.following import on_append
-from clusters.targets.raft.knobs import RaftKnobs
-from clusters.targets.raft.messages import (
+from dethrone.clusters.targets.kit.core import KitCore
+from dethrone.clusters.targets.kit.files import file_of
+from dethrone.clusters.targets.raft import storage
+from dethrone.clusters.targets.raft.acks import on_append_reply
+from dethrone.clusters.targets.raft.client import on_request
+from dethrone.clusters.targets.raft.commit import advance
+from dethrone.clusters.targets.raft.deadline import on_election_timer, on_retry_timer
+from dethrone.clusters.targets.raft.election import become_leader, on_own_vote, on_request_vote, on_vote_reply
+from dethrone.clusters.targets.raft.following import on_append
+from dethrone.clusters.targets.raft.knobs import RaftKnobs
+from dethrone.clusters.targets.raft.messages import (
     AppendEntries,
     AppendReply,
     PreVote,
@@ -29,16 +29,16 @@ from clusters.targets.raft.messages import (
     TimeoutNow,
     VoteReply,
 )
-from clusters.targets.raft.node import CANDIDATE, ELECTION, HEARTBEAT, RETRY, TRANSFER, Node
-from clusters.targets.raft.prevote import on_pre_vote, on_pre_vote_reply
-from clusters.targets.raft.quorum_check import on_heartbeat_timer, tick
-from clusters.targets.raft.rules import Rules
-from clusters.targets.raft.status import glance, status
-from clusters.targets.raft.storage import HardState
-from clusters.targets.raft.transfer import on_deadline as on_transfer_deadline
-from clusters.targets.raft.transfer import on_timeout_now
-from harness.core.clock import Clocks
-from harness.core.machine import (
+from dethrone.clusters.targets.raft.node import CANDIDATE, ELECTION, HEARTBEAT, RETRY, TRANSFER, Node
+from dethrone.clusters.targets.raft.prevote import on_pre_vote, on_pre_vote_reply
+from dethrone.clusters.targets.raft.quorum_check import on_heartbeat_timer, tick
+from dethrone.clusters.targets.raft.rules import Rules
+from dethrone.clusters.targets.raft.status import glance, status
+from dethrone.clusters.targets.raft.storage import HardState
+from dethrone.clusters.targets.raft.transfer import on_deadline as on_transfer_deadline
+from dethrone.clusters.targets.raft.transfer import on_timeout_now
+from dethrone.harness.core.clock import Clocks
+from dethrone.harness.core.machine import (
     Await,
     CoreStatus,
     DiskDone,

@@ -9,10 +9,10 @@ Source: Raft paper, 5.2, 9.3.
 
 from __future__ import annotations
 
-from clusters.targets.raft.election import ask_for_votes, start_election
-from clusters.targets.raft.leading import FAR
-from clusters.targets.raft.node import CANDIDATE, Node
-from clusters.targets.raft.prevote import ask_for_pre_votes, open_round
+from dethrone.clusters.targets.raft.election import ask_for_votes, start_election
+from dethrone.clusters.targets.raft.leading import FAR
+from dethrone.clusters.targets.raft.node import CANDIDATE, Node
+from dethrone.clusters.targets.raft.prevote import ask_for_pre_votes, open_round
 
 
 def on_election_timer(n: Node) -> None:

@@ -8,12 +8,12 @@ Source: Raft paper, 5.2, 5.4.1; thesis 4.2.3 (ignoring vote requests while a lea
 
 from __future__ import annotations
 
-from clusters.targets.raft import commit
-from clusters.targets.raft.leading import FAR, Leading, Progress
-from clusters.targets.raft.messages import Config, Noop, RequestVote, VoteReply
-from clusters.targets.raft.node import CANDIDATE, ELECTION, LEADER, RETRY, Node
-from clusters.targets.raft.quorum_check import start_ticking
-from harness.core.machine import SetTimer
+from dethrone.clusters.targets.raft import commit
+from dethrone.clusters.targets.raft.leading import FAR, Leading, Progress
+from dethrone.clusters.targets.raft.messages import Config, Noop, RequestVote, VoteReply
+from dethrone.clusters.targets.raft.node import CANDIDATE, ELECTION, LEADER, RETRY, Node
+from dethrone.clusters.targets.raft.quorum_check import start_ticking
+from dethrone.harness.core.machine import SetTimer
 
 # --- a campaign -------------------------------------------------------------------------------------------------
 

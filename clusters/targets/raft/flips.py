@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from clusters.targets.kit.mutants import Mutant
-from clusters.targets.raft import broken
-from clusters.targets.raft.rules import Rules
-from harness.core.clock import SECOND, Ns
-from harness.core.rng import Rng
+from dethrone.clusters.targets.kit.mutants import Mutant
+from dethrone.clusters.targets.raft import broken
+from dethrone.clusters.targets.raft.rules import Rules
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.rng import Rng
 
 
 class _NeverCampaigns(Rules):

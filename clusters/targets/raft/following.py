@@ -10,10 +10,10 @@ Source: Raft paper, 5.3, figure 2.
 
 from __future__ import annotations
 
-from clusters.targets.raft.commit import set_commit
-from clusters.targets.raft.messages import AppendEntries, AppendReply
-from clusters.targets.raft.node import FOLLOWER, LEADER, Node
-from harness.core.machine import Send
+from dethrone.clusters.targets.raft.commit import set_commit
+from dethrone.clusters.targets.raft.messages import AppendEntries, AppendReply
+from dethrone.clusters.targets.raft.node import FOLLOWER, LEADER, Node
+from dethrone.harness.core.machine import Send
 
 
 def on_append(n: Node, src: str, m: AppendEntries) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Annotated
 
-from clusters.targets.kit.knobs import KnobTable, Settings, number, one_of, switch, time, whole
-from harness.core.clock import Ns
+from dethrone.clusters.targets.kit.knobs import KnobTable, Settings, number, one_of, switch, time, whole
+from dethrone.harness.core.clock import Ns
 
 READ_MODES = ("local", "log", "readindex", "lease")
 MEMBERSHIPS = ("static", "single_server")

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from clusters.targets.client_api import Get, Holder
-from harness.core.clock import Ns
+from dethrone.clusters.targets.client_api import Get, Holder
+from dethrone.harness.core.clock import Ns
 
 NEVER: Ns = -(1 << 62)
 FAR: Ns = 1 << 62

@@ -8,10 +8,10 @@ Source: Raft paper, figure 2 and 5.3; thesis 4.1 (configuration entries).
 
 from __future__ import annotations
 
-from clusters.targets.kit.files import Recovered, append_ops, cut_ops
-from clusters.targets.raft.messages import Config, Entry
-from clusters.targets.raft.storage import LOG, record
-from harness.core.machine import DiskOp
+from dethrone.clusters.targets.kit.files import Recovered, append_ops, cut_ops
+from dethrone.clusters.targets.raft.messages import Config, Entry
+from dethrone.clusters.targets.raft.storage import LOG, record
+from dethrone.harness.core.machine import DiskOp
 
 
 class Log:

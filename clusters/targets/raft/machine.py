@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
-from clusters.targets.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn, Use
-from clusters.targets.raft.knobs import KNOBS
-from clusters.targets.raft.messages import Command, Expire
-from clusters.targets.raft.rules import Rules
-from harness.core.clock import MS, Ns
+from dethrone.clusters.targets.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn, Use
+from dethrone.clusters.targets.raft.knobs import KNOBS
+from dethrone.clusters.targets.raft.messages import Command, Expire
+from dethrone.clusters.targets.raft.rules import Rules
+from dethrone.harness.core.clock import MS, Ns
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):

@@ -10,11 +10,11 @@ Source: thesis chapter 4; its erratum "bug in single-server membership changes" 
 
 from __future__ import annotations
 
-from clusters.targets.client_api import ChangeConfig, Ok, Refused
-from clusters.targets.raft.leading import Change, Leading, Progress
-from clusters.targets.raft.messages import Config
-from clusters.targets.raft.node import Node
-from clusters.targets.raft.replication import append_own
+from dethrone.clusters.targets.client_api import ChangeConfig, Ok, Refused
+from dethrone.clusters.targets.raft.leading import Change, Leading, Progress
+from dethrone.clusters.targets.raft.messages import Config
+from dethrone.clusters.targets.raft.node import Node
+from dethrone.clusters.targets.raft.replication import append_own
 
 CATCH_UP_ROUNDS_MAX = 10
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import msgspec
 
-from clusters.targets.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn, Use
+from dethrone.clusters.targets.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn, Use
 
 # --- commands of the replicated log ---------------------------------------------------------------------------------
 

@@ -13,17 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from clusters.targets.client_api import Failed, Get, Holder, Unknown
-from clusters.targets.kit.core import KitNode
-from clusters.targets.raft.knobs import RaftKnobs
-from clusters.targets.raft.leading import FAR, NEVER, Handover, Leading, PreRound, Progress
-from clusters.targets.raft.log import Log
-from clusters.targets.raft.machine import Machine
-from clusters.targets.raft.messages import Config
-from clusters.targets.raft.rules import Position, Rules
-from clusters.targets.raft.storage import HardState, vote_ops
-from harness.core.clock import Ns
-from harness.core.machine import Await, Disk, DiskOp, Note, SetTimer
+from dethrone.clusters.targets.client_api import Failed, Get, Holder, Unknown
+from dethrone.clusters.targets.kit.core import KitNode
+from dethrone.clusters.targets.raft.knobs import RaftKnobs
+from dethrone.clusters.targets.raft.leading import FAR, NEVER, Handover, Leading, PreRound, Progress
+from dethrone.clusters.targets.raft.log import Log
+from dethrone.clusters.targets.raft.machine import Machine
+from dethrone.clusters.targets.raft.messages import Config
+from dethrone.clusters.targets.raft.rules import Position, Rules
+from dethrone.clusters.targets.raft.storage import HardState, vote_ops
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.machine import Await, Disk, DiskOp, Note, SetTimer
 
 FOLLOWER, CANDIDATE, LEADER = "FOLLOWER", "CANDIDATE", "LEADER"
 

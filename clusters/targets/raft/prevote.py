@@ -9,11 +9,11 @@ Source: thesis 9.6; the pitfalls of terms in pre-votes: canonical/raft 279, etcd
 
 from __future__ import annotations
 
-from clusters.targets.raft.election import start_election
-from clusters.targets.raft.leading import PreRound
-from clusters.targets.raft.messages import PreVote, PreVoteReply
-from clusters.targets.raft.node import FOLLOWER, RETRY, Node
-from harness.core.machine import SetTimer
+from dethrone.clusters.targets.raft.election import start_election
+from dethrone.clusters.targets.raft.leading import PreRound
+from dethrone.clusters.targets.raft.messages import PreVote, PreVoteReply
+from dethrone.clusters.targets.raft.node import FOLLOWER, RETRY, Node
+from dethrone.harness.core.machine import SetTimer
 
 
 def open_round(n: Node) -> None:

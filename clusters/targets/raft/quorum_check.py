@@ -10,12 +10,12 @@ Source: thesis 6.2 (a leader steps down without a majority).
 
 from __future__ import annotations
 
-from clusters.targets.raft import commit, membership, reads
-from clusters.targets.raft.leading import NEVER, Leading
-from clusters.targets.raft.node import HEARTBEAT, Node
-from clusters.targets.raft.replication import broadcast, feed, new_round, send_empty
-from harness.core.clock import MS, Ns
-from harness.core.machine import SetTimer
+from dethrone.clusters.targets.raft import commit, membership, reads
+from dethrone.clusters.targets.raft.leading import NEVER, Leading
+from dethrone.clusters.targets.raft.node import HEARTBEAT, Node
+from dethrone.clusters.targets.raft.replication import broadcast, feed, new_round, send_empty
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.machine import SetTimer
 
 
 def quorum_age(n: Node, lead: Leading) -> Ns:

@@ -11,12 +11,12 @@ Source: thesis 6.4 (read-index, leases).
 
 from __future__ import annotations
 
-from clusters.targets.client_api import Get, Holder, Ok, Refused
-from clusters.targets.raft.knobs import READ_MODES
-from clusters.targets.raft.leading import FAR, NEVER, Leading, Read
-from clusters.targets.raft.node import Node
-from clusters.targets.raft.replication import broadcast
-from harness.core.clock import MS, Ns
+from dethrone.clusters.targets.client_api import Get, Holder, Ok, Refused
+from dethrone.clusters.targets.raft.knobs import READ_MODES
+from dethrone.clusters.targets.raft.leading import FAR, NEVER, Leading, Read
+from dethrone.clusters.targets.raft.node import Node
+from dethrone.clusters.targets.raft.replication import broadcast
+from dethrone.harness.core.clock import MS, Ns
 
 
 def on_get(n: Node, lead: Leading, request: int, body: Get | Holder) -> None:

@@ -10,10 +10,10 @@ Source: Raft paper, 5.3; thesis 10.2.1 (the leader sends before its own write is
 
 from __future__ import annotations
 
-from clusters.targets.raft.leading import NEVER, Leading, Progress
-from clusters.targets.raft.messages import AppendEntries, Command, Config, Entry
-from clusters.targets.raft.node import Node
-from harness.core.machine import Send
+from dethrone.clusters.targets.raft.leading import NEVER, Leading, Progress
+from dethrone.clusters.targets.raft.messages import AppendEntries, Command, Config, Entry
+from dethrone.clusters.targets.raft.node import Node
+from dethrone.harness.core.machine import Send
 
 ROUNDS_MAX = 4096
 """Rounds whose sending time is remembered; an answer to an older one proves nothing that is still of use."""

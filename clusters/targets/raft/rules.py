@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-from clusters.targets.kit.files import Unreadable
-from clusters.targets.raft.knobs import RaftKnobs
-from clusters.targets.raft.messages import Config, VoteReply
-from clusters.targets.raft.storage import HardState, read_vote
-from harness.core.clock import Ns
-from harness.core.rng import Rng
+from dethrone.clusters.targets.kit.files import Unreadable
+from dethrone.clusters.targets.raft.knobs import RaftKnobs
+from dethrone.clusters.targets.raft.messages import Config, VoteReply
+from dethrone.clusters.targets.raft.storage import HardState, read_vote
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.rng import Rng
 
 ClockName = Literal["mono", "wall"]
 Position = tuple[int, int]

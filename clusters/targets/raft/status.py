@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.targets.raft.leading import NEVER
-from clusters.targets.raft.node import ELECTION, FOLLOWER, HEARTBEAT, TRANSFER, Node
-from clusters.targets.raft.quorum_check import quorum_age
-from clusters.targets.raft.reads import lease_end
-from harness.core.clock import MS, Clocks
-from harness.core.machine import CoreStatus, Glance, LogEnd
+from dethrone.clusters.targets.raft.leading import NEVER
+from dethrone.clusters.targets.raft.node import ELECTION, FOLLOWER, HEARTBEAT, TRANSFER, Node
+from dethrone.clusters.targets.raft.quorum_check import quorum_age
+from dethrone.clusters.targets.raft.reads import lease_end
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import CoreStatus, Glance, LogEnd
 
 
 def status(n: Node, now: Clocks) -> CoreStatus:

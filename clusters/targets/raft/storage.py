@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import msgspec
 
-from clusters.targets.kit import files
-from clusters.targets.kit.files import Recovered, Unreadable
-from clusters.targets.raft.messages import Command, Entry
-from harness.core.machine import DiskOp
+from dethrone.clusters.targets.kit import files
+from dethrone.clusters.targets.kit.files import Recovered, Unreadable
+from dethrone.clusters.targets.raft.messages import Command, Entry
+from dethrone.harness.core.machine import DiskOp
 
 VOTE = "vote"
 VOTE_TEMPORARY = "vote.tmp"

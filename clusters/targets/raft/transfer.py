@@ -9,12 +9,12 @@ Source: thesis 3.10; 6.4.1 (a transfer breaks the lease).
 
 from __future__ import annotations
 
-from clusters.targets.client_api import Failed, Refused, Transfer, Unknown
-from clusters.targets.raft.election import start_election
-from clusters.targets.raft.leading import Handover, Leading
-from clusters.targets.raft.messages import TimeoutNow
-from clusters.targets.raft.node import FOLLOWER, TRANSFER, Node
-from harness.core.machine import SetTimer
+from dethrone.clusters.targets.client_api import Failed, Refused, Transfer, Unknown
+from dethrone.clusters.targets.raft.election import start_election
+from dethrone.clusters.targets.raft.leading import Handover, Leading
+from dethrone.clusters.targets.raft.messages import TimeoutNow
+from dethrone.clusters.targets.raft.node import FOLLOWER, TRANSFER, Node
+from dethrone.harness.core.machine import SetTimer
 
 
 def on_transfer(n: Node, lead: Leading, request: int, body: Transfer) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusters.targets.kit.mutants import Mutant, planted
-from clusters.targets.raft import broken, broken_for_clients
+from dethrone.clusters.targets.kit.mutants import Mutant, planted
+from dethrone.clusters.targets.raft import broken, broken_for_clients
 
 VARIANTS: Mapping[str, Mutant] = planted(broken, broken_for_clients)

@@ -20,11 +20,18 @@ from typing import Any
 
 import msgspec
 
-from clusters.targets.kit.files import digest, split_log
-from clusters.targets.kit.witness import ElectionWatch, Parsed, RecordLogWatch, StateFileWatch
-from clusters.targets.raft.messages import AppendEntries, AppendReply, Config, PreVoteReply, RequestVote, VoteReply
-from clusters.targets.raft.storage import LOG, VOTE, HardState, read_vote
-from harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
+from dethrone.clusters.targets.kit.files import digest, split_log
+from dethrone.clusters.targets.kit.witness import ElectionWatch, Parsed, RecordLogWatch, StateFileWatch
+from dethrone.clusters.targets.raft.messages import (
+    AppendEntries,
+    AppendReply,
+    Config,
+    PreVoteReply,
+    RequestVote,
+    VoteReply,
+)
+from dethrone.clusters.targets.raft.storage import LOG, VOTE, HardState, read_vote
+from dethrone.harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
 
 _CONFIG = b'{"type":"config"'
 """How the record of a configuration entry begins: everything else is passed over without decoding."""

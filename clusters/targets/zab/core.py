@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from clusters.targets.client_api import Append, Cas, Get, NotLeader, Ok, Put, Refused
-from clusters.targets.kit.files import Unreadable, file_of
-from clusters.targets.zab import election, following, leading
-from clusters.targets.zab.knobs import ZabKnobs
-from clusters.targets.zab.log import ACCEPTED, CURRENT, LOG, read_epoch
-from clusters.targets.zab.messages import Closed, Notification, Packet, epoch_of
-from clusters.targets.zab.node import CONNECT, FINALIZE, NOTIFY, TICK, Node
-from clusters.targets.zab.rules import BROADCAST, LEADING, LOOKING, Rules
-from clusters.targets.zab.status import glance, status
-from harness.core.clock import Clocks
-from harness.core.machine import (
+from dethrone.clusters.targets.client_api import Append, Cas, Get, NotLeader, Ok, Put, Refused
+from dethrone.clusters.targets.kit.files import Unreadable, file_of
+from dethrone.clusters.targets.zab import election, following, leading
+from dethrone.clusters.targets.zab.knobs import ZabKnobs
+from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT, LOG, read_epoch
+from dethrone.clusters.targets.zab.messages import Closed, Notification, Packet, epoch_of
+from dethrone.clusters.targets.zab.node import CONNECT, FINALIZE, NOTIFY, TICK, Node
+from dethrone.clusters.targets.zab.rules import BROADCAST, LEADING, LOOKING, Rules
+from dethrone.clusters.targets.zab.status import glance, status
+from dethrone.harness.core.clock import Clocks
+from dethrone.harness.core.machine import (
     CoreEvent,
     CoreStatus,
     DiskDone,
@@ -34,7 +34,7 @@ from harness.core.machine import (
     Message,
     Request,
 )
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 
 PENDING_MAX = 10_000
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from clusters.targets.zab.messages import Notification, Vote
-from clusters.targets.zab.node import CONNECT, FINALIZE, NOTIFY, TICK, Node
-from clusters.targets.zab.rules import ELECTION, FOLLOWING, LEADING, LOOKING
+from dethrone.clusters.targets.zab.messages import Notification, Vote
+from dethrone.clusters.targets.zab.node import CONNECT, FINALIZE, NOTIFY, TICK, Node
+from dethrone.clusters.targets.zab.rules import ELECTION, FOLLOWING, LEADING, LOOKING
 
 
 def look(n: Node, why: str) -> None:

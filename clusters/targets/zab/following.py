@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import msgspec
 
-from clusters.targets.zab.election import look
-from clusters.targets.zab.messages import (
+from dethrone.clusters.targets.zab.election import look
+from dethrone.clusters.targets.zab.messages import (
     COUNTER_MAX,
     NOT_COUNTED,
     Ack,
@@ -36,8 +36,8 @@ from clusters.targets.zab.messages import (
     epoch_of,
     zxid_of,
 )
-from clusters.targets.zab.node import CONNECT, TICK, Link, Node
-from clusters.targets.zab.rules import BROADCAST, DISCOVERY, SYNCHRONIZATION
+from dethrone.clusters.targets.zab.node import CONNECT, TICK, Link, Node
+from dethrone.clusters.targets.zab.rules import BROADCAST, DISCOVERY, SYNCHRONIZATION
 
 
 class Following:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from clusters.targets.kit.knobs import Given, KnobTable, Settings, one_of, time, whole
-from harness.core.clock import Ns
+from dethrone.clusters.targets.kit.knobs import Given, KnobTable, Settings, one_of, time, whole
+from dethrone.harness.core.clock import Ns
 
 
 class ZabKnobs(Settings, frozen=True, kw_only=True):

@@ -14,8 +14,8 @@ from collections import deque
 
 import msgspec
 
-from clusters.targets.zab.election import look
-from clusters.targets.zab.messages import (
+from dethrone.clusters.targets.zab.election import look
+from dethrone.clusters.targets.zab.messages import (
     COUNTER_MAX,
     NOT_COUNTED,
     Ack,
@@ -38,9 +38,9 @@ from clusters.targets.zab.messages import (
     UpToDate,
     zxid_of,
 )
-from clusters.targets.zab.node import TICK, Link, Node
-from clusters.targets.zab.rules import BROADCAST, DISCOVERY, SYNCHRONIZATION
-from harness.core.clock import Ns
+from dethrone.clusters.targets.zab.node import TICK, Link, Node
+from dethrone.clusters.targets.zab.rules import BROADCAST, DISCOVERY, SYNCHRONIZATION
+from dethrone.harness.core.clock import Ns
 
 Origin = tuple[str, int, int] | None
 

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from clusters.targets.kit import files
-from clusters.targets.kit.files import Recovered, Unreadable
-from clusters.targets.zab.messages import Command, Txn
-from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Write
+from dethrone.clusters.targets.kit import files
+from dethrone.clusters.targets.kit.files import Recovered, Unreadable
+from dethrone.clusters.targets.zab.messages import Command, Txn
+from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Write
 
 LOG, LOG_TEMPORARY = "log", "log.tmp"
 ACCEPTED, CURRENT = "acceptedEpoch", "currentEpoch"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
-from clusters.targets.client_api import Append, Cas, Put
+from dethrone.clusters.targets.client_api import Append, Cas, Put
 
 Command = Append | Put | Cas
 COUNTER_MAX = (1 << 32) - 1

@@ -12,19 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from clusters.targets.client_api import ClientReply, Failed, Ok, Unknown
-from clusters.targets.raft.machine import Machine, Refusal
-from clusters.targets.zab.knobs import ZabKnobs
-from clusters.targets.zab.log import ACCEPTED, CURRENT, Log, epoch_ops
-from clusters.targets.zab.messages import Body, Closed, Notification, Packet, Vote, ZabMessage
-from clusters.targets.zab.rules import ELECTION, LEADING, LOOKING, NOMINATED, Rules
-from harness.core.clock import Ns
-from harness.core.machine import Await, Disk, DiskOp, Effect, Note, Reply, Send, SetTimer
-from harness.core.rng import Rng
+from dethrone.clusters.targets.client_api import ClientReply, Failed, Ok, Unknown
+from dethrone.clusters.targets.raft.machine import Machine, Refusal
+from dethrone.clusters.targets.zab.knobs import ZabKnobs
+from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT, Log, epoch_ops
+from dethrone.clusters.targets.zab.messages import Body, Closed, Notification, Packet, Vote, ZabMessage
+from dethrone.clusters.targets.zab.rules import ELECTION, LEADING, LOOKING, NOMINATED, Rules
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.machine import Await, Disk, DiskOp, Effect, Note, Reply, Send, SetTimer
+from dethrone.harness.core.rng import Rng
 
 if TYPE_CHECKING:
-    from clusters.targets.zab.following import Following
-    from clusters.targets.zab.leading import Leading
+    from dethrone.clusters.targets.zab.following import Following
+    from dethrone.clusters.targets.zab.leading import Leading
 
 NOTIFY, FINALIZE, TICK, CONNECT = "notify", "finalize", "tick", "connect"
 """Timers: sending the vote again; the quiet time before a decision; half a tick; the next try to reach the leader."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from clusters.targets.zab.knobs import ZabKnobs
-from clusters.targets.zab.messages import Vote
+from dethrone.clusters.targets.zab.knobs import ZabKnobs
+from dethrone.clusters.targets.zab.messages import Vote
 
 LOOKING, FOLLOWING, LEADING, NOMINATED = "LOOKING", "FOLLOWING", "LEADING", "NOMINATED"
 ELECTION, DISCOVERY, SYNCHRONIZATION, BROADCAST = "ELECTION", "DISCOVERY", "SYNCHRONIZATION", "BROADCAST"

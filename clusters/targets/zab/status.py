@@ -7,9 +7,9 @@ named once its epoch is known to be won. Places in the log stand for zxids: ``lo
 
 from __future__ import annotations
 
-from clusters.targets.zab.node import Node
-from clusters.targets.zab.rules import LOOKING
-from harness.core.machine import CoreStatus, Glance, LogEnd
+from dethrone.clusters.targets.zab.node import Node
+from dethrone.clusters.targets.zab.rules import LOOKING
+from dethrone.harness.core.machine import CoreStatus, Glance, LogEnd
 
 
 def glance(n: Node) -> Glance:

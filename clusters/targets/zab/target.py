@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from clusters.targets.kit.mutants import MutantTable
-from clusters.targets.kit.target import KitTarget
-from clusters.targets.zab.core import ZabCore
-from clusters.targets.zab.knobs import KNOBS
-from clusters.targets.zab.messages import ZabMessage
-from clusters.targets.zab.rules import Rules
-from clusters.targets.zab.variants import FLIPS, VARIANTS
-from clusters.targets.zab.witness import ZabWitness
+from dethrone.clusters.targets.kit.mutants import MutantTable
+from dethrone.clusters.targets.kit.target import KitTarget
+from dethrone.clusters.targets.zab.core import ZabCore
+from dethrone.clusters.targets.zab.knobs import KNOBS
+from dethrone.clusters.targets.zab.messages import ZabMessage
+from dethrone.clusters.targets.zab.rules import Rules
+from dethrone.clusters.targets.zab.variants import FLIPS, VARIANTS
+from dethrone.clusters.targets.zab.witness import ZabWitness
 
 MUTANTS = MutantTable(KNOBS, Rules, VARIANTS, FLIPS)
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from clusters.targets.kit.mutants import Mutant, bug
-from clusters.targets.zab.rules import Rules
+from dethrone.clusters.targets.kit.mutants import Mutant, bug
+from dethrone.clusters.targets.zab.rules import Rules
 
 _VOTE, _LEADER, _MAJORITY = "one-vote-per-term", "one-leader-per-term", "leader-has-majority"
 _DURABLE, _TERM, _OWED = "vote-is-durable", "term-never-decreases", "leader-when-owed"

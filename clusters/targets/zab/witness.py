@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.targets.kit.files import Unreadable, digest, file_of, split_log
-from clusters.targets.zab.log import ACCEPTED, CURRENT, LOG, LOG_TEMPORARY, read_epoch
-from clusters.targets.zab.messages import (
+from dethrone.clusters.targets.kit.files import Unreadable, digest, file_of, split_log
+from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT, LOG, LOG_TEMPORARY, read_epoch
+from dethrone.clusters.targets.zab.messages import (
     COUNTER_MAX,
     NOT_COUNTED,
     Ack,
@@ -31,7 +31,7 @@ from clusters.targets.zab.messages import (
     UpToDate,
     epoch_of,
 )
-from harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Witnessed, Write
+from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync, Rename, Witnessed, Write
 
 Entry = tuple[int, int, str]
 

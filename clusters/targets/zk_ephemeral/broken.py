@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Literal
 
-from clusters.targets.kit.files import Unreadable
-from clusters.targets.kit.mutants import mutant
-from clusters.targets.zk_ephemeral.knobs import ZkKnobs
-from clusters.targets.zk_ephemeral.messages import STATE_PATH
-from clusters.targets.zk_ephemeral.rules import Rules
-from clusters.targets.zk_ephemeral.tree import TREE, Change, Stored, Tree
-from harness.core.clock import Ns
+from dethrone.clusters.targets.kit.files import Unreadable
+from dethrone.clusters.targets.kit.mutants import mutant
+from dethrone.clusters.targets.zk_ephemeral.knobs import ZkKnobs
+from dethrone.clusters.targets.zk_ephemeral.messages import STATE_PATH
+from dethrone.clusters.targets.zk_ephemeral.rules import Rules
+from dethrone.clusters.targets.zk_ephemeral.tree import TREE, Change, Stored, Tree
+from dethrone.harness.core.clock import Ns
 
 _LEADER, _TERM, _COMPLETE = "one-leader-per-term", "term-never-decreases", "leader-completeness"
 _DURABLE = "vote-is-durable"

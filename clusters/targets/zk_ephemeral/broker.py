@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from clusters.targets.kit.core import KitCore, KitNode
-from clusters.targets.zk_ephemeral import messages as m
-from clusters.targets.zk_ephemeral import race, replica
-from clusters.targets.zk_ephemeral.controller import Controller
-from clusters.targets.zk_ephemeral.knobs import ZkKnobs
-from clusters.targets.zk_ephemeral.log import Log, hw_ops
-from clusters.targets.zk_ephemeral.rules import Rules
-from clusters.targets.zk_ephemeral.session import CALL, CONTACT, DISCONNECTED, PING, Session
-from harness.core.clock import MS, Clocks, Ns
-from harness.core.machine import (
+from dethrone.clusters.targets.kit.core import KitCore, KitNode
+from dethrone.clusters.targets.zk_ephemeral import messages as m
+from dethrone.clusters.targets.zk_ephemeral import race, replica
+from dethrone.clusters.targets.zk_ephemeral.controller import Controller
+from dethrone.clusters.targets.zk_ephemeral.knobs import ZkKnobs
+from dethrone.clusters.targets.zk_ephemeral.log import Log, hw_ops
+from dethrone.clusters.targets.zk_ephemeral.rules import Rules
+from dethrone.clusters.targets.zk_ephemeral.session import CALL, CONTACT, DISCONNECTED, PING, Session
+from dethrone.harness.core.clock import MS, Clocks, Ns
+from dethrone.harness.core.machine import (
     SHUTDOWN,
     Await,
     CoreStatus,

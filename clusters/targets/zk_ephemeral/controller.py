@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clusters.targets.zk_ephemeral import messages as m
-from clusters.targets.zk_ephemeral import replica
-from clusters.targets.zk_ephemeral.replica import StoredState, read_state
-from harness.core.machine import SetTimer
+from dethrone.clusters.targets.zk_ephemeral import messages as m
+from dethrone.clusters.targets.zk_ephemeral import replica
+from dethrone.clusters.targets.zk_ephemeral.replica import StoredState, read_state
+from dethrone.harness.core.machine import SetTimer
 
 if TYPE_CHECKING:
-    from clusters.targets.zk_ephemeral.broker import BrokerCore
+    from dethrone.clusters.targets.zk_ephemeral.broker import BrokerCore
 
 RESEND = "resend"
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 
-from clusters.targets.kit.knobs import KnobTable, Settings, one_of, switch, text, time, whole
-from harness.core.clock import MS, Ns
+from dethrone.clusters.targets.kit.knobs import KnobTable, Settings, one_of, switch, text, time, whole
+from dethrone.harness.core.clock import MS, Ns
 
 LAST = "last"
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from clusters.targets.client_api import Append
-from clusters.targets.kit.files import (
+from dethrone.clusters.targets.client_api import Append
+from dethrone.clusters.targets.kit.files import (
     Unreadable,
     append_ops,
     cut_ops,
@@ -26,8 +26,8 @@ from clusters.targets.kit.files import (
     unsealed,
     unsynced,
 )
-from clusters.targets.zk_ephemeral.messages import Record
-from harness.core.machine import DiskImage, DiskOp, Fsync
+from dethrone.clusters.targets.zk_ephemeral.messages import Record
+from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync
 
 LOG = "log"
 HW = "hw"

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from clusters.targets.client_api import Append, Put
+from dethrone.clusters.targets.client_api import Append, Put
 
 PARTITION = "0"
 LEADER_PATH = f"/leader/{PARTITION}"

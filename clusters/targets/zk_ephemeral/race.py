@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusters.targets.zk_ephemeral import messages as m
-from clusters.targets.zk_ephemeral import replica
-from clusters.targets.zk_ephemeral.replica import StoredState, read_state
+from dethrone.clusters.targets.zk_ephemeral import messages as m
+from dethrone.clusters.targets.zk_ephemeral import replica
+from dethrone.clusters.targets.zk_ephemeral.replica import StoredState, read_state
 
 if TYPE_CHECKING:
-    from clusters.targets.zk_ephemeral.broker import BrokerCore
+    from dethrone.clusters.targets.zk_ephemeral.broker import BrokerCore
 
 
 def look(b: BrokerCore, *, rewatch: bool = True) -> None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from clusters.targets.client_api import Append, Failed, Get, NotLeader, Ok, Put, Refused, Unknown
-from clusters.targets.zk_ephemeral import messages as m
-from harness.core.clock import Ns
-from harness.core.machine import SetTimer
+from dethrone.clusters.targets.client_api import Append, Failed, Get, NotLeader, Ok, Put, Refused, Unknown
+from dethrone.clusters.targets.zk_ephemeral import messages as m
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.machine import SetTimer
 
 if TYPE_CHECKING:
-    from clusters.targets.zk_ephemeral.broker import BrokerCore
+    from dethrone.clusters.targets.zk_ephemeral.broker import BrokerCore
 
 FETCH, LAG, PARKED, CHECKPOINT = "fetch", "lag", "parked", "checkpoint"
 PENDING_MAX = 10_000

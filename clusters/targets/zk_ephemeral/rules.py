@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Literal
 
-from clusters.targets.zk_ephemeral.knobs import ZkKnobs
-from clusters.targets.zk_ephemeral.tree import Change, Tree
-from harness.core.clock import Ns
+from dethrone.clusters.targets.zk_ephemeral.knobs import ZkKnobs
+from dethrone.clusters.targets.zk_ephemeral.tree import Change, Tree
+from dethrone.harness.core.clock import Ns
 
 
 class Rules:

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.targets.client_api import NotLeader, Refused
-from clusters.targets.kit.files import Unreadable, append_ops, cut_ops
-from clusters.targets.zk_ephemeral import messages as m
-from clusters.targets.zk_ephemeral.knobs import ZkKnobs
-from clusters.targets.zk_ephemeral.rules import Rules
-from clusters.targets.zk_ephemeral.tree import (
+from dethrone.clusters.targets.client_api import NotLeader, Refused
+from dethrone.clusters.targets.kit.files import Unreadable, append_ops, cut_ops
+from dethrone.clusters.targets.zk_ephemeral import messages as m
+from dethrone.clusters.targets.zk_ephemeral.knobs import ZkKnobs
+from dethrone.clusters.targets.zk_ephemeral.rules import Rules
+from dethrone.clusters.targets.zk_ephemeral.tree import (
     TREE,
     Change,
     Ended,
@@ -30,8 +30,8 @@ from clusters.targets.zk_ephemeral.tree import (
     encode,
     load,
 )
-from harness.core.clock import MS, Clocks, Ns
-from harness.core.machine import (
+from dethrone.harness.core.clock import MS, Clocks, Ns
+from dethrone.harness.core.machine import (
     Await,
     CoreEvent,
     CoreStatus,
@@ -49,7 +49,7 @@ from harness.core.machine import (
     Send,
     SetTimer,
 )
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 
 ROLE = "COORDINATOR"
 EXPIRY = "expiry"

@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from clusters.targets.zk_ephemeral import messages as m
-from clusters.targets.zk_ephemeral.rules import Rules
-from harness.core.clock import Ns
-from harness.core.machine import Effect, Send, SetTimer
-from harness.core.rng import Rng
+from dethrone.clusters.targets.zk_ephemeral import messages as m
+from dethrone.clusters.targets.zk_ephemeral.rules import Rules
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.machine import Effect, Send, SetTimer
+from dethrone.harness.core.rng import Rng
 
 PING, CONTACT, CALL = "ping", "contact", "call"
 CONNECTING, CONNECTED, DISCONNECTED, EXPIRED, CLOSED = "CONNECTING", "CONNECTED", "DISCONNECTED", "EXPIRED", "CLOSED"

@@ -8,16 +8,16 @@ and a leader that steps down when it loses contact). One member is the coordinat
 
 from __future__ import annotations
 
-from clusters.targets.kit.mutants import MutantTable
-from clusters.targets.kit.target import KitTarget
-from clusters.targets.zk_ephemeral.broker import BrokerCore
-from clusters.targets.zk_ephemeral.knobs import KNOBS, ZkKnobs
-from clusters.targets.zk_ephemeral.messages import ZkMessage
-from clusters.targets.zk_ephemeral.rules import Rules
-from clusters.targets.zk_ephemeral.service import ServiceCore
-from clusters.targets.zk_ephemeral.variants import VARIANTS
-from clusters.targets.zk_ephemeral.witness import ZkWitness
-from harness.core.machine import Core
+from dethrone.clusters.targets.kit.mutants import MutantTable
+from dethrone.clusters.targets.kit.target import KitTarget
+from dethrone.clusters.targets.zk_ephemeral.broker import BrokerCore
+from dethrone.clusters.targets.zk_ephemeral.knobs import KNOBS, ZkKnobs
+from dethrone.clusters.targets.zk_ephemeral.messages import ZkMessage
+from dethrone.clusters.targets.zk_ephemeral.rules import Rules
+from dethrone.clusters.targets.zk_ephemeral.service import ServiceCore
+from dethrone.clusters.targets.zk_ephemeral.variants import VARIANTS
+from dethrone.clusters.targets.zk_ephemeral.witness import ZkWitness
+from dethrone.harness.core.machine import Core
 
 MUTANTS = MutantTable(KNOBS, Rules, VARIANTS)
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from clusters.targets.kit.files import Unreadable, file_of, record, split
-from harness.core.clock import Ns
-from harness.core.machine import DiskImage
+from dethrone.clusters.targets.kit.files import Unreadable, file_of, record, split
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.machine import DiskImage
 
 TREE = "tree"
 

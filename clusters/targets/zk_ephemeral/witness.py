@@ -23,12 +23,12 @@ from typing import Any
 
 import msgspec
 
-from clusters.targets.kit.files import Unreadable, split
-from clusters.targets.kit.witness import Parsed, RecordLogWatch
-from clusters.targets.zk_ephemeral import messages as m
-from clusters.targets.zk_ephemeral.log import LOG
-from clusters.targets.zk_ephemeral.tree import TREE, load
-from harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
+from dethrone.clusters.targets.kit.files import Unreadable, split
+from dethrone.clusters.targets.kit.witness import Parsed, RecordLogWatch
+from dethrone.clusters.targets.zk_ephemeral import messages as m
+from dethrone.clusters.targets.zk_ephemeral.log import LOG
+from dethrone.clusters.targets.zk_ephemeral.tree import TREE, load
+from dethrone.harness.core.machine import DiskImage, DiskOp, Rename, Witnessed
 
 _ENCODE = msgspec.json.Encoder().encode
 _DECODER = msgspec.json.Decoder(m.Record)

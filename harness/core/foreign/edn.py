@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from harness.core.errors import HistoryError
+from dethrone.harness.core.errors import HistoryError
 
 DEPTH_MAX = 64
 """How deep forms may nest."""

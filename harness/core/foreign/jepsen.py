@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from harness.core.foreign.edn import KNOWN_MAX, forms
-from harness.core.foreign.pairing import FileEvent, Pairing
+from dethrone.harness.core.foreign.edn import KNOWN_MAX, forms
+from dethrone.harness.core.foreign.pairing import FileEvent, Pairing
 
 
 def read(pieces: Iterable[str], where: str, pairing: Pairing) -> None:

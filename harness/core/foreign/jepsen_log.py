@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from harness.core.foreign.edn import first_form
-from harness.core.foreign.pairing import FileEvent, Pairing
+from dethrone.harness.core.foreign.edn import first_form
+from dethrone.harness.core.foreign.pairing import FileEvent, Pairing
 
 _BEGINS = re.compile(r"jepsen\.(?:util|core)(?: -|:)\s+(?P<process>-?\d+|:\w[\w-]*)\s+:(?P<rest>\S.*)")
 _OP = re.compile(r"(?P<type>invoke|ok|fail|info)\s+:(?P<f>[\w-]+)\s+(?P<value>\S.*?)\s*$")

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from harness.core.foreign.jepsen_log import lines
-from harness.core.foreign.pairing import FileEvent, Pairing
+from dethrone.harness.core.foreign.jepsen_log import lines
+from dethrone.harness.core.foreign.pairing import FileEvent, Pairing
 
 
 class _Line(msgspec.Struct):

@@ -13,8 +13,8 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from harness.core.errors import HistoryError
-from harness.core.operations import NEVER, Operation, Operations, Status
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.operations import NEVER, Operation, Operations, Status
 
 OPERATIONS_MAX = 2_000_000
 """Operations of one file that are kept: about a gigabyte."""

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from harness.core.errors import ConfigError, HistoryError
-from harness.core.files import open_regular
-from harness.core.foreign import jepsen, jepsen_log, json_lines
-from harness.core.foreign.pairing import OPERATIONS_MAX, Pairing, independent
-from harness.core.operations import Operations
+from dethrone.harness.core.errors import ConfigError, HistoryError
+from dethrone.harness.core.files import open_regular
+from dethrone.harness.core.foreign import jepsen, jepsen_log, json_lines
+from dethrone.harness.core.foreign.pairing import OPERATIONS_MAX, Pairing, independent
+from dethrone.harness.core.operations import Operations
 
 PIECE_BYTES = 2**20
 

@@ -11,8 +11,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from harness.core.events import Invoke, Return
-from harness.core.history import History
+from dethrone.harness.core.events import Invoke, Return
+from dethrone.harness.core.history import History
 
 Lines = Callable[[History], Iterator[str]]
 

@@ -19,20 +19,20 @@ from typing import Protocol
 
 import msgspec
 
-from harness.core import registry
-from harness.core.clock import SECOND
-from harness.core.errors import ConfigError
-from harness.core.world import VirtualBackend
-from harness.engine.campaign.options_record import begin
-from harness.engine.campaign.resumable_tasks import read_kept
-from harness.engine.campaign.row import CampaignRow, Progress
-from harness.engine.campaign.row_file import ROWS, SeedSet, Tally, writing
-from harness.engine.campaign.virtual_seeds import Meter, findings, rows_of
-from harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_TROUBLE
-from harness.engine.run.judgement import RunResult
-from harness.engine.run.listener import Listener
-from harness.engine.run.options import RunOptions
-from harness.engine.run.runner import run
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.world import VirtualBackend
+from dethrone.harness.engine.campaign.options_record import begin
+from dethrone.harness.engine.campaign.resumable_tasks import read_kept
+from dethrone.harness.engine.campaign.row import CampaignRow, Progress
+from dethrone.harness.engine.campaign.row_file import ROWS, SeedSet, Tally, writing
+from dethrone.harness.engine.campaign.virtual_seeds import Meter, findings, rows_of
+from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_TROUBLE
+from dethrone.harness.engine.run.judgement import RunResult
+from dethrone.harness.engine.run.listener import Listener
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.runner import run
 
 KEEP_FAILING = 5
 NOISE_REPEATS = 2

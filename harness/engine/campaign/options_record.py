@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
-from harness.core.duration import show_duration
-from harness.core.errors import ConfigError
-from harness.core.files import read_regular
-from harness.core.secrets import shown
-from harness.engine.run.options import RunOptions
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.files import read_regular
+from dethrone.harness.core.secrets import shown
+from dethrone.harness.engine.run.options import RunOptions
 
 OPTIONS = "campaign.json"
 SCHEMA = 1

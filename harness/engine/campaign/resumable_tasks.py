@@ -13,9 +13,9 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from harness.core.errors import ConfigError
-from harness.core.files import HISTORY_MAX, read_regular
-from harness.engine.campaign.worker_processes import spread
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.files import HISTORY_MAX, read_regular
+from dethrone.harness.engine.campaign.worker_processes import spread
 
 
 class Keyed(Protocol):

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.verdict import Outcome
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.verdict import Outcome
 
 
 class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):

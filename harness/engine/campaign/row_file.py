@@ -17,11 +17,11 @@ from typing import BinaryIO
 
 import msgspec
 
-from harness.core.errors import ConfigError
-from harness.core.files import open_regular
-from harness.core.verdict import Outcome
-from harness.engine.campaign.row import CampaignRow
-from harness.engine.run.exit_status import EXIT_TROUBLE
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.files import open_regular
+from dethrone.harness.core.verdict import Outcome
+from dethrone.harness.engine.campaign.row import CampaignRow
+from dethrone.harness.engine.run.exit_status import EXIT_TROUBLE
 
 ROWS = "rows.jsonl"
 LISTED_MAX = 10_000

@@ -17,23 +17,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
-from harness.core.clock import SECOND, Ns
-from harness.core.errors import HarnessError
-from harness.core.events import Observed, Return, Traced
-from harness.core.history import History
-from harness.core.interfaces import Checker, Incremental
-from harness.core.known import Known
-from harness.core.known import read as read_known
-from harness.engine.campaign.row import CampaignRow, Progress
-from harness.engine.campaign.row_file import Tally
-from harness.engine.run.exit_status import EXIT_TROUBLE, exit_code
-from harness.engine.run.garbage_collection import swept
-from harness.engine.run.judge import acknowledged, load_checkers
-from harness.engine.run.judgement import Judgement
-from harness.engine.run.lifecycle import today
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
-from harness.engine.run.rehearsal import rehearse_draft
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.core.events import Observed, Return, Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.interfaces import Checker, Incremental
+from dethrone.harness.core.known import Known
+from dethrone.harness.core.known import read as read_known
+from dethrone.harness.engine.campaign.row import CampaignRow, Progress
+from dethrone.harness.engine.campaign.row_file import Tally
+from dethrone.harness.engine.run.exit_status import EXIT_TROUBLE, exit_code
+from dethrone.harness.engine.run.garbage_collection import swept
+from dethrone.harness.engine.run.judge import acknowledged, load_checkers
+from dethrone.harness.engine.run.judgement import Judgement
+from dethrone.harness.engine.run.lifecycle import today
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.engine.run.rehearsal import rehearse_draft
 
 CHUNK = 4
 """Seeds that a worker takes at once: enough to hide the way there, few enough to be stopped soon."""

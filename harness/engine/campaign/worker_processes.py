@@ -15,7 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
 from typing import TypeVar
 
-from harness.core.errors import HarnessError
+from dethrone.harness.core.errors import HarnessError
 
 END_LIMIT_S = 90.0
 ASK_AGAIN_S = 1.0

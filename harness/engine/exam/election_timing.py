@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.errors import ClusterError, ConfigError
-from harness.core.hoststate import HEALTHY, DiskTrouble, HostState
-from harness.core.interfaces import OpPlan
-from harness.core.rng import Rng
-from harness.core.world import (
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.errors import ClusterError, ConfigError
+from dethrone.harness.core.hoststate import HEALTHY, DiskTrouble, HostState
+from dethrone.harness.core.interfaces import OpPlan
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.world import (
     Converge,
     ConvergeDone,
     Happening,
@@ -29,8 +29,8 @@ from harness.core.world import (
     VirtualBackend,
     VirtualWorld,
 )
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
 
 LOOK_NS = 20 * MS
 """How far the clock moves between two looks; it changes no figure, since happenings carry their own moments."""

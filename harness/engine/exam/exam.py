@@ -13,15 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from harness.core.clock import SECOND, Ns
-from harness.core.events import Mark
-from harness.core.interfaces import Checker
-from harness.core.planted import ExamPlan, Planted
-from harness.core.rng import Rng
-from harness.engine.run.garbage_collection import swept
-from harness.engine.run.judge import judge
-from harness.engine.run.options import RunOptions
-from harness.engine.run.rehearsal import Rehearsed, rehearse
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.events import Mark
+from dethrone.harness.core.interfaces import Checker
+from dethrone.harness.core.planted import ExamPlan, Planted
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.engine.run.garbage_collection import swept
+from dethrone.harness.engine.run.judge import judge
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.rehearsal import Rehearsed, rehearse
 
 SCHEMA = 1
 

@@ -15,15 +15,15 @@ from typing import cast
 
 import msgspec
 
-from harness.core import registry
-from harness.core.clock import SECOND, Ns
-from harness.core.errors import ConfigError, HarnessError
-from harness.core.interfaces import System
-from harness.core.planted import Examinable, Planted
-from harness.engine.campaign.resumable_tasks import keep_rows, read_kept
-from harness.engine.exam.exam import Found, Task, examine, watch
-from harness.engine.exam.live_runs import LiveRuns, fitting, telling
-from harness.engine.run.judge import load_checkers
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.errors import ConfigError, HarnessError
+from dethrone.harness.core.interfaces import System
+from dethrone.harness.core.planted import Examinable, Planted
+from dethrone.harness.engine.campaign.resumable_tasks import keep_rows, read_kept
+from dethrone.harness.engine.exam.exam import Found, Task, examine, watch
+from dethrone.harness.engine.exam.live_runs import LiveRuns, fitting, telling
+from dethrone.harness.engine.run.judge import load_checkers
 
 ROWS = "exam.jsonl"
 Key = tuple[str, str, str, str, int, tuple[str, ...]]

@@ -23,19 +23,19 @@ from typing import Any
 
 import msgspec
 
-from harness.core import registry, store
-from harness.core.clock import SECOND
-from harness.core.errors import ClusterError, ConfigError, HarnessError
-from harness.core.history import read_history
-from harness.core.interfaces import Backend, Checker, Fault, No, System, Workload
-from harness.core.plan import Plan
-from harness.core.planted import ExamPlan, Planted
-from harness.core.schedule import RealisedSchedule
-from harness.engine.run.judge import judge
-from harness.engine.run.listener import Silence
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import capabilities_of, draft
-from harness.engine.run.rehearsal import Rehearsed
+from dethrone.harness.core import registry, store
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError
+from dethrone.harness.core.history import read_history
+from dethrone.harness.core.interfaces import Backend, Checker, Fault, No, System, Workload
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.planted import ExamPlan, Planted
+from dethrone.harness.core.schedule import RealisedSchedule
+from dethrone.harness.engine.run.judge import judge
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import capabilities_of, draft
+from dethrone.harness.engine.run.rehearsal import Rehearsed
 
 LIMIT_NS = 45 * SECOND
 """The longest run: with its start, its quiet end and its judgement, three of them fit into three minutes."""
@@ -132,7 +132,7 @@ class LiveRuns:
 
     def _once(self, options: RunOptions, checkers: Mapping[str, Checker]) -> Rehearsed | str:
         """What the run came to, or its trouble in words."""
-        from harness.engine.run.runner import run
+        from dethrone.harness.engine.run.runner import run
 
         directory = options.out
         if directory is None:

@@ -3,7 +3,7 @@
 What must hold is run over drawn schedules (or its one sequence), each seed; what is broken is run until a seed shows
 it. Promises: a function of the columns and the number of seeds; a row is written once, when its runs are done, and is
 not done again unless its proofs changed; nothing that no checker could judge counts as held. Leaves out drawing the
-table (``harness.commands.matrix``).
+table (``dethrone.harness.commands.matrix``).
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from typing import Literal
 
 import msgspec
 
-from harness.core import registry
-from harness.core.clock import MS, Ns
-from harness.core.errors import ConfigError, HarnessError
-from harness.core.events import Invoke, Return
-from harness.core.history import History
-from harness.core.interfaces import Checker, System
-from harness.core.matrix import INVARIANTS, Cell, Column, Columns, Demand, Proof, Says
-from harness.core.planted import Examinable
-from harness.core.promise import Promise
-from harness.core.scenario import Scenario
-from harness.core.verdict import Verdict
-from harness.engine.campaign.resumable_tasks import keep_rows, read_kept
-from harness.engine.run.judge import judge, load_checkers
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
-from harness.engine.run.rehearsal import Rehearsed, rehearse_draft
-from harness.engine.run.scenario_lookup import find
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.errors import ConfigError, HarnessError
+from dethrone.harness.core.events import Invoke, Return
+from dethrone.harness.core.history import History
+from dethrone.harness.core.interfaces import Checker, System
+from dethrone.harness.core.matrix import INVARIANTS, Cell, Column, Columns, Demand, Proof, Says
+from dethrone.harness.core.planted import Examinable
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.scenario import Scenario
+from dethrone.harness.core.verdict import Verdict
+from dethrone.harness.engine.campaign.resumable_tasks import keep_rows, read_kept
+from dethrone.harness.engine.run.judge import judge, load_checkers
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.engine.run.rehearsal import Rehearsed, rehearse_draft
+from dethrone.harness.engine.run.scenario_lookup import find
 
 ROWS = "matrix.jsonl"
 CHUNK = 5

@@ -18,11 +18,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.core import registry
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.errors import ConfigError, HarnessError
-from harness.core.hoststate import HEALTHY, HostState
-from harness.core.interfaces import (
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.errors import ConfigError, HarnessError
+from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.interfaces import (
     Available,
     Backend,
     DeploySpec,
@@ -38,12 +38,12 @@ from harness.core.interfaces import (
     StatusCall,
     System,
 )
-from harness.core.ledger import Ledger, state_dir
-from harness.core.plan import Plan
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import Draft, draft
-from harness.engine.run.runner import lenders, node_specs, prepare_host, shared_users, stop_nodes
-from harness.engine.run.status_poller import status_reader
+from dethrone.harness.core.ledger import Ledger, state_dir
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import Draft, draft
+from dethrone.harness.engine.run.runner import lenders, node_specs, prepare_host, shared_users, stop_nodes
+from dethrone.harness.engine.run.status_poller import status_reader
 
 START_LIMIT_NS = 15 * SECOND
 ANSWER_LIMIT_NS = 1 * SECOND

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from harness.core import registry
-from harness.core.errors import HarnessError
-from harness.core.interfaces import Available, Backend, Lending, No, Yes
-from harness.core.ledger import stale_runs, state_dir
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.core.interfaces import Available, Backend, Lending, No, Yes
+from dethrone.harness.core.ledger import stale_runs, state_dir
 
 MIN_DISK_BYTES = 2 * 1024**3
 

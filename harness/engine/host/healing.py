@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from harness.core import registry
-from harness.core.errors import HarnessError
-from harness.core.interfaces import Backend, Daring, Lending, No
-from harness.core.ledger import StaleRun, forget, is_live, stale_runs, state_dir, sweep
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.core.interfaces import Backend, Daring, Lending, No
+from dethrone.harness.core.ledger import StaleRun, forget, is_live, stale_runs, state_dir, sweep
 
 
 class HealReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,8 +6,8 @@ callers that are no commands of ours: a test runner cannot be started over, and 
 
 from __future__ import annotations
 
-from harness.core import registry
-from harness.core.interfaces import Entering
+from dethrone.harness.core import registry
+from dethrone.harness.core.interfaces import Entering
 
 
 def enter(backend: str) -> None:

@@ -1,4 +1,4 @@
-"""Folders of the user's that shadow our packages: a ``checkers`` of theirs that Python finds before ours."""
+"""A foreign ``dethrone`` that Python finds before ours: processes that a run starts would import that one."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import harness
-from harness.core.errors import ConfigError
+import dethrone
+from dethrone.harness.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from harness.core.interfaces import Available
+    from dethrone.harness.core.interfaces import Available
 
-PACKAGES = ("nemesis", "checkers", "workloads", "clusters")
+PACKAGES = ("dethrone",)
 
 
 def shadows() -> dict[str, Path]:
     """Package name → the foreign place that Python would import it from."""
-    home = Path(harness.__file__).resolve().parent.parent
+    home = Path(str(dethrone.__file__)).resolve().parent.parent
     out = {}
     for name in PACKAGES:
         spec = PathFinder.find_spec(name)
@@ -27,7 +27,7 @@ def shadows() -> dict[str, Path]:
 
 
 def refuse() -> None:
-    """Raise ConfigError if anything shadows one of our packages."""
+    """Raise ConfigError if anything shadows our package."""
     for name, place in shadows().items():
         raise ConfigError(
             f"{place} shadows dethrone's own package {name!r}",
@@ -38,7 +38,7 @@ def refuse() -> None:
 
 def rows() -> list[tuple[str, str, Available]]:
     """For ``doctor``."""
-    from harness.core.interfaces import No, Yes  # every command asks ``refuse``, and this is much to load
+    from dethrone.harness.core.interfaces import No, Yes  # every command asks ``refuse``, and this is much to load
 
     found = shadows()
     return [

@@ -1,8 +1,8 @@
 """Which findings of a night are new, and telling somebody: each kind once for all nights.
 
-What makes findings one is their signature (``harness.core.signature``); rows of older versions, which have none, go by
-system, profile, version, workload and checker. A finding that the judged runs of its cells in earlier nights did not
-show any more was mended (``harness.core.known.mended``): when it returns it is new.
+What makes findings one is their signature (``dethrone.harness.core.signature``); rows of older versions, which have
+none, go by system, profile, version, workload and checker. A finding that the judged runs of its cells in earlier
+nights did not show any more was mended (``dethrone.harness.core.known.mended``): when it returns it is new.
 
 Promises: a finding is told to the hook, and only when the hook took it (exit code 0) written down as told: a
 ``kill -9`` between the two tells it once more, and none is ever lost. Leaves out judging whether it is known upstream.
@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from harness.core.known import mended
-from harness.engine.campaign.resumable_tasks import read_kept
-from harness.engine.nightly.night_rows import Drawn, NightFinding, NightRow, Raised, append
-from harness.engine.nightly.run_order import Cell, cells_of
+from dethrone.harness.core.known import mended
+from dethrone.harness.engine.campaign.resumable_tasks import read_kept
+from dethrone.harness.engine.nightly.night_rows import Drawn, NightFinding, NightRow, Raised, append
+from dethrone.harness.engine.nightly.run_order import Cell, cells_of
 
 RAISED = "raised.jsonl"
 _HOOK_S = 60

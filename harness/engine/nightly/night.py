@@ -31,16 +31,16 @@ from typing import IO
 
 from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from harness.core import store
-from harness.core.clock import SECOND, Ns
-from harness.core.errors import ConfigError
-from harness.engine.campaign.resumable_tasks import read_kept
-from harness.engine.nightly.new_findings import Shown, absent, finding_key, raised, tell
-from harness.engine.nightly.night_file import Night
-from harness.engine.nightly.night_rows import Drawn, Ended, NightRow, append
-from harness.engine.nightly.run_order import Past, cells_of, order
-from harness.engine.nightly.run_process import TEARDOWN_S, carry_out
-from harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_TROUBLE
+from dethrone.harness.core import store
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.engine.campaign.resumable_tasks import read_kept
+from dethrone.harness.engine.nightly.new_findings import Shown, absent, finding_key, raised, tell
+from dethrone.harness.engine.nightly.night_file import Night
+from dethrone.harness.engine.nightly.night_rows import Drawn, Ended, NightRow, append
+from dethrone.harness.engine.nightly.run_order import Past, cells_of, order
+from dethrone.harness.engine.nightly.run_process import TEARDOWN_S, carry_out
+from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_TROUBLE
 
 NIGHT = "night.json"
 ROWS = "rows.jsonl"
@@ -62,7 +62,7 @@ def run_night(
     say: Callable[[str], None],
     on_row: OnRow,
     wall_ns: Callable[[], Ns] = time.time_ns,
-    command: Sequence[str] = (sys.executable, "-P", "-m", "harness.cli"),
+    command: Sequence[str] = (sys.executable, "-P", "-m", "dethrone.harness.cli"),
 ) -> Ended:
     """Go on with the night that was cut, if its budget lasts, else begin one; until its jobs or its budget are over.
 

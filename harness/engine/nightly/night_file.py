@@ -28,11 +28,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.core.clock import SECOND, Ns
-from harness.core.duration import parse_duration
-from harness.core.errors import ConfigError
-from harness.core.files import read_text
-from harness.core.timescale import read_scale
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.duration import parse_duration
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.files import read_text
+from dethrone.harness.core.timescale import read_scale
 
 FailOn = Literal["unknown", "violation", "excused", "new"]
 
@@ -76,7 +76,7 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
     on_finding: tuple[str, ...] = ()
     fail_on: FailOn = "violation"
     known: Path | None = None
-    """A file of known findings (``harness.core.known``)."""
+    """A file of known findings (``dethrone.harness.core.known``)."""
 
 
 def read_night(path: Path) -> Night:

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.verdict import Outcome
-from harness.engine.nightly.night_file import Entry
-from harness.engine.nightly.run_order import Job
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.verdict import Outcome
+from dethrone.harness.engine.nightly.night_file import Entry
+from dethrone.harness.engine.nightly.run_order import Job
 
 
 class NightFinding(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,8 +15,8 @@ from typing import Literal
 
 import msgspec
 
-from harness.core.verdict import Outcome
-from harness.engine.nightly.night_file import Entry
+from dethrone.harness.core.verdict import Outcome
+from dethrone.harness.engine.nightly.night_file import Entry
 
 Why = Literal["failed before", "changed", "due"]
 _RANK: Mapping[Why, int] = {"failed before": 0, "changed": 1, "due": 2}

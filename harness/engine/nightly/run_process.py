@@ -20,15 +20,15 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import SECOND, Ns
-from harness.core.errors import ConfigError
-from harness.core.timescale import SCALE_MAX, show_scale
-from harness.core.verdict import Outcome
-from harness.engine.nightly.night_rows import NightFinding, NightRow
-from harness.engine.nightly.run_order import Cell, Job
-from harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_TROUBLE
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.timescale import SCALE_MAX, show_scale
+from dethrone.harness.core.verdict import Outcome
+from dethrone.harness.engine.nightly.night_rows import NightFinding, NightRow
+from dethrone.harness.engine.nightly.run_order import Cell, Job
+from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_TROUBLE
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
 
 TEARDOWN_S = 150
 """How long a run that was told to end may take to roll back."""

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from harness.core.interfaces import Checker, Incremental
-from harness.core.schedule import Schedule
-from harness.engine.replay.failure_rate import room_for
-from harness.engine.run.judge import load_checkers
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import Draft, draft
-from harness.engine.run.rehearsal import Rehearsed, rehearse_draft, with_schedule
+from dethrone.harness.core.interfaces import Checker, Incremental
+from dethrone.harness.core.schedule import Schedule
+from dethrone.harness.engine.replay.failure_rate import room_for
+from dethrone.harness.engine.run.judge import load_checkers
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import Draft, draft
+from dethrone.harness.engine.run.rehearsal import Rehearsed, rehearse_draft, with_schedule
 
 BOUNDS_AFTER = 2
 """How many of the promise's bounds a run lasts beyond its schedule: a window of liveness is as long as one."""

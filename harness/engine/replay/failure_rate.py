@@ -13,16 +13,16 @@ from pathlib import Path
 
 import msgspec
 
-from harness.core import registry, store
-from harness.core.clock import SECOND, Ns
-from harness.core.schedule import OnEvent, Schedule, Step, When
-from harness.core.world import VirtualBackend
-from harness.engine.run.judge import load_checkers
-from harness.engine.run.judgement import RunResult
-from harness.engine.run.listener import Silence
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import WARMUP_NS
-from harness.engine.run.runner import run
+from dethrone.harness.core import registry, store
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.schedule import OnEvent, Schedule, Step, When
+from dethrone.harness.core.world import VirtualBackend
+from dethrone.harness.engine.run.judge import load_checkers
+from dethrone.harness.engine.run.judgement import RunResult
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import WARMUP_NS
+from dethrone.harness.engine.run.runner import run
 
 BACK_MAX = 6
 

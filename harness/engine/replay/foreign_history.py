@@ -1,8 +1,8 @@
 """Judging the history of another tool: its file, its format, a model, and how to read it.
 
 The same verdicts as for a run. Promises: a file that cannot be read is an error with its line; a model that crashes, or
-runs out of memory, is ``unknown``, never ``pass``. Leaves out formats (``harness.core.foreign``) and models, which come
-through the entry points ``dethrone.models``.
+runs out of memory, is ``unknown``, never ``pass``. Leaves out formats (``dethrone.harness.core.foreign``) and models,
+which come through the entry points ``dethrone.models``.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from harness.core import registry
-from harness.core.errors import HarnessError
-from harness.core.foreign.pairing import OPERATIONS_MAX
-from harness.core.foreign.reading import read_file
-from harness.core.operations import ModelOptions, Operations
-from harness.core.verdict import Verdict
-from harness.engine.run.garbage_collection import no_garbage
-from harness.engine.run.judgement import Judgement
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.core.foreign.pairing import OPERATIONS_MAX
+from dethrone.harness.core.foreign.reading import read_file
+from dethrone.harness.core.operations import ModelOptions, Operations
+from dethrone.harness.core.verdict import Verdict
+from dethrone.harness.engine.run.garbage_collection import no_garbage
+from dethrone.harness.engine.run.judgement import Judgement
 
 if TYPE_CHECKING:
-    from harness.core.interfaces import Model
+    from dethrone.harness.core.interfaces import Model
 
 
 class ForeignCheck(msgspec.Struct, frozen=True, kw_only=True):

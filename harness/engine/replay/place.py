@@ -1,7 +1,7 @@
 """Where a stored run is run again, and the options that it has there.
 
 Guarantees: settings of another backend stay behind, and what a run directory names is executed only if the user trusts
-it. Out of scope: running (``harness.commands.replay``, ``harness.commands.shrink``).
+it. Out of scope: running (``dethrone.harness.commands.replay``, ``dethrone.harness.commands.shrink``).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from harness.engine.replay.stored_run import Stored, read_stored
-from harness.engine.run.judge import check_path
-from harness.engine.run.options import RunOptions
+from dethrone.harness.engine.replay.stored_run import Stored, read_stored
+from dethrone.harness.engine.run.judge import check_path
+from dethrone.harness.engine.run.options import RunOptions
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):

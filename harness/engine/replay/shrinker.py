@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import msgspec
 
-from harness.core.clock import MS, Ns
-from harness.core.schedule import OnEvent, PlannedFault, Schedule, Step
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.schedule import OnEvent, PlannedFault, Schedule, Step
 
 T = TypeVar("T")
 

@@ -15,14 +15,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.core import registry, store
-from harness.core.clock import Span
-from harness.core.errors import ConfigError, HistoryError
-from harness.core.plan import Plan
-from harness.core.schedule import PlannedFault, RealisedFault, RealisedSchedule, Schedule, Step
-from harness.core.secrets import HIDDEN
-from harness.engine.run.file_trust import refuse_foreign
-from harness.engine.run.options import RunOptions
+from dethrone.harness.core import registry, store
+from dethrone.harness.core.clock import Span
+from dethrone.harness.core.errors import ConfigError, HistoryError
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.schedule import PlannedFault, RealisedFault, RealisedSchedule, Schedule, Step
+from dethrone.harness.core.secrets import HIDDEN
+from dethrone.harness.engine.run.file_trust import refuse_foreign
+from dethrone.harness.engine.run.options import RunOptions
 
 How = Literal["times", "triggers"]
 

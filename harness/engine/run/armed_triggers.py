@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.events import Invoke, Observed, Return
-from harness.core.interfaces import ClusterView, Condition, Occurrence
-from harness.core.schedule import ANYBODY, OnEvent
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.events import Invoke, Observed, Return
+from dethrone.harness.core.interfaces import ClusterView, Condition, Occurrence
+from dethrone.harness.core.schedule import ANYBODY, OnEvent
 
 Key = tuple[str, int]
 """What a trigger is for: (``begin``, ``until`` or ``step``; a number of the caller's)."""

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from harness.core import store
-from harness.core.clock import SECOND
-from harness.core.errors import HarnessError
-from harness.core.interfaces import Host, NodeSpec, System
+from dethrone.harness.core import store
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.core.interfaces import Host, NodeSpec, System
 
 TAIL_BYTES = 4000
 LIST_BOUND_NS = 5 * SECOND

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.core.clock import MS, SECOND, Ns, Span
-from harness.core.hoststate import HEALTHY, HostState
-from harness.core.interfaces import ClusterView, Reading
+from dethrone.harness.core.clock import MS, SECOND, Ns, Span
+from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.interfaces import ClusterView, Reading
 
 FRESH_NS = 1 * SECOND
 HEALTH_FRESH_NS = 400 * MS

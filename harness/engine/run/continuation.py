@@ -1,8 +1,8 @@
 """When a run goes beyond its schedule: what it has yet to show, and the steps that may show it.
 
 Promises: pure; a run that has shown everything is not touched; what is asked for is what the checkers themselves ask
-for (``harness.core.interfaces.Demanding``), judged on the few events that tell of faults; steps come from the strategy
-that drew the schedule. Out of scope: when to ask, and for how long (``director``).
+for (``dethrone.harness.core.interfaces.Demanding``), judged on the few events that tell of faults; steps come from the
+strategy that drew the schedule. Out of scope: when to ask, and for how long (``director``).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.events import AnyEvent, Invoke, Mark, Observed, Return, Silent, Traced
-from harness.core.history import History
-from harness.core.interfaces import Checker, Condition, Demanding, Unmet
-from harness.core.plan import Plan
-from harness.core.schedule import Schedule, Step
-from harness.core.timescale import schedule_at
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.events import AnyEvent, Invoke, Mark, Observed, Return, Silent, Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.interfaces import Checker, Condition, Demanding, Unmet
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.schedule import Schedule, Step
+from dethrone.harness.core.timescale import schedule_at
 
 LEFT_OUT = frozenset({Observed, Traced, Invoke, Return, Silent})
 """Most of a history, and not what obligations and windows are made of."""

@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.core import world as w
-from harness.core.clock import MS, SECOND, Ns, Span
-from harness.core.deaths import bounded, crashed_early, not_its_own, printable
-from harness.core.duration import show_duration
-from harness.core.events import (
+from dethrone.harness.core import world as w
+from dethrone.harness.core.clock import MS, SECOND, Ns, Span
+from dethrone.harness.core.deaths import bounded, crashed_early, not_its_own, printable
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.events import (
     AGENT_LOST,
     SCHEMA,
     TRACE_MALFORMED,
@@ -36,18 +36,18 @@ from harness.core.events import (
     Traced,
     Trouble,
 )
-from harness.core.hoststate import HEALTHY
-from harness.core.interfaces import Evidence, HostNews, Malformed, Reading, System, Telling, TraceLine, Unmet
-from harness.core.limits import trace_trouble
-from harness.core.plan import Plan
-from harness.core.rng import Rng
-from harness.core.schedule import RealisedSchedule, Step
-from harness.engine.run.cluster_view import ViewKeeper
-from harness.engine.run.continuation import Assess, Continuation, next_step, worth_keeping
-from harness.engine.run.listener import LiveView, NodeView
-from harness.engine.run.nemesis_driver import NemesisDriver, Settled, StepMark
-from harness.engine.run.op_pacing import OpPump
-from harness.engine.run.planning import WARMUP_NS, Draft
+from dethrone.harness.core.hoststate import HEALTHY
+from dethrone.harness.core.interfaces import Evidence, HostNews, Malformed, Reading, System, Telling, TraceLine, Unmet
+from dethrone.harness.core.limits import trace_trouble
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import RealisedSchedule, Step
+from dethrone.harness.engine.run.cluster_view import ViewKeeper
+from dethrone.harness.engine.run.continuation import Assess, Continuation, next_step, worth_keeping
+from dethrone.harness.engine.run.listener import LiveView, NodeView
+from dethrone.harness.engine.run.nemesis_driver import NemesisDriver, Settled, StepMark
+from dethrone.harness.engine.run.op_pacing import OpPump
+from dethrone.harness.engine.run.planning import WARMUP_NS, Draft
 
 Phase = Literal["start", "warmup", "faults", "heal", "quiet", "final", "stop"]
 EndReason = Literal["complete", "first-failure", "interrupted", "trouble"]

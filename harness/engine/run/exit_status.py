@@ -5,7 +5,7 @@ Guarantees: a run that was not judged never exits with 0. Out of scope: who call
 
 from __future__ import annotations
 
-from harness.core.verdict import FailOn, Outcome
+from dethrone.harness.core.verdict import FailOn, Outcome
 
 EXIT_PASS = 0
 EXIT_VIOLATION = 1

@@ -3,14 +3,14 @@
 A run directory may come from anybody, and so may a settings file that lies where a command is given. What it names
 would be imported, started or connected to with the user's rights: the file of a variant, the description of a system,
 an image, other people's hosts. Promises: pure; a refusal names each of them. Out of scope: what the user writes on the
-command line, plug-ins that he installed, and whether a file is his own (``harness.core.owned``).
+command line, plug-ins that he installed, and whether a file is his own (``dethrone.harness.core.owned``).
 """
 
 from __future__ import annotations
 
-from harness.core import registry
-from harness.core.errors import ConfigError
-from harness.engine.run.options import RunOptions
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.engine.run.options import RunOptions
 
 TRUST = "--trust"
 

@@ -1,7 +1,7 @@
 """The one sentence that heads a judgement: why it passed, failed or stayed unknown.
 
 Guarantees: a failure is headed by its first finding that is neither excused nor known. Out of scope: the verdicts
-themselves (``judge``) and how reports draw them (``harness.report``).
+themselves (``judge``) and how reports draw them (``dethrone.harness.report``).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
-from harness.core.verdict import Verdict
+from dethrone.harness.core.verdict import Verdict
 
 KINDS: tuple[Literal["safety", "liveness"], ...] = ("safety", "liveness")
 """Kinds of properties that systems promise; coverage is asked of the run."""

@@ -12,17 +12,17 @@ from typing import Any
 
 import msgspec
 
-from harness.core import registry, store
-from harness.core.errors import HistoryError
-from harness.core.events import Trouble
-from harness.core.history import History, read_history
-from harness.core.interfaces import Checker
-from harness.core.known import Known, why_known
-from harness.core.plan import Plan
-from harness.core.signature import signature_of
-from harness.core.verdict import Finding, Verdict, merge
-from harness.engine.run.headline import headline
-from harness.engine.run.judgement import JSON_SCHEMA, Judgement
+from dethrone.harness.core import registry, store
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.events import Trouble
+from dethrone.harness.core.history import History, read_history
+from dethrone.harness.core.interfaces import Checker
+from dethrone.harness.core.known import Known, why_known
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.signature import signature_of
+from dethrone.harness.core.verdict import Finding, Verdict, merge
+from dethrone.harness.engine.run.headline import headline
+from dethrone.harness.engine.run.judgement import JSON_SCHEMA, Judgement
 
 
 def load_checkers() -> dict[str, Checker]:

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from harness.core.plan import Plan
-from harness.core.verdict import Outcome, Verdict, excused_findings
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.verdict import Outcome, Verdict, excused_findings
 
 JSON_SCHEMA = 1
 """Version of the ``--json`` objects."""

@@ -20,24 +20,24 @@ from typing import Any
 
 import msgspec
 
-from harness.core import store
-from harness.core.clock import SECOND
-from harness.core.errors import HistoryError
-from harness.core.events import AnyEvent, FaultEvent, Mark
-from harness.core.history import History, read_history
-from harness.core.interfaces import Checker, Incremental
-from harness.core.known import read as read_known
-from harness.core.plan import Plan, presentable
-from harness.core.secrets import hidden
-from harness.engine.run.continuation import unmet_by
-from harness.engine.run.director import Director
-from harness.engine.run.exit_status import exit_code
-from harness.engine.run.judge import acknowledged, judge, load_checkers, write_verdict
-from harness.engine.run.judgement import Judgement, RunResult
-from harness.engine.run.listener import Listener
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import Draft
-from harness.engine.run.trigger_figures import trigger_figures
+from dethrone.harness.core import store
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import HistoryError
+from dethrone.harness.core.events import AnyEvent, FaultEvent, Mark
+from dethrone.harness.core.history import History, read_history
+from dethrone.harness.core.interfaces import Checker, Incremental
+from dethrone.harness.core.known import read as read_known
+from dethrone.harness.core.plan import Plan, presentable
+from dethrone.harness.core.secrets import hidden
+from dethrone.harness.engine.run.continuation import unmet_by
+from dethrone.harness.engine.run.director import Director
+from dethrone.harness.engine.run.exit_status import exit_code
+from dethrone.harness.engine.run.judge import acknowledged, judge, load_checkers, write_verdict
+from dethrone.harness.engine.run.judgement import Judgement, RunResult
+from dethrone.harness.engine.run.listener import Listener
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import Draft
+from dethrone.harness.engine.run.trigger_figures import trigger_figures
 
 WORTH_A_LINE = frozenset({Mark, FaultEvent})
 """What whoever watches a run is told of it, one by one."""
@@ -105,7 +105,7 @@ class Course:
 
     def write_columns(self, history: History) -> None:
         """The Parquet file at the end of a run."""
-        from harness.core.parquet import write_parquet
+        from dethrone.harness.core.parquet import write_parquet
 
         try:
             write_parquet(history, self.run_dir / store.PARQUET)

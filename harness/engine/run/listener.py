@@ -1,6 +1,7 @@
 """What a run shows while it lasts, as data, and the interface of those that watch it.
 
-Guarantees: a listener is called from the main thread only. Out of scope: drawing any of it (``harness.report``).
+Guarantees: a listener is called from the main thread only. Out of scope: drawing any of it
+(``dethrone.harness.report``).
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import Protocol
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.events import AnyEvent
-from harness.core.plan import Plan
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.events import AnyEvent
+from dethrone.harness.core.plan import Plan
 
 
 class Drawn(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from harness.core import world as w
-from harness.core.clock import Ns, Span
-from harness.core.errors import HarnessError
-from harness.core.hoststate import HostState
-from harness.core.interfaces import (
+from dethrone.harness.core import world as w
+from dethrone.harness.core.clock import Ns, Span
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.core.hoststate import HostState
+from dethrone.harness.core.interfaces import (
     Backend,
     Client,
     Converging,
@@ -30,8 +30,8 @@ from harness.core.interfaces import (
     Showing,
     System,
 )
-from harness.core.limits import ERROR_MAX, value_trouble
-from harness.engine.run.status_poller import Poller
+from dethrone.harness.core.limits import ERROR_MAX, value_trouble
+from dethrone.harness.engine.run.status_poller import Poller
 
 BATCH_MAX = 4096
 

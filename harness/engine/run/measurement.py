@@ -2,7 +2,7 @@
 
 Guarantees: the tested system is not touched. A quiet machine costs one window; a machine that seems slow is measured a
 second time. A system whose timers are not configurable, and hosts that another user configured, run at the scale of 1,
-and the plan records why. Out of scope: the rule itself (``harness.core.calibration``).
+and the plan records why. Out of scope: the rule itself (``dethrone.harness.core.calibration``).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from harness.core.calibration import Measured, choose, joined, needed, pooled, restless, too_slow, words
-from harness.core.clock import MS, Ns
-from harness.core.interfaces import IN_A_CONTAINER, Host, Measuring, Placed, Scalable
-from harness.core.timescale import show_scale
-from harness.engine.run.planning import Draft, at_scale
+from dethrone.harness.core.calibration import Measured, choose, joined, needed, pooled, restless, too_slow, words
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.interfaces import IN_A_CONTAINER, Host, Measuring, Placed, Scalable
+from dethrone.harness.core.timescale import show_scale
+from dethrone.harness.engine.run.planning import Draft, at_scale
 
 WINDOWS_NS: tuple[Ns, ...] = (1500 * MS, 7500 * MS)
 """The second one only where the first one shows a restless machine: one outlier decides nothing, and rare stalls are to

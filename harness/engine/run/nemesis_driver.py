@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.core.clock import Ns, Span
-from harness.core.duration import show_duration
-from harness.core.hoststate import HostState, healthy_cluster
-from harness.core.interfaces import ClusterView, Condition, Evidence, Fault, Occurrence
-from harness.core.rng import Rng
-from harness.core.schedule import (
+from dethrone.harness.core.clock import Ns, Span
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.hoststate import HostState, healthy_cluster
+from dethrone.harness.core.interfaces import ClusterView, Condition, Evidence, Fault, Occurrence
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import (
     AfterFault,
     OnEvent,
     PlannedFault,
@@ -29,8 +29,8 @@ from harness.core.schedule import (
     Step,
     StepBegin,
 )
-from harness.engine.run.armed_triggers import ArmedTriggers, Hit, Key
-from harness.engine.run.cluster_view import changed
+from dethrone.harness.engine.run.armed_triggers import ArmedTriggers, Hit, Key
+from dethrone.harness.engine.run.cluster_view import changed
 
 HEAL_TRIES = 4
 

@@ -6,9 +6,9 @@ bursts after a stall; after an unknown outcome the process gets a new number, fo
 
 from __future__ import annotations
 
-from harness.core.clock import SECOND, Ns
-from harness.core.events import Return
-from harness.core.interfaces import ClusterView, Generator, OpPlan
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.events import Return
+from dethrone.harness.core.interfaces import ClusterView, Generator, OpPlan
 
 
 class OpPump:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.verdict import FailOn
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.verdict import FailOn
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,7 +47,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     host: tuple[str, ...] = ()
     fail_on: FailOn = "unknown"
     known: Path | None = None
-    """A file of known findings (``harness.core.known``): they are shown and do not fail."""
+    """A file of known findings (``dethrone.harness.core.known``): they are shown and do not fail."""
     conclusive: bool = True
     """Each fault kind that is asked for happens, and a run goes on until it has shown what it owes, or for twice its
     time limit. False: the schedule is what the seed draws, and the run ends with it."""

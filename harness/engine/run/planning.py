@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from harness.core import registry
-from harness.core.bounds import wrong_counts, wrong_times
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.errors import ConfigError, MissingCapability
-from harness.core.interfaces import (
+from dethrone.harness.core import registry
+from dethrone.harness.core.bounds import wrong_counts, wrong_times
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.errors import ConfigError, MissingCapability
+from dethrone.harness.core.interfaces import (
     Backend,
     Capable,
     Cautious,
@@ -37,17 +37,17 @@ from harness.core.interfaces import (
     System,
     Workload,
 )
-from harness.core.plan import Plan, WorkloadPlan, presentable
-from harness.core.promise import Promise
-from harness.core.rng import Rng
-from harness.core.schedule import LEAVING_A_MAJORITY, Schedule
-from harness.core.schedule_text import read_schedule
-from harness.core.timescale import SCALE_MAX, longer, longer_promise, schedule_at, show_scale
-from harness.core.world import VirtualBackend
-from harness.engine.run.continuation import Continuation, Continue
-from harness.engine.run.options import RunOptions
-from harness.engine.run.scenario_lookup import find
-from harness.engine.run.schedule_draw import Hat, draw_each_kind
+from dethrone.harness.core.plan import Plan, WorkloadPlan, presentable
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import LEAVING_A_MAJORITY, Schedule
+from dethrone.harness.core.schedule_text import read_schedule
+from dethrone.harness.core.timescale import SCALE_MAX, longer, longer_promise, schedule_at, show_scale
+from dethrone.harness.core.world import VirtualBackend
+from dethrone.harness.engine.run.continuation import Continuation, Continue
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.scenario_lookup import find
+from dethrone.harness.engine.run.schedule_draw import Hat, draw_each_kind
 
 OBSERVE_INTERVAL_NS = 80 * MS
 OBSERVE_INTERVAL_VIRTUAL_NS = 100 * MS

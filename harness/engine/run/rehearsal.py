@@ -11,21 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from harness.core.clock import Ns
-from harness.core.errors import ConfigError
-from harness.core.events import AnyEvent, End
-from harness.core.history import History
-from harness.core.interfaces import Checker
-from harness.core.plan import Plan
-from harness.core.schedule import RealisedSchedule, Schedule
-from harness.engine.run.continuation import unmet_by
-from harness.engine.run.director import Director
-from harness.engine.run.garbage_collection import no_garbage
-from harness.engine.run.judge import judge
-from harness.engine.run.judgement import Judgement
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import Draft, draft
-from harness.engine.run.virtual_loop import play, world_of
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.events import AnyEvent, End
+from dethrone.harness.core.history import History
+from dethrone.harness.core.interfaces import Checker
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.schedule import RealisedSchedule, Schedule
+from dethrone.harness.engine.run.continuation import unmet_by
+from dethrone.harness.engine.run.director import Director
+from dethrone.harness.engine.run.garbage_collection import no_garbage
+from dethrone.harness.engine.run.judge import judge
+from dethrone.harness.engine.run.judgement import Judgement
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import Draft, draft
+from dethrone.harness.engine.run.virtual_loop import play, world_of
 
 
 class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):

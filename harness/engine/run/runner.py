@@ -18,13 +18,13 @@ from typing import Any
 
 import msgspec
 
-from harness.core import store
-from harness.core import world as w
-from harness.core.clock import MS, SECOND, Ns, Span
-from harness.core.errors import ConfigError, HarnessError, HistoryError, Interrupted, MissingCapability
-from harness.core.events import SCHEMA, Begin, Noise
-from harness.core.history import HistoryWriter
-from harness.core.interfaces import (
+from dethrone.harness.core import store
+from dethrone.harness.core import world as w
+from dethrone.harness.core.clock import MS, SECOND, Ns, Span
+from dethrone.harness.core.errors import ConfigError, HarnessError, HistoryError, Interrupted, MissingCapability
+from dethrone.harness.core.events import SCHEMA, Begin, Noise
+from dethrone.harness.core.history import HistoryWriter
+from dethrone.harness.core.interfaces import (
     CLOCK_SOCKET,
     IN_A_CONTAINER,
     Checker,
@@ -40,22 +40,22 @@ from harness.core.interfaces import (
     Placed,
     System,
 )
-from harness.core.ledger import Ledger, state_dir
-from harness.core.plan import Plan, presentable
-from harness.core.schedule import RealisedSchedule
-from harness.core.secrets import only_secret
-from harness.core.world import VirtualBackend
-from harness.engine.run.artifacts import CUT, FREE_MIN, collect, free_bytes, log_tail, too_full
-from harness.engine.run.director import Director
-from harness.engine.run.judge import write_verdict
-from harness.engine.run.judgement import RunResult
-from harness.engine.run.lifecycle import Course, default_dir, signals, versions
-from harness.engine.run.listener import Drawn, Listener
-from harness.engine.run.live_world import LiveWorld, news_into
-from harness.engine.run.measurement import calibrate
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import Draft, draft
-from harness.engine.run.virtual_run import VirtualRun
+from dethrone.harness.core.ledger import Ledger, state_dir
+from dethrone.harness.core.plan import Plan, presentable
+from dethrone.harness.core.schedule import RealisedSchedule
+from dethrone.harness.core.secrets import only_secret
+from dethrone.harness.core.world import VirtualBackend
+from dethrone.harness.engine.run.artifacts import CUT, FREE_MIN, collect, free_bytes, log_tail, too_full
+from dethrone.harness.engine.run.director import Director
+from dethrone.harness.engine.run.judge import write_verdict
+from dethrone.harness.engine.run.judgement import RunResult
+from dethrone.harness.engine.run.lifecycle import Course, default_dir, signals, versions
+from dethrone.harness.engine.run.listener import Drawn, Listener
+from dethrone.harness.engine.run.live_world import LiveWorld, news_into
+from dethrone.harness.engine.run.measurement import calibrate
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import Draft, draft
+from dethrone.harness.engine.run.virtual_run import VirtualRun
 
 DEAD_MAN_NS = 30 * SECOND
 LIVE_EVERY_NS = 400 * MS

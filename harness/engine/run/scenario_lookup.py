@@ -9,10 +9,10 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from harness.core import registry
-from harness.core.errors import ConfigError
-from harness.core.files import read_text
-from harness.core.scenario import Scenario, Scenarios, parse_scenario
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.files import read_text
+from dethrone.harness.core.scenario import Scenario, Scenarios, parse_scenario
 
 
 def all_scenarios() -> dict[str, Scenario]:

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from harness.core.clock import SECOND, Ns
-from harness.core.duration import show_duration
-from harness.core.errors import ConfigError
-from harness.core.interfaces import Fault, Strategy, Thorough
-from harness.core.promise import Promise
-from harness.core.rng import Rng
-from harness.core.schedule import Schedule
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import Fault, Strategy, Thorough
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import Schedule
 
 TRIES = 16
 """Draws from further streams of the seed before a kind counts as one for which there is no room."""

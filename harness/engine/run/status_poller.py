@@ -16,11 +16,11 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Literal, Protocol
 
-from harness.core.clock import MS, Ns, Span
-from harness.core.http_answer import AnswerReader
-from harness.core.interfaces import NodeSpec, Reading, StatusCall, System
-from harness.core.limits import STATUS_BYTES_MAX, reading_trouble
-from harness.core.world import Broken, Happening, Polled, Stalled
+from dethrone.harness.core.clock import MS, Ns, Span
+from dethrone.harness.core.http_answer import AnswerReader
+from dethrone.harness.core.interfaces import NodeSpec, Reading, StatusCall, System
+from dethrone.harness.core.limits import STATUS_BYTES_MAX, reading_trouble
+from dethrone.harness.core.world import Broken, Happening, Polled, Stalled
 
 ANSWER_BOUND_NS = 500 * MS
 RETRY_NS = 80 * MS

@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from harness.core.clock import US
-from harness.core.schedule import RealisedSchedule, RealisedTrigger
+from dethrone.harness.core.clock import US
+from dethrone.harness.core.schedule import RealisedSchedule, RealisedTrigger
 
 
 def trigger_figures(realised: RealisedSchedule) -> dict[str, Any]:

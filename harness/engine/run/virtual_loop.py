@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.core.clock import MS, SECOND, Ns
-from harness.core.errors import ClusterError, ConfigError
-from harness.core.events import AnyEvent
-from harness.core.world import Stop, VirtualBackend, VirtualWorld
-from harness.engine.run.director import Director
-from harness.engine.run.garbage_collection import no_garbage
-from harness.engine.run.planning import Draft
+from dethrone.harness.core.clock import MS, SECOND, Ns
+from dethrone.harness.core.errors import ClusterError, ConfigError
+from dethrone.harness.core.events import AnyEvent
+from dethrone.harness.core.world import Stop, VirtualBackend, VirtualWorld
+from dethrone.harness.engine.run.director import Director
+from dethrone.harness.engine.run.garbage_collection import no_garbage
+from dethrone.harness.engine.run.planning import Draft
 
 TICK_NS = 100 * MS
 """The longest simulated time between two steps of the director; sooner wherever it has something to do."""

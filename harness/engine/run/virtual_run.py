@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import time
 
-from harness.core import store
-from harness.core.clock import MS, SECOND
-from harness.core.errors import ClusterError, HarnessError
-from harness.core.events import AnyEvent
-from harness.core.history import HistoryWriter
-from harness.core.world import VirtualWorld
-from harness.engine.run.judgement import RunResult
-from harness.engine.run.lifecycle import Course, signals
-from harness.engine.run.virtual_loop import play, world_of
+from dethrone.harness.core import store
+from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.errors import ClusterError, HarnessError
+from dethrone.harness.core.events import AnyEvent
+from dethrone.harness.core.history import HistoryWriter
+from dethrone.harness.core.world import VirtualWorld
+from dethrone.harness.engine.run.judgement import RunResult
+from dethrone.harness.engine.run.lifecycle import Course, signals
+from dethrone.harness.engine.run.virtual_loop import play, world_of
 
 LIVE_EVERY_NS = 400 * MS
 """Of real time."""

@@ -2,7 +2,7 @@
 
 Promises: deterministic from the files; no address of any network in it (and a policy that forbids all); texts of the
 system under test can neither become markup nor end the script. Leaves out writing the file
-(``harness.report.report_files``).
+(``dethrone.harness.report.report_files``).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clean import in_html as escape
-from harness.core.clean import in_json
-from harness.report import page_data
-from harness.report.html import sections
-from harness.report.rundir import RunFiles
+from dethrone.harness.core.clean import in_html as escape
+from dethrone.harness.core.clean import in_json
+from dethrone.harness.report import page_data
+from dethrone.harness.report.html import sections
+from dethrone.harness.report.rundir import RunFiles
 
 SCRIPTS = ("app.js", "lanes.js", "plots.js")
 
@@ -55,4 +55,4 @@ def embed(value: Any) -> str:
 @cache
 def asset(name: str) -> str:
     """One of the files beside this module."""
-    return (resources("harness.report.html") / name).read_text(encoding="utf-8")
+    return (resources("dethrone.harness.report.html") / name).read_text(encoding="utf-8")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.core.clock import Ns
-from harness.core.duration import show_duration
-from harness.report.failover import Failover, figures, summary
+from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.report.failover import Failover, figures, summary
 
 _LEFT, _WIDTH, _ROW, _TOP = 90, 780, 30, 14
 _DOTS_MAX = 500

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
-from harness.core.clean import in_html as escape
+from dethrone.harness.core.clean import in_html as escape
 
 NODE_W, NODE_H = 44, 26
 BEND = 26

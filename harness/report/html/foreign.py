@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.core.clean import in_html as escape
-from harness.report.html import asset
-from harness.report.html.drawings import drawing
-from harness.report.words import pairs, verdict_word
+from dethrone.harness.core.clean import in_html as escape
+from dethrone.harness.report.html import asset
+from dethrone.harness.report.html.drawings import drawing
+from dethrone.harness.report.words import pairs, verdict_word
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 

@@ -10,20 +10,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.core.clean import in_html as escape
-from harness.core.duration import show_duration
-from harness.core.events import TRACE_MALFORMED, Noise
-from harness.core.known import line_of as known_line
-from harness.core.schedule import PlannedFault
-from harness.core.secrets import shown
-from harness.core.verdict import Finding, Verdict
-from harness.report import page_data, screens
-from harness.report.failover import failovers, noisy_faults, summary
-from harness.report.html.dots import dots
-from harness.report.html.drawings import drawing
-from harness.report.rundir import RunFiles, shared_users
-from harness.report.trigger_words import hold_words, when_words
-from harness.report.words import announced, at, pairs, parameters, verdict_word
+from dethrone.harness.core.clean import in_html as escape
+from dethrone.harness.core.duration import show_duration
+from dethrone.harness.core.events import TRACE_MALFORMED, Noise
+from dethrone.harness.core.known import line_of as known_line
+from dethrone.harness.core.schedule import PlannedFault
+from dethrone.harness.core.secrets import shown
+from dethrone.harness.core.verdict import Finding, Verdict
+from dethrone.harness.report import page_data, screens
+from dethrone.harness.report.failover import failovers, noisy_faults, summary
+from dethrone.harness.report.html.dots import dots
+from dethrone.harness.report.html.drawings import drawing
+from dethrone.harness.report.rundir import RunFiles, shared_users
+from dethrone.harness.report.trigger_words import hold_words, when_words
+from dethrone.harness.report.words import announced, at, pairs, parameters, verdict_word
 
 _FINDINGS_MAX = 200
 _SHOWN_MAX = 3

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from harness.core.clean import in_html as escape
-from harness.core.clock import MS
-from harness.report.html import asset
+from dethrone.harness.core.clean import in_html as escape
+from dethrone.harness.core.clock import MS
+from dethrone.harness.report.html import asset
 
 if TYPE_CHECKING:
-    from harness.pipeline.survival import Curve, Interval
+    from dethrone.harness.pipeline.survival import Curve, Interval
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 420, 150, 36, 18, 10, 22
 CURVES_MAX = 60
@@ -35,7 +35,7 @@ path { fill: none; stroke-width: 1.6; } .band { stroke: none; fill: var(--muted)
 
 
 def render(answer: Any) -> str:
-    """The whole page. ``answer``: harness.commands.trends.Answer."""
+    """The whole page. ``answer``: dethrone.harness.commands.trends.Answer."""
     compared = answer.compared
     title = f"{compared.asked} against {compared.other or 'nothing'}"
     verdict = (
@@ -111,7 +111,7 @@ def _times(answer: Any) -> str:
 
 
 def _rates(answer: Any) -> str:
-    from harness.pipeline.survival import rate_interval
+    from dethrone.harness.pipeline.survival import rate_interval
 
     rows = []
     for one in answer.compared.rates:
@@ -125,7 +125,7 @@ def _rates(answer: Any) -> str:
 
 
 def _versions(answer: Any) -> str:
-    from harness.pipeline.distributions import by_version
+    from dethrone.harness.pipeline.distributions import by_version
 
     rows = [
         (one.cell, one.version, _interval(one.median), one.runs, one.times, one.censored, answer.trace(one.cell))
@@ -136,7 +136,7 @@ def _versions(answer: Any) -> str:
 
 
 def _flakes(answer: Any) -> str:
-    from harness.pipeline.nights import flakes
+    from dethrone.harness.pipeline.nights import flakes
 
     rows = [
         (system, checker, " ".join(runs), answer.trace(f"{system}/any/fail/{checker}"))
@@ -152,7 +152,7 @@ def _flakes(answer: Any) -> str:
 
 
 def _found(answer: Any) -> str:
-    from harness.pipeline.nights import time_to_find
+    from dethrone.harness.pipeline.nights import time_to_find
 
     rows = [
         (
@@ -214,7 +214,7 @@ def _coverage(answer: Any) -> str:
 
 
 def _curves(answer: Any) -> str:
-    from harness.pipeline.distributions import curves
+    from dethrone.harness.pipeline.distributions import curves
 
     every = sorted(answer.compared.times, key=lambda one: (one.p_slower is None, one.p_slower or 0, one.cell))
     shown = every[:CURVES_MAX]

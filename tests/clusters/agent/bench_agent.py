@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from clusters.agent.confirm import converge_all
-from clusters.agent.link import AgentHost
-from harness.core.hoststate import HEALTHY, HostState
-from harness.core.interfaces import Command, DeploySpec, HostNews, NodeStart
+from dethrone.clusters.agent.confirm import converge_all
+from dethrone.clusters.agent.link import AgentHost
+from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.interfaces import Command, DeploySpec, HostNews, NodeStart
 
 spec = importlib.util.spec_from_file_location("agent_conftest", Path(__file__).with_name("conftest.py"))
 conftest = importlib.util.module_from_spec(spec)
@@ -53,7 +53,7 @@ def in_namespaces(news: list) -> Iterator[Mapping[str, AgentHost]]:
 
 @contextmanager
 def in_docker(news: list) -> Iterator[Mapping[str, AgentHost]]:
-    from clusters.docker.backend import BACKEND
+    from dethrone.clusters.docker.backend import BACKEND
 
     run, nodes = f"bench-{os.getpid()}", tuple(f"n{index}" for index in range(1, 6))
     wanted = DeploySpec(run_id=run, nodes=nodes, image="node", base=None, state_dir=tempfile.mkdtemp())

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from clusters.agent.link import AgentHost, ProcessStream, SocketStream, Stream
-from harness.core.interfaces import Command, HostNews, NodeStart
+from dethrone.clusters.agent.link import AgentHost, ProcessStream, SocketStream, Stream
+from dethrone.harness.core.interfaces import Command, HostNews, NodeStart
 
 ROOT = Path(__file__).resolve().parents[3]
 AGENT = ROOT / "clusters" / "agent" / "agent.py"

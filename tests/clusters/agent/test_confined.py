@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from clusters.agent.agent import CAPABILITIES
-from harness.core.errors import ClusterError
-from harness.core.interfaces import Command
+from dethrone.clusters.agent.agent import CAPABILITIES
+from dethrone.harness.core.errors import ClusterError
+from dethrone.harness.core.interfaces import Command
 
 from .conftest import Box
 

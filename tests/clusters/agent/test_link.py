@@ -16,12 +16,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from clusters.agent import agent
-from clusters.agent.confirm import converge_all
-from harness.core.clock import MS, SECOND
-from harness.core.errors import ClusterError
-from harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState, Strobe
-from harness.core.interfaces import Command, Host, Yes
+from dethrone.clusters.agent import agent
+from dethrone.clusters.agent.confirm import converge_all
+from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.errors import ClusterError
+from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState, Strobe
+from dethrone.harness.core.interfaces import Command, Host, Yes
 
 pytestmark = pytest.mark.processes
 

@@ -13,10 +13,10 @@ import time
 
 import pytest
 
-from clusters.agent.confirm import converge_all
-from harness.core.clock import MS, SECOND
-from harness.core.hoststate import HEALTHY, HostState, LinkQuality, with_cuts
-from harness.core.interfaces import Yes
+from dethrone.clusters.agent.confirm import converge_all
+from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.hoststate import HEALTHY, HostState, LinkQuality, with_cuts
+from dethrone.harness.core.interfaces import Yes
 
 pytestmark = pytest.mark.namespaces
 

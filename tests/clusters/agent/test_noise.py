@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.agent import agent
+from dethrone.clusters.agent import agent
 
 pytestmark = pytest.mark.processes
 

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from clusters.agent import link
-from harness.core.clock import MS, SECOND
+from dethrone.clusters.agent import link
+from dethrone.harness.core.clock import MS, SECOND
 
 pytestmark = pytest.mark.processes
 

@@ -12,13 +12,13 @@ import docker
 import docker.types
 import pytest
 
-from clusters.docker.client import connect
-from clusters.docker.image import ensure_image, packages_of
-from clusters.docker.network import _engine_ranges
-from clusters.subnets import candidates, routes
-from clusters.systems.etcd import SYSTEM
-from harness.core.errors import MissingCapability
-from harness.core.interfaces import NodeSpec
+from dethrone.clusters.docker.client import connect
+from dethrone.clusters.docker.image import ensure_image, packages_of
+from dethrone.clusters.docker.network import _engine_ranges
+from dethrone.clusters.subnets import candidates, routes
+from dethrone.clusters.systems.etcd import SYSTEM
+from dethrone.harness.core.errors import MissingCapability
+from dethrone.harness.core.interfaces import NodeSpec
 
 STRIPPED = "dethrone-test/etcd-without-shell"
 _STRIP = "rm -f /usr/bin/python3* /usr/sbin/*tables* /sbin/*tables* /usr/bin/ip /bin/ip /bin/bash /bin/dash /bin/sh"

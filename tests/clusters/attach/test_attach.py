@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from clusters.attach.backend import AttachBackend
-from harness.core.errors import ConfigError
-from harness.core.hoststate import HEALTHY, ClockSkew, HostState
-from harness.core.interfaces import Command, DeploySpec, NodeStart
-from harness.core.ledger import Ledger
+from dethrone.clusters.attach.backend import AttachBackend
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState
+from dethrone.harness.core.interfaces import Command, DeploySpec, NodeStart
+from dethrone.harness.core.ledger import Ledger
 
 pytestmark = pytest.mark.docker
 

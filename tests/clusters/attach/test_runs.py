@@ -10,13 +10,13 @@ import sys
 
 import pytest
 
-from clusters.attach.sidecar import list_sidecars
-from harness.core.events import FaultEvent, Observed
-from harness.core.history import read_history
+from dethrone.clusters.attach.sidecar import list_sidecars
+from dethrone.harness.core.events import FaultEvent, Observed
+from dethrone.harness.core.history import read_history
 
 pytestmark = pytest.mark.docker
 
-DETHRONE = [sys.executable, "-m", "harness.cli"]
+DETHRONE = [sys.executable, "-m", "dethrone.harness.cli"]
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.attach import targets
-from clusters.attach.backend import AttachBackend
-from harness.core.errors import ConfigError
+from dethrone.clusters.attach import targets
+from dethrone.clusters.attach.backend import AttachBackend
+from dethrone.harness.core.errors import ConfigError
 
 
 def details(name="kv-1", *, running=True, paused=False, mode="kv_default", networks=None):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusters.targets.bully.target import TARGET
+from dethrone.clusters.targets.bully.target import TARGET
 from tests.clusters.zk_ephemeral.minisim import World
 
 NAMES = ("n1", "n2", "n3", "n4")

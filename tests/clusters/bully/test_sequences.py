@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.bully import messages as m
-from clusters.targets.bully.target import TARGET
+from dethrone.clusters.targets.bully import messages as m
+from dethrone.clusters.targets.bully.target import TARGET
 from tests.clusters.zk_ephemeral.minisim import World
 
 FIVE = ("n1", "n2", "n3", "n4", "n5")

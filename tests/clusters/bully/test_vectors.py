@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.systems.bully import SYSTEM
-from clusters.targets.bully import messages as m
-from clusters.targets.bully.knobs import KNOBS
-from clusters.targets.bully.target import TARGET
-from clusters.targets.bully.witness import BullyWitness
-from clusters.targets.client_api import Append, Cas, NotLeader, Refused
-from clusters.targets.zk_ephemeral.messages import Record
-from harness.core.clock import MS, Clocks
-from harness.core.errors import ConfigError
-from harness.core.machine import DiskDone, Fired, Halt, Message, Note, Reply, Request, Send
-from harness.core.rng import Rng
+from dethrone.clusters.systems.bully import SYSTEM
+from dethrone.clusters.targets.bully import messages as m
+from dethrone.clusters.targets.bully.knobs import KNOBS
+from dethrone.clusters.targets.bully.target import TARGET
+from dethrone.clusters.targets.bully.witness import BullyWitness
+from dethrone.clusters.targets.client_api import Append, Cas, NotLeader, Refused
+from dethrone.clusters.targets.zk_ephemeral.messages import Record
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.machine import DiskDone, Fired, Halt, Message, Note, Reply, Request, Send
+from dethrone.harness.core.rng import Rng
 
 FIVE = ("n1", "n2", "n3", "n4", "n5")
 

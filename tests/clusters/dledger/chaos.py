@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from clusters.targets.client_api import Append
+from dethrone.clusters.targets.client_api import Append
 from tests.clusters.dledger.minisim import World
 
 VERBS = (

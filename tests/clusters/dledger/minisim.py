@@ -9,11 +9,11 @@ from __future__ import annotations
 import heapq
 from collections import deque
 
-from clusters.targets.client_api import Append, Ok
-from clusters.targets.dledger.target import TARGET
-from clusters.targets.dledger.witness import DledgerWitness
-from harness.core.clock import MS, Clocks
-from harness.core.machine import (
+from dethrone.clusters.targets.client_api import Append, Ok
+from dethrone.clusters.targets.dledger.target import TARGET
+from dethrone.clusters.targets.dledger.witness import DledgerWitness
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import (
     Await,
     Disk,
     DiskDone,
@@ -30,7 +30,7 @@ from harness.core.machine import (
     Unlink,
     Write,
 )
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 from tests.clusters.dledger.single import disk
 
 WALL = 1_700_000_000_000 * MS

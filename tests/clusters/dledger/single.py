@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clusters.targets.client_api import Append
-from clusters.targets.dledger.messages import (
+from dethrone.clusters.targets.client_api import Append
+from dethrone.clusters.targets.dledger.messages import (
     Entry,
     HeartBeatRequest,
     HeartBeatResponse,
@@ -12,11 +12,11 @@ from clusters.targets.dledger.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.targets.dledger.storage import LOG, TERM, TermState, record, term_bytes
-from clusters.targets.dledger.target import TARGET
-from harness.core.clock import MS, Clocks
-from harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Request, Send, SetTimer
-from harness.core.rng import Rng
+from dethrone.clusters.targets.dledger.storage import LOG, TERM, TermState, record, term_bytes
+from dethrone.clusters.targets.dledger.target import TARGET
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Request, Send, SetTimer
+from dethrone.harness.core.rng import Rng
 
 WALL = 1_700_000_000_000 * MS
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from clusters.targets.client_api import Append, Get, Ok, Unknown
-from clusters.targets.dledger.messages import PushEntryResponse
-from clusters.targets.dledger.storage import TERM, TermState, term_bytes
-from harness.core.clock import MS
-from harness.core.machine import Rename
+from dethrone.clusters.targets.client_api import Append, Get, Ok, Unknown
+from dethrone.clusters.targets.dledger.messages import PushEntryResponse
+from dethrone.clusters.targets.dledger.storage import TERM, TermState, term_bytes
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.machine import Rename
 from tests.clusters.dledger.minisim import SimDisk, World
 from tests.clusters.dledger.single import One
 

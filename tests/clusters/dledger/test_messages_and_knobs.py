@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from clusters.targets import client_api as api
-from clusters.targets.dledger import messages as m
-from clusters.targets.dledger.target import TARGET
-from harness.core.clock import MS
-from harness.core.errors import ConfigError
+from dethrone.clusters.targets import client_api as api
+from dethrone.clusters.targets.dledger import messages as m
+from dethrone.clusters.targets.dledger.target import TARGET
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.errors import ConfigError
 
 CALL = {"group": "", "local_id": "A", "remote_id": "B", "leader_id": "A", "term": 3, "opaque": 1 << 40}
 COMMANDS = (api.Append("k", 1), api.Put("k", {"a": [1, None]}), api.Cas("k", 1, "x"), m.Noop())

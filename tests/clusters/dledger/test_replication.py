@@ -2,11 +2,11 @@
 
 import pytest
 
-from clusters.targets.client_api import Acquire, Append, Cas, Failed, Get, NotLeader, Ok, Put, Refused, Unknown
-from clusters.targets.dledger import messages as m
-from clusters.targets.dledger.messages import Noop, PushEntryRequest
-from clusters.targets.dledger.storage import CHECKPOINT, LOG, checkpoint_ops
-from harness.core.machine import Disk, DiskDone, SendFailed
+from dethrone.clusters.targets.client_api import Acquire, Append, Cas, Failed, Get, NotLeader, Ok, Put, Refused, Unknown
+from dethrone.clusters.targets.dledger import messages as m
+from dethrone.clusters.targets.dledger.messages import Noop, PushEntryRequest
+from dethrone.clusters.targets.dledger.storage import CHECKPOINT, LOG, checkpoint_ops
+from dethrone.harness.core.machine import Disk, DiskDone, SendFailed
 from tests.clusters.dledger.chaos import converged
 from tests.clusters.dledger.minisim import World
 from tests.clusters.dledger.single import One, disk, entries

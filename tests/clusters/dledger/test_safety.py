@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusters.targets.client_api import Append, Ok
-from harness.core.rng import Rng
+from dethrone.clusters.targets.client_api import Append, Ok
+from dethrone.harness.core.rng import Rng
 from tests.clusters.dledger.chaos import converged, drawn, led, mend, play, steps
 from tests.clusters.dledger.minisim import World
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.targets.client_api import Append, Put
-from clusters.targets.dledger.log import Log
-from clusters.targets.dledger.messages import Entry, Noop
-from clusters.targets.dledger.storage import (
+from dethrone.clusters.targets.client_api import Append, Put
+from dethrone.clusters.targets.dledger.log import Log
+from dethrone.clusters.targets.dledger.messages import Entry, Noop
+from dethrone.clusters.targets.dledger.storage import (
     LOG,
     TERM,
     Recovered,
@@ -19,7 +19,7 @@ from clusters.targets.dledger.storage import (
     term_bytes,
     term_ops,
 )
-from harness.core.machine import Fsync, Rename, Unlink, Write
+from dethrone.harness.core.machine import Fsync, Rename, Unlink, Write
 from tests.clusters.dledger.minisim import SimDisk
 from tests.clusters.dledger.single import One, disk, entries
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from clusters.node.config import NodeConfig
-from clusters.systems.dledger import SYSTEM
-from harness.core import registry
-from harness.core.errors import ConfigError
-from harness.core.interfaces import NodeSpec, Yes
-from harness.core.promise import SAFETY
+from dethrone.clusters.node.config import NodeConfig
+from dethrone.clusters.systems.dledger import SYSTEM
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import NodeSpec, Yes
+from dethrone.harness.core.promise import SAFETY
 
 SECOND = 1_000_000_000
 

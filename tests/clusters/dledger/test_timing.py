@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.core.clock import MS, SECOND
-from harness.core.rng import Rng
+from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.rng import Rng
 from tests.clusters.dledger.minisim import World
 from tests.clusters.dledger.single import One
 

@@ -2,19 +2,19 @@
 
 import pytest
 
-from clusters.targets.client_api import Append
-from clusters.targets.dledger import messages as m
-from clusters.targets.dledger.flips import FLIPS
-from clusters.targets.dledger.knobs import KNOBS
-from clusters.targets.dledger.messages import Entry, Noop
-from clusters.targets.dledger.rules import Rules
-from clusters.targets.dledger.storage import TermState
-from clusters.targets.dledger.tally import Campaign
-from clusters.targets.dledger.target import TARGET
-from clusters.targets.dledger.variants import VARIANTS
-from harness.core.errors import ConfigError
-from harness.core.machine import Message
-from harness.core.rng import Rng
+from dethrone.clusters.targets.client_api import Append
+from dethrone.clusters.targets.dledger import messages as m
+from dethrone.clusters.targets.dledger.flips import FLIPS
+from dethrone.clusters.targets.dledger.knobs import KNOBS
+from dethrone.clusters.targets.dledger.messages import Entry, Noop
+from dethrone.clusters.targets.dledger.rules import Rules
+from dethrone.clusters.targets.dledger.storage import TermState
+from dethrone.clusters.targets.dledger.tally import Campaign
+from dethrone.clusters.targets.dledger.target import TARGET
+from dethrone.clusters.targets.dledger.variants import VARIANTS
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.machine import Message
+from dethrone.harness.core.rng import Rng
 from tests.clusters.dledger.chaos import drawn, led, mend, play
 from tests.clusters.dledger.minisim import World
 from tests.clusters.dledger.test_known_weaknesses import old_entry_on_a_majority

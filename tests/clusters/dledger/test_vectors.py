@@ -2,11 +2,11 @@
 
 import pytest
 
-from clusters.targets.dledger import messages as m
-from clusters.targets.dledger.messages import HeartBeatRequest, VoteRequest, VoteResponse
-from clusters.targets.dledger.storage import TERM, TermState, read_term
-from harness.core.clock import MS
-from harness.core.machine import Await, Disk, Fired, Halt, Message, Send, SendFailed
+from dethrone.clusters.targets.dledger import messages as m
+from dethrone.clusters.targets.dledger.messages import HeartBeatRequest, VoteRequest, VoteResponse
+from dethrone.clusters.targets.dledger.storage import TERM, TermState, read_term
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.machine import Await, Disk, Fired, Halt, Message, Send, SendFailed
 from tests.clusters.dledger.single import One, disk
 
 # --- votes ------------------------------------------------------------------------------------------------------------

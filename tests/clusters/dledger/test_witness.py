@@ -2,12 +2,12 @@
 
 import pytest
 
-from clusters.targets.dledger import messages as m
-from clusters.targets.dledger import witness as module
-from clusters.targets.dledger.storage import LOG, TERM, TermState, record, term_bytes, term_ops
-from clusters.targets.dledger.witness import DledgerWitness
-from harness.core.machine import Fsync, Write
-from harness.core.rng import Rng
+from dethrone.clusters.targets.dledger import messages as m
+from dethrone.clusters.targets.dledger import witness as module
+from dethrone.clusters.targets.dledger.storage import LOG, TERM, TermState, record, term_bytes, term_ops
+from dethrone.clusters.targets.dledger.witness import DledgerWitness
+from dethrone.harness.core.machine import Fsync, Write
+from dethrone.harness.core.rng import Rng
 from tests.clusters.dledger.chaos import drawn, mend, play
 from tests.clusters.dledger.minisim import World
 from tests.clusters.dledger.single import disk, entries
@@ -135,7 +135,7 @@ def test_a_damaged_or_empty_disk_does_not_stop_the_witness(image):
 
 def test_the_witness_knows_neither_rules_nor_core():
     source = open(module.__file__).read()  # noqa: PTH123, SIM115 - one line of a test
-    imported = [line for line in source.splitlines() if line.startswith(("from clusters", "import clusters"))]
+    imported = [line for line in source.splitlines() if line.startswith(("from clusters", "import dethrone.clusters"))]
     assert all(any(part in line for part in ("messages", "storage", "kit.files", "kit.witness")) for line in imported)
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import docker
 import pytest
 
-from clusters.docker.client import connect
-from clusters.docker.containers import remove_run
-from harness.core.errors import MissingCapability
+from dethrone.clusters.docker.client import connect
+from dethrone.clusters.docker.containers import remove_run
+from dethrone.harness.core.errors import MissingCapability
 
 
 @pytest.fixture(scope="session")

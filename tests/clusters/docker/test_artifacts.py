@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from clusters.docker import artifacts, image
-from clusters.docker.artifacts import Jar, jar_files, parse_list
-from clusters.docker.labels import JARS
-from clusters.docker.programs import Artifacts
-from harness.core.errors import ClusterError, ConfigError
+from dethrone.clusters.docker import artifacts, image
+from dethrone.clusters.docker.artifacts import Jar, jar_files, parse_list
+from dethrone.clusters.docker.labels import JARS
+from dethrone.clusters.docker.programs import Artifacts
+from dethrone.harness.core.errors import ClusterError, ConfigError
 
 CONTENT = b"classes"
 JAR = Jar(coordinates="org.example:thing:1.0", sha256=hashlib.sha256(CONTENT).hexdigest())

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from clusters.docker import backend as backends
-from clusters.docker.backend import DockerBackend
-from clusters.docker.client import connect, engine_address
-from clusters.docker.containers import MEMORY_BYTES, list_owned, together
-from clusters.docker.image import ensure_image
-from harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
-from harness.core.hoststate import HostState
-from harness.core.interfaces import Command, DeploySpec, No, NodeStart, Yes
+from dethrone.clusters.docker import backend as backends
+from dethrone.clusters.docker.backend import DockerBackend
+from dethrone.clusters.docker.client import connect, engine_address
+from dethrone.clusters.docker.containers import MEMORY_BYTES, list_owned, together
+from dethrone.clusters.docker.image import ensure_image
+from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
+from dethrone.harness.core.hoststate import HostState
+from dethrone.harness.core.interfaces import Command, DeploySpec, No, NodeStart, Yes
 
 NODES = ("n1", "n2", "n3")
 SECOND = 1_000_000_000
@@ -159,9 +159,13 @@ def test_a_host_has_a_limit_on_memory_and_processes_and_its_system_may_say_anoth
 @pytest.mark.docker
 def test_the_agent_is_the_first_process_and_nodes_python_can_import_what_they_need(cluster):
     _, out, _ = cluster["n1"].run(["cat", "/proc/1/cmdline"], timeout_ns=5 * SECOND)
-    assert b"clusters.agent.agent\0serve" in out
+    assert b"dethrone.clusters.agent.agent\0serve" in out
     code, _, err = cluster["n1"].run(
-        ["/opt/dethrone/venv/bin/python", "-c", "import harness.core.machine, clusters.targets, clusters.node"],
+        [
+            "/opt/dethrone/venv/bin/python",
+            "-c",
+            "import dethrone.harness.core.machine, dethrone.clusters.targets, dethrone.clusters.node",
+        ],
         timeout_ns=10 * SECOND,
     )
     assert (code, err) == (0, b"")
@@ -280,8 +284,8 @@ def test_a_plain_member_of_the_engines_group_needs_no_root(client, run_id, tmp_p
         parent.chmod(parent.stat().st_mode | 0o011)
     script = (  # privileges go after the imports: this Python may lie in root's home
         "import os, encodings.ascii, encodings.idna, http.client, concurrent.futures.thread\n"
-        "from clusters.docker.backend import BACKEND\n"
-        "from harness.core.interfaces import DeploySpec\n"
+        "from dethrone.clusters.docker.backend import BACKEND\n"
+        "from dethrone.harness.core.interfaces import DeploySpec\n"
         f"os.setgroups([{group}]); os.setgid(65534); os.setuid(65534)\n"
         f"spec = DeploySpec(run_id='{run_id}', nodes=('n1', 'n2'), image='node', base=None, state_dir='/x')\n"
         "hosts = BACKEND.deploy(spec, origin_ns=0, news=lambda _: None, progress=lambda _: None)\n"
@@ -292,7 +296,7 @@ def test_a_plain_member_of_the_engines_group_needs_no_root(client, run_id, tmp_p
     done = subprocess.run(
         [sys.executable, "-c", script],
         env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "DETHRONE_STATE_DIR": str(tmp_path / "state")},
-        cwd=Path(backends.__file__).parents[2],
+        cwd=Path(backends.__file__).parents[3],
         capture_output=True,
         text=True,
         timeout=60,
@@ -349,7 +353,7 @@ def test_an_engine_that_dies_during_a_run_is_told_as_such_and_the_run_can_be_rem
     door = Door(tmp_path / "engine.sock")
     news = []
     with monkeypatch.context() as patched:
-        patched.setattr("clusters.docker.client.engine_address", lambda: f"unix://{door.path}")
+        patched.setattr("dethrone.clusters.docker.client.engine_address", lambda: f"unix://{door.path}")
         hosts = backend.deploy(spec(run_id, ("n1",)), origin_ns=0, news=news.append, progress=lambda _: None)
         assert engine_address() == address
         door.shut()
@@ -401,7 +405,7 @@ exec > /var/log/dethrone/tried 2>&1
 id -u; grep -E 'CapBnd|NoNewPrivs' /proc/self/status
 while sleep 0.2; do
   iptables-legacy -F; iptables -F; iptables -D INPUT 1; ip link set lo down
-  python3 -S -m clusters.agent.agent heal --socket /run/dethrone-agent/agent.sock
+  python3 -S -m dethrone.clusters.agent.agent heal --socket /run/dethrone-agent/agent.sock
   rm -f /run/dethrone-agent/agent.sock && echo removed
   echo tried
 done

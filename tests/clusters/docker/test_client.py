@@ -4,8 +4,8 @@ import socket
 import docker.errors
 import pytest
 
-from clusters.docker.client import NotAllowed, connect, explained, unreachable
-from harness.core.errors import ClusterError, MissingCapability
+from dethrone.clusters.docker.client import NotAllowed, connect, explained, unreachable
+from dethrone.harness.core.errors import ClusterError, MissingCapability
 
 
 def test_a_missing_socket_reads_as_no_engine_installed_or_started(monkeypatch, tmp_path):

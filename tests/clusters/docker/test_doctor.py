@@ -1,9 +1,9 @@
 import pytest
 
-from clusters.docker import doctor
-from clusters.docker.doctor import PROBES, Probe, probed, rows
-from clusters.docker.image import ensure_image
-from harness.core.interfaces import No, Yes
+from dethrone.clusters.docker import doctor
+from dethrone.clusters.docker.doctor import PROBES, Probe, probed, rows
+from dethrone.clusters.docker.image import ensure_image
+from dethrone.harness.core.interfaces import No, Yes
 
 PROBE = Probe(name="docker: x", script="x", why="there is no x", what_to_do="get x")
 

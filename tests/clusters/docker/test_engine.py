@@ -4,7 +4,7 @@ from pathlib import Path
 import docker
 import pytest
 
-from harness.core.errors import MissingCapability
+from dethrone.harness.core.errors import MissingCapability
 
 ENGINE = runpy.run_path(str(Path(__file__).resolve().parents[3] / ".ci" / "engine.py"))
 Attempt, ensure_engine = ENGINE["Attempt"], ENGINE["ensure_engine"]

@@ -1,4 +1,4 @@
-from clusters.docker.fetching import BUILD, Source, fetching, matching, parse_sources, pip_environment
+from dethrone.clusters.docker.fetching import BUILD, Source, fetching, matching, parse_sources, pip_environment
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 

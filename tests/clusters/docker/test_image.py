@@ -1,9 +1,9 @@
 import msgspec
 import pytest
 
-from clusters.docker import image as images
-from clusters.docker.image import Recipe, cached_tag, ensure_image, packages_of
-from harness.core.errors import ConfigError
+from dethrone.clusters.docker import image as images
+from dethrone.clusters.docker.image import Recipe, cached_tag, ensure_image, packages_of
+from dethrone.harness.core.errors import ConfigError
 
 RECIPE = Recipe(base=None, packages=("python3",), requirement="msgspec", script="", architecture="amd64")
 

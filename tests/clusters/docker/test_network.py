@@ -3,9 +3,9 @@ import ipaddress
 import docker
 import pytest
 
-from clusters.docker.containers import together
-from clusters.docker.network import MAX_NODES, POOL, RunNetwork, _routes, candidates, create_network
-from harness.core.errors import ConfigError
+from dethrone.clusters.docker.containers import together
+from dethrone.clusters.docker.network import MAX_NODES, POOL, RunNetwork, _routes, candidates, create_network
+from dethrone.harness.core.errors import ConfigError
 
 
 def test_every_range_of_the_benchmark_pool_is_tried_once():
@@ -59,10 +59,10 @@ def test_networks_made_at_the_same_moment_get_different_ranges(client, run_id):
 
 @pytest.mark.docker
 def test_two_networks_that_want_the_same_range_both_come_up(client, run_id, monkeypatch):
-    monkeypatch.setattr("clusters.docker.network._engine_ranges", lambda _client: [])
-    monkeypatch.setattr("clusters.docker.network._routes", list)
+    monkeypatch.setattr("dethrone.clusters.docker.network._engine_ranges", lambda _client: [])
+    monkeypatch.setattr("dethrone.clusters.docker.network._routes", list)
     monkeypatch.setattr(
-        "clusters.docker.network.candidates", lambda _run, _taken: ["198.19.254.0/24", "198.19.255.0/24"]
+        "dethrone.clusters.docker.network.candidates", lambda _run, _taken: ["198.19.254.0/24", "198.19.255.0/24"]
     )
     made = []
     try:

@@ -1,7 +1,7 @@
 import pytest
 
-from clusters.docker import packages
-from harness.core.errors import MissingCapability
+from dethrone.clusters.docker import packages
+from dethrone.harness.core.errors import MissingCapability
 
 
 def test_os_release_is_read_without_its_quotes(tmp_path):

@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from clusters.docker import programs
-from clusters.docker.labels import BIN
-from clusters.docker.programs import Artifacts, GoProgram, Wheel, go_is_new_enough, go_program, wheel_files
-from clusters.docker.state import silent
-from harness.core.errors import ClusterError
+from dethrone.clusters.docker import programs
+from dethrone.clusters.docker.labels import BIN
+from dethrone.clusters.docker.programs import Artifacts, GoProgram, Wheel, go_is_new_enough, go_program, wheel_files
+from dethrone.clusters.docker.state import silent
+from dethrone.harness.core.errors import ClusterError
 
 PROGRAM = GoProgram(name="server", files={"go.mod": "go 1.26.0", "go.sum": "", "main.go": "package main"})
 

@@ -3,11 +3,11 @@ import tarfile
 
 import pytest
 
-from clusters.docker.image import ensure_image
-from clusters.docker.labels import LIB
-from clusters.docker.ship import archive, ship, sources
+from dethrone.clusters.docker.image import ensure_image
+from dethrone.clusters.docker.labels import LIB
+from dethrone.clusters.docker.ship import archive, ship, sources
 
-FILES = {"harness/__init__.py": b"", "clusters/agent/agent.py": b"print('agent')\n"}
+FILES = {"dethrone/harness/__init__.py": b"", "dethrone/clusters/agent/agent.py": b"print('agent')\n"}
 
 
 def test_the_archive_is_the_same_bytes_whatever_the_order_of_the_files():
@@ -25,8 +25,16 @@ def test_the_archive_carries_no_time_no_user_and_only_paths_below_its_root():
 
 def test_hosts_get_the_harness_core_and_the_clusters_and_nothing_else():
     names = set(sources())
-    assert {"harness/__init__.py", "harness/core/machine.py", "clusters/agent/__init__.py"} <= names
-    assert not [name for name in names if name.startswith(("harness/engine", "harness/cli", "clusters/docker"))]
+    assert {
+        "dethrone/harness/__init__.py",
+        "dethrone/harness/core/machine.py",
+        "dethrone/clusters/agent/__init__.py",
+    } <= names
+    assert not [
+        name
+        for name in names
+        if name.startswith(("dethrone/harness/engine", "dethrone/harness/cli", "dethrone/clusters/docker"))
+    ]
     assert not [name for name in names if "__pycache__" in name]
 
 
@@ -40,7 +48,10 @@ def test_code_is_shipped_once_and_compiled_by_the_images_own_python(client):
     command = [
         "sh",
         "-c",
-        f"ls {LIB}/harness/core/__pycache__/*.pyc && /opt/dethrone/venv/bin/python -c 'import harness'",
+        (
+            f"ls {LIB}/dethrone/harness/core/__pycache__/*.pyc && /opt/dethrone/venv/bin/python -c 'import "
+            f"dethrone.harness'"
+        ),
     ]
     output = client.containers.run(tag, command, remove=True, network_mode="none", environment={"PYTHONPATH": LIB})
     assert b"machine.cpython-3" in output
@@ -50,7 +61,9 @@ def test_code_is_shipped_once_and_compiled_by_the_images_own_python(client):
 def test_a_change_of_code_makes_one_thin_layer_on_the_same_image(client, monkeypatch):
     image = ensure_image(client)
     genuine = sources()
-    monkeypatch.setattr("clusters.docker.ship.sources", lambda: {**genuine, "clusters/extra.py": b"X = 1\n"})
+    monkeypatch.setattr(
+        "dethrone.clusters.docker.ship.sources", lambda: {**genuine, "dethrone/clusters/extra.py": b"X = 1\n"}
+    )
     tag = ship(client, image)
     try:
         layers = client.images.get(tag).attrs["RootFS"]["Layers"]
@@ -63,7 +76,7 @@ def test_a_change_of_code_makes_one_thin_layer_on_the_same_image(client, monkeyp
 @pytest.mark.docker
 def test_code_that_does_not_compile_is_told_and_not_kept(client, monkeypatch):
     image = ensure_image(client)
-    monkeypatch.setattr("clusters.docker.ship.sources", lambda: {"clusters/broken.py": b"def (:\n"})
+    monkeypatch.setattr("dethrone.clusters.docker.ship.sources", lambda: {"dethrone/clusters/broken.py": b"def (:\n"})
     with pytest.raises(Exception, match="does not compile") as caught:
         ship(client, image)
     assert "broken.py" in str(caught.value)

@@ -2,8 +2,8 @@ import multiprocessing
 
 import pytest
 
-from clusters.docker.state import locked, state_directory
-from harness.core.errors import ClusterError, ConfigError
+from dethrone.clusters.docker.state import locked, state_directory
+from dethrone.harness.core.errors import ClusterError, ConfigError
 
 
 def _hold(path, held, release):

@@ -3,9 +3,9 @@ import time
 
 import pytest
 
-from clusters.docker.image import ensure_image, packages_of
-from clusters.docker.stream import ExecStream
-from harness.core.errors import ClusterError
+from dethrone.clusters.docker.image import ensure_image, packages_of
+from dethrone.clusters.docker.stream import ExecStream
+from dethrone.harness.core.errors import ClusterError
 
 pytestmark = pytest.mark.docker
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from clusters.targets.client_api import Append, Get, Ok
-from harness.core.clock import MS
+from dethrone.clusters.targets.client_api import Append, Get, Ok
+from dethrone.harness.core.clock import MS
 from tests.clusters.joyqueue.minisim import World
 
 QUICK = {"time_factor": "0.02"}

@@ -12,11 +12,11 @@ import heapq
 from collections import deque
 from typing import Any
 
-from clusters.targets.client_api import Append, Ok
-from clusters.targets.joyqueue.storage import TOPIC, Metadata, metadata_ops
-from clusters.targets.joyqueue.target import TARGET
-from harness.core.clock import MS, Clocks
-from harness.core.machine import (
+from dethrone.clusters.targets.client_api import Append, Ok
+from dethrone.clusters.targets.joyqueue.storage import TOPIC, Metadata, metadata_ops
+from dethrone.clusters.targets.joyqueue.target import TARGET
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import (
     Await,
     Disk,
     DiskDone,
@@ -33,7 +33,7 @@ from harness.core.machine import (
     Unlink,
     Write,
 )
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 
 
 def metadata_of(node, members, term, voted_for):

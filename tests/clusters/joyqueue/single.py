@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from clusters.targets.client_api import Append
-from clusters.targets.joyqueue.messages import (
+from dethrone.clusters.targets.client_api import Append
+from dethrone.clusters.targets.joyqueue.messages import (
     AppendEntriesRequest,
     AppendEntriesResponse,
     Entry,
     VoteRequest,
     VoteResponse,
 )
-from clusters.targets.joyqueue.storage import LOG, METADATA, TOPIC, metadata_bytes, record
-from clusters.targets.joyqueue.target import TARGET
-from harness.core.clock import MS, Clocks
-from harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Request, Send, SetTimer
-from harness.core.rng import Rng
+from dethrone.clusters.targets.joyqueue.storage import LOG, METADATA, TOPIC, metadata_bytes, record
+from dethrone.clusters.targets.joyqueue.target import TARGET
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Request, Send, SetTimer
+from dethrone.harness.core.rng import Rng
 from tests.clusters.joyqueue.minisim import metadata_of
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from harness.core.clock import SECOND
-from harness.core.events import Observed
-from harness.engine.run.judge import load_checkers
-from harness.engine.run.options import RunOptions
-from harness.engine.run.rehearsal import rehearse
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.events import Observed
+from dethrone.harness.engine.run.judge import load_checkers
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.rehearsal import rehearse
 
 pytestmark = pytest.mark.slow
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.joyqueue.knobs import KNOBS, Deferral
-from clusters.targets.joyqueue.target import TARGET
-from harness.core.errors import ConfigError
+from dethrone.clusters.targets.joyqueue.knobs import KNOBS, Deferral
+from dethrone.clusters.targets.joyqueue.target import TARGET
+from dethrone.harness.core.errors import ConfigError
 
 
 def test_the_defaults_are_the_originals():

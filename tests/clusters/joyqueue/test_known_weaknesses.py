@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.client_api import Append, Unknown
-from clusters.targets.joyqueue.messages import VoteRequest, VoteResponse
+from dethrone.clusters.targets.client_api import Append, Unknown
+from dethrone.clusters.targets.joyqueue.messages import VoteRequest, VoteResponse
 from tests.clusters.joyqueue.minisim import World
 from tests.clusters.joyqueue.single import One, names, sent
 

@@ -7,8 +7,8 @@ import json
 import msgspec
 import pytest
 
-from clusters.targets.client_api import Append, Cas, Get, Put
-from clusters.targets.joyqueue.messages import (
+from dethrone.clusters.targets.client_api import Append, Cas, Get, Put
+from dethrone.clusters.targets.joyqueue.messages import (
     AppendEntriesRequest,
     AppendEntriesResponse,
     Entry,
@@ -18,7 +18,7 @@ from clusters.targets.joyqueue.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.targets.joyqueue.target import TARGET
+from dethrone.clusters.targets.joyqueue.target import TARGET
 
 MESSAGES = [
     VoteRequest("topic/0", 4, "n1", 3, 17, pre_vote=True, id=9),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusters.targets.client_api import Append
+from dethrone.clusters.targets.client_api import Append
 from tests.clusters.joyqueue.chaos import QUICK, converged, drawn, mend, play, steps
 from tests.clusters.joyqueue.minisim import Rng, World
 

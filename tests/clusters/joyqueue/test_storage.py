@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.targets.joyqueue.storage import (
+from dethrone.clusters.targets.joyqueue.storage import (
     LOG,
     METADATA,
     TOPIC,
@@ -17,7 +17,7 @@ from clusters.targets.joyqueue.storage import (
     read_metadata,
     record,
 )
-from harness.core.machine import Write
+from dethrone.harness.core.machine import Write
 from tests.clusters.joyqueue.minisim import World, metadata_of
 from tests.clusters.joyqueue.single import One, disk, entries, halted, names
 

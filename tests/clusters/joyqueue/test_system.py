@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from clusters.node.config import NodeConfig
-from clusters.systems.joyqueue import SYSTEM
-from harness.core import registry
-from harness.core.clock import MS, SECOND
-from harness.core.errors import ConfigError
-from harness.core.interfaces import NodeSpec, Yes
-from harness.core.promise import SAFETY
+from dethrone.clusters.node.config import NodeConfig
+from dethrone.clusters.systems.joyqueue import SYSTEM
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import NodeSpec, Yes
+from dethrone.harness.core.promise import SAFETY
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "node"))
 

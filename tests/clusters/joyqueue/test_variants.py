@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.client_api import Append, Get, Ok
-from clusters.targets.joyqueue.flips import FLIPS
-from clusters.targets.joyqueue.knobs import KNOBS
-from clusters.targets.joyqueue.rules import Rules
-from clusters.targets.joyqueue.storage import Stored, metadata_bytes
-from clusters.targets.joyqueue.target import TARGET
-from clusters.targets.joyqueue.variants import VARIANTS
-from harness.core.clock import SECOND
-from harness.core.errors import ConfigError
-from harness.core.rng import Rng
+from dethrone.clusters.targets.client_api import Append, Get, Ok
+from dethrone.clusters.targets.joyqueue.flips import FLIPS
+from dethrone.clusters.targets.joyqueue.knobs import KNOBS
+from dethrone.clusters.targets.joyqueue.rules import Rules
+from dethrone.clusters.targets.joyqueue.storage import Stored, metadata_bytes
+from dethrone.clusters.targets.joyqueue.target import TARGET
+from dethrone.clusters.targets.joyqueue.variants import VARIANTS
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.rng import Rng
 from tests.clusters.joyqueue.chaos import QUICK, converged, drawn, mend, play
 from tests.clusters.joyqueue.minisim import World, metadata_of
 from tests.clusters.joyqueue.single import One, answer

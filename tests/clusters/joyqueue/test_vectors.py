@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.client_api import (
+from dethrone.clusters.targets.client_api import (
     Acquire,
     Append,
     Cas,
@@ -17,7 +17,7 @@ from clusters.targets.client_api import (
     Transfer,
     Unknown,
 )
-from clusters.targets.joyqueue.messages import (
+from dethrone.clusters.targets.joyqueue.messages import (
     AppendEntriesRequest,
     AppendEntriesResponse,
     NullAnswer,
@@ -26,9 +26,9 @@ from clusters.targets.joyqueue.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.targets.joyqueue.storage import TOPIC
-from harness.core.clock import MS
-from harness.core.machine import Fired, Message, SendFailed
+from dethrone.clusters.targets.joyqueue.storage import TOPIC
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.machine import Fired, Message, SendFailed
 from tests.clusters.joyqueue.single import One, answer, entries, halted, names, note, replies, sent, timers
 
 SECOND = 1000 * MS

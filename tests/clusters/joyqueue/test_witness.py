@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.client_api import Append
-from clusters.targets.joyqueue import witness as module
-from clusters.targets.joyqueue.messages import AppendEntriesRequest, AppendEntriesResponse, VoteRequest, VoteResponse
-from clusters.targets.joyqueue.storage import LOG, METADATA, TOPIC, metadata_ops, record
-from clusters.targets.joyqueue.witness import OPEN_MAX, JoyQueueWitness
-from clusters.targets.kit.files import append_ops, cut_ops
-from harness.core.rng import Rng
+from dethrone.clusters.targets.client_api import Append
+from dethrone.clusters.targets.joyqueue import witness as module
+from dethrone.clusters.targets.joyqueue.messages import (
+    AppendEntriesRequest,
+    AppendEntriesResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from dethrone.clusters.targets.joyqueue.storage import LOG, METADATA, TOPIC, metadata_ops, record
+from dethrone.clusters.targets.joyqueue.witness import OPEN_MAX, JoyQueueWitness
+from dethrone.clusters.targets.kit.files import append_ops, cut_ops
+from dethrone.harness.core.rng import Rng
 from tests.clusters.joyqueue.chaos import QUICK, drawn, mend, play
 from tests.clusters.joyqueue.minisim import World, metadata_of
 from tests.clusters.joyqueue.single import disk, entries
@@ -185,7 +190,7 @@ def test_its_tables_are_bounded():
 
 def test_the_witness_knows_neither_rules_nor_core():
     source = open(module.__file__).read()  # noqa: PTH123, SIM115 - one line of a test
-    imported = [line for line in source.splitlines() if line.startswith(("from clusters", "import clusters"))]
+    imported = [line for line in source.splitlines() if line.startswith(("from clusters", "import dethrone.clusters"))]
     assert all(any(part in line for part in ("messages", "storage", "kit.files", "kit.witness")) for line in imported)
 
 

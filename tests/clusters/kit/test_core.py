@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from clusters.targets.kit.core import KitCore, KitNode
-from clusters.targets.kit.files import Unreadable
-from harness.core.clock import Clocks
-from harness.core.machine import Disk, DiskDone, Fired, Fsync, Halt, Message, Note, Request, SendFailed
-from harness.core.rng import Rng
+from dethrone.clusters.targets.kit.core import KitCore, KitNode
+from dethrone.clusters.targets.kit.files import Unreadable
+from dethrone.harness.core.clock import Clocks
+from dethrone.harness.core.machine import Disk, DiskDone, Fired, Fsync, Halt, Message, Note, Request, SendFailed
+from dethrone.harness.core.rng import Rng
 
 
 class Wrong(Exception):  # noqa: N818 - reads as the state that it reports

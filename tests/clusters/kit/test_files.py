@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.targets.kit.files import (
+from dethrone.clusters.targets.kit.files import (
     Unreadable,
     append_ops,
     cut_ops,
@@ -21,7 +21,7 @@ from clusters.targets.kit.files import (
     unsealed,
     unsynced,
 )
-from harness.core.machine import Fsync, Rename, Unlink, Write
+from dethrone.harness.core.machine import Fsync, Rename, Unlink, Write
 from tests.clusters.raft.minisim import SimDisk
 
 bodies = st.lists(st.binary(min_size=1, max_size=20), max_size=6)

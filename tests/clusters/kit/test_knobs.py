@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.node.config import load_target
-from clusters.targets.bully.knobs import KNOBS as BULLY
-from clusters.targets.dledger.knobs import KNOBS as DLEDGER
-from clusters.targets.joyqueue.knobs import KNOBS as JOYQUEUE
-from clusters.targets.kit.knobs import KnobTable, Settings, one_of, scaling, switch, time, whole
-from clusters.targets.kraft.knobs import KNOBS as KRAFT
-from clusters.targets.master_slave.knobs import KNOBS as MASTER_SLAVE
-from clusters.targets.nacos.knobs import KNOBS as NACOS
-from clusters.targets.paxos.knobs import KNOBS as PAXOS
-from clusters.targets.raft.knobs import KNOBS as RAFT
-from clusters.targets.zk_ephemeral.knobs import KNOBS as ZK_EPHEMERAL
-from harness.core.clock import MS, Ns
-from harness.core.errors import ConfigError
+from dethrone.clusters.node.config import load_target
+from dethrone.clusters.targets.bully.knobs import KNOBS as BULLY
+from dethrone.clusters.targets.dledger.knobs import KNOBS as DLEDGER
+from dethrone.clusters.targets.joyqueue.knobs import KNOBS as JOYQUEUE
+from dethrone.clusters.targets.kit.knobs import KnobTable, Settings, one_of, scaling, switch, time, whole
+from dethrone.clusters.targets.kraft.knobs import KNOBS as KRAFT
+from dethrone.clusters.targets.master_slave.knobs import KNOBS as MASTER_SLAVE
+from dethrone.clusters.targets.nacos.knobs import KNOBS as NACOS
+from dethrone.clusters.targets.paxos.knobs import KNOBS as PAXOS
+from dethrone.clusters.targets.raft.knobs import KNOBS as RAFT
+from dethrone.clusters.targets.zk_ephemeral.knobs import KNOBS as ZK_EPHEMERAL
+from dethrone.harness.core.clock import MS, Ns
+from dethrone.harness.core.errors import ConfigError
 
 TABLES = (BULLY, DLEDGER, JOYQUEUE, KRAFT, MASTER_SLAVE, NACOS, PAXOS, RAFT, ZK_EPHEMERAL)
 PROFILES = [pytest.param(table, profile, id=profile) for table in TABLES for profile in table.profiles]

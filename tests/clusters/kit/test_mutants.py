@@ -3,7 +3,7 @@
 import sys
 from types import ModuleType
 
-from clusters.targets.kit.mutants import mutant, planted
+from dethrone.clusters.targets.kit.mutants import mutant, planted
 
 
 class Honest:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from clusters.targets.kit.files import cut_ops, log_record, replace_ops, sealed, unsealed
-from clusters.targets.kit.witness import ElectionWatch, RecordLogWatch, StateFileWatch, log_parser
-from harness.core.machine import Fsync, Rename, Unlink, Witnessed, Write
+from dethrone.clusters.targets.kit.files import cut_ops, log_record, replace_ops, sealed, unsealed
+from dethrone.clusters.targets.kit.witness import ElectionWatch, RecordLogWatch, StateFileWatch, log_parser
+from dethrone.harness.core.machine import Fsync, Rename, Unlink, Witnessed, Write
 
 
 def records(*places):

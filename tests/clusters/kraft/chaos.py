@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from clusters.targets.client_api import Append, Get, Ok, Transfer
+from dethrone.clusters.targets.client_api import Append, Get, Ok, Transfer
 from tests.clusters.kraft.minisim import World
 
 VERBS = (

@@ -11,11 +11,11 @@ import heapq
 from collections import deque
 from typing import Any
 
-from clusters.targets.client_api import Append, Ok
-from clusters.targets.kraft.rules import FOLLOWER, LEADER
-from clusters.targets.kraft.target import TARGET
-from harness.core.clock import MS, Clocks
-from harness.core.machine import (
+from dethrone.clusters.targets.client_api import Append, Ok
+from dethrone.clusters.targets.kraft.rules import FOLLOWER, LEADER
+from dethrone.clusters.targets.kraft.target import TARGET
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import (
     Await,
     Disk,
     DiskDone,
@@ -32,7 +32,7 @@ from harness.core.machine import (
     Unlink,
     Write,
 )
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 
 
 class SimDisk:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clusters.targets.client_api import Append
-from clusters.targets.kraft.messages import (
+from dethrone.clusters.targets.client_api import Append
+from dethrone.clusters.targets.kraft.messages import (
     NONE,
     BeginQuorumEpochRequest,
     CurrentLeader,
@@ -15,11 +15,11 @@ from clusters.targets.kraft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.targets.kraft.storage import LOG, STATE, QuorumState, Voter, record_bytes, state_bytes
-from clusters.targets.kraft.target import TARGET
-from harness.core.clock import MS, Clocks
-from harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Request, Send, SetTimer
-from harness.core.rng import Rng
+from dethrone.clusters.targets.kraft.storage import LOG, STATE, QuorumState, Voter, record_bytes, state_bytes
+from dethrone.clusters.targets.kraft.target import TARGET
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Request, Send, SetTimer
+from dethrone.harness.core.rng import Rng
 
 NO, A, B, C, D, E = -1, 1, 2, 3, 4, 5
 """Members are A, B, C … in this order: so are their ids."""

@@ -2,18 +2,18 @@
 
 import pytest
 
-from clusters.targets.client_api import Append, Get, Ok, Unknown
-from clusters.targets.kraft.messages import (
+from dethrone.clusters.targets.client_api import Append, Get, Ok, Unknown
+from dethrone.clusters.targets.kraft.messages import (
     BeginQuorumEpochRequest,
     FetchRequest,
     FetchResponse,
     VoteRequest,
     VoteResponse,
 )
-from clusters.targets.kraft.storage import STATE
-from clusters.targets.kraft.target import MUTANTS, TARGET
-from harness.core.clock import MS
-from harness.core.rng import Rng
+from dethrone.clusters.targets.kraft.storage import STATE
+from dethrone.clusters.targets.kraft.target import MUTANTS, TARGET
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.rng import Rng
 from tests.clusters.kraft.minisim import World, leaders
 
 

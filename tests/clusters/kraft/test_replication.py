@@ -2,10 +2,21 @@
 
 import pytest
 
-from clusters.targets.client_api import Acquire, Append, Cas, Get, NotLeader, Ok, Put, Refused, Transfer, Unknown
-from clusters.targets.client_api import Failed as FailedReply
-from clusters.targets.kraft.leader import become_leader
-from clusters.targets.kraft.messages import (
+from dethrone.clusters.targets.client_api import (
+    Acquire,
+    Append,
+    Cas,
+    Get,
+    NotLeader,
+    Ok,
+    Put,
+    Refused,
+    Transfer,
+    Unknown,
+)
+from dethrone.clusters.targets.client_api import Failed as FailedReply
+from dethrone.clusters.targets.kraft.leader import become_leader
+from dethrone.clusters.targets.kraft.messages import (
     BROKER_NOT_AVAILABLE,
     FENCED_LEADER_EPOCH,
     INCONSISTENT_CLUSTER_ID,
@@ -22,9 +33,9 @@ from clusters.targets.kraft.messages import (
     FetchResponse,
     LeaderChange,
 )
-from clusters.targets.kraft.node import IllegalTransition
-from clusters.targets.kraft.transitions import become_follower, become_unattached, become_voted
-from harness.core.clock import MS
+from dethrone.clusters.targets.kraft.node import IllegalTransition
+from dethrone.clusters.targets.kraft.transitions import become_follower, become_unattached, become_voted
+from dethrone.harness.core.clock import MS
 from tests.clusters.kraft.single import (
     CLUSTER,
     NO,
@@ -302,7 +313,7 @@ def test_an_answer_that_is_no_longer_awaited_is_ignored():
 
 
 def _leads(leader, epoch):
-    from clusters.targets.kraft.messages import CurrentLeader
+    from dethrone.clusters.targets.kraft.messages import CurrentLeader
 
     return CurrentLeader(leader, epoch)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 from tests.clusters.kraft.chaos import converged, drawn, mend, play, steps
 from tests.clusters.kraft.minisim import World
 

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from clusters.targets.kraft.messages import EndQuorumEpochRequest, FetchRequest, VoteRequest
-from clusters.targets.kraft.storage import LOG, STATE, STATE_TEMPORARY, read_state
+from dethrone.clusters.targets.kraft.messages import EndQuorumEpochRequest, FetchRequest, VoteRequest
+from dethrone.clusters.targets.kraft.storage import LOG, STATE, STATE_TEMPORARY, read_state
 from tests.clusters.kraft.single import NO, A, B, C, One, disk, halted, names, note, records, sent, vote
 
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.targets.client_api import Append, Cas, Get, Put
-from clusters.targets.kraft.log import Log
-from clusters.targets.kraft.messages import (
+from dethrone.clusters.targets.client_api import Append, Cas, Get, Put
+from dethrone.clusters.targets.kraft.log import Log
+from dethrone.clusters.targets.kraft.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     CurrentLeader,
@@ -23,7 +23,7 @@ from clusters.targets.kraft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.targets.kraft.storage import (
+from dethrone.clusters.targets.kraft.storage import (
     LOG,
     QuorumState,
     Voter,
@@ -32,9 +32,9 @@ from clusters.targets.kraft.storage import (
     record_bytes,
     state_bytes,
 )
-from clusters.targets.kraft.target import TARGET
-from harness.core.clock import MS
-from harness.core.errors import ConfigError
+from dethrone.clusters.targets.kraft.target import TARGET
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.errors import ConfigError
 from tests.clusters.kraft.minisim import SimDisk
 from tests.clusters.kraft.single import records
 

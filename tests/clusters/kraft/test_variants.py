@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.client_api import Append
-from clusters.targets.kraft.messages import (
+from dethrone.clusters.targets.client_api import Append
+from dethrone.clusters.targets.kraft.messages import (
     BeginQuorumEpochRequest,
     VoteResponse,
 )
-from clusters.targets.kraft.rules import Rules
-from clusters.targets.kraft.target import TARGET
-from clusters.targets.kraft.variants import VARIANTS
-from harness.core.clock import MS
-from harness.core.rng import Rng
+from dethrone.clusters.targets.kraft.rules import Rules
+from dethrone.clusters.targets.kraft.target import TARGET
+from dethrone.clusters.targets.kraft.variants import VARIANTS
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.rng import Rng
 from tests.clusters.kraft.chaos import converged, drawn, mend, play
 from tests.clusters.kraft.minisim import World, leaders
 from tests.clusters.kraft.single import C, One, answer, disk, halted, vote

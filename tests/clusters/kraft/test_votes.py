@@ -2,7 +2,7 @@
 
 import pytest
 
-from clusters.targets.kraft.messages import (
+from dethrone.clusters.targets.kraft.messages import (
     FENCED_LEADER_EPOCH,
     INCONSISTENT_CLUSTER_ID,
     INCONSISTENT_VOTER_SET,
@@ -15,8 +15,8 @@ from clusters.targets.kraft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from harness.core.clock import MS
-from harness.core.machine import Await, Disk, Note, Send
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.machine import Await, Disk, Note, Send
 from tests.clusters.kraft.single import (
     NO,
     A,

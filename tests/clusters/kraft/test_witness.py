@@ -1,7 +1,7 @@
 """What the witness tells, read off wire and disk."""
 
-from clusters.targets.kit.files import append_ops, cut_ops
-from clusters.targets.kraft.messages import (
+from dethrone.clusters.targets.kit.files import append_ops, cut_ops
+from dethrone.clusters.targets.kraft.messages import (
     NONE,
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -12,7 +12,7 @@ from clusters.targets.kraft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from clusters.targets.kraft.storage import (
+from dethrone.clusters.targets.kraft.storage import (
     LOG,
     STATE,
     QuorumState,
@@ -21,8 +21,8 @@ from clusters.targets.kraft.storage import (
     state_bytes,
     state_ops,
 )
-from clusters.targets.kraft.target import TARGET
-from harness.core.machine import Fsync, Unlink
+from dethrone.clusters.targets.kraft.target import TARGET
+from dethrone.harness.core.machine import Fsync, Unlink
 from tests.clusters.kraft.minisim import World
 from tests.clusters.kraft.single import CLUSTER, NO, A, B, disk, granted, records, refused, stored
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from clusters.local.backend import LocalBackend
-from harness.core.interfaces import Command, DeploySpec, Host, HostNews, NodeStart
-from harness.core.ledger import Ledger
+from dethrone.clusters.local.backend import LocalBackend
+from dethrone.harness.core.interfaces import Command, DeploySpec, Host, HostNews, NodeStart
+from dethrone.harness.core.ledger import Ledger
 
 NODE = """
 import os, signal, socket, threading, time

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from clusters.local import backend as module
-from clusters.local import network, owned, users
-from harness.core.errors import ClusterError, ConfigError, MissingCapability
-from harness.core.hoststate import HEALTHY, ClockSkew, HostState
-from harness.core.interfaces import No, Yes
+from dethrone.clusters.local import backend as module
+from dethrone.clusters.local import network, owned, users
+from dethrone.harness.core.errors import ClusterError, ConfigError, MissingCapability
+from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState
+from dethrone.harness.core.interfaces import No, Yes
 
 pytestmark = pytest.mark.namespaces
 
@@ -38,7 +38,7 @@ def test_each_host_is_alone_with_its_processes_and_has_its_own_name(three):
     name, processes, first = said.splitlines()
     assert (code, name) == (0, "n2")
     assert int(processes) < 12
-    assert "clusters.agent.agent serve" in first
+    assert "dethrone.clusters.agent.agent serve" in first
 
 
 def test_a_host_may_write_to_its_own_directories_only(three):
@@ -264,7 +264,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 import conftest as c
-from harness.core.hoststate import HostState, HEALTHY
+from dethrone.harness.core.hoststate import HostState, HEALTHY
 one = c.Deployed(Path(sys.argv[1]))
 try:
     one.deploy("n1", "n2", "n3"); one.prepare()

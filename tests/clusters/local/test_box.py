@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.local import box
+from dethrone.clusters.local import box
 
 pytestmark = pytest.mark.namespaces
 

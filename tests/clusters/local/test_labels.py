@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.local import labels
-from harness.core.errors import ConfigError
+from dethrone.clusters.local import labels
+from dethrone.harness.core.errors import ConfigError
 
 WORDS = st.text(st.characters(codec="ascii", categories=("L", "N", "P", "Zs")), min_size=1, max_size=40)
 

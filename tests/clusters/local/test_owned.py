@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from clusters.local import labels, owned, users
-from clusters.local.backend import LocalBackend
+from dethrone.clusters.local import labels, owned, users
+from dethrone.clusters.local.backend import LocalBackend
 
 ME = os.geteuid()
 STRANGER = 65534

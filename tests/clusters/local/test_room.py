@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
-from clusters.local import room
-from harness.core.errors import MissingCapability
+from dethrone.clusters.local import room
+from dethrone.harness.core.errors import MissingCapability
 
 MACHINE = room.Machine(
     top={"bin": "usr/bin", "usr": None, "etc": None, "tmp": None, "var": None, "run": None, "proc": None, "opt": None},
@@ -14,7 +16,7 @@ MACHINE = room.Machine(
     prefix="/var/lib/pythons/3.11",
     environment="/tmp/venv",
     sites=("/tmp/venv/lib/python3.11/site-packages",),
-    packages={"clusters": "/src/clusters", "harness": "/src/harness"},
+    packages={name: f"/src/{name}" for name in room.SHOWN},
 )
 
 
@@ -102,4 +104,5 @@ def test_a_recipe_made_of_downloads_is_refused_by_name():
 def test_this_machine_is_seen():
     machine = room.this_machine()
     assert "usr" in machine.top
-    assert set(machine.packages) == {"clusters", "harness"}
+    assert set(machine.packages) == set(room.SHOWN)
+    assert all(Path(place).exists() for place in machine.packages.values())

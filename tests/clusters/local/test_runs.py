@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from clusters.local import owned
-from harness.core.history import read_history
+from dethrone.clusters.local import owned
+from dethrone.harness.core.history import read_history
 
 pytestmark = pytest.mark.namespaces
 
-DETHRONE = [sys.executable, "-m", "harness.cli"]
+DETHRONE = [sys.executable, "-m", "dethrone.harness.cli"]
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.local import users
-from harness.core.errors import ClusterError
+from dethrone.clusters.local import users
+from dethrone.harness.core.errors import ClusterError
 
 
 def test_a_run_has_the_same_two_users_whenever_it_is_asked():

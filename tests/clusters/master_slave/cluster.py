@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from clusters.targets.client_api import Append, ChangeConfig, NotLeader, Ok
-from clusters.targets.master_slave.messages import Route
-from clusters.targets.master_slave.target import TARGET
+from dethrone.clusters.targets.client_api import Append, ChangeConfig, NotLeader, Ok
+from dethrone.clusters.targets.master_slave.messages import Route
+from dethrone.clusters.targets.master_slave.target import TARGET
 from tests.clusters.zk_ephemeral.minisim import World
 
 SCALE = 60

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.node.config import load_target
-from clusters.node.journal import replay
+from dethrone.clusters.node.config import load_target
+from dethrone.clusters.node.journal import replay
 from tests.clusters.node.node_cluster import Cluster, wait_for
 
 pytestmark = pytest.mark.processes

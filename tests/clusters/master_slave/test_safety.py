@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusters.targets.client_api import Append, Ok
-from harness.core.rng import Rng
+from dethrone.clusters.targets.client_api import Append, Ok
+from dethrone.harness.core.rng import Rng
 from tests.clusters.master_slave.cluster import cluster, scaled, values
 
 NAMES = ("m", "s1", "s2", "ns")

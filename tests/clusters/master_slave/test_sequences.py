@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.client_api import Append, Ok, Unknown
-from clusters.targets.master_slave.client import Routes
+from dethrone.clusters.targets.client_api import Append, Ok, Unknown
+from dethrone.clusters.targets.master_slave.client import Routes
 from tests.clusters.master_slave.cluster import cluster, promote, routes, scaled, send, slaves, values
 
 
@@ -135,7 +135,7 @@ def test_ms_b7_without_brokerid_1_no_slave_takes_balanced_reads(first_id, balanc
     client = Routes(1)
     client.learn(routes(world), 0)
     assert client.balances_reads("a") is balanced
-    from clusters.targets.master_slave.messages import Pull
+    from dethrone.clusters.targets.master_slave.messages import Pull
 
     world.boxes["m"].core.knobs = world.target.knobs({"suggest_slave_lag": "1"}, profile="sync")
     world.boxes["m"].core.rules.knobs = world.boxes["m"].core.knobs

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.systems.master_slave import SYSTEM, MasterSlaveClient
-from clusters.systems.operations import outcome_of, request_for
-from clusters.systems.target_client import TargetClient
-from clusters.targets.client_api import Append, Ok, Unknown
-from harness.core import registry
-from harness.core.errors import ConfigError
-from harness.core.interfaces import NodeSpec, OpOutcome
-from harness.core.promise import LIVENESS
+from dethrone.clusters.systems.master_slave import SYSTEM, MasterSlaveClient
+from dethrone.clusters.systems.operations import outcome_of, request_for
+from dethrone.clusters.systems.target_client import TargetClient
+from dethrone.clusters.targets.client_api import Append, Ok, Unknown
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import NodeSpec, OpOutcome
+from dethrone.harness.core.promise import LIVENESS
 from tests.clusters.master_slave.cluster import cluster
 
 SECOND = 1_000_000_000

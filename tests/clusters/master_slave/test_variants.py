@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.client_api import Append, Ok
-from clusters.targets.master_slave.target import TARGET
-from clusters.targets.master_slave.variants import VARIANTS
-from harness.core.errors import ConfigError
+from dethrone.clusters.targets.client_api import Append, Ok
+from dethrone.clusters.targets.master_slave.target import TARGET
+from dethrone.clusters.targets.master_slave.variants import VARIANTS
+from dethrone.harness.core.errors import ConfigError
 from tests.clusters.master_slave.cluster import NAMES, cluster, scaled, send, values
 
 
@@ -45,7 +45,7 @@ def test_a_slave_that_copies_from_a_shorter_log_throws_the_last_copy_away():
 
 
 def test_a_repeated_transfer_makes_a_slave_forget_what_it_acknowledged():
-    from clusters.targets.master_slave.messages import HaTransfer
+    from dethrone.clusters.targets.master_slave.messages import HaTransfer
     from tests.clusters.master_slave.test_vectors import BODIES, following
 
     for variant, left in ((None, 2), ("44-cuts-before-copy", 1)):

@@ -3,19 +3,31 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from clusters.targets.client_api import Append, Cas, ChangeConfig, Get, NotLeader, Ok, Put, Refused, Unknown
-from clusters.targets.kit.files import Unreadable
-from clusters.targets.master_slave import messages as m
-from clusters.targets.master_slave.client import Routes
-from clusters.targets.master_slave.knobs import DEPLOYMENTS, KNOBS, Place
-from clusters.targets.master_slave.place import CONF, conf_ops, load_place
-from clusters.targets.master_slave.target import TARGET
-from clusters.targets.zk_ephemeral.log import LOG
-from clusters.targets.zk_ephemeral.messages import Record
-from harness.core.clock import MS, SECOND, Clocks
-from harness.core.errors import ConfigError
-from harness.core.machine import Disk, DiskDone, Fired, Fsync, Halt, Message, Note, Reply, Request, Send, SendFailed
-from harness.core.rng import Rng
+from dethrone.clusters.targets.client_api import Append, Cas, ChangeConfig, Get, NotLeader, Ok, Put, Refused, Unknown
+from dethrone.clusters.targets.kit.files import Unreadable
+from dethrone.clusters.targets.master_slave import messages as m
+from dethrone.clusters.targets.master_slave.client import Routes
+from dethrone.clusters.targets.master_slave.knobs import DEPLOYMENTS, KNOBS, Place
+from dethrone.clusters.targets.master_slave.place import CONF, conf_ops, load_place
+from dethrone.clusters.targets.master_slave.target import TARGET
+from dethrone.clusters.targets.zk_ephemeral.log import LOG
+from dethrone.clusters.targets.zk_ephemeral.messages import Record
+from dethrone.harness.core.clock import MS, SECOND, Clocks
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.machine import (
+    Disk,
+    DiskDone,
+    Fired,
+    Fsync,
+    Halt,
+    Message,
+    Note,
+    Reply,
+    Request,
+    Send,
+    SendFailed,
+)
+from dethrone.harness.core.rng import Rng
 from tests.clusters.master_slave.cluster import NAMES, cluster, promote, scaled, send, slaves, values
 
 BODIES = [

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters.targets.nacos.core import NacosCore
-from clusters.targets.nacos.knobs import KNOBS
-from clusters.targets.nacos.messages import BeatRequest, RaftPeer, VoteRequest
-from clusters.targets.nacos.target import TARGET
-from harness.core.clock import MS, Clocks
-from harness.core.machine import (
+from dethrone.clusters.targets.nacos.core import NacosCore
+from dethrone.clusters.targets.nacos.knobs import KNOBS
+from dethrone.clusters.targets.nacos.messages import BeatRequest, RaftPeer, VoteRequest
+from dethrone.clusters.targets.nacos.target import TARGET
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import (
     CoreEvent,
     Disk,
     DiskDone,
@@ -23,7 +23,7 @@ from harness.core.machine import (
     SendFailed,
     SetTimer,
 )
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 
 
 class Bench:

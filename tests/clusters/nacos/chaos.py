@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clusters.targets import client_api
-from harness.core.rng import Rng
+from dethrone.clusters.targets import client_api
+from dethrone.harness.core.rng import Rng
 from tests.clusters.nacos.minisim import Sim
 
 

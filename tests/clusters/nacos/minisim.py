@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 
-from clusters.targets import client_api
-from clusters.targets.nacos.core import NacosCore
-from clusters.targets.nacos.knobs import KNOBS
-from clusters.targets.nacos.messages import NacosMessage
-from clusters.targets.nacos.target import TARGET
-from harness.core.clock import MS, Clocks
-from harness.core.machine import (
+from dethrone.clusters.targets import client_api
+from dethrone.clusters.targets.nacos.core import NacosCore
+from dethrone.clusters.targets.nacos.knobs import KNOBS
+from dethrone.clusters.targets.nacos.messages import NacosMessage
+from dethrone.clusters.targets.nacos.target import TARGET
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import (
     Await,
     Disk,
     DiskDone,
@@ -37,7 +37,7 @@ from harness.core.machine import (
     Witnessed,
     Write,
 )
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 
 LATENCY = MS
 CALL_TIMEOUT = 2_000 * MS
@@ -187,7 +187,7 @@ class Sim:
         self.due(**{name: 500})
         core = self.nodes[name].core
         assert core is not None
-        from clusters.targets.nacos import election  # the task itself, without moving its timer
+        from dethrone.clusters.targets.nacos import election  # the task itself, without moving its timer
 
         out: list[Any] = []
         core._at(clocks(self.now), self.rngs[name], out)

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import pytest
 
-from clusters.targets.nacos.messages import BeatAnswer, RaftPeer, VoteAnswer
-from clusters.targets.nacos.target import TARGET
-from harness.core.errors import ConfigError
-from harness.core.machine import Await, Disk, Send
+from dethrone.clusters.targets.nacos.messages import BeatAnswer, RaftPeer, VoteAnswer
+from dethrone.clusters.targets.nacos.target import TARGET
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.machine import Await, Disk, Send
 from tests.clusters.nacos.bench import Bench
 
 

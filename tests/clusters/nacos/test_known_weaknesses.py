@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets import client_api
-from clusters.targets.nacos.messages import BeatRequest, VoteAnswer
+from dethrone.clusters.targets import client_api
+from dethrone.clusters.targets.nacos.messages import BeatRequest, VoteAnswer
 from tests.clusters.nacos.chaos import double_votes, twice_elected
 from tests.clusters.nacos.minisim import Sim
 

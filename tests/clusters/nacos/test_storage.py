@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.targets import client_api
-from clusters.targets.nacos import storage
-from clusters.targets.nacos.items import Items
-from clusters.targets.nacos.messages import Datum, DatumPublish, PublishAck, RaftPeer
-from harness.core.machine import Fsync, Rename, Unlink, Write
+from dethrone.clusters.targets import client_api
+from dethrone.clusters.targets.nacos import storage
+from dethrone.clusters.targets.nacos.items import Items
+from dethrone.clusters.targets.nacos.messages import Datum, DatumPublish, PublishAck, RaftPeer
+from dethrone.harness.core.machine import Fsync, Rename, Unlink, Write
 from tests.clusters.nacos.bench import Bench
 from tests.clusters.nacos.minisim import apply_ops
 

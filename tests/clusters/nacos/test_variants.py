@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.systems.nacos import SYSTEM
-from clusters.targets.nacos import storage
-from clusters.targets.nacos.knobs import KNOBS
-from clusters.targets.nacos.messages import BeatAnswer, RaftPeer
-from clusters.targets.nacos.rules import Rules
-from clusters.targets.nacos.target import TARGET
-from clusters.targets.nacos.variants import VARIANTS
-from harness.core.errors import ConfigError
-from harness.core.machine import Fsync, Unlink
-from harness.core.rng import Rng
+from dethrone.clusters.systems.nacos import SYSTEM
+from dethrone.clusters.targets.nacos import storage
+from dethrone.clusters.targets.nacos.knobs import KNOBS
+from dethrone.clusters.targets.nacos.messages import BeatAnswer, RaftPeer
+from dethrone.clusters.targets.nacos.rules import Rules
+from dethrone.clusters.targets.nacos.target import TARGET
+from dethrone.clusters.targets.nacos.variants import VARIANTS
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.machine import Fsync, Unlink
+from dethrone.harness.core.rng import Rng
 
 MENDED = KNOBS.parse({}, profile="nacos-mended")
 META = storage.Meta(3, "n1")

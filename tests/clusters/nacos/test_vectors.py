@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets import client_api
-from clusters.targets.nacos.messages import (
+from dethrone.clusters.targets import client_api
+from dethrone.clusters.targets.nacos.messages import (
     BeatAnswer,
     BeatRequest,
     CallError,
@@ -25,7 +25,7 @@ from clusters.targets.nacos.messages import (
     VoteAnswer,
     VoteRequest,
 )
-from harness.core.machine import Await, Disk, DiskDone, Note, Reply, Send
+from dethrone.harness.core.machine import Await, Disk, DiskDone, Note, Reply, Send
 from tests.clusters.nacos.bench import Bench
 
 STATES = ["FOLLOWER", "CANDIDATE", "LEADER"]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusters.targets.nacos import wire
-from clusters.targets.nacos.messages import (
+from dethrone.clusters.targets.nacos import wire
+from dethrone.clusters.targets.nacos.messages import (
     BeatAnswer,
     BeatRequest,
     CallError,

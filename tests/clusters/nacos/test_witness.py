@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.nacos import storage
-from clusters.targets.nacos.messages import (
+from dethrone.clusters.targets.nacos import storage
+from dethrone.clusters.targets.nacos.messages import (
     BeatAnswer,
     BeatRequest,
     RaftPeer,
     VoteAnswer,
     VoteRequest,
 )
-from clusters.targets.nacos.target import TARGET
-from harness.core.machine import Witnessed
-from harness.core.rng import Rng
+from dethrone.clusters.targets.nacos.target import TARGET
+from dethrone.harness.core.machine import Witnessed
+from dethrone.harness.core.rng import Rng
 from tests.clusters.nacos.chaos import disturb, double_votes, twice_elected
 from tests.clusters.nacos.minisim import Sim
 

@@ -127,7 +127,9 @@ class Node:
         environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{HERE}"}
         with (self.home / "stderr").open("ab") as stderr:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "clusters.node.main", "--config", str(path)], env=environment, stderr=stderr
+                [sys.executable, "-m", "dethrone.clusters.node.main", "--config", str(path)],
+                env=environment,
+                stderr=stderr,
             )
 
     def signal(self, number: int) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusters.node.disk import DirectoryWriter, DiskThread, read_image
-from harness.core.machine import Disk, Fsync, Rename, Unlink, Write
+from dethrone.clusters.node.disk import DirectoryWriter, DiskThread, read_image
+from dethrone.harness.core.machine import Disk, Fsync, Rename, Unlink, Write
 
 
 def carry_out(root, *ops):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.node.effects import Barrier
-from harness.core.machine import Await, Disk, Halt, Note, Reply, Send, SetTimer
+from dethrone.clusters.node.effects import Barrier
+from dethrone.harness.core.machine import Await, Disk, Halt, Note, Reply, Send, SetTimer
 
 FOREVER = 1 << 60
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.node.frames import BadFrame, FrameReader, frame
-from clusters.node.httpframes import BadHttp, HttpReader, render_request, render_response
+from dethrone.clusters.node.frames import BadFrame, FrameReader, frame
+from dethrone.clusters.node.httpframes import BadHttp, HttpReader, render_request, render_response
 
 
 def split(data, cuts):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from toy_target import TARGET, Echo, Ping, Pong, Store, ToyCore, ToyTarget
 
-from clusters.node.journal import (
+from dethrone.clusters.node.journal import (
     VERSION,
     Booted,
     Digester,
@@ -16,10 +16,10 @@ from clusters.node.journal import (
     replay,
     stream_name,
 )
-from harness.core.clock import Clocks
-from harness.core.errors import ConfigError, HistoryError
-from harness.core.machine import DiskDone, Fired, Message, Note, Request, Send, SendFailed
-from harness.core.rng import Rng
+from dethrone.harness.core.clock import Clocks
+from dethrone.harness.core.errors import ConfigError, HistoryError
+from dethrone.harness.core.machine import DiskDone, Fired, Message, Note, Request, Send, SendFailed
+from dethrone.harness.core.rng import Rng
 
 EVENTS = [
     Fired("tick"),

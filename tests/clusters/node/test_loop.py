@@ -8,9 +8,9 @@ import pytest
 from node_cluster import Client, free_port, wait_for
 from toy_target import TARGET
 
-from clusters.node.config import NodeConfig
-from clusters.node.disk import Done
-from clusters.node.loop import Node
+from dethrone.clusters.node.config import NodeConfig
+from dethrone.clusters.node.disk import Done
+from dethrone.clusters.node.loop import Node
 
 
 class HeldDisk:

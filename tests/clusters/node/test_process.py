@@ -13,7 +13,7 @@ import pytest
 from node_cluster import Client, wait_for
 from toy_target import POLITE, TARGET
 
-from clusters.node.journal import replay
+from dethrone.clusters.node.journal import replay
 
 pytestmark = pytest.mark.processes
 

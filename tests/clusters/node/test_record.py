@@ -6,12 +6,12 @@ import json
 
 import msgspec
 
-from clusters.node.record import Grouped, Persisted, group_record, make_record
-from clusters.systems.records import read_status
-from clusters.targets.joyqueue.target import TARGET as JOYQUEUE
-from clusters.targets.raft.target import TARGET as RAFT
-from harness.core.clock import Clocks
-from harness.core.machine import CoreStatus, LogEnd
+from dethrone.clusters.node.record import Grouped, Persisted, group_record, make_record
+from dethrone.clusters.systems.records import read_status
+from dethrone.clusters.targets.joyqueue.target import TARGET as JOYQUEUE
+from dethrone.clusters.targets.raft.target import TARGET as RAFT
+from dethrone.harness.core.clock import Clocks
+from dethrone.harness.core.machine import CoreStatus, LogEnd
 
 
 def share(group, term, role="FOLLOWER"):

@@ -7,8 +7,8 @@ import signal
 import pytest
 from node_cluster import wait_for
 
-from clusters.node.config import load_target
-from clusters.node.journal import replay
+from dethrone.clusters.node.config import load_target
+from dethrone.clusters.node.journal import replay
 
 pytestmark = pytest.mark.processes
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.node.timers import WALL_LOOK_NS, Timers
-from harness.core.clock import Clocks
+from dethrone.clusters.node.timers import WALL_LOOK_NS, Timers
+from dethrone.harness.core.clock import Clocks
 
 
 def drain(timers, now):

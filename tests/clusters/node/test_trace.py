@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from clusters.node.trace import TraceLog
-from harness.core.clock import Clocks
-from harness.core.errors import ClusterError
+from dethrone.clusters.node.trace import TraceLog
+from dethrone.harness.core.clock import Clocks
+from dethrone.harness.core.errors import ClusterError
 
 
 def lines(path):

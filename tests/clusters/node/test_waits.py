@@ -8,14 +8,14 @@ import time
 import msgspec
 import pytest
 
-from clusters.node import waits
-from clusters.node.config import NodeConfig, load_config
-from clusters.node.disk import DirectoryWriter
-from clusters.systems.raft import RaftSystem
-from harness.core.clock import MS
-from harness.core.errors import ConfigError
-from harness.core.interfaces import NodeSpec
-from harness.core.machine import Disk, Fsync, Write
+from dethrone.clusters.node import waits
+from dethrone.clusters.node.config import NodeConfig, load_config
+from dethrone.clusters.node.disk import DirectoryWriter
+from dethrone.clusters.systems.raft import RaftSystem
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import NodeSpec
+from dethrone.harness.core.machine import Disk, Fsync, Write
 
 pytestmark = pytest.mark.processes
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from harness.core.clock import MS, Clocks
-from harness.core.errors import ConfigError
-from harness.core.machine import (
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.machine import (
     SHUTDOWN,
     Await,
     CoreEvent,
@@ -34,7 +34,7 @@ from harness.core.machine import (
     Witnessed,
     Write,
 )
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 
 
 class Ping(msgspec.Struct, frozen=True, tag="ping"):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from clusters.own.parse import FileRead, parse
-from clusters.own.system import OwnSystem
-from harness.core.interfaces import NodeSpec
+from dethrone.clusters.own.parse import FileRead, parse
+from dethrone.clusters.own.system import OwnSystem
+from dethrone.harness.core.interfaces import NodeSpec
 
 TEXT = """
 [system]

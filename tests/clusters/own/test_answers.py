@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.own.answers import MISSING, at, explain, reading
-from clusters.own.spec import ProbeTable
-from harness.core.interfaces import No
+from dethrone.clusters.own.answers import MISSING, at, explain, reading
+from dethrone.clusters.own.spec import ProbeTable
+from dethrone.harness.core.interfaces import No
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from clusters.own import beside
+from dethrone.clusters.own import beside
 
 pytestmark = pytest.mark.processes
 

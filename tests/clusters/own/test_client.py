@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.own.client import OwnClient, said, understand, words_for
-from clusters.own.parse import Request
-from clusters.own.spec import Op
-from harness.core.clock import SECOND
-from harness.core.interfaces import NodeSpec
+from dethrone.clusters.own.client import OwnClient, said, understand, words_for
+from dethrone.clusters.own.parse import Request
+from dethrone.clusters.own.spec import Op
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.interfaces import NodeSpec
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.own.parse import FileRead, parse
-from clusters.own.spec import LogTable, NodeTable, Op, ProbeTable, PromiseTable, SystemTable, TraceTable
-from clusters.own.system import OwnSystem
-from harness.core.errors import ConfigError
+from dethrone.clusters.own.parse import FileRead, parse
+from dethrone.clusters.own.spec import LogTable, NodeTable, Op, ProbeTable, PromiseTable, SystemTable, TraceTable
+from dethrone.clusters.own.system import OwnSystem
+from dethrone.harness.core.errors import ConfigError
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from clusters.own.system import load
-from harness.core import registry
-from harness.core.errors import ConfigError
-from harness.core.interfaces import Described, Logged, Malformed, No, Paced, Telling
-from harness.core.promise import SAFETY
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
+from dethrone.clusters.own.system import load
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import Described, Logged, Malformed, No, Paced, Telling
+from dethrone.harness.core.promise import SAFETY
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.own.trace import EVENTS, FORMAT, event_of, read_lines, schema
-from harness.core.interfaces import Malformed, TraceLine
+from dethrone.clusters.own.trace import EVENTS, FORMAT, event_of, read_lines, schema
+from dethrone.harness.core.interfaces import Malformed, TraceLine
 
 DOCS = Path(__file__).parents[3] / "docs"
 

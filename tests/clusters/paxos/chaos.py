@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from clusters.targets.client_api import Append, Get, Learn, Ok, Propose
+from dethrone.clusters.targets.client_api import Append, Get, Learn, Ok, Propose
 from tests.clusters.paxos.minisim import World
 
 VERBS = (

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from clusters.systems.operations import outcome_of
-from clusters.systems.paxos import SYSTEM
-from clusters.targets.client_api import Learn, Propose
-from harness.core.clock import MS, Span
-from harness.core.events import SCHEMA, Begin, End, Invoke, Return, Traced
-from harness.core.history import History
-from harness.core.plan import Plan, WorkloadPlan
-from harness.core.schedule import Schedule
+from dethrone.clusters.systems.operations import outcome_of
+from dethrone.clusters.systems.paxos import SYSTEM
+from dethrone.clusters.targets.client_api import Learn, Propose
+from dethrone.harness.core.clock import MS, Span
+from dethrone.harness.core.events import SCHEMA, Begin, End, Invoke, Return, Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.plan import Plan, WorkloadPlan
+from dethrone.harness.core.schedule import Schedule
 
 
 def history(world) -> History:

@@ -10,10 +10,10 @@ import heapq
 import json
 from collections import deque
 
-from clusters.targets.client_api import Append, Get, Learn, Ok, Propose
-from clusters.targets.paxos.target import TARGET
-from harness.core.clock import MS, Clocks
-from harness.core.machine import (
+from dethrone.clusters.targets.client_api import Append, Get, Learn, Ok, Propose
+from dethrone.clusters.targets.paxos.target import TARGET
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import (
     Await,
     Disk,
     DiskDone,
@@ -28,7 +28,7 @@ from harness.core.machine import (
     SetTimer,
     Write,
 )
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 
 
 class SimDisk:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clusters.targets.client_api import Propose as Want
-from clusters.targets.paxos.messages import Accepted, Prepare, Promise, Propose
+from dethrone.clusters.targets.client_api import Propose as Want
+from dethrone.clusters.targets.paxos.messages import Accepted, Prepare, Promise, Propose
 from tests.clusters.paxos.minisim import World
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from clusters.targets.client_api import Propose as Want
-from clusters.targets.paxos.messages import Accepted, Given, Nack, Pong, Prepare, Promise, Propose
-from clusters.targets.paxos.storage import FILE, Counted, Promised, Stored, framed
-from clusters.targets.paxos.target import TARGET
-from harness.core.clock import MS, Clocks
-from harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Request, Send, SetTimer
-from harness.core.rng import Rng
+from dethrone.clusters.targets.client_api import Propose as Want
+from dethrone.clusters.targets.paxos.messages import Accepted, Given, Nack, Pong, Prepare, Promise, Propose
+from dethrone.clusters.targets.paxos.storage import FILE, Counted, Promised, Stored, framed
+from dethrone.clusters.targets.paxos.target import TARGET
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Request, Send, SetTimer
+from dethrone.harness.core.rng import Rng
 
 
 def val(value):

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.paxos.knobs import KNOBS
-from clusters.targets.paxos.rules import Rules
-from clusters.targets.paxos.target import TARGET
-from harness.core.clock import MS
-from harness.core.errors import ConfigError
-from harness.core.rng import Rng
+from dethrone.clusters.targets.paxos.knobs import KNOBS
+from dethrone.clusters.targets.paxos.rules import Rules
+from dethrone.clusters.targets.paxos.target import TARGET
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.rng import Rng
 
 
 def test_the_defaults_are_the_specified_ones():

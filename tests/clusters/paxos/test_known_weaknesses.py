@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.agreement import CHECKER
-from clusters.targets.client_api import Ok, Unknown
-from clusters.targets.client_api import Propose as Want
-from clusters.targets.paxos.messages import Accepted, Nack, Prepare, Promise, Propose
+from dethrone.checkers.agreement import CHECKER
+from dethrone.clusters.targets.client_api import Ok, Unknown
+from dethrone.clusters.targets.client_api import Propose as Want
+from dethrone.clusters.targets.paxos.messages import Accepted, Nack, Prepare, Promise, Propose
 from tests.clusters.paxos.histories import history, plan
 from tests.clusters.paxos.minisim import World
 

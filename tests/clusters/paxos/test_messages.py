@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.targets.client_api import Append, Cas, Get, Learn, Put
-from clusters.targets.client_api import Propose as Want
-from clusters.targets.paxos.messages import (
+from dethrone.clusters.targets.client_api import Append, Cas, Get, Learn, Put
+from dethrone.clusters.targets.client_api import Propose as Want
+from dethrone.clusters.targets.paxos.messages import (
     Accepted,
     Ask,
     Command,
@@ -24,7 +24,7 @@ from clusters.targets.paxos.messages import (
     kind_of,
     shown,
 )
-from clusters.targets.paxos.target import TARGET
+from dethrone.clusters.targets.paxos.target import TARGET
 
 numbers = st.integers(-(2**50), 2**50)
 words = st.text(max_size=4)

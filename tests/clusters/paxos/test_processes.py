@@ -8,8 +8,8 @@ import time
 import msgspec
 import pytest
 
-from clusters.systems.paxos import SYSTEM
-from harness.core.interfaces import NodeSpec
+from dethrone.clusters.systems.paxos import SYSTEM
+from dethrone.harness.core.interfaces import NodeSpec
 from tests.clusters.systems.processes import Processes
 
 pytestmark = pytest.mark.processes

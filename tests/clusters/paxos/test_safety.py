@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusters.targets.client_api import Learn, Ok
-from clusters.targets.client_api import Propose as Want
-from harness.core.rng import Rng
+from dethrone.clusters.targets.client_api import Learn, Ok
+from dethrone.clusters.targets.client_api import Propose as Want
+from dethrone.harness.core.rng import Rng
 from tests.clusters.paxos.chaos import drawn, play, steps
 from tests.clusters.paxos.minisim import World
 
@@ -52,7 +52,7 @@ def test_after_everything_healed_every_node_learns_and_everybody_agrees(names):
 
 
 def test_a_new_leader_of_an_epoch_appears_within_the_promised_bound():
-    from clusters.systems.paxos import SYSTEM
+    from dethrone.clusters.systems.paxos import SYSTEM
 
     knobs = SYSTEM.knobs({}, profile="paxos-election", variant=None)
     bound = SYSTEM.promise(knobs, profile="paxos-election", voters=5).leader_bound_ns

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.targets.client_api import Append
-from clusters.targets.paxos.messages import Command, Given, Leader
-from clusters.targets.paxos.storage import (
+from dethrone.clusters.targets.client_api import Append
+from dethrone.clusters.targets.paxos.messages import Command, Given, Leader
+from dethrone.clusters.targets.paxos.storage import (
     FILE,
     Chosen,
     Counted,
@@ -18,10 +18,10 @@ from clusters.targets.paxos.storage import (
     load,
     records_in,
 )
-from clusters.targets.paxos.target import TARGET
-from harness.core.clock import Clocks
-from harness.core.machine import Await, Disk, Fsync, Halt, Note, Send, Write
-from harness.core.rng import Rng
+from dethrone.clusters.targets.paxos.target import TARGET
+from dethrone.harness.core.clock import Clocks
+from dethrone.harness.core.machine import Await, Disk, Fsync, Halt, Note, Send, Write
+from dethrone.harness.core.rng import Rng
 from tests.clusters.paxos.single import One, disk, halted, stored, val
 
 VALUES = st.one_of(

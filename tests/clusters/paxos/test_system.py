@@ -3,15 +3,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from clusters.node.config import NodeConfig
-from clusters.systems.operations import request_for
-from clusters.systems.paxos import SYSTEM
-from harness.core import registry
-from harness.core.clock import MS, SECOND
-from harness.core.errors import ConfigError
-from harness.core.interfaces import NodeSpec, Yes
-from harness.core.machine import CoreStatus, LogEnd
-from harness.core.promise import LIVENESS, SAFETY
+from dethrone.clusters.node.config import NodeConfig
+from dethrone.clusters.systems.operations import request_for
+from dethrone.clusters.systems.paxos import SYSTEM
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import NodeSpec, Yes
+from dethrone.harness.core.machine import CoreStatus, LogEnd
+from dethrone.harness.core.promise import LIVENESS, SAFETY
 
 
 def promise(settings=None, profile="paxos", voters=5):
@@ -99,8 +99,8 @@ def test_unknown_words_are_refused():
 
 
 def answer(role, leader):
-    from clusters.node.record import Persisted, make_record
-    from harness.core.clock import Clocks
+    from dethrone.clusters.node.record import Persisted, make_record
+    from dethrone.harness.core.clock import Clocks
 
     status = CoreStatus(role=role, term=4, leader=leader, voted_for="7", log_end=LogEnd(7, 4), commit=3)
     record = make_record(
@@ -126,8 +126,8 @@ def test_a_decided_value_is_no_leader_unless_there_are_epochs():
 
 
 def test_the_operations_are_said_to_the_target():
-    from clusters.systems.operations import outcome_of, unanswered
-    from clusters.targets.client_api import Learn, Ok, Propose
+    from dethrone.clusters.systems.operations import outcome_of, unanswered
+    from dethrone.clusters.targets.client_api import Learn, Ok, Propose
 
     assert request_for("propose", [3, "x"]) == Propose(3, "x")
     assert request_for("learn", 3) == Learn(3)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from checkers.agreement import CHECKER
-from clusters.targets.client_api import Learn
-from clusters.targets.paxos.messages import Accepted, Ask, Nack, Prepare, Promise, Told
-from clusters.targets.paxos.storage import FILE
-from clusters.targets.paxos.variants import VARIANTS
-from harness.core.rng import Rng
+from dethrone.checkers.agreement import CHECKER
+from dethrone.clusters.targets.client_api import Learn
+from dethrone.clusters.targets.paxos.messages import Accepted, Ask, Nack, Prepare, Promise, Told
+from dethrone.clusters.targets.paxos.storage import FILE
+from dethrone.clusters.targets.paxos.variants import VARIANTS
+from dethrone.harness.core.rng import Rng
 from tests.clusters.paxos.chaos import drawn, play
 from tests.clusters.paxos.histories import history, plan
 from tests.clusters.paxos.minisim import World
@@ -319,7 +319,7 @@ def test_21_a_majority_of_the_reachable_decides_on_both_sides_of_a_partition():
 
 
 def _want(value):
-    from clusters.targets.client_api import Propose
+    from dethrone.clusters.targets.client_api import Propose
 
     return Propose(1, value)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.client_api import Append, Cas, Failed, Get, Learn, Ok, Put, Refused, Transfer, Unknown
-from clusters.targets.client_api import Propose as Want
-from clusters.targets.paxos.messages import Accepted, Ask, Nack, Ping, Pong, Prepare, Propose, Told
-from harness.core.clock import MS
-from harness.core.machine import Await, Disk, Send
+from dethrone.clusters.targets.client_api import Append, Cas, Failed, Get, Learn, Ok, Put, Refused, Transfer, Unknown
+from dethrone.clusters.targets.client_api import Propose as Want
+from dethrone.clusters.targets.paxos.messages import Accepted, Ask, Nack, Ping, Pong, Prepare, Propose, Told
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.machine import Await, Disk, Send
 from tests.clusters.paxos.single import One, answer, bodies, names, note, replies, sent, stored, timers, val
 
 # --- acceptor ---------------------------------------------------------------------------------------------------

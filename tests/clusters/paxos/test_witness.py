@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from clusters.targets.paxos.messages import Accepted, Heartbeat, Leader, Nack, Prepare, Promise, Told
-from clusters.targets.paxos.storage import FILE, Counted, Promised, Stored, append_ops
-from clusters.targets.paxos.target import TARGET
-from harness.core.machine import Fsync, Witnessed
+from dethrone.clusters.targets.paxos.messages import Accepted, Heartbeat, Leader, Nack, Prepare, Promise, Told
+from dethrone.clusters.targets.paxos.storage import FILE, Counted, Promised, Stored, append_ops
+from dethrone.clusters.targets.paxos.target import TARGET
+from dethrone.harness.core.machine import Fsync, Witnessed
 from tests.clusters.paxos.minisim import World
 from tests.clusters.paxos.single import disk, stored, val
 
@@ -46,7 +46,7 @@ def test_an_election_is_the_first_heartbeat_with_those_who_accepted_under_one_nu
 
 
 def test_what_it_accepted_itself_counts_over_a_restart():
-    from clusters.targets.paxos.storage import Stored as Record
+    from dethrone.clusters.targets.paxos.storage import Stored as Record
 
     seen = witness(disk(Record(-1, 4, 4, Leader("A"))))
     seen.received("B", Told(-1, -1, (Accepted(-1, 4, Leader("A")),)))
@@ -80,6 +80,6 @@ def test_a_variant_that_accepts_what_it_should_not_is_seen_by_its_witness():
 
 
 def _want(value):
-    from clusters.targets.client_api import Propose
+    from dethrone.clusters.targets.client_api import Propose
 
     return Propose(1, value)

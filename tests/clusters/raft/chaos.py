@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from clusters.targets.client_api import Append, Get, Ok
+from dethrone.clusters.targets.client_api import Append, Get, Ok
 from tests.clusters.raft.minisim import World
 
 VERBS = (

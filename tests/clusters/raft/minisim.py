@@ -11,12 +11,12 @@ import heapq
 from collections import deque
 from typing import Any
 
-from clusters.targets.client_api import Append, Ok
-from clusters.targets.raft.core import RaftCore
-from clusters.targets.raft.target import TARGET
-from clusters.targets.raft.witness import RaftWitness
-from harness.core.clock import MS, Clocks
-from harness.core.machine import (
+from dethrone.clusters.targets.client_api import Append, Ok
+from dethrone.clusters.targets.raft.core import RaftCore
+from dethrone.clusters.targets.raft.target import TARGET
+from dethrone.clusters.targets.raft.witness import RaftWitness
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import (
     Await,
     Disk,
     DiskDone,
@@ -33,7 +33,7 @@ from harness.core.machine import (
     Unlink,
     Write,
 )
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 
 
 class SimDisk:

@@ -10,12 +10,12 @@ import hashlib
 
 import msgspec
 
-from clusters.systems.operations import outcome_of, request_for, unanswered
-from clusters.systems.raft import SYSTEM
-from clusters.targets.client_api import NotLeader
-from harness.core import registry
-from harness.core.clock import MS, SECOND, Span
-from harness.core.events import (
+from dethrone.clusters.systems.operations import outcome_of, request_for, unanswered
+from dethrone.clusters.systems.raft import SYSTEM
+from dethrone.clusters.targets.client_api import NotLeader
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import MS, SECOND, Span
+from dethrone.harness.core.events import (
     SCHEMA,
     Begin,
     Converged,
@@ -27,14 +27,14 @@ from harness.core.events import (
     Return,
     Traced,
 )
-from harness.core.history import parse_history
-from harness.core.hoststate import HEALTHY, ClockSkew, HostState, LinkQuality
-from harness.core.interfaces import ClusterView, OpPlan
-from harness.core.machine import Note, Reply, Request
-from harness.core.plan import Plan, WorkloadPlan
-from harness.core.rng import Rng
-from harness.core.schedule import Schedule
-from harness.engine.run.op_pacing import OpPump
+from dethrone.harness.core.history import parse_history
+from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState, LinkQuality
+from dethrone.harness.core.interfaces import ClusterView, OpPlan
+from dethrone.harness.core.machine import Note, Reply, Request
+from dethrone.harness.core.plan import Plan, WorkloadPlan
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import Schedule
+from dethrone.harness.engine.run.op_pacing import OpPump
 from tests.clusters.raft.minisim import World
 
 ENCODER = msgspec.json.Encoder()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from clusters.targets.client_api import Append
-from clusters.targets.raft.messages import AppendEntries, Entry, Noop, VoteReply
-from clusters.targets.raft.storage import LOG, VOTE, HardState, record, vote_bytes
-from clusters.targets.raft.target import TARGET
-from harness.core.clock import MS, Clocks
-from harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Request, Send, SetTimer
-from harness.core.rng import Rng
+from dethrone.clusters.targets.client_api import Append
+from dethrone.clusters.targets.raft.messages import AppendEntries, Entry, Noop, VoteReply
+from dethrone.clusters.targets.raft.storage import LOG, VOTE, HardState, record, vote_bytes
+from dethrone.clusters.targets.raft.target import TARGET
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Request, Send, SetTimer
+from dethrone.harness.core.rng import Rng
 
 
 def entries(*terms, first=1):

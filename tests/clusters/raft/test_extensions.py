@@ -2,9 +2,9 @@
 
 import pytest
 
-from clusters.targets.client_api import Append, Get, Ok, Refused, Transfer, Unknown
-from clusters.targets.raft.messages import AppendReply, RequestVote, TimeoutNow
-from harness.core.clock import MS
+from dethrone.clusters.targets.client_api import Append, Get, Ok, Refused, Transfer, Unknown
+from dethrone.clusters.targets.raft.messages import AppendReply, RequestVote, TimeoutNow
+from dethrone.harness.core.clock import MS
 from tests.clusters.raft.single import One, answer, heartbeat, names, note, replies, sent
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from clusters.targets.raft.target import TARGET
-from harness.core.clock import MS
-from harness.core.errors import ConfigError
+from dethrone.clusters.targets.raft.target import TARGET
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.errors import ConfigError
 
 
 def knobs(profile=None, **words):

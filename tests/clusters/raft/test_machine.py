@@ -2,9 +2,9 @@
 
 import pytest
 
-from clusters.targets.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn, Use
-from clusters.targets.raft.machine import Machine, Refusal
-from harness.core.clock import MS
+from dethrone.clusters.targets.client_api import Acquire, Append, Cas, Get, Holder, Put, Release, Renew, Txn, Use
+from dethrone.clusters.targets.raft.machine import Machine, Refusal
+from dethrone.harness.core.clock import MS
 
 
 def run(machine, *commands, now=0):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from clusters.targets.client_api import Append, ChangeConfig, Ok, Refused, Transfer
-from clusters.targets.raft.messages import AppendReply, Config, Entry, Noop
-from harness.core.clock import MS
-from harness.core.rng import Rng
+from dethrone.clusters.targets.client_api import Append, ChangeConfig, Ok, Refused, Transfer
+from dethrone.clusters.targets.raft.messages import AppendReply, Config, Entry, Noop
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.rng import Rng
 from tests.clusters.raft.chaos import drawn, mend, play
 from tests.clusters.raft.minisim import World
 from tests.clusters.raft.single import One, heartbeat, names, note, replies

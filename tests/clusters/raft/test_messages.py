@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from clusters.targets import client_api as api
-from clusters.targets.raft import messages as m
-from clusters.targets.raft.target import TARGET
+from dethrone.clusters.targets import client_api as api
+from dethrone.clusters.targets.raft import messages as m
+from dethrone.clusters.targets.raft.target import TARGET
 
 COMMANDS = (
     api.Append("k", 1),

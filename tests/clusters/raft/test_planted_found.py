@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.raft.messages import Config, VoteReply
-from clusters.targets.raft.variants import VARIANTS
-from harness.core.clock import MS, SECOND
-from harness.core.rng import Rng
+from dethrone.clusters.targets.raft.messages import Config, VoteReply
+from dethrone.clusters.targets.raft.variants import VARIANTS
+from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.rng import Rng
 from tests.clusters.raft.chaos import mend
 from tests.clusters.raft.recorded import Recorded
 from tests.clusters.raft.test_sequences import win

@@ -2,9 +2,9 @@
 
 import pytest
 
-from clusters.targets.raft.messages import AppendReply, PreVote, PreVoteReply, RequestVote, VoteReply
-from harness.core.clock import MS
-from harness.core.machine import Disk
+from dethrone.clusters.targets.raft.messages import AppendReply, PreVote, PreVoteReply, RequestVote, VoteReply
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.machine import Disk
 from tests.clusters.raft.single import One, answer, heartbeat, names, note, sent
 
 

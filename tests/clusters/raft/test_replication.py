@@ -2,11 +2,11 @@
 
 import pytest
 
-from clusters.targets.client_api import Append, Failed, Get, NotLeader, Ok, Refused, Unknown
-from clusters.targets.raft import client
-from clusters.targets.raft.messages import AppendReply, Noop
-from harness.core.clock import MS
-from harness.core.machine import Await, Disk, Note, Reply, Send
+from dethrone.clusters.targets.client_api import Append, Failed, Get, NotLeader, Ok, Refused, Unknown
+from dethrone.clusters.targets.raft import client
+from dethrone.clusters.targets.raft.messages import AppendReply, Noop
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.machine import Await, Disk, Note, Reply, Send
 from tests.clusters.raft.single import One, answer, entries, halted, heartbeat, names, note, replies, sent
 
 

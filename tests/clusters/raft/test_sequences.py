@@ -2,8 +2,8 @@
 
 import pytest
 
-from clusters.targets.client_api import Append, Get, Ok
-from clusters.targets.raft.messages import RequestVote
+from dethrone.clusters.targets.client_api import Append, Get, Ok
+from dethrone.clusters.targets.raft.messages import RequestVote
 from tests.clusters.raft.minisim import World
 
 both = pytest.mark.parametrize("profile", ["raft", "raft-paper"])

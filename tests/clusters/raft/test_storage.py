@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.targets.client_api import Append, Put
-from clusters.targets.raft.log import Log
-from clusters.targets.raft.messages import Config, Entry, Noop
-from clusters.targets.raft.storage import (
+from dethrone.clusters.targets.client_api import Append, Put
+from dethrone.clusters.targets.raft.log import Log
+from dethrone.clusters.targets.raft.messages import Config, Entry, Noop
+from dethrone.clusters.targets.raft.storage import (
     HardState,
     read_log,
     read_vote,
     record,
     vote_bytes,
 )
-from harness.core.machine import Fsync, Write
+from dethrone.harness.core.machine import Fsync, Write
 from tests.clusters.raft.minisim import SimDisk
 from tests.clusters.raft.single import One, disk, entries, halted
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from clusters.targets.client_api import Append, Get, Ok, Put
-from clusters.targets.raft.messages import AppendReply, PreVote, VoteReply
-from harness.core.clock import MS, SECOND
+from dethrone.clusters.targets.client_api import Append, Get, Ok, Put
+from dethrone.clusters.targets.raft.messages import AppendReply, PreVote, VoteReply
+from dethrone.harness.core.clock import MS, SECOND
 from tests.clusters.raft.minisim import World
 from tests.clusters.raft.test_sequences import win
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from clusters.targets.raft.flips import FLIPS
-from clusters.targets.raft.knobs import KNOBS
-from clusters.targets.raft.messages import Config, VoteReply
-from clusters.targets.raft.rules import Rules
-from clusters.targets.raft.storage import HardState, vote_bytes
-from clusters.targets.raft.target import TARGET
-from clusters.targets.raft.variants import VARIANTS
-from harness.core.clock import MS
-from harness.core.rng import Rng
+from dethrone.clusters.targets.raft.flips import FLIPS
+from dethrone.clusters.targets.raft.knobs import KNOBS
+from dethrone.clusters.targets.raft.messages import Config, VoteReply
+from dethrone.clusters.targets.raft.rules import Rules
+from dethrone.clusters.targets.raft.storage import HardState, vote_bytes
+from dethrone.clusters.targets.raft.target import TARGET
+from dethrone.clusters.targets.raft.variants import VARIANTS
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.rng import Rng
 from tests.clusters.raft.chaos import converged, drawn, mend, play
 from tests.clusters.raft.minisim import World
 

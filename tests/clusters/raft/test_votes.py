@@ -2,9 +2,9 @@
 
 import pytest
 
-from clusters.targets.raft.messages import AppendReply, RequestVote, VoteReply
-from harness.core.clock import MS
-from harness.core.machine import Await, Disk, Note, Send
+from dethrone.clusters.targets.raft.messages import AppendReply, RequestVote, VoteReply
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.machine import Await, Disk, Note, Send
 from tests.clusters.raft.single import One, answer, halted, heartbeat, names, note, sent, timers
 
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from clusters.targets.client_api import Append
-from clusters.targets.kit.files import append_ops, cut_ops
-from clusters.targets.raft import witness as module
-from clusters.targets.raft.messages import AppendEntries, AppendReply, RequestVote, VoteReply
-from clusters.targets.raft.storage import LOG, VOTE, HardState, record, vote_ops
-from clusters.targets.raft.witness import RaftWitness
-from harness.core.rng import Rng
+from dethrone.clusters.targets.client_api import Append
+from dethrone.clusters.targets.kit.files import append_ops, cut_ops
+from dethrone.clusters.targets.raft import witness as module
+from dethrone.clusters.targets.raft.messages import AppendEntries, AppendReply, RequestVote, VoteReply
+from dethrone.clusters.targets.raft.storage import LOG, VOTE, HardState, record, vote_ops
+from dethrone.clusters.targets.raft.witness import RaftWitness
+from dethrone.harness.core.rng import Rng
 from tests.clusters.raft.chaos import drawn, mend, play
 from tests.clusters.raft.minisim import World
 from tests.clusters.raft.single import disk, entries
@@ -99,7 +99,7 @@ def test_a_damaged_or_empty_disk_does_not_stop_the_witness(image):
 
 def test_the_witness_knows_neither_rules_nor_core():
     source = open(module.__file__).read()  # noqa: PTH123, SIM115 - one line of a test
-    imported = [line for line in source.splitlines() if line.startswith(("from clusters", "import clusters"))]
+    imported = [line for line in source.splitlines() if line.startswith(("from clusters", "import dethrone.clusters"))]
     assert all(any(part in line for part in ("messages", "storage", "kit.files", "kit.witness")) for line in imported)
 
 

@@ -7,11 +7,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness.core import store
-from harness.engine.run.listener import Silence
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
-from harness.engine.run.virtual_run import VirtualRun
+from dethrone.harness.core import store
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.engine.run.virtual_run import VirtualRun
 
 
 def main() -> None:

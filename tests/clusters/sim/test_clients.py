@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import msgspec
 
-from clusters.targets.client_api import NotLeader, Ok, Put
-from harness.core.hoststate import HEALTHY
-from harness.core.machine import Reply, Request
-from harness.core.world import OpDone
+from dethrone.clusters.targets.client_api import NotLeader, Ok, Put
+from dethrone.harness.core.hoststate import HEALTHY
+from dethrone.harness.core.machine import Reply, Request
+from dethrone.harness.core.world import OpDone
 from tests.clusters.sim.toy import MS, SECOND, ToyWorld
 
 DOWN = msgspec.structs.replace(HEALTHY, down="SIGKILL")

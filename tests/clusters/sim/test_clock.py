@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.sim.chance import uniform
-from clusters.sim.clock import EPOCH_NS, HostClock
-from harness.core.clock import SECOND, Clocks
-from harness.core.hoststate import ClockSkew, Strobe
-from harness.core.rng import Rng
+from dethrone.clusters.sim.chance import uniform
+from dethrone.clusters.sim.clock import EPOCH_NS, HostClock
+from dethrone.harness.core.clock import SECOND, Clocks
+from dethrone.harness.core.hoststate import ClockSkew, Strobe
+from dethrone.harness.core.rng import Rng
 
 RATES = st.integers(-900_000, 900_000)
 

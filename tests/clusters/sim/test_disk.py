@@ -3,9 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.sim.disk import SimDisk
-from harness.core.machine import Fsync, Rename, Unlink, Write
-from harness.core.rng import Rng
+from dethrone.clusters.sim.disk import SimDisk
+from dethrone.harness.core.machine import Fsync, Rename, Unlink, Write
+from dethrone.harness.core.rng import Rng
 
 PATHS = st.sampled_from(["a", "b", "d/c"])
 OPS = st.one_of(

@@ -3,8 +3,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from harness.core.hoststate import HEALTHY, LinkQuality
-from harness.core.machine import Message, Request, Send, SendFailed
+from dethrone.harness.core.hoststate import HEALTHY, LinkQuality
+from dethrone.harness.core.machine import Message, Request, Send, SendFailed
 from tests.clusters.sim.toy import MS, SECOND, ToyWorld
 
 

@@ -5,8 +5,8 @@ from collections import Counter
 import msgspec
 import pytest
 
-from harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble
-from harness.core.machine import (
+from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble
+from dethrone.harness.core.machine import (
     SHUTDOWN,
     Await,
     Disk,
@@ -23,7 +23,7 @@ from harness.core.machine import (
     SetTimer,
     Write,
 )
-from harness.core.world import Converge, StartNodes
+from dethrone.harness.core.world import Converge, StartNodes
 from tests.clusters.sim.toy import MS, SECOND, ToyWorld, note, quiet
 
 DOWN = msgspec.structs.replace(HEALTHY, down="SIGKILL")

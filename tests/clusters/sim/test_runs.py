@@ -11,18 +11,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from clusters.sim.world import _by_bytes
-from harness.core import store
-from harness.core.clock import SECOND
-from harness.core.errors import ConfigError, MissingCapability
-from harness.core.events import Converged, FaultEvent, NodeProcess, Observed, Return, Silent, Traced
-from harness.core.history import read_history
-from harness.core.plan import Plan
-from harness.engine.run.judge import check_path, load_checkers
-from harness.engine.run.listener import Silence
-from harness.engine.run.options import RunOptions
-from harness.engine.run.rehearsal import rehearse
-from harness.engine.run.runner import run
+from dethrone.clusters.sim.world import _by_bytes
+from dethrone.harness.core import store
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import ConfigError, MissingCapability
+from dethrone.harness.core.events import Converged, FaultEvent, NodeProcess, Observed, Return, Silent, Traced
+from dethrone.harness.core.history import read_history
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.engine.run.judge import check_path, load_checkers
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.rehearsal import rehearse
+from dethrone.harness.engine.run.runner import run
 
 HERE = Path(__file__).parent
 ALL = ("partition", "kill", "pause", "clock", "restart", "stop", "powerloss", "disk", "link", "hold", "drift")
@@ -167,7 +167,7 @@ def test_settings_of_the_simulator_reach_the_plan_and_the_network():
     ],
 )
 def test_what_cannot_be_is_refused_before_the_run(fields, error, says):
-    from harness.engine.run.runner import dry_run
+    from dethrone.harness.engine.run.runner import dry_run
 
     with pytest.raises(error) as caught:
         dry_run(options(**fields))
@@ -175,7 +175,7 @@ def test_what_cannot_be_is_refused_before_the_run(fields, error, says):
 
 
 def test_a_stored_schedule_with_a_fault_of_simulated_hosts_is_refused_on_real_ones(tmp_path):
-    from harness.engine.run.runner import dry_run
+    from dethrone.harness.engine.run.runner import dry_run
 
     plan: Plan = dry_run(options(faults=("wipe",)))
     store.write_json(tmp_path / "s.json", plan.schedule)
@@ -190,7 +190,7 @@ def test_a_core_that_is_told_directly_does_what_it_does_of_events(variant, monke
 
     made = options(faults=ALL, workload="log", strategy="mixed", variant=variant)
     directly = rehearse(made, {}, seed=3).history
-    monkeypatch.setattr("clusters.sim.node.Direct", Nobody)
+    monkeypatch.setattr("dethrone.clusters.sim.node.Direct", Nobody)
     by_events = rehearse(made, {}, seed=3).history
     assert [msgspec.json.encode(event) for event in directly] == [msgspec.json.encode(event) for event in by_events]
     assert len(directly.of(FaultEvent)) > 2
@@ -207,8 +207,8 @@ def test_every_core_does_and_says_the_same_by_the_short_way_as_by_events_and_byt
     made = options(system=system, nodes=4, faults=kinds, nemesis_interval_ns=2 * SECOND, time_limit_ns=15 * SECOND)
     shortly = rehearse(made, {}, seed=5).history
     for ability in ("Direct", "Glancing"):
-        monkeypatch.setattr(f"clusters.sim.node.{ability}", Nobody)
-    monkeypatch.setattr("clusters.sim.world._reader", _by_bytes)
+        monkeypatch.setattr(f"dethrone.clusters.sim.node.{ability}", Nobody)
+    monkeypatch.setattr("dethrone.clusters.sim.world._reader", _by_bytes)
     the_long_way = rehearse(made, {}, seed=5).history
     assert [msgspec.json.encode(event) for event in shortly] == [msgspec.json.encode(event) for event in the_long_way]
     assert len(shortly.of(Observed)) > 100

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.raft.variants import VARIANTS
-from harness.core.clock import SECOND
-from harness.core.registry import CHECKERS, load
-from harness.engine.run.options import RunOptions
-from harness.engine.run.rehearsal import rehearse
+from dethrone.clusters.targets.raft.variants import VARIANTS
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.registry import CHECKERS, load
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.rehearsal import rehearse
 
 
 def judged(workload, checker, seed, *, variant=None, seconds=60, **more):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from harness.core.clock import MS, SECOND, Span
-from harness.core.hoststate import HEALTHY
-from harness.core.interfaces import HostNews, OpPlan, Reading
-from harness.core.machine import CoreStatus, LogEnd, Note, Witnessed
-from harness.core.plan import Plan, WorkloadPlan
-from harness.core.promise import Promise
-from harness.core.schedule import Schedule
-from harness.core.world import Converge, ConvergeDone, HostSaid, InvokeOp, OpDone, Polled, StartNodes, Traces
+from dethrone.harness.core.clock import MS, SECOND, Span
+from dethrone.harness.core.hoststate import HEALTHY
+from dethrone.harness.core.interfaces import HostNews, OpPlan, Reading
+from dethrone.harness.core.machine import CoreStatus, LogEnd, Note, Witnessed
+from dethrone.harness.core.plan import Plan, WorkloadPlan
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.schedule import Schedule
+from dethrone.harness.core.world import Converge, ConvergeDone, HostSaid, InvokeOp, OpDone, Polled, StartNodes, Traces
 
 __all__ = ["HEALTHY", "MS", "SECOND", "HostNews", "Span", "ToyWorld", "quiet"]
 
@@ -106,7 +106,7 @@ class ToyWorld:
     """A simulated world of toy nodes, driven by hand. ``at(ns)``: play up to that moment."""
 
     def __init__(self, script=quiet, *, nodes=3, seed=1, transport="tcp", start=True, graceful=False, **settings):
-        from clusters.sim.world import SimWorld
+        from dethrone.clusters.sim.world import SimWorld
 
         names = tuple(f"n{k}" for k in range(1, nodes + 1))
         words = {"latency_us": "300", "client_latency_us": "300", "command_us": "100", "start_ms": "10", "kill_ms": "5"}

@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from field import Field, made
 from machines import Machines
 
-from clusters.ssh.connection import Connection
-from clusters.ssh.hosts import SshHost
+from dethrone.clusters.ssh.connection import Connection
+from dethrone.clusters.ssh.hosts import SshHost
 
 USER = "chaos"
 

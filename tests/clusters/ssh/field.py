@@ -13,11 +13,11 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from clusters.docker.client import connect
-from clusters.docker.containers import Box, remove_run, start_box
-from clusters.docker.image import ensure_image, packages_of
-from clusters.docker.network import create_network
-from harness.core.errors import MissingCapability
+from dethrone.clusters.docker.client import connect
+from dethrone.clusters.docker.containers import Box, remove_run, start_box
+from dethrone.clusters.docker.image import ensure_image, packages_of
+from dethrone.clusters.docker.network import create_network
+from dethrone.harness.core.errors import MissingCapability
 
 NODES = ("n1", "n2", "n3")
 DEAD_MAN_S = 4

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import time
 
-from clusters.ssh.backend import SshBackend
-from clusters.ssh.hosts import parse_hosts
-from harness.core.interfaces import Command, DeploySpec, NodeStart
+from dethrone.clusters.ssh.backend import SshBackend
+from dethrone.clusters.ssh.hosts import parse_hosts
+from dethrone.harness.core.interfaces import Command, DeploySpec, NodeStart
 
 NODES = ("n1", "n2", "n3")
 NODE = "import time\nwhile True: time.sleep(0.05)"

@@ -15,10 +15,10 @@ import pytest
 from field import until
 from machines import NODES
 
-from clusters.ssh.backend import SshBackend
-from clusters.ssh.hosts import parse_hosts
-from harness.core.errors import ClusterError
-from harness.core.hoststate import HEALTHY, HostState
+from dethrone.clusters.ssh.backend import SshBackend
+from dethrone.clusters.ssh.hosts import parse_hosts
+from dethrone.harness.core.errors import ClusterError
+from dethrone.harness.core.hoststate import HEALTHY, HostState
 
 pytestmark = pytest.mark.processes
 

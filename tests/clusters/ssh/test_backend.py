@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from machines import NODES
 
-from clusters.ssh.backend import SshBackend
-from clusters.ssh.connection import Connection
-from clusters.ssh.hosts import Bastion, parse_hosts
-from harness.core.errors import ClusterError, ConfigError, NotHealed
-from harness.core.hoststate import HEALTHY, HostState
-from harness.core.interfaces import Backend, Converging, No, Yes
+from dethrone.clusters.ssh.backend import SshBackend
+from dethrone.clusters.ssh.connection import Connection
+from dethrone.clusters.ssh.hosts import Bastion, parse_hosts
+from dethrone.harness.core.errors import ClusterError, ConfigError, NotHealed
+from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.interfaces import Backend, Converging, No, Yes
 
 pytestmark = pytest.mark.processes
 

@@ -10,9 +10,9 @@ import threading
 import paramiko
 import pytest
 
-from clusters.ssh.connection import HostKeyError, LoginError, fingerprint, known_keys
-from clusters.ssh.hosts import Bastion
-from harness.core.errors import ClusterError, ConfigError
+from dethrone.clusters.ssh.connection import HostKeyError, LoginError, fingerprint, known_keys
+from dethrone.clusters.ssh.hosts import Bastion
+from dethrone.harness.core.errors import ClusterError, ConfigError
 
 pytestmark = pytest.mark.processes
 

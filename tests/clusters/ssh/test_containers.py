@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from field import DEAD_MAN_S, NODES
 
-from clusters.ssh.backend import SshBackend
-from clusters.ssh.hosts import parse_hosts
-from harness.core.hoststate import HEALTHY, HostState
-from harness.core.interfaces import Command, DeploySpec, NodeStart
+from dethrone.clusters.ssh.backend import SshBackend
+from dethrone.clusters.ssh.hosts import parse_hosts
+from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.interfaces import Command, DeploySpec, NodeStart
 
 pytestmark = pytest.mark.docker
 

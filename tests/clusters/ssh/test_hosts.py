@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.ssh.hosts import (
+from dethrone.clusters.ssh.hosts import (
     DEAD_MAN_NS,
     Bastion,
     HostsFile,
@@ -17,7 +17,7 @@ from clusters.ssh.hosts import (
     parse_hosts,
     parse_place,
 )
-from harness.core.errors import ConfigError
+from dethrone.harness.core.errors import ConfigError
 
 FULL = """\
 expendable = ["n1", "n2"]

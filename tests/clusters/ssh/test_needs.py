@@ -9,17 +9,17 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from clusters.ssh.backend import BACKEND
-from clusters.ssh.code import Python, bundle
-from clusters.ssh.hosts import PidFile, SshHost, Unit, parse_hosts
-from clusters.ssh.needs import refuse_machines
-from clusters.ssh.rules import refuse_run
-from harness.cli.main import main
-from harness.core.errors import ConfigError, MissingCapability
-from harness.core.interfaces import Cautious, DeploySpec, Lending
-from harness.core.schedule import PlannedFault, Schedule, Step
-from harness.engine.run.options import RunOptions
-from harness.engine.run.runner import dry_run
+from dethrone.clusters.ssh.backend import BACKEND
+from dethrone.clusters.ssh.code import Python, bundle
+from dethrone.clusters.ssh.hosts import PidFile, SshHost, Unit, parse_hosts
+from dethrone.clusters.ssh.needs import refuse_machines
+from dethrone.clusters.ssh.rules import refuse_run
+from dethrone.harness.cli.main import main
+from dethrone.harness.core.errors import ConfigError, MissingCapability
+from dethrone.harness.core.interfaces import Cautious, DeploySpec, Lending
+from dethrone.harness.core.schedule import PlannedFault, Schedule, Step
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.runner import dry_run
 
 NEWEST = {"path": "/usr/bin/python3", "version": [3, 12], "soabi": "cpython-312-x86_64-linux-gnu"}
 NEWEST |= {"machine": "x86_64", "libc": "glibc", "msgspec": True}
@@ -155,9 +155,9 @@ def test_nodes_get_the_code_they_import_and_msgspec_only_where_it_is_missing():
         msgspec=False,
     )
     whole = zlib.decompress(bundle(here, "n1"))
-    assert b"lib/clusters/node/main.py" in whole
+    assert b"lib/dethrone/clusters/node/main.py" in whole
     assert b"lib/msgspec/_core" in whole
-    assert b"lib/clusters/ssh" not in whole
+    assert b"lib/dethrone/clusters/ssh" not in whole
     assert b"lib/msgspec/" not in zlib.decompress(bundle(msgspec.structs.replace(here, msgspec=True), "n1"))
 
 

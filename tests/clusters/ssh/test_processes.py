@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from clusters.ssh.hosts import Pattern, PidFile, Target, Unit
-from clusters.ssh.processes import answer, question
-from harness.core.errors import ClusterError
+from dethrone.clusters.ssh.hosts import Pattern, PidFile, Target, Unit
+from dethrone.clusters.ssh.processes import answer, question
+from dethrone.harness.core.errors import ClusterError
 
 pytestmark = pytest.mark.processes
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.ssh.backend import flags
-from clusters.ssh.hosts import HostsFile, SshHost, parse_hosts
-from clusters.ssh.rules import chosen, is_lost, not_allowed, over_the_minority, refuse_faults
-from harness.core.errors import ConfigError
-from harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState
-from harness.core.quorum import minority
+from dethrone.clusters.ssh.backend import flags
+from dethrone.clusters.ssh.hosts import HostsFile, SshHost, parse_hosts
+from dethrone.clusters.ssh.rules import chosen, is_lost, not_allowed, over_the_minority, refuse_faults
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState
+from dethrone.harness.core.quorum import minority
 
 NAMES = ("n1", "n2", "n3", "n4", "n5")
 DOWN = HostState(down="SIGKILL")

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from field import DEAD_MAN_S, NODES, until
 
-from harness.core import registry
-from harness.core.interfaces import Lending, No
-from harness.core.world import VirtualBackend
+from dethrone.harness.core import registry
+from dethrone.harness.core.interfaces import Lending, No
+from dethrone.harness.core.world import VirtualBackend
 
-DETHRONE = [sys.executable, "-m", "harness.cli"]
+DETHRONE = [sys.executable, "-m", "dethrone.harness.cli"]
 ROOT = Path(__file__).resolve().parents[3]
 
 FORGETFUL = """

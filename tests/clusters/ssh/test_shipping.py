@@ -16,13 +16,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from clusters.agent.link import AgentHost
-from clusters.ssh import on_host, shipping
-from clusters.ssh.shipping import list_agents, relay_command, start_agent, stop_agent
-from harness.core.clock import SECOND
-from harness.core.errors import ClusterError, NotHealed
-from harness.core.hoststate import HostState
-from harness.core.interfaces import Command, NodeStart
+from dethrone.clusters.agent.link import AgentHost
+from dethrone.clusters.ssh import on_host, shipping
+from dethrone.clusters.ssh.shipping import list_agents, relay_command, start_agent, stop_agent
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import ClusterError, NotHealed
+from dethrone.harness.core.hoststate import HostState
+from dethrone.harness.core.interfaces import Command, NodeStart
 
 pytestmark = pytest.mark.processes
 

@@ -11,15 +11,15 @@ import paramiko
 import pytest
 from field import engine_client, heard, until
 
-from clusters.docker.containers import last_words, remove_run
-from clusters.docker.image import ensure_image, packages_of
-from clusters.docker.labels import NODE, OWNER, RUN, STATE
-from clusters.docker.network import create_network
-from clusters.ssh.backend import SshBackend
-from clusters.ssh.hosts import parse_hosts
-from harness.core.errors import ClusterError
-from harness.core.hoststate import HEALTHY, HostState
-from harness.core.interfaces import Command, DeploySpec, NodeStart
+from dethrone.clusters.docker.containers import last_words, remove_run
+from dethrone.clusters.docker.image import ensure_image, packages_of
+from dethrone.clusters.docker.labels import NODE, OWNER, RUN, STATE
+from dethrone.clusters.docker.network import create_network
+from dethrone.clusters.ssh.backend import SshBackend
+from dethrone.clusters.ssh.hosts import parse_hosts
+from dethrone.harness.core.errors import ClusterError
+from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.interfaces import Command, DeploySpec, NodeStart
 
 pytestmark = [pytest.mark.docker, pytest.mark.nightly("an image of its own, with systemd")]
 

@@ -9,7 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from clusters.node.frames import FrameReader
+from dethrone.clusters.node.frames import FrameReader
 
 
 class Processes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.core.interfaces import NodeSpec
+from dethrone.harness.core.interfaces import NodeSpec
 
 
 def specs(system, settings=None, *, profile=None, variant=None, count=3, network="10.0.0", root="/x"):

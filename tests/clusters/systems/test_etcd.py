@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from specs import specs
 
-from clusters.systems.etcd import SYSTEM, member_id
-from clusters.systems.etcd_client import EtcdClient, call_for, understand
-from harness.core import registry
-from harness.core.errors import ConfigError
-from harness.core.interfaces import No, NodeSpec, Yes
-from harness.core.promise import SAFETY
+from dethrone.clusters.systems.etcd import SYSTEM, member_id
+from dethrone.clusters.systems.etcd_client import EtcdClient, call_for, understand
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import No, NodeSpec, Yes
+from dethrone.harness.core.promise import SAFETY
 
 SECOND = 1_000_000_000
 NODES = specs(SYSTEM, network="127.0.1")

@@ -13,9 +13,9 @@ import pytest
 from processes import Processes
 from specs import specs
 
-from clusters.docker.client import connect
-from clusters.docker.image import ensure_image, packages_of
-from clusters.systems.etcd import SYSTEM, member_id
+from dethrone.clusters.docker.client import connect
+from dethrone.clusters.docker.image import ensure_image, packages_of
+from dethrone.clusters.systems.etcd import SYSTEM, member_id
 
 pytestmark = [pytest.mark.system, pytest.mark.docker]
 SECOND = 1_000_000_000

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.systems.etcd_talks import TRIES_MAX, Ask, Refused, b64, talk_for, text
+from dethrone.clusters.systems.etcd_talks import TRIES_MAX, Ask, Refused, b64, talk_for, text
 
 COMPARED = {"MOD": "mod_revision", "CREATE": "create_revision", "VALUE": "value"}
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from clusters.systems.framed import FramedLine, NeverSentError, NoAnswerError
+from dethrone.clusters.systems.framed import FramedLine, NeverSentError, NoAnswerError
 
 SECOND = 1_000_000_000
 

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from specs import specs
 
-from clusters.systems import jvm
-from clusters.systems.kafka import SYSTEM
+from dethrone.clusters.systems import jvm
+from dethrone.clusters.systems.kafka import SYSTEM
 
 JAVA = """#!/bin/sh
 echo "$@" >> "$0.log"

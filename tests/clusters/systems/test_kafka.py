@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from specs import specs
 
-from clusters.systems import kafka_wire as wire
-from clusters.systems.kafka import SYSTEM, SYSTEM_3_9, broker_ids
-from clusters.systems.kafka_client import KafkaClient, understood
-from harness.core import registry
-from harness.core.errors import ConfigError
-from harness.core.interfaces import NodeSpec, Yes
-from harness.core.promise import SAFETY
+from dethrone.clusters.systems import kafka_wire as wire
+from dethrone.clusters.systems.kafka import SYSTEM, SYSTEM_3_9, broker_ids
+from dethrone.clusters.systems.kafka_client import KafkaClient, understood
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import NodeSpec, Yes
+from dethrone.harness.core.promise import SAFETY
 
 SECOND = 1_000_000_000
 NODES = specs(SYSTEM, network="127.0.1")

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from clusters.systems.kept_http import KeptHttp, exchange
-from harness.core.clock import MS, SECOND
+from dethrone.clusters.systems.kept_http import KeptHttp, exchange
+from dethrone.harness.core.clock import MS, SECOND
 
 
 @pytest.fixture

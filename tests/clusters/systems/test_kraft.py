@@ -4,12 +4,12 @@ import msgspec
 import pytest
 from specs import specs
 
-from clusters.node.config import NodeConfig, load_target
-from clusters.systems.kraft import SYSTEM
-from harness.core import registry
-from harness.core.errors import ConfigError
-from harness.core.interfaces import Electorate, Yes
-from harness.core.promise import LIVENESS, SAFETY
+from dethrone.clusters.node.config import NodeConfig, load_target
+from dethrone.clusters.systems.kraft import SYSTEM
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import Electorate, Yes
+from dethrone.harness.core.promise import LIVENESS, SAFETY
 
 MS = 1_000_000
 SECOND = 1_000 * MS

@@ -10,8 +10,8 @@ import pytest
 from processes import Processes
 from specs import specs
 
-from clusters.node.journal import replay
-from clusters.systems.kraft import SYSTEM
+from dethrone.clusters.node.journal import replay
+from dethrone.clusters.systems.kraft import SYSTEM
 
 SECOND = 1_000_000_000
 

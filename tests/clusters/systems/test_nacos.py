@@ -4,14 +4,14 @@ import msgspec
 import pytest
 from specs import specs
 
-from clusters.node.config import NodeConfig
-from clusters.systems.nacos import SYSTEM
-from harness.core import registry
-from harness.core.errors import ConfigError
-from harness.core.interfaces import Yes
-from harness.core.promise import SAFETY
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
+from dethrone.clusters.node.config import NodeConfig
+from dethrone.clusters.systems.nacos import SYSTEM
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import Yes
+from dethrone.harness.core.promise import SAFETY
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
 
 SECOND = 1_000_000_000
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from clusters.systems.operations import GUARD_OPERATIONS, LOCK_OPERATIONS, MEMBER_OPERATIONS, outcome_of, request_for
-from clusters.targets.client_api import (
+from dethrone.clusters.systems.operations import (
+    GUARD_OPERATIONS,
+    LOCK_OPERATIONS,
+    MEMBER_OPERATIONS,
+    outcome_of,
+    request_for,
+)
+from dethrone.clusters.targets.client_api import (
     Acquire,
     Append,
     ChangeConfig,

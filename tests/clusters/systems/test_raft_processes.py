@@ -9,8 +9,8 @@ import pytest
 from processes import Processes
 from specs import specs
 
-from clusters.systems.nacos import SYSTEM as NACOS
-from clusters.systems.raft import SYSTEM as RAFT
+from dethrone.clusters.systems.nacos import SYSTEM as NACOS
+from dethrone.clusters.systems.raft import SYSTEM as RAFT
 
 SECOND = 1_000_000_000
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from specs import specs
 
-from clusters.node.frames import FrameReader
-from clusters.systems.nacos import SYSTEM as NACOS
-from clusters.systems.raft import SYSTEM as RAFT
+from dethrone.clusters.node.frames import FrameReader
+from dethrone.clusters.systems.nacos import SYSTEM as NACOS
+from dethrone.clusters.systems.raft import SYSTEM as RAFT
 
 STATUS = {
     "node": "n1",

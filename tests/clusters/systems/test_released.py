@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.systems.released import Choice, Number, Released
-from harness.core import registry
-from harness.core.errors import ConfigError
+from dethrone.clusters.systems.released import Choice, Number, Released
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError
 
 SYSTEMS = {name: system for name, system in registry.load_all(registry.SYSTEMS).items() if isinstance(system, Released)}
 

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from specs import specs
 
-from clusters.systems import rocketmq_client
-from clusters.systems.rocketmq import SYSTEM, SYSTEM_0_2_2, SYSTEM_0_3_2
-from clusters.systems.rocketmq_client import APPEND, GET, HEART_BEAT, Answer, RocketmqClient, refused
-from harness.core import registry
-from harness.core.errors import ConfigError
-from harness.core.interfaces import NodeSpec
-from harness.core.promise import SAFETY
+from dethrone.clusters.systems import rocketmq_client
+from dethrone.clusters.systems.rocketmq import SYSTEM, SYSTEM_0_2_2, SYSTEM_0_3_2
+from dethrone.clusters.systems.rocketmq_client import APPEND, GET, HEART_BEAT, Answer, RocketmqClient, refused
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import NodeSpec
+from dethrone.harness.core.promise import SAFETY
 
 SECOND = 1_000_000_000
 NODES = specs(SYSTEM, network="127.0.1")

@@ -8,9 +8,9 @@ import time
 import pytest
 from specs import specs
 
-from clusters.node.frames import FrameReader, frame
-from clusters.systems.raft import SYSTEM
-from clusters.systems.target_client import TargetClient
+from dethrone.clusters.node.frames import FrameReader, frame
+from dethrone.clusters.systems.raft import SYSTEM
+from dethrone.clusters.systems.target_client import TargetClient
 
 SECOND = 1_000_000_000
 

@@ -5,11 +5,11 @@ import json
 import pytest
 from specs import specs
 
-from clusters.systems.zookeeper import SYSTEM
-from harness.core import registry
-from harness.core.errors import ConfigError
-from harness.core.interfaces import Telling, Yes
-from harness.core.promise import SAFETY
+from dethrone.clusters.systems.zookeeper import SYSTEM
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import Telling, Yes
+from dethrone.harness.core.promise import SAFETY
 
 NODES = specs(SYSTEM)
 NODE = NODES["n2"]

@@ -7,13 +7,13 @@ import pytest
 from specs import specs
 from zookeeper_server import Server
 
-from clusters.systems import zookeeper_bridge as b
-from clusters.systems.zk_ephemeral_real import SYSTEM
-from clusters.systems.zookeeper_bridge import Bridge
-from clusters.targets.zk_ephemeral import messages as m
-from harness.core import registry
-from harness.core.errors import ConfigError
-from harness.core.planted import Examinable
+from dethrone.clusters.systems import zookeeper_bridge as b
+from dethrone.clusters.systems.zk_ephemeral_real import SYSTEM
+from dethrone.clusters.systems.zookeeper_bridge import Bridge
+from dethrone.clusters.targets.zk_ephemeral import messages as m
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.planted import Examinable
 
 LIMIT_S = 20
 EPHEMERAL = "/leader/0"
@@ -156,7 +156,7 @@ def test_only_the_services_host_runs_a_zookeeper():
         config = next(content for path, content in files.items() if path.endswith("node.json"))
         target = json.loads(config)["target"]
         serves = name == "n4"
-        assert (target == "clusters.systems.zookeeper_bridge:TARGET") is serves
+        assert (target == "dethrone.clusters.systems.zookeeper_bridge:TARGET") is serves
         assert any("ZooKeeperServerMain" in word for word in argv) is serves
         assert any(path.endswith("zoo.cfg") for path in files) is serves
 

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from specs import specs
 from zookeeper_server import Server
 
-from clusters.systems import zookeeper_wire as wire
-from clusters.systems.zookeeper import SYSTEM
-from clusters.systems.zookeeper_client import ZooKeeperClient
-from clusters.systems.zookeeper_wire import Reader
+from dethrone.clusters.systems import zookeeper_wire as wire
+from dethrone.clusters.systems.zookeeper import SYSTEM
+from dethrone.clusters.systems.zookeeper_client import ZooKeeperClient
+from dethrone.clusters.systems.zookeeper_wire import Reader
 
 SECOND = 1_000_000_000
 SOON = SECOND // 5

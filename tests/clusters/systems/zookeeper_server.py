@@ -10,8 +10,8 @@ import socketserver
 import struct
 import threading
 
-from clusters.systems import zookeeper_wire as wire
-from clusters.systems.zookeeper_wire import Reader
+from dethrone.clusters.systems import zookeeper_wire as wire
+from dethrone.clusters.systems.zookeeper_wire import Reader
 
 
 class Server:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from clusters.targets.client_api import Append, Ok
-from clusters.targets.zab.log import CURRENT, LOG, read_epoch, read_log
-from clusters.targets.zab.messages import Packet
-from clusters.targets.zab.target import TARGET
-from harness.core.clock import Clocks
-from harness.core.rng import Rng
+from dethrone.clusters.targets.client_api import Append, Ok
+from dethrone.clusters.targets.zab.log import CURRENT, LOG, read_epoch, read_log
+from dethrone.clusters.targets.zab.messages import Packet
+from dethrone.clusters.targets.zab.target import TARGET
+from dethrone.harness.core.clock import Clocks
+from dethrone.harness.core.rng import Rng
 from tests.clusters.kraft import minisim
 
 QUICK = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.client_api import Append, Cas, Get, NotLeader, Ok, Put, Refused, Release, Unknown
-from clusters.targets.zab.leading import on_tick
-from clusters.targets.zab.log import ACCEPTED, CURRENT
-from clusters.targets.zab.messages import (
+from dethrone.clusters.targets.client_api import Append, Cas, Get, NotLeader, Ok, Put, Refused, Release, Unknown
+from dethrone.clusters.targets.zab.leading import on_tick
+from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT
+from dethrone.clusters.targets.zab.messages import (
     COUNTER_MAX,
     Closed,
     Diff,
@@ -22,9 +22,9 @@ from clusters.targets.zab.messages import (
     Vote,
     zxid_of,
 )
-from clusters.targets.zab.node import Link
-from clusters.targets.zab.target import TARGET
-from harness.core.errors import ConfigError
+from dethrone.clusters.targets.zab.node import Link
+from dethrone.clusters.targets.zab.target import TARGET
+from dethrone.harness.core.errors import ConfigError
 from tests.claims.test_zab import files
 from tests.clusters.zab.minisim import World
 

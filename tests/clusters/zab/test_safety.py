@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusters.targets.client_api import Append, Get, Ok
+from dethrone.clusters.targets.client_api import Append, Get, Ok
 from tests.clusters.zab.minisim import World
 
 STEPS = st.lists(

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.targets.client_api import Append
-from clusters.targets.kit.files import Unreadable
-from clusters.targets.zab.log import ACCEPTED, LOG, Log, epoch_ops, read_epoch, read_log, record_bytes
-from clusters.targets.zab.messages import Txn, zxid_of
+from dethrone.clusters.targets.client_api import Append
+from dethrone.clusters.targets.kit.files import Unreadable
+from dethrone.clusters.targets.zab.log import ACCEPTED, LOG, Log, epoch_ops, read_epoch, read_log, record_bytes
+from dethrone.clusters.targets.zab.messages import Txn, zxid_of
 from tests.clusters.kraft.minisim import SimDisk
 
 zxids = st.lists(st.integers(1, 3), max_size=8).map(

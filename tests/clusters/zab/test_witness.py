@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from clusters.targets.client_api import Append
-from clusters.targets.zab.log import ACCEPTED, CURRENT, LOG, Log, epoch_ops, record_bytes
-from clusters.targets.zab.messages import (
+from dethrone.clusters.targets.client_api import Append
+from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT, LOG, Log, epoch_ops, record_bytes
+from dethrone.clusters.targets.zab.messages import (
     NOT_COUNTED,
     Ack,
     AckEpoch,
@@ -16,7 +16,7 @@ from clusters.targets.zab.messages import (
     UpToDate,
     zxid_of,
 )
-from clusters.targets.zab.witness import ZabWitness
+from dethrone.clusters.targets.zab.witness import ZabWitness
 
 OLD = [Txn(zxid_of(1, counter), Append("k", counter)) for counter in (1, 2)]
 

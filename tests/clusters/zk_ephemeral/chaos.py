@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from clusters.targets.client_api import Append, Ok
-from clusters.targets.zk_ephemeral.target import TARGET
+from dethrone.clusters.targets.client_api import Append, Ok
+from dethrone.clusters.targets.zk_ephemeral.target import TARGET
 from tests.clusters.zk_ephemeral.minisim import World
 
 NAMES = ("a", "b", "c", "zk")

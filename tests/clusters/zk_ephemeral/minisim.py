@@ -9,9 +9,9 @@ import heapq
 from collections import deque
 from typing import Any
 
-from clusters.targets.client_api import Append, Get, Ok
-from harness.core.clock import MS, Clocks
-from harness.core.machine import (
+from dethrone.clusters.targets.client_api import Append, Get, Ok
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import (
     Await,
     Disk,
     DiskDone,
@@ -28,7 +28,7 @@ from harness.core.machine import (
     Unlink,
     Write,
 )
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 
 
 class SimDisk:

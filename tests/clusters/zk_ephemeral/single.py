@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from clusters.targets.zk_ephemeral import messages as m
-from clusters.targets.zk_ephemeral.target import TARGET
-from harness.core.clock import MS, Clocks
-from harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Request, Send, SetTimer
-from harness.core.rng import Rng
+from dethrone.clusters.targets.zk_ephemeral import messages as m
+from dethrone.clusters.targets.zk_ephemeral.target import TARGET
+from dethrone.harness.core.clock import MS, Clocks
+from dethrone.harness.core.machine import Disk, DiskDone, Fired, Halt, Message, Note, Reply, Request, Send, SetTimer
+from dethrone.harness.core.rng import Rng
 
 MEMBERS = ("a", "b", "c", "zk")
 

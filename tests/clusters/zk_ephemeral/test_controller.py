@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.zk_ephemeral import messages as m
-from clusters.targets.zk_ephemeral.target import TARGET
+from dethrone.clusters.targets.zk_ephemeral import messages as m
+from dethrone.clusters.targets.zk_ephemeral.target import TARGET
 from tests.clusters.zk_ephemeral.minisim import World
 from tests.clusters.zk_ephemeral.single import One, names, note, sent
 

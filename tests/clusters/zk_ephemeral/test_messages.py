@@ -3,12 +3,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from clusters.targets.client_api import Append, Put
-from clusters.targets.zk_ephemeral import messages as m
-from clusters.targets.zk_ephemeral.knobs import KNOBS
-from clusters.targets.zk_ephemeral.target import TARGET
-from harness.core.clock import MS, SECOND
-from harness.core.errors import ConfigError
+from dethrone.clusters.targets.client_api import Append, Put
+from dethrone.clusters.targets.zk_ephemeral import messages as m
+from dethrone.clusters.targets.zk_ephemeral.knobs import KNOBS
+from dethrone.clusters.targets.zk_ephemeral.target import TARGET
+from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.errors import ConfigError
 
 BODIES = [
     m.Connect(2000, 7),

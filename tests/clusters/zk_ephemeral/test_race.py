@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.zk_ephemeral import messages as m
-from harness.core.clock import MS
+from dethrone.clusters.targets.zk_ephemeral import messages as m
+from dethrone.harness.core.clock import MS
 from tests.clusters.zk_ephemeral.single import One, names, note, sent, timers
 
 STATE = {"leader": "b", "leader_epoch": 4, "isr": ["a", "b"], "controller_epoch": 0}
@@ -173,7 +173,7 @@ def test_the_knob_makes_it_step_down_and_a_lived_on_session_gives_it_a_new_epoch
 
 
 def test_an_overdue_connection_is_noticed_before_a_client_that_waited_is_served():
-    from clusters.targets.client_api import Append
+    from dethrone.clusters.targets.client_api import Append
 
     one = One("a", zookeeper_session_timeout_ms=3000, step_down_on_disconnect="true")
     one.lead(stored=STATE)

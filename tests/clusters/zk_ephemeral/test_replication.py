@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.client_api import Append, Cas, Failed, Get, NotLeader, Ok, Put, Refused, Unknown
-from clusters.targets.kit.files import Unreadable, record
-from clusters.targets.zk_ephemeral import messages as m
-from clusters.targets.zk_ephemeral.log import HW, LOG, Log, hw_ops, read_hw
-from clusters.targets.zk_ephemeral.tree import TREE
-from harness.core.machine import Disk, DiskDone, Write
+from dethrone.clusters.targets.client_api import Append, Cas, Failed, Get, NotLeader, Ok, Put, Refused, Unknown
+from dethrone.clusters.targets.kit.files import Unreadable, record
+from dethrone.clusters.targets.zk_ephemeral import messages as m
+from dethrone.clusters.targets.zk_ephemeral.log import HW, LOG, Log, hw_ops, read_hw
+from dethrone.clusters.targets.zk_ephemeral.tree import TREE
+from dethrone.harness.core.machine import Disk, DiskDone, Write
 from tests.clusters.zk_ephemeral.single import One, halted, names, note, replies, sent
 
 STATE = {"leader": "b", "leader_epoch": 4, "isr": ["a", "b"], "controller_epoch": 0}

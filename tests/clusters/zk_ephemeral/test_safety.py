@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from harness.core.rng import Rng
+from dethrone.harness.core.rng import Rng
 from tests.clusters.zk_ephemeral.chaos import NAMES, acknowledged, drawn, logs, play, settle, steps, values, world
 
 SAFE = {"acks": "all", "truncate": "epoch"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.client_api import Append, Ok, Unknown
-from clusters.targets.zk_ephemeral import messages as m
-from clusters.targets.zk_ephemeral.target import TARGET
-from harness.core.machine import SHUTDOWN, Fired
+from dethrone.clusters.targets.client_api import Append, Ok, Unknown
+from dethrone.clusters.targets.zk_ephemeral import messages as m
+from dethrone.clusters.targets.zk_ephemeral.target import TARGET
+from dethrone.harness.core.machine import SHUTDOWN, Fired
 from tests.clusters.zk_ephemeral.minisim import World
 
 NAMES = ("a", "b", "c", "zk")

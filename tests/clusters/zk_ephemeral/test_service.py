@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.zk_ephemeral import messages as m
-from clusters.targets.zk_ephemeral.tree import TREE
-from harness.core.clock import MS
-from harness.core.machine import Await, Disk, Send
+from dethrone.clusters.targets.zk_ephemeral import messages as m
+from dethrone.clusters.targets.zk_ephemeral.tree import TREE
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.machine import Await, Disk, Send
 from tests.clusters.zk_ephemeral.minisim import SimDisk
 from tests.clusters.zk_ephemeral.single import One, halted, names, note, sent, timers
 

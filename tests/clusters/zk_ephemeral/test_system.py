@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.systems.zk_ephemeral import SYSTEM
-from harness.core import registry
-from harness.core.errors import ConfigError
-from harness.core.promise import SAFETY
+from dethrone.clusters.systems.zk_ephemeral import SYSTEM
+from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.promise import SAFETY
 
 SECOND = 1_000_000_000
 

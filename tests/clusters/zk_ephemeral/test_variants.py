@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.targets.client_api import Append, Ok
-from clusters.targets.zk_ephemeral import messages as m
-from clusters.targets.zk_ephemeral.target import TARGET
-from clusters.targets.zk_ephemeral.variants import VARIANTS
-from harness.core.errors import ConfigError
-from harness.core.rng import Rng
+from dethrone.clusters.targets.client_api import Append, Ok
+from dethrone.clusters.targets.zk_ephemeral import messages as m
+from dethrone.clusters.targets.zk_ephemeral.target import TARGET
+from dethrone.clusters.targets.zk_ephemeral.variants import VARIANTS
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.rng import Rng
 from tests.clusters.zk_ephemeral.chaos import acknowledged, drawn, logs, play, settle, values, world
 from tests.clusters.zk_ephemeral.minisim import World
 from tests.clusters.zk_ephemeral.single import One, replies, sent

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from clusters.targets.client_api import Append
-from clusters.targets.zk_ephemeral import messages as m
-from clusters.targets.zk_ephemeral import tree
-from clusters.targets.zk_ephemeral.log import LOG, Log
-from clusters.targets.zk_ephemeral.target import TARGET
-from harness.core.machine import Unlink
+from dethrone.clusters.targets.client_api import Append
+from dethrone.clusters.targets.zk_ephemeral import messages as m
+from dethrone.clusters.targets.zk_ephemeral import tree
+from dethrone.clusters.targets.zk_ephemeral.log import LOG, Log
+from dethrone.clusters.targets.zk_ephemeral.target import TARGET
+from dethrone.harness.core.machine import Unlink
 from tests.clusters.zk_ephemeral.minisim import World
 from tests.clusters.zk_ephemeral.single import MEMBERS
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from harness.engine.campaign import campaign
-from harness.engine.nightly.night_rows import NightRow
-from harness.engine.nightly.run_order import Job
-from harness.engine.run.exit_status import EXIT_PASS, EXIT_UNKNOWN
-from harness.engine.run.judgement import Judgement, RunResult
-from harness.engine.run.listener import Silence
-from harness.engine.run.options import RunOptions
-from harness.report import json_objects
-from harness.report.night import sums
-from harness.report.terminal import noise_words
+from dethrone.harness.engine.campaign import campaign
+from dethrone.harness.engine.nightly.night_rows import NightRow
+from dethrone.harness.engine.nightly.run_order import Job
+from dethrone.harness.engine.run.exit_status import EXIT_PASS, EXIT_UNKNOWN
+from dethrone.harness.engine.run.judgement import Judgement, RunResult
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.report import json_objects
+from dethrone.harness.report.night import sums
+from dethrone.harness.report.terminal import noise_words
 
 
 class Host:

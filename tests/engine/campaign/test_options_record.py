@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from harness.core.clock import SECOND
-from harness.core.errors import ConfigError
-from harness.engine.campaign import campaign
-from harness.engine.campaign.options_record import OPTIONS, begin, differences, told
-from harness.engine.campaign.row import CampaignRow
-from harness.engine.campaign.row_file import ROWS
-from harness.engine.run.judgement import RunResult
-from harness.engine.run.listener import Silence
-from harness.engine.run.options import RunOptions
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.engine.campaign import campaign
+from dethrone.harness.engine.campaign.options_record import OPTIONS, begin, differences, told
+from dethrone.harness.engine.campaign.row import CampaignRow
+from dethrone.harness.engine.campaign.row_file import ROWS
+from dethrone.harness.engine.run.judgement import RunResult
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
 
 PLAIN = RunOptions(
     system="nacos", backend="sim", nodes=3, time_limit_ns=20 * SECOND, workload="election", settings={"a": "1"}

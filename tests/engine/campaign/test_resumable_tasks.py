@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from harness.core.errors import ConfigError
-from harness.engine.campaign.resumable_tasks import keep_rows, read_kept
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.engine.campaign.resumable_tasks import keep_rows, read_kept
 
 
 class Row(msgspec.Struct, frozen=True):

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.errors import ConfigError
-from harness.engine.campaign.row import CampaignRow
-from harness.engine.campaign.row_file import ROWS, SeedSet, Tally, stream_rows, writing
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.engine.campaign.row import CampaignRow
+from dethrone.harness.engine.campaign.row_file import ROWS, SeedSet, Tally, stream_rows, writing
 
 
 def row(seed: int, outcome="pass", **more) -> CampaignRow:

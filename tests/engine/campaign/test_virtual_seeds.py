@@ -5,13 +5,13 @@ import tracemalloc
 import msgspec
 import pytest
 
-from harness.core.clock import SECOND
-from harness.core.errors import ConfigError
-from harness.engine.campaign import campaign
-from harness.engine.campaign.row import CampaignRow
-from harness.engine.campaign.virtual_seeds import rows_of
-from harness.engine.run.listener import Silence
-from harness.engine.run.options import RunOptions
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.engine.campaign import campaign
+from dethrone.harness.engine.campaign.row import CampaignRow
+from dethrone.harness.engine.campaign.virtual_seeds import rows_of
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
 
 
 def options(**fields):
@@ -54,7 +54,7 @@ def test_the_first_failing_seeds_are_kept_whole_and_the_rest_is_a_row(tmp_path):
 
 
 def test_a_kept_run_has_the_verdict_of_its_rehearsal(tmp_path):
-    from harness.engine.run.judge import check_path
+    from dethrone.harness.engine.run.judge import check_path
 
     rows, _, _ = go(tmp_path, range(4), keep_failing=1)
     row = next(row for row in rows if row.run_dir)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import HarnessError
-from harness.engine.campaign.worker_processes import spread
+from dethrone.harness.core.errors import HarnessError
+from dethrone.harness.engine.campaign.worker_processes import spread
 
 
 def doubled(number):

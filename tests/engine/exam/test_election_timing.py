@@ -10,9 +10,9 @@ from statistics import fmean
 import msgspec
 import pytest
 
-from harness.core.clock import MS, SECOND
-from harness.core.errors import ConfigError
-from harness.engine.exam.election_timing import elections
+from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.engine.exam.election_timing import elections
 
 _FILE = Path(__file__).parents[2] / "benchmarks" / "bench_elections.py"
 _SPEC = importlib.util.spec_from_file_location("bench_elections", _FILE)

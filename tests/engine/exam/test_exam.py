@@ -7,15 +7,15 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from harness.core.clock import SECOND
-from harness.core.errors import ConfigError
-from harness.core.events import Mark
-from harness.core.planted import ExamPlan, Planted
-from harness.core.registry import CHECKERS
-from harness.core.verdict import Finding, Verdict
-from harness.engine.exam.exam import Task, examine, kinds_of, options_of, watch
-from harness.engine.exam.exam_tasks import read_rows, run_exam, tasks_for
-from harness.report.exam_table import exam_lines, exam_object
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.events import Mark
+from dethrone.harness.core.planted import ExamPlan, Planted
+from dethrone.harness.core.registry import CHECKERS
+from dethrone.harness.core.verdict import Finding, Verdict
+from dethrone.harness.engine.exam.exam import Task, examine, kinds_of, options_of, watch
+from dethrone.harness.engine.exam.exam_tasks import read_rows, run_exam, tasks_for
+from dethrone.harness.report.exam_table import exam_lines, exam_object
 
 PLAN = ExamPlan(workloads=("log", "lease"), faults=("kill",), intervals_ns=(2 * SECOND, 5 * SECOND))
 BUG = Planted(name="01-x", says="forgets", caught_by=("one-vote-per-term", "one-leader-per-term"))
@@ -202,8 +202,8 @@ def test_an_unknown_bug_or_a_system_without_bugs_is_told_before_anything_starts(
 
 
 def test_every_bug_in_the_lists_names_checkers_that_exist():
-    from harness.core import registry
-    from harness.engine.exam.exam_tasks import examinable
+    from dethrone.harness.core import registry
+    from dethrone.harness.engine.exam.exam_tasks import examinable
 
     known = registry.names(CHECKERS)
     for name in examinable():

@@ -9,13 +9,13 @@ import time
 import msgspec
 import pytest
 
-from harness.core import registry
-from harness.core.clock import SECOND
-from harness.core.planted import Planted
-from harness.engine.campaign.worker_processes import spread
-from harness.engine.exam.exam import Task, examine
-from harness.engine.exam.exam_tasks import carry_out, examinable
-from harness.engine.run.judge import load_checkers
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.planted import Planted
+from dethrone.harness.engine.campaign.worker_processes import spread
+from dethrone.harness.engine.exam.exam import Task, examine
+from dethrone.harness.engine.exam.exam_tasks import carry_out, examinable
+from dethrone.harness.engine.run.judge import load_checkers
 
 pytestmark = pytest.mark.slow
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from harness.core import registry
-from harness.core.clock import SECOND
-from harness.core.errors import ClusterError
-from harness.core.planted import ExamPlan, Planted
-from harness.core.verdict import Verdict
-from harness.engine.exam.exam_tasks import tasks_for
-from harness.engine.exam.live_runs import LiveRuns, fitting, telling
-from harness.engine.run import runner
-from harness.engine.run.judge import load_checkers
-from harness.engine.run.judgement import RunResult
-from harness.engine.run.options import RunOptions
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import ClusterError
+from dethrone.harness.core.planted import ExamPlan, Planted
+from dethrone.harness.core.verdict import Verdict
+from dethrone.harness.engine.exam.exam_tasks import tasks_for
+from dethrone.harness.engine.exam.live_runs import LiveRuns, fitting, telling
+from dethrone.harness.engine.run import runner
+from dethrone.harness.engine.run.judge import load_checkers
+from dethrone.harness.engine.run.judgement import RunResult
+from dethrone.harness.engine.run.options import RunOptions
 
 PLAN = ExamPlan(
     workloads=("log", "lease", "membership"),
@@ -48,7 +48,7 @@ def test_runs_are_spent_where_the_checkers_of_a_bug_can_judge(caught_by, workloa
 
 
 def test_every_bug_of_every_system_has_a_plan_on_real_hosts():
-    from harness.engine.exam.exam_tasks import examinable
+    from dethrone.harness.engine.exam.exam_tasks import examinable
 
     for task in tasks_for(examinable(), strategy="triggered", budget_ns=SECOND, backend="docker"):
         assert task.backend == "docker"

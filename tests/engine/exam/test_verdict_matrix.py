@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from harness.commands.matrix import chosen, declared, lines, mark, table
-from harness.core.clock import MS, SECOND
-from harness.core.errors import ConfigError
-from harness.core.events import Begin, Invoke, Return
-from harness.core.history import History
-from harness.core.matrix import INVARIANTS, Cell, Column, Demand, Proof, parse_column
-from harness.core.promise import NotPromised, Promise
-from harness.engine.exam.exam_tasks import examinable
-from harness.engine.exam.verdict_matrix import (
+from dethrone.harness.commands.matrix import chosen, declared, lines, mark, table
+from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.events import Begin, Invoke, Return
+from dethrone.harness.core.history import History
+from dethrone.harness.core.matrix import INVARIANTS, Cell, Column, Demand, Proof, parse_column
+from dethrone.harness.core.promise import NotPromised, Promise
+from dethrone.harness.engine.exam.exam_tasks import examinable
+from dethrone.harness.engine.exam.verdict_matrix import (
     ROWS,
     Count,
     Row,
@@ -25,8 +25,8 @@ from harness.engine.exam.verdict_matrix import (
     run_matrix,
     tasks_for,
 )
-from harness.engine.run.judge import load_checkers
-from harness.engine.run.scenario_lookup import all_scenarios
+from dethrone.harness.engine.run.judge import load_checkers
+from dethrone.harness.engine.run.scenario_lookup import all_scenarios
 
 COLUMNS = {column.name: column for column in all_columns()}
 SEEDS = 2

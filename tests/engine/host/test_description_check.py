@@ -8,13 +8,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from harness.core import registry
-from harness.core.clock import Span
-from harness.core.errors import ClusterError, ConfigError
-from harness.core.hoststate import HEALTHY
-from harness.core.interfaces import Evidence, HostNews, No, Yes
-from harness.engine.host.description_check import examine, examine_lines
-from harness.engine.run.options import RunOptions
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import Span
+from dethrone.harness.core.errors import ClusterError, ConfigError
+from dethrone.harness.core.hoststate import HEALTHY
+from dethrone.harness.core.interfaces import Evidence, HostNews, No, Yes
+from dethrone.harness.engine.host.description_check import examine, examine_lines
+from dethrone.harness.engine.run.options import RunOptions
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="hosts are Linux machines")
 
@@ -143,8 +143,8 @@ def world(monkeypatch, tmp_path):
     monkeypatch.setenv("DETHRONE_STATE_DIR", str(tmp_path / "state"))
     loads = registry.load
     monkeypatch.setattr(registry, "load", lambda group, name: made if name == "here" else loads(group, name))
-    monkeypatch.setattr("harness.engine.host.description_check.START_LIMIT_NS", 500_000_000)
-    monkeypatch.setattr("harness.engine.host.description_check.SETTLE_NS", 0)
+    monkeypatch.setattr("dethrone.harness.engine.host.description_check.START_LIMIT_NS", 500_000_000)
+    monkeypatch.setattr("dethrone.harness.engine.host.description_check.SETTLE_NS", 0)
     made.file = tmp_path / "my.toml"
     made.text = TEXT.format(port=made.port)
     return made
@@ -197,7 +197,7 @@ def test_a_probe_that_answers_something_else_than_expected_is_told_by_its_field(
 
 
 def test_a_leader_in_term_0_is_refused_with_the_remedy(world, monkeypatch):
-    monkeypatch.setattr("harness.engine.host.description_check.TERM_LIMIT_NS", 100_000_000)
+    monkeypatch.setattr("dethrone.harness.engine.host.description_check.TERM_LIMIT_NS", 100_000_000)
     world.terms = [0, 0]
     (row,) = bad(world).values()
     assert (row.step, row.what) == ("probe", "n1 leads in a term")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.core.interfaces import Owned
-from harness.core.ledger import Ledger
-from harness.engine.host import healing as module
+from dethrone.harness.core.interfaces import Owned
+from dethrone.harness.core.ledger import Ledger
+from dethrone.harness.engine.host import healing as module
 
 
 class Backend:

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.clock import SECOND
-from harness.core.errors import ConfigError
-from harness.engine.campaign.resumable_tasks import read_kept
-from harness.engine.nightly.new_findings import RAISED, raised
-from harness.engine.nightly.night import ROWS, nights, past_of, run_night
-from harness.engine.nightly.night_file import Entry, Night
-from harness.engine.nightly.night_rows import NightRow
-from harness.report.night import code
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.engine.campaign.resumable_tasks import read_kept
+from dethrone.harness.engine.nightly.new_findings import RAISED, raised
+from dethrone.harness.engine.nightly.night import ROWS, nights, past_of, run_night
+from dethrone.harness.engine.nightly.night_file import Entry, Night
+from dethrone.harness.engine.nightly.night_rows import NightRow
+from dethrone.harness.report.night import code
 
 FAKE = Path(__file__).with_name("night_fake.py")
 COMMAND = (sys.executable, str(FAKE))
@@ -243,9 +243,9 @@ SCRIPT = textwrap.dedent(
     """
     import sys
     from pathlib import Path
-    from harness.core.clock import SECOND
-    from harness.engine.nightly.night import run_night
-    from harness.engine.nightly.night_file import Entry, Night
+    from dethrone.harness.core.clock import SECOND
+    from dethrone.harness.engine.nightly.night import run_night
+    from dethrone.harness.engine.nightly.night_file import Entry, Night
 
     out = Path(sys.argv[1])
     entries = tuple(Entry(system=name, time_limit_ns=SECOND) for name in ("passes", "hangs", "fails"))
@@ -309,7 +309,7 @@ def test_the_run_of_a_night_that_was_killed_rolls_back_and_the_next_call_loses_n
 
 
 def test_a_second_night_waits_for_the_first_ones_lock_and_then_refuses(tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.engine.nightly.night.TEARDOWN_S", 0.3)
+    monkeypatch.setattr("dethrone.harness.engine.nightly.night.TEARDOWN_S", 0.3)
     process, _ = in_the_hanging_run(tmp_path)
     try:
         with pytest.raises(ConfigError, match="another night is using this directory"):

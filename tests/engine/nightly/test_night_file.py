@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.clock import SECOND
-from harness.core.errors import ConfigError
-from harness.engine.nightly.night_file import is_night, parse_night, read_night
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.engine.nightly.night_file import is_night, parse_night, read_night
 
 BASE = Path("/somewhere")
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.engine.nightly.night_file import Entry
-from harness.engine.nightly.run_order import Past, cells_of, fresh_seeds, order
+from dethrone.harness.engine.nightly.night_file import Entry
+from dethrone.harness.engine.nightly.run_order import Past, cells_of, fresh_seeds, order
 
 ENTRIES = (
     Entry(system="etcd", versions=("3.4", "3.5"), nodes=(3, 5), seeds=2),

@@ -6,13 +6,13 @@ import tomllib
 
 import msgspec
 
-from harness.core.clock import SECOND
-from harness.core.scenario import Expected, Scenario, parse_scenario
-from harness.core.scenario_text import scenario_toml
-from harness.engine.replay.failure_check import StillFails
-from harness.engine.replay.shrinker import shrink
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.scenario import Expected, Scenario, parse_scenario
+from dethrone.harness.core.scenario_text import scenario_toml
+from dethrone.harness.engine.replay.failure_check import StillFails
+from dethrone.harness.engine.replay.shrinker import shrink
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
 
 OPTIONS = RunOptions(
     system="raft",

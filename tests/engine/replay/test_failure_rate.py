@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.core.clock import MS, SECOND
-from harness.core.schedule import OnEvent, PlannedFault, Schedule, Step
-from harness.engine.replay import failure_rate
-from harness.engine.replay.failure_rate import LIMIT_MIN_NS, Rate, confirmed, fails_often, room_for, seed_of
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import WARMUP_NS
+from dethrone.harness.core.clock import MS, SECOND
+from dethrone.harness.core.schedule import OnEvent, PlannedFault, Schedule, Step
+from dethrone.harness.engine.replay import failure_rate
+from dethrone.harness.engine.replay.failure_rate import LIMIT_MIN_NS, Rate, confirmed, fails_often, room_for, seed_of
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import WARMUP_NS
 
 EMPTY = Schedule(seed=1, strategy="none", steps=())
 

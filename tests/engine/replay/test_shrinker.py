@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.clock import SECOND
-from harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step
-from harness.engine.replay.shrinker import GAP_MIN_NS, HOLD_MIN_NS, ddmin, shrink
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step
+from dethrone.harness.engine.replay.shrinker import GAP_MIN_NS, HOLD_MIN_NS, ddmin, shrink
 
 
 def fault(kind, **more):

@@ -5,14 +5,14 @@ import itertools
 
 import msgspec
 
-from harness.core import world as w
-from harness.core.clock import MS, SECOND, Span
-from harness.core.hoststate import healthy_cluster
-from harness.core.interfaces import Evidence, HostNews, OpOutcome, OpPlan, Reading, TraceLine, Yes
-from harness.core.plan import Plan, WorkloadPlan
-from harness.core.promise import Promise
-from harness.core.schedule import PlannedFault, Schedule, Step
-from harness.engine.run.planning import Draft
+from dethrone.harness.core import world as w
+from dethrone.harness.core.clock import MS, SECOND, Span
+from dethrone.harness.core.hoststate import healthy_cluster
+from dethrone.harness.core.interfaces import Evidence, HostNews, OpOutcome, OpPlan, Reading, TraceLine, Yes
+from dethrone.harness.core.plan import Plan, WorkloadPlan
+from dethrone.harness.core.promise import Promise
+from dethrone.harness.core.schedule import PlannedFault, Schedule, Step
+from dethrone.harness.engine.run.planning import Draft
 
 NODES = ("n1", "n2", "n3")
 

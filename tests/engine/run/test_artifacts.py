@@ -2,12 +2,12 @@
 
 import pytest
 
-from harness.core import store
-from harness.core.errors import ClusterError, ConfigError
-from harness.core.interfaces import NodeSpec
-from harness.engine.run import artifacts, runner
-from harness.engine.run.listener import Silence
-from harness.engine.run.options import RunOptions
+from dethrone.harness.core import store
+from dethrone.harness.core.errors import ClusterError, ConfigError
+from dethrone.harness.core.interfaces import NodeSpec
+from dethrone.harness.engine.run import artifacts, runner
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
 
 
 class FloodedHost:

@@ -1,8 +1,8 @@
 """When the harness believes that all is well."""
 
-from harness.core.clock import MS, Span
-from harness.core.interfaces import Reading
-from harness.engine.run.cluster_view import ViewKeeper
+from dethrone.harness.core.clock import MS, Span
+from dethrone.harness.core.interfaces import Reading
+from dethrone.harness.engine.run.cluster_view import ViewKeeper
 
 NODES = ("n1", "n2", "n3")
 

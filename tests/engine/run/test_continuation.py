@@ -5,17 +5,17 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from harness.core import registry
-from harness.core.clock import SECOND
-from harness.core.errors import ConfigError
-from harness.core.events import Mark
-from harness.core.interfaces import Unmet
-from harness.core.schedule import PlannedFault, Step
-from harness.engine.run.continuation import next_step, unmet_by, worth_keeping
-from harness.engine.run.judge import load_checkers
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
-from harness.engine.run.rehearsal import rehearse, rehearse_draft, with_schedule
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.events import Mark
+from dethrone.harness.core.interfaces import Unmet
+from dethrone.harness.core.schedule import PlannedFault, Step
+from dethrone.harness.engine.run.continuation import next_step, unmet_by, worth_keeping
+from dethrone.harness.engine.run.judge import load_checkers
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.engine.run.rehearsal import rehearse, rehearse_draft, with_schedule
 
 CHECKERS = {name: checker for name, checker in load_checkers().items() if name in {"coverage", "leader-when-owed"}}
 KINDS = ("partition", "kill", "pause")
@@ -167,7 +167,7 @@ def test_a_systems_own_kinds_are_never_refused():
 
 
 def test_the_exam_draws_what_it_always_drew():
-    from harness.engine.exam.exam import Task, options_of
+    from dethrone.harness.engine.exam.exam import Task, options_of
 
     system = registry.load(registry.SYSTEMS, "raft")
     planted = next(iter(system.planted().values()))

@@ -2,12 +2,22 @@
 
 import pytest
 
-from harness.core import world as w
-from harness.core.clock import SECOND, Span
-from harness.core.events import Converged, FatalLine, FaultEvent, Invoke, Mark, NodeDied, Noise, Return, Trouble
-from harness.core.hoststate import HEALTHY
-from harness.core.interfaces import HostNews
-from harness.engine.run.director import Director
+from dethrone.harness.core import world as w
+from dethrone.harness.core.clock import SECOND, Span
+from dethrone.harness.core.events import (
+    Converged,
+    FatalLine,
+    FaultEvent,
+    Invoke,
+    Mark,
+    NodeDied,
+    Noise,
+    Return,
+    Trouble,
+)
+from dethrone.harness.core.hoststate import HEALTHY
+from dethrone.harness.core.interfaces import HostNews
+from dethrone.harness.engine.run.director import Director
 
 from .fake import NODES, FakeWorld, draft, play
 

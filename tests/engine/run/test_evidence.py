@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from harness.core.plan import Plan
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft, evidence
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft, evidence
 
 PHASES = {f"{what}:{phase}" for what in ("answers", "writes") for phase in ("warmup", "faults", "quiet")}
 

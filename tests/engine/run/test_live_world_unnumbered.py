@@ -6,10 +6,10 @@ import queue
 
 import pytest
 
-from harness.core import world as w
-from harness.core.clock import Span
-from harness.core.interfaces import Reading
-from harness.engine.run.live_world import LiveWorld, _numbered
+from dethrone.harness.core import world as w
+from dethrone.harness.core.clock import Span
+from dethrone.harness.core.interfaces import Reading
+from dethrone.harness.engine.run.live_world import LiveWorld, _numbered
 
 
 class Theirs:

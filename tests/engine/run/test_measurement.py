@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from harness.core import registry
-from harness.core.clock import MS
-from harness.core.errors import ConfigError
-from harness.core.interfaces import Scalable
-from harness.core.timescale import longer, longer_promise
-from harness.engine.run.measurement import WINDOWS_NS, calibrate
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import at_scale, draft
+from dethrone.harness.core import registry
+from dethrone.harness.core.clock import MS
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.interfaces import Scalable
+from dethrone.harness.core.timescale import longer, longer_promise
+from dethrone.harness.engine.run.measurement import WINDOWS_NS, calibrate
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import at_scale, draft
 
 NODES = ("n1", "n2", "n3", "n4", "n5")
 

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.clock import Span
-from harness.core.hoststate import HEALTHY, healthy_cluster
-from harness.core.interfaces import ClusterView, Evidence
-from harness.core.rng import Rng
-from harness.core.schedule import PlannedFault, Schedule, Step
-from harness.engine.run.nemesis_driver import NemesisDriver, Settled, StepMark
+from dethrone.harness.core.clock import Span
+from dethrone.harness.core.hoststate import HEALTHY, healthy_cluster
+from dethrone.harness.core.interfaces import ClusterView, Evidence
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import PlannedFault, Schedule, Step
+from dethrone.harness.engine.run.nemesis_driver import NemesisDriver, Settled, StepMark
 
 NODES = ("n1", "n2", "n3")
 

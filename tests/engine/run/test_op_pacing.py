@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.clock import SECOND
-from harness.core.events import Return
-from harness.core.interfaces import ClusterView, OpPlan
-from harness.engine.run.op_pacing import OpPump
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.events import Return
+from dethrone.harness.core.interfaces import ClusterView, OpPlan
+from dethrone.harness.engine.run.op_pacing import OpPump
 
 VIEW = ClusterView(nodes=("n1",), leader=None, roles={}, terms={}, state={})
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from clusters.local import backend
-from harness.core.clock import SECOND
-from harness.core.errors import MissingCapability
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
+from dethrone.clusters.local import backend
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.errors import MissingCapability
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
 
 RESTART = """
 [[step]]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.core.clock import SECOND
-from harness.core.history import read_history
-from harness.engine.replay.stored_run import read_stored, schedule_of
-from harness.engine.run.judge import load_checkers
-from harness.engine.run.listener import Silence
-from harness.engine.run.options import RunOptions
-from harness.engine.run.planning import draft
-from harness.engine.run.rehearsal import rehearse, rehearse_draft, with_schedule
-from harness.engine.run.runner import run
+from dethrone.harness.core.clock import SECOND
+from dethrone.harness.core.history import read_history
+from dethrone.harness.engine.replay.stored_run import read_stored, schedule_of
+from dethrone.harness.engine.run.judge import load_checkers
+from dethrone.harness.engine.run.listener import Silence
+from dethrone.harness.engine.run.options import RunOptions
+from dethrone.harness.engine.run.planning import draft
+from dethrone.harness.engine.run.rehearsal import rehearse, rehearse_draft, with_schedule
+from dethrone.harness.engine.run.runner import run
 
 
 def options(**changes):

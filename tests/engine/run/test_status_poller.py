@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from harness.core.interfaces import NodeSpec, Reading, StatusCall
-from harness.core.world import Broken, Polled
-from harness.engine.run.status_poller import Poller, status_reader
+from dethrone.harness.core.interfaces import NodeSpec, Reading, StatusCall
+from dethrone.harness.core.world import Broken, Polled
+from dethrone.harness.engine.run.status_poller import Poller, status_reader
 
 
 def whole(raw, framing):

@@ -2,13 +2,13 @@
 
 import msgspec
 
-from checkers.coverage import CHECKER
-from harness.core import world as w
-from harness.core.clock import SECOND, Span
-from harness.core.events import TRACE_MALFORMED, End, Noise, Observed, Silent, Traced
-from harness.core.history import History
-from harness.core.interfaces import HostNews, Malformed, Reading, TraceLine
-from harness.engine.run.director import MALFORMED_MAX, Director
+from dethrone.checkers.coverage import CHECKER
+from dethrone.harness.core import world as w
+from dethrone.harness.core.clock import SECOND, Span
+from dethrone.harness.core.events import TRACE_MALFORMED, End, Noise, Observed, Silent, Traced
+from dethrone.harness.core.history import History
+from dethrone.harness.core.interfaces import HostNews, Malformed, Reading, TraceLine
+from dethrone.harness.engine.run.director import MALFORMED_MAX, Director
 
 from .fake import FakeSystem, FakeWorld, draft, play
 

@@ -5,18 +5,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core import world as w
-from harness.core.clock import SECOND, Span
-from harness.core.events import FaultEvent, Invoke, NodeProcess, Observed, Return, Traced
-from harness.core.hoststate import healthy_cluster
-from harness.core.interfaces import ClusterView, Evidence, HostNews, TraceLine
-from harness.core.rng import Rng
-from harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step
-from harness.engine.run.director import Director
-from harness.engine.run.nemesis_driver import NemesisDriver, StepMark
-from harness.engine.run.trigger_figures import trigger_figures
-from nemesis.faults import kill, partition, pause, restart
-from nemesis.triggers import BUILT_IN
+from dethrone.harness.core import world as w
+from dethrone.harness.core.clock import SECOND, Span
+from dethrone.harness.core.events import FaultEvent, Invoke, NodeProcess, Observed, Return, Traced
+from dethrone.harness.core.hoststate import healthy_cluster
+from dethrone.harness.core.interfaces import ClusterView, Evidence, HostNews, TraceLine
+from dethrone.harness.core.rng import Rng
+from dethrone.harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step
+from dethrone.harness.engine.run.director import Director
+from dethrone.harness.engine.run.nemesis_driver import NemesisDriver, StepMark
+from dethrone.harness.engine.run.trigger_figures import trigger_figures
+from dethrone.nemesis.faults import kill, partition, pause, restart
+from dethrone.nemesis.triggers import BUILT_IN
 
 from . import fake
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clusters.own.parse import FileRead, parse
-from clusters.own.system import OwnSystem
-from harness.core.interfaces import Available, Yes
+from dethrone.clusters.own.parse import FileRead, parse
+from dethrone.clusters.own.system import OwnSystem
+from dethrone.harness.core.interfaces import Available, Yes
 
 NODE = Path(__file__).with_name("node.py")
 
