@@ -158,7 +158,7 @@ class _Run:
             raise HarnessError(
                 f"Spark itself is gone: {_short(error)}",
                 cause="its Java was killed, or had too little memory (spark.driver.memory)",
-                next_step="call it again: it goes on where it stopped",
+                next_step="repeat the command: it resumes where it stopped",
             ) from error
         finally:
             for sent in out:

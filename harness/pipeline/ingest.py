@@ -66,7 +66,7 @@ def find_runs(paths: Sequence[Path]) -> list[Path]:
     found = [directory for path in paths for directory in _below(path, DEPTH_MAX)]
     if not found:
         raise ConfigError(
-            "there is no run here",
+            "no run found here",
             where=", ".join(map(str, paths)),
             next_step="name directories of runs (with history.jsonl), or a directory that holds some",
         )

@@ -16,8 +16,9 @@ FAKE = """
 
     @pytest.fixture(autouse=True)
     def made_up(monkeypatch):
-        from dethrone.harness.engine import model, runner
-        from dethrone.harness.core import store
+        import msgspec
+        from dethrone.harness.core import plan as plans, store
+        from dethrone.harness.engine.run import judgement as judgements, runner
         spec = importlib.util.spec_from_file_location("synthetic", {synthetic!r})
         synthetic = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(synthetic)
@@ -25,12 +26,12 @@ FAKE = """
             story = synthetic.failing_run if options.system == "nacos" else synthetic.passing_run
             story(options.out)
             stored = store.read_json(options.out / "verdict.json", dict)
-            judgement = model.msgspec.convert(stored["judgement"], model.Judgement)
-            plan = store.read_json(options.out / "plan.json", model.Plan)
+            judgement = msgspec.convert(stored["judgement"], judgements.Judgement)
+            plan = store.read_json(options.out / "plan.json", plans.Plan)
             row = (options.seed, options.nodes, options.time_limit_ns, options.out)
             Path("asked.txt").open("a").write(" ".join(map(str, row)) + "\\n")
             trouble = ("the engine is gone",) if options.system == "trouble" else ()
-            return model.RunResult(
+            return judgements.RunResult(
                 run_dir=options.out, seed=options.seed or 7, plan=plan, judgement=judgement, trouble=trouble,
                 interrupted=False, exit_code=0,
             )

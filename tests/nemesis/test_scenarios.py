@@ -91,7 +91,7 @@ def test_what_must_hold_is_judged_and_holds():
     assert as_expected(expected, [verdict("a", "pass"), verdict("b", "n/a"), verdict("c", "unknown")]) == []
     assert "b was expected to hold: no checker judged it" in as_expected(expected, [verdict("a", "pass")])
     assert "a was expected to hold" in as_expected(expected, [verdict("a", "unknown"), verdict("b", "pass")])[0]
-    with pytest.raises(ValueError, match="names the checkers"):
+    with pytest.raises(ValueError, match="must name the checkers that fail"):
         Expected(verdict="fail")
 
 

@@ -45,7 +45,8 @@ class ZabCore:
     __slots__ = ("node",)
 
     def __init__(self, node: str, members: tuple[str, ...], knobs: ZabKnobs, rules: Rules) -> None:
-        self.node = Node(node, members, knobs, rules)
+        del knobs  # those of the rules: a build may have its own
+        self.node = Node(node, members, rules)
 
     def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
         """Start from what the disk holds; a file that cannot be read, or contradicts another, halts the node."""

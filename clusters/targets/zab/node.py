@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from dethrone.clusters.targets.client_api import ClientReply, Failed, Ok, Unknown
 from dethrone.clusters.targets.raft.machine import Machine, Refusal
-from dethrone.clusters.targets.zab.knobs import ZabKnobs
 from dethrone.clusters.targets.zab.log import ACCEPTED, CURRENT, Log, epoch_ops
 from dethrone.clusters.targets.zab.messages import Body, Closed, Notification, Packet, Vote, ZabMessage
 from dethrone.clusters.targets.zab.rules import ELECTION, LEADING, LOOKING, NOMINATED, Rules
@@ -57,9 +56,9 @@ class Link:
 class Node:
     """One node. ``mono``, ``rng`` and ``out`` are those of the event being handled."""
 
-    def __init__(self, name: str, members: tuple[str, ...], knobs: ZabKnobs, rules: Rules) -> None:
+    def __init__(self, name: str, members: tuple[str, ...], rules: Rules) -> None:
         self.me = name
-        self.knobs = knobs
+        self.knobs = rules.knobs
         self.rules = rules
         self.sids = {member: place for place, member in enumerate(members, 1)}
         self.others = tuple(member for member in members if member != name)

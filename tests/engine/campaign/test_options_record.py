@@ -22,14 +22,14 @@ OTHER = {
     "system": ({"system": "raft"}, "system was nacos, now raft"),
     "nodes": ({"nodes": 5}, "nodes was 3, now 5"),
     "backend": ({"backend": "docker"}, "on was sim, now docker"),
-    "profile": ({"profile": "x"}, "profile was left out, now x"),
-    "variant": ({"variant": "x"}, "variant was left out, now x"),
-    "faults": ({"faults": ("kill", "pause")}, "faults was left out, now kill, pause"),
-    "no faults": ({"faults": ()}, "faults was left out, now none"),
+    "profile": ({"profile": "x"}, "profile was not set, now x"),
+    "variant": ({"variant": "x"}, "variant was not set, now x"),
+    "faults": ({"faults": ("kill", "pause")}, "faults was not set, now kill, pause"),
+    "no faults": ({"faults": ()}, "faults was not set, now none"),
     "strategy": ({"strategy": "mixed"}, "strategy was random, now mixed"),
-    "workload": ({"workload": None}, "workload was election, now left out"),
+    "workload": ({"workload": None}, "workload was election, now not set"),
     "knob": ({"settings": {"a": "2"}}, "settings.a was 1, now 2"),
-    "no knob": ({"settings": {}}, "settings.a was 1, now left out"),
+    "no knob": ({"settings": {}}, "settings.a was 1, now not set"),
     "time": ({"time_limit_ns": 30 * SECOND}, "time-limit was 20 s, now 30 s"),
     "code": ({"fail_on": "violation"}, "fail-on was unknown, now violation"),
 }
@@ -118,7 +118,7 @@ def test_a_file_counts_by_its_content(tmp_path):
 
 def test_rows_from_before_there_was_such_a_file_go_on_and_it_is_said(tmp_path):
     (tmp_path / ROWS).write_bytes(msgspec.json.encode(row(0)) + b"\n")
-    assert "do not say" in begin(tmp_path, PLAIN, version="1", rows=True)
+    assert "do not record their options" in begin(tmp_path, PLAIN, version="1", rows=True)
     assert begin(tmp_path, PLAIN, version="1", rows=True) == ""
 
 

@@ -220,7 +220,7 @@ def test_an_operation_that_ends_in_doubt_is_told_with_the_answer(world):
 def test_a_term_that_a_restart_loses_is_told(world):
     world.terms = [3, 1]
     (row,) = bad(world).values()
-    assert (row.step, row.why) == ("restart", "term 1, and 3 before")
+    assert (row.step, row.why) == ("restart", "term 1 after term 3")
 
 
 def test_malformed_trace_lines_and_lines_that_the_file_does_not_name_are_told(world):
@@ -244,7 +244,7 @@ def test_where_no_hosts_can_be_had_nothing_else_is_tried(world, refuses, why):
 
 
 def test_a_system_that_no_file_describes_is_refused(world):
-    with pytest.raises(ConfigError, match="not described"):
+    with pytest.raises(ConfigError, match="not a description file"):
         examine(RunOptions(system="etcd", nodes=3, backend="here", faults=()), lambda line: None)
 
 

@@ -139,7 +139,7 @@ def test_kinds_for_which_there_is_no_room_are_refused_with_the_interval_that_fit
         nodes=3, faults=("partition", "kill", "pause", "restart"), time_limit_ns=20 * SECOND,
         nemesis_interval_ns=6 * SECOND,
     )  # fmt: skip
-    with pytest.raises(ConfigError, match="no room for every fault kind") as told:
+    with pytest.raises(ConfigError, match="too short for all requested fault kinds") as told:
         draft(many, seed=1)
     said = str(told.value)
     assert "--nemesis-interval" in said or "--time-limit" in said
@@ -153,7 +153,7 @@ def test_the_interval_that_is_named_fits():
     )  # fmt: skip
     with pytest.raises(ConfigError) as told:
         draft(many, seed=1)
-    word = told.value.next_step.split(",")[0].removeprefix("give ")
+    word = told.value.next_step.split(",")[0].removeprefix("use ")
     flag, value = word.split(" ")
     seconds = int(value.rstrip("s")) * SECOND
     field = {"--nemesis-interval": "nemesis_interval_ns", "--time-limit": "time_limit_ns"}[flag]
