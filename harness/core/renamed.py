@@ -71,7 +71,6 @@ MODULES: Mapping[str, str] = {
     "harness.report.demonstration": "harness.commands.demo",
     "harness.report.examination": "harness.commands.exam",
     "harness.report.exporting": "harness.commands.export",
-    "harness.report.following": "harness.commands.corpus_follow",
     "harness.report.foreign": "harness.commands.check_foreign",
     "harness.report.machine": "harness.report.json_objects",
     "harness.report.matrix_table": "harness.commands.matrix",

@@ -38,7 +38,7 @@ def epoch(world, name):
 
 def test_the_claims_are_numbered_without_a_gap_and_every_planted_bug_flips_one():
     assert [one.number for one in CLAIMS] == [f"ZAB-{n}" for n in range(1, 20)]
-    assert sorted(FLIPS.values()) == sorted(TARGET.variants())
+    assert sorted(FLIPS.values()) == sorted(name for name in TARGET.variants() if not name.startswith("harmless-"))
 
 
 def won_once(variant):

@@ -154,7 +154,11 @@ def quick(told: Mapping[str, str]) -> list[Case]:
     for name in examinable():
         known = [case for case in cases(f"{name}/") if lines_in(told.get(case.name, ""), "order")]
         honest = [case for case in known if case.build == "honest" and more_faults(case.seed) == MORE_FAULTS[-1]]
-        out += [min(honest, key=length), min((case for case in known if case.build[0].isdigit()), key=length)]
+        system: Any = registry.load(registry.SYSTEMS, name)
+        bugs = {bug.name for bug in system.planted().values() if not bug.harmless}
+        planted = [case for case in known if case.build in bugs]
+        numbered = [case for case in planted if case.build[0].isdigit()]
+        out += [min(honest, key=length), min(numbered or planted, key=length)]
     return out
 
 
