@@ -10,7 +10,7 @@ pytestmark = pytest.mark.processes
 
 FIXTURE = """
 def test_an_election(chaos):
-    chaos("raft", nodes=3, time_limit="20s", on="sim").assert_valid()
+    chaos("raft", nodes=3, seed=1, time_limit="60s", on="sim").assert_valid()
 """
 
 
