@@ -16,7 +16,7 @@ import msgspec
 
 from dethrone.clusters.targets.bully.knobs import BullyKnobs
 from dethrone.clusters.targets.bully.rules import Rules
-from dethrone.clusters.targets.kit.mutants import Mutant, bug
+from dethrone.clusters.targets.kit.mutants import Mutant, bug, scaled
 from dethrone.harness.core.clock import Ns
 
 _OWED, _CONVERGES, _LEAVES = "leader-when-owed", "convergence-after-heal", "step-down-without-quorum"
@@ -25,11 +25,6 @@ _OWED, _CONVERGES, _LEAVES = "leader-when-owed", "convergence-after-heal", "step
 def _knobs(**other: Any) -> Callable[[BullyKnobs], Rules]:
     """The honest rules under other knobs."""
     return lambda knobs: Rules(msgspec.structs.replace(knobs, **other))
-
-
-def _scaled(name: str, share: Fraction) -> Callable[[BullyKnobs], Rules]:
-    """The honest rules with one time that is so much longer or shorter."""
-    return lambda knobs: Rules(msgspec.structs.replace(knobs, **{name: int(getattr(knobs, name) * share)}))
 
 
 class _AllAnswer(Rules):
@@ -54,7 +49,7 @@ VARIANTS: Mapping[str, Mutant] = {
     "plain-never-leads": bug("does not lead when no higher id answers", _NeverLeads, _OWED, _CONVERGES),
     "plain-never-down": bug("never takes a silent node for dead", _NeverDown, _OWED),
     "plain-slow-timeout": bug(
-        "takes ten times as long to miss a coordinator", _scaled("fail_timeout", Fraction(10)), _OWED
+        "takes ten times as long to miss a coordinator", scaled(Rules, "fail_timeout", Fraction(10)), _OWED
     ),
     "plain-all-answer": bug("lower ids are asked, and answer, too", _AllAnswer, _OWED, _CONVERGES),
     "plain-no-bully-no-yield": bug(
@@ -66,10 +61,12 @@ VARIANTS: Mapping[str, Mutant] = {
         _LEAVES,
         needs={"step_down": "on", "majority_to_stand": "on"},
     ),
-    "harmless-more-beats": bug("beats twice as often", _scaled("heartbeat", Fraction(1, 2))),
-    "harmless-early-timeout": bug("misses a coordinator a little sooner", _scaled("fail_timeout", Fraction(3, 4))),
-    "harmless-patient": bug("waits a little longer for a higher id", _scaled("ok_timeout", Fraction(5, 4))),
-    "harmless-impatient": bug("waits less long for an announcement", _scaled("coord_timeout", Fraction(3, 4))),
+    "harmless-more-beats": bug("beats twice as often", scaled(Rules, "heartbeat", Fraction(1, 2))),
+    "harmless-early-timeout": bug(
+        "misses a coordinator a little sooner", scaled(Rules, "fail_timeout", Fraction(3, 4))
+    ),
+    "harmless-patient": bug("waits a little longer for a higher id", scaled(Rules, "ok_timeout", Fraction(5, 4))),
+    "harmless-impatient": bug("waits less long for an announcement", scaled(Rules, "coord_timeout", Fraction(3, 4))),
     "harmless-majority-writes": bug("acknowledges what a majority holds", _knobs(write_concern="majority")),
     "flip-bu-1": bug("claim BU-1 turned: no announcement", _knobs(announce=False)),
     "flip-bu-2": bug("claim BU-2 turned: a top id keeps quiet", _knobs(elect_at_start=False, bully_back=False)),

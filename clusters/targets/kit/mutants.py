@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
@@ -103,3 +104,8 @@ class MutantTable(Generic[K, R]):
             f"no variant {name!r} of {self._knobs.target}",
             next_step=f"did you mean {close[0]!r}?" if close else "`dethrone list` shows all variants",
         )
+
+
+def scaled(rules: Callable[[Any], R], name: str, share: Fraction) -> Callable[[Any], R]:
+    """These rules with one time or number of their knobs that is larger or smaller by this factor."""
+    return lambda knobs: rules(msgspec.structs.replace(knobs, **{name: int(getattr(knobs, name) * share)}))

@@ -14,9 +14,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
-import msgspec
-
-from dethrone.clusters.targets.kit.mutants import Mutant, bug
+from dethrone.clusters.targets.kit.mutants import Mutant, bug, scaled
 from dethrone.clusters.targets.zab.rules import Rules
 
 _VOTE, _LEADER, _MAJORITY = "one-vote-per-term", "one-leader-per-term", "leader-has-majority"
@@ -29,11 +27,6 @@ _LOST = (_COMPLETE, _COMMIT, _ACKED, _MATCHING)
 def without(*rules: str) -> Callable[[Any], Rules]:
     """The rules with these switched off."""
     return type("Broken", (Rules,), dict.fromkeys(rules, False))
-
-
-def scaled(name: str, share: Fraction) -> Callable[[Any], Rules]:
-    """The honest rules with one time or number that is larger or smaller by this factor."""
-    return lambda knobs: Rules(msgspec.structs.replace(knobs, **{name: int(getattr(knobs, name) * share)}))
 
 
 VARIANTS: Mapping[str, Mutant] = {
@@ -68,11 +61,15 @@ VARIANTS: Mapping[str, Mutant] = {
     ),
     "no-step-down": bug("goes on leading without a quorum", without("steps_down"), _STEP_DOWN),
     "ack-before-fsync": bug("acknowledges proposals that a power loss can take", without("syncs_before_ack"), *_LOST),
-    "harmless-more-notifications": bug("repeats its vote sooner", scaled("min_notification_interval", Fraction(1, 2))),
-    "harmless-patient-vote": bug("waits a little longer before it decides", scaled("finalize_wait", Fraction(3, 2))),
-    "harmless-quick-vote": bug("waits less long before it decides", scaled("finalize_wait", Fraction(3, 4))),
-    "harmless-quick-connect": bug("pauses less long between two tries", scaled("connect_wait", Fraction(1, 2))),
-    "harmless-more-tries": bug("tries twice as often to reach its leader", scaled("connect_tries", Fraction(2))),
+    "harmless-more-notifications": bug(
+        "repeats its vote sooner", scaled(Rules, "min_notification_interval", Fraction(1, 2))
+    ),
+    "harmless-patient-vote": bug(
+        "waits a little longer before it decides", scaled(Rules, "finalize_wait", Fraction(3, 2))
+    ),
+    "harmless-quick-vote": bug("waits less long before it decides", scaled(Rules, "finalize_wait", Fraction(3, 4))),
+    "harmless-quick-connect": bug("pauses less long between two tries", scaled(Rules, "connect_wait", Fraction(1, 2))),
+    "harmless-more-tries": bug("tries twice as often to reach its leader", scaled(Rules, "connect_tries", Fraction(2))),
 }
 
 FLIPS: Mapping[str, Mutant] = {
