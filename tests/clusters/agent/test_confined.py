@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -53,9 +54,6 @@ while True: time.sleep(60)
 def begin(box: Box, **command: object) -> dict[str, str]:
     """Start the node as that command, and what it found."""
     box.directory.chmod(0o755)
-    for parent in box.directory.parents:
-        if parent.owner() == "root" and str(parent).startswith("/tmp/"):
-            parent.chmod(parent.stat().st_mode | 0o111)
     argv = ("/usr/bin/python3", "-S", "-c", NODE, str(box.directory), box.socket)
     start = msgspec.structs.replace(
         box.start(),
@@ -69,6 +67,14 @@ def begin(box: Box, **command: object) -> dict[str, str]:
     found = box.directory / "run" / "found"
     box.wait_until(found.exists)
     return json.loads(found.read_text())
+
+
+@pytest.fixture
+def tmp_path():
+    """A directory that other users can reach, and stays so: each pytest that starts closes pytest's own to them."""
+    with tempfile.TemporaryDirectory(prefix="dethrone-confined-") as place:
+        Path(place).chmod(0o755)
+        yield Path(place)
 
 
 @pytest.fixture

@@ -260,6 +260,20 @@ def test_a_rate_drifts_and_is_over_when_it_is_healed(faked):
 
 
 @needs_faketime
+def test_a_rate_is_right_in_a_process_that_a_busy_host_loads_late(box, host):
+    start = box.start(faketime=True)
+    late = Command(argv=("/bin/sh", "-c", 'sleep 0.2; unset FAKETIME_SHARED; exec "$@"', "late", *start.command.argv))
+    host.prepare(msgspec.structs.replace(start, command=late), {}, dead_man_ns=0)
+    host.start_node()
+    box.wait_until(box.traced)
+    skew = ClockSkew(rate_ppm=100_000)
+    for _ in range(2):
+        evidence = host.converge(HostState(clock=skew))
+        assert evidence.confirmed, evidence.why
+    assert host.converge(HEALTHY).confirmed
+
+
+@needs_faketime
 def test_a_strobe_is_seen_high_and_low(faked):
     state = HostState(clock=ClockSkew(offset_ns=SECOND, strobe=Strobe(amplitude_ns=SECOND, period_ns=20 * MS)))
     evidence = faked.converge(state)
