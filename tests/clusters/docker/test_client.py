@@ -1,5 +1,7 @@
 import os
 import socket
+import tempfile
+from pathlib import Path
 
 import docker.errors
 import pytest
@@ -35,16 +37,14 @@ def test_a_socket_of_a_group_that_the_user_is_not_in_reads_as_missing_permission
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="changes its user")
-def test_the_permission_is_told_from_the_real_socket_of_another_user(monkeypatch, tmp_path):
-    path = tmp_path / "closed.sock"
-    with socket.socket(socket.AF_UNIX) as listener:
+def test_the_permission_is_told_from_the_real_socket_of_another_user(monkeypatch):
+    # Not in pytest's own directory: each pytest that starts closes that to other users.
+    with tempfile.TemporaryDirectory() as place, socket.socket(socket.AF_UNIX) as listener:
+        Path(place).chmod(0o755)
+        path = Path(place, "closed.sock")
         listener.bind(str(path))
         listener.listen()
         path.chmod(0o600)
-        for parent in tmp_path.parents:
-            if str(parent).startswith("/tmp/"):
-                parent.chmod(0o755)
-        tmp_path.chmod(0o755)
         monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
         os.seteuid(65534)
         try:
