@@ -93,12 +93,12 @@ system: images-all
 	$(BIN)/python -m pytest -m system $(ARGS)
 
 bench: images java
-	$(BIN)/python tests/benchmarks/run.py $(ARGS)
+	$(BIN)/python -m tests.benchmarks.run $(ARGS)
 
 bench-checkers: $(STAMP)
 	@command -v go >/dev/null && (cd tests/benchmarks/porcupine && go build -o '$(abspath $(BIN))/porcupine-bench' .) || echo 'no Go: ours alone'
-	@if command -v go >/dev/null; then $(BIN)/python tests/benchmarks/porcupine_logs.py; fi
-	$(BIN)/python tests/benchmarks/bench_linear.py $$(test -x $(BIN)/porcupine-bench && echo --porcupine $(BIN)/porcupine-bench) $(ARGS)
+	@if command -v go >/dev/null; then $(BIN)/python -m tests.benchmarks.porcupine_logs; fi
+	$(BIN)/python -m tests.benchmarks.bench_linear $$(test -x $(BIN)/porcupine-bench && echo --porcupine $(BIN)/porcupine-bench) $(ARGS)
 
 soak: images
 	$(BIN)/python tests/soak/run.py $(ARGS)

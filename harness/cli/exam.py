@@ -9,7 +9,6 @@ import click
 
 from dethrone.harness.cli import flags
 from dethrone.harness.commands import exam as exam_command
-from dethrone.harness.commands import matrix as matrix_command
 from dethrone.harness.core import registry
 from dethrone.harness.core.duration import parse_duration
 from dethrone.harness.core.errors import ConfigError
@@ -53,16 +52,6 @@ def own_bug(variant: str | None, expect: tuple[str, ...], *, nodes_min: int) -> 
 @click.option(
     "--clean", default=0, show_default=True, type=click.IntRange(min=0), help="number of seeds run without a bug"
 )
-@click.option(
-    "--matrix", is_flag=True, help="print a matrix instead: which invariants hold and which are broken by design"
-)
-@click.option("--seeds", default=20, show_default=True, type=click.IntRange(1), help="schedules drawn for --matrix")
-@click.option(
-    "--compare",
-    metavar="STRATEGY",
-    help="also run each bug under this strategy and report which finds it sooner (sim only)",
-)
-@click.option("--sittings", default=1, show_default=True, type=click.IntRange(1, 99), help="with --compare")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="number of worker processes")
 @click.option(
     "--out",
@@ -86,10 +75,6 @@ def exam(
     faults: str | None,
     strategy: str,
     clean: int,
-    matrix: bool,
-    seeds: int,
-    compare: str | None,
-    sittings: int,
     jobs: int,
     out: Path,
     fresh: bool,
@@ -99,33 +84,8 @@ def exam(
 ) -> None:
     """Run planted bugs and report which were found, by which checker, and how soon. Exits 1 if one was missed."""
     screen = flags.screen(as_json=as_json, quiet=quiet, verbose=verbose)
-    if matrix:
-        if bugs or variant or backend != "sim" or clean or faults:
-            raise ConfigError(
-                "--matrix takes --system, --seeds, --jobs and --out only", next_step="remove the other flags"
-            )
-        sys.exit(matrix_command.run(screen, systems=systems, seeds=seeds, jobs=jobs, out=out, fresh=fresh))
     enter(backend)
     budget_ns = parse_duration(budget or ("60s" if backend == "sim" else "180s"))
-    if compare is not None:
-        if backend != "sim" or variant is not None or clean or faults:
-            raise ConfigError(
-                "--compare takes the bugs of the lists, in simulation", next_step="remove the other flags"
-            )
-        for name in (strategy, compare):
-            registry.load(registry.STRATEGIES, name)
-        code = exam_command.compare(
-            screen,
-            systems=systems,
-            bugs=bugs,
-            budget_ns=budget_ns,
-            strategies=(strategy, compare),
-            sittings=sittings,
-            jobs=jobs,
-            out=out,
-            fresh=fresh,
-        )
-        sys.exit(code)
     code = exam_command.sit(
         screen,
         systems=systems,

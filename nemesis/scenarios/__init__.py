@@ -1,8 +1,7 @@
 """Known sequences as data, a TOML file each: the weaknesses that the protocols' descriptions name.
 
-A file's name is the scenario's; below ``matrix`` a file is a column of the verdict matrix. Guarantees: every file of
-this folder is read, or is an error that names it. Out of scope: what they mean (``dethrone.harness.core.scenario``,
-``.matrix``).
+A file's name is the scenario's. Guarantees: every file of this folder is read, or is an error that names it. Out of
+scope: what they mean (``dethrone.harness.core.scenario``).
 """
 
 from __future__ import annotations
@@ -10,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.resources import files
 
-from dethrone.harness.core.matrix import Column, parse_column
 from dethrone.harness.core.scenario import Scenario, parse_scenario
 from dethrone.harness.core.schedule_text import parse_table
 
 
 class PackagedScenarios:
-    """See ``dethrone.harness.core.scenario.Scenarios`` and ``dethrone.harness.core.matrix.Columns``."""
+    """See ``dethrone.harness.core.scenario.Scenarios``."""
 
     def __init__(self, package: str) -> None:
         self._package = package
@@ -28,17 +26,6 @@ class PackagedScenarios:
         for file in found:
             table = parse_table(file.read_bytes(), toml=True, where=file.name)
             out.append(parse_scenario(table, name=file.name.removesuffix(".toml"), where=file.name))
-        return out
-
-    def columns(self) -> Sequence[Column]:
-        """The columns of the verdict matrix in the folder ``matrix``, by name; none where there is no such folder."""
-        folder = files(self._package) / "matrix"
-        if not folder.is_dir():
-            return []
-        out = []
-        for file in sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=str):
-            table = parse_table(file.read_bytes(), toml=True, where=file.name)
-            out.append(parse_column(table, name=file.name.removesuffix(".toml"), where=f"matrix/{file.name}"))
         return out
 
 

@@ -47,13 +47,15 @@ class Unfinished(Exception):  # noqa: N818 - it is no error: the slice is over
     """The item goes on another time; the text says how far it is."""
 
 
-def command(words: Sequence[str | Path], *, until: Until) -> dict[str, Any]:
+def command(
+    words: Sequence[str | Path], *, until: Until, program: Sequence[str | Path] = (DETHRONE,)
+) -> dict[str, Any]:
     """The JSON object of one command, interrupted as by Ctrl-C when the slice is over."""
     left = None if until is None else until - time.monotonic()
     if left is not None and left <= 0:
         raise Unfinished("not begun")
     process = subprocess.Popen(
-        [DETHRONE, *words, "--json"], cwd=ROOT, stdout=subprocess.PIPE, stderr=sys.stderr, start_new_session=True
+        [*program, *words, "--json"], cwd=ROOT, stdout=subprocess.PIPE, stderr=sys.stderr, start_new_session=True
     )
     try:
         stdout, _ = process.communicate(timeout=left)
@@ -116,8 +118,9 @@ def clean(system: str) -> Item:
 
 def sooner(until: Until) -> tuple[bool, str]:
     """State-triggered schedules find planted bugs at least five times sooner than the same faults at uniform times."""
-    words = ("exam", "--compare", "random-twin", "--sittings", SITTINGS, "--budget", f"{BUDGET_S}s")
-    found = command([*words, "--jobs", JOBS, "--out", OUT / "sooner-simulated"], until=until)
+    words = ("--other", "random-twin", "--sittings", SITTINGS, "--budget", f"{BUDGET_S}s", "--jobs", JOBS)
+    program = (sys.executable, "-m", "tests.twins")
+    found = command([*words, "--out", OUT / "sooner-simulated"], until=until, program=program)
     if found.get("interrupted"):
         raise Unfinished(f"{found.get('total', '?')} bugs begun")
     first, second = found["found"]
@@ -138,8 +141,8 @@ def _sooner_words(measure: str, figures: dict[str, Any]) -> str:
 
 def matrix(until: Until) -> tuple[bool, str]:
     """The verdict matrix: what holds holds, what is broken by design is exposed by its sequence."""
-    words = ("exam", "--matrix", "--seeds", str(MATRIX_SEEDS), "--jobs", JOBS, "--out", OUT / "matrix")
-    found = command(words, until=until)
+    words = ("--seeds", str(MATRIX_SEEDS), "--jobs", JOBS, "--out", OUT / "matrix")
+    found = command(words, until=until, program=(sys.executable, "-m", "tests.matrix"))
     if found.get("interrupted"):
         raise Unfinished(f"{found.get('runs', 0)} runs so far")
     bad = [f"{cell['column']} {cell['invariant']}" for cell in found["matrix"] if not cell["ok"]]
@@ -167,7 +170,7 @@ def shrink(until: Until) -> tuple[bool, str]:
 
 def oracles(until: Until) -> tuple[bool, str]:
     """Election times agree with the formula and with the published figures."""
-    done = _bench("bench_elections.py", until)
+    done = _bench("bench_elections", until)
     figures = re.findall(
         r"^(\d+ live servers|\S+):? .*?measured +([\d.]+) ms(?: \((\S+) %\))?", done.stdout, re.MULTILINE
     )
@@ -178,7 +181,7 @@ def oracles(until: Until) -> tuple[bool, str]:
 
 def speed(until: Until) -> tuple[bool, str]:
     """Simulated Raft, five nodes, a fault every 2 s: at least 2,000 times real time on one core."""
-    done = _bench("bench_sim.py", until)
+    done = _bench("bench_sim", until)
     found = re.findall(r"^(raft\S*) +(.+?) +(\d+) x real time", done.stdout, re.MULTILINE)
     wanted = [int(times) for profile, load, times in found if profile == "raft" and load == "a fault every 2 s"]
     held = bool(wanted) and min(wanted) >= TIMES_REAL_TIME
@@ -188,8 +191,8 @@ def speed(until: Until) -> tuple[bool, str]:
 def _bench(name: str, until: Until) -> subprocess.CompletedProcess[str]:
     if until is not None and time.monotonic() > until:
         raise Unfinished("not begun")
-    file = ROOT / "tests" / "benchmarks" / name
-    return subprocess.run([sys.executable, file], cwd=ROOT, capture_output=True, text=True, check=False)
+    module = f"tests.benchmarks.{name}"
+    return subprocess.run([sys.executable, "-m", module], cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def items() -> dict[str, Item]:

@@ -1,6 +1,6 @@
 """How fast the checkers are: observations a second on columns in memory, and whole histories from events.
 
-    python tests/benchmarks/bench_checkers.py [observations]
+    python -m tests.benchmarks.bench_checkers [observations]
 
 Prints figures; judges nothing.
 """

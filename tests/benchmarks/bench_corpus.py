@@ -1,6 +1,6 @@
 """A corpus judged on Spark beside two plain processes with the same code, and its native tables; with memory.
 
-    python tests/benchmarks/bench_corpus.py [DIRECTORY] [--events 20000000] [--runs 160] [--templates 8] [--real RUNS]
+    python -m tests.benchmarks.bench_corpus [DIRECTORY] [--events 20000000] [--runs 160] [--templates 8] [--real RUNS]
         [--checker C] [--table T] [--only check|tables] [--corpus PATH]
 
 Prints, for the same runs: seconds and events a second of `corpus check` (after Spark's start) and of two processes that
@@ -23,13 +23,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from corpus_nights import arguments, make
-
 from dethrone.harness.engine.run.judge import load_checkers
 from dethrone.harness.pipeline import checking, frames, ingest, judging, native
 from dethrone.harness.pipeline.corpus import Corpus, open_corpus
 from dethrone.harness.pipeline.places import place_of
 from dethrone.harness.pipeline.session import SparkOptions, session
+from tests.benchmarks.corpus_nights import arguments, make
 
 PROCESSES = 2
 ASKED = 5

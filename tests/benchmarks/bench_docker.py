@@ -1,6 +1,6 @@
 """Five hosts in Docker: up, cut and heal in force and probed, node killed and back, down.
 
-    python tests/benchmarks/bench_docker.py [rounds]
+    python -m tests.benchmarks.bench_docker [rounds]
 
 Prints medians and worst cases in ms; judges nothing.
 """

@@ -1,7 +1,7 @@
 """Election times of simulated Raft beside the formula and the figures that its authors published.
 
-    python tests/benchmarks/bench_elections.py                 all of it, about a minute of one core
-    python tests/benchmarks/bench_elections.py --plot docs/elections.svg
+    python -m tests.benchmarks.bench_elections                 all of it, about a minute of one core
+    python -m tests.benchmarks.bench_elections --plot docs/elections.svg
 
 1. The expected election time in units of the minimum timeout (heartbeat at half of it, s live servers, latency L, write
    W): 1 + 1/(s + 1) + 2 L + W - 1/4, over elections that split no vote.
@@ -27,8 +27,8 @@ import msgspec
 
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.rng import Rng
-from dethrone.harness.engine.exam.election_timing import Election, Setup, elections
 from dethrone.harness.engine.run.options import RunOptions
+from tests.benchmarks.election_timing import Election, Setup, elections
 
 HERE = Path(__file__).resolve().parent
 ASKS_WHILE_WRITING = f"{HERE / 'asks_while_writing.py'}:AsksWhileWriting"

@@ -1,6 +1,6 @@
 """Seeds a second of one simulated campaign by two local processes, by Spark on two cores, and by two Spark workers.
 
-    python tests/benchmarks/bench_engines.py [--seeds 400] [--turns 5] [--system raft] [--seconds 30] [--empty 0]
+    python -m tests.benchmarks.bench_engines [--seeds 400] [--turns 5] [--system raft] [--seconds 30] [--empty 0]
 
 Three children take turns, each in another order: `--engine local --jobs 2`, `--engine spark` on `local[2]`, and on a
 standalone cluster of two workers of one core. Each is started and warm before it is timed (the local one makes its
@@ -29,12 +29,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "pipeline"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import standalone
-from bench_corpus import Memory, resident_mb
 
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.engine.campaign.campaign import local_source
 from dethrone.harness.engine.campaign.virtual_seeds import CHUNK
 from dethrone.harness.engine.run.options import RunOptions
+from tests.benchmarks.bench_corpus import Memory, resident_mb
 
 JOBS = 2
 ENGINES = ("local --jobs 2", "spark local[2]", "spark 2 x 1 worker")

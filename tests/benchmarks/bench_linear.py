@@ -1,6 +1,6 @@
 """How fast linearizability is judged, cell by cell, beside Porcupine on the same files.
 
-    python tests/benchmarks/bench_linear.py [--most 100000] [--seconds 15] [--porcupine PATH] [--answers FILE]
+    python -m tests.benchmarks.bench_linear [--most 100000] [--seconds 15] [--porcupine PATH] [--answers FILE]
                                             [--markdown FILE] [--plot FILE.svg] [kind …]
 
 Cells: registers with unique values and cas over five values; n operations, c clients, unknown outcomes, a violation at

@@ -1,6 +1,6 @@
 """Five local hosts (namespaces, as root): up, cut and heal in force and probed, node killed and back, down.
 
-    python tests/benchmarks/bench_local.py [rounds]
+    python -m tests.benchmarks.bench_local [rounds]
 
 Prints medians and worst cases in ms, beside the figure to reach for the first; judges nothing.
 """
@@ -13,13 +13,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench_docker import NODES, destroy, faults, show
-
 from dethrone.harness.core.interfaces import DeploySpec
 from dethrone.harness.core.ledger import Ledger
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import draft
 from dethrone.harness.engine.run.runner import node_specs, prepare_host
+from tests.benchmarks.bench_docker import NODES, destroy, faults, show
 
 UP_MS = 1500
 """The figure to reach."""

@@ -1,6 +1,6 @@
 """How much of what nodes suffer the agents notice: runs under load, and their stalls beside the noise of their hosts.
 
-    python tests/benchmarks/bench_noise.py --runs 4 --cpu 3 --fsync 3 --on docker --out runs/noise
+    python -m tests.benchmarks.bench_noise --runs 4 --cpu 3 --fsync 3 --on docker --out runs/noise
 
 The node shell records what held it up: slow syncs, and stalls of its loop. Each record of 100 ms or more counts as
 covered if at that time an agent reported one stretch of noise (canary or kernel, longer than 50 ms) on the same host;

@@ -1,6 +1,6 @@
 """Operations and observations that the engine records a second, against an echo target on loopback, none lost.
 
-    python tests/benchmarks/bench_ops.py [seconds] [client processes]
+    python -m tests.benchmarks.bench_ops [seconds] [client processes]
 
 The echo server is a process of its own; the engine's parts are the real ones: pump, client threads, director's record,
 history file. Prints figures; judges nothing but the count of what was lost.

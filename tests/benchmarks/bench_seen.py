@@ -1,6 +1,6 @@
 """How the judging of what clients saw grows with the history: readers, list-append, set, log, lock.
 
-    python tests/benchmarks/bench_seen.py [most operations]
+    python -m tests.benchmarks.bench_seen [most operations]
 
 Prints, for each n, the seconds of this process' core and the microseconds an operation (flat: linear), on valid
 histories of 10 clients and, for transactions, on one with an old read at its end. Judges nothing.

@@ -1,6 +1,6 @@
 """How fast the simulator is: times real time, and events a second, on one core; with the history, without checkers.
 
-    python tests/benchmarks/bench_sim.py [simulated seconds] [repeats]
+    python -m tests.benchmarks.bench_sim [simulated seconds] [repeats]
 
 Five nodes at 150-300 ms, each observed at 10 Hz. Three loads: idle; a fault every 2 s (partition, kill, pause); 100
 operations a second. Measured in CPU time of this process, the best of some repeats, because other work on the machine

@@ -1,6 +1,6 @@
 """How well nights are compared: a power curve over planted regressions, and what clean nights raise.
 
-    python tests/benchmarks/bench_trends.py [--draws 100] [--clean 200] [--runs 200] [--jobs 1]
+    python -m tests.benchmarks.bench_trends [--draws 100] [--clean 200] [--runs 200] [--jobs 1]
 
 Seven clean nights stand before each drawn one. Planted: an election timeout of one system × 1.1, 1.25, 1.5 and 2; a bug
 in 0.5, 1, 2 and 5 % of one system's runs, seen after partitions. A draw is a hit if the night is red *and* the

@@ -1,6 +1,6 @@
 """Nights of runs for benchmarks of the corpus: real simulated histories, each stamped as several runs.
 
-    python tests/benchmarks/corpus_nights.py [DIRECTORY] [--events 20000000] [--runs 160] [--templates 8] [--real RUNS]
+    python -m tests.benchmarks.corpus_nights [DIRECTORY] [--events 20000000] [--runs 160] [--templates 8] [--real RUNS]
 
 Simulates a few runs of several systems, honest ones and one with a planted bug, each with about events ÷ runs events,
 and stamps them with run ids and nights of their own (files are linked, so copies cost nothing). What was simulated

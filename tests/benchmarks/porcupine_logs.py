@@ -1,6 +1,6 @@
 """The etcd logs that Porcupine is tested with, against the verdicts that its own tests expect.
 
-    python tests/benchmarks/porcupine_logs.py [DIR]
+    python -m tests.benchmarks.porcupine_logs [DIR]
 
 ``DIR`` is a copy of Porcupine with its tests; without it the Go module of ``tests/benchmarks/porcupine`` is asked for.
 Prints each disagreement and a line of figures; exit code 1 if there is any. A log without operations has no verdict.

@@ -1,6 +1,6 @@
 """All benchmarks, one after another: ``make bench``. Figures, not verdicts; the targets stand in the README.
 
-python tests/benchmarks/run.py ["bench_engines.py --seeds 400 --turns 5" "bench_corpus.py --only check" …]
+python -m tests.benchmarks.run ["bench_engines.py --seeds 400 --turns 5" "bench_corpus.py --only check" …]
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parents[2]
 BENCHES = (
-    "bench_docker.py",
-    "bench_local.py",
-    "bench_ops.py",
-    "bench_checkers.py",
-    "bench_seen.py",
-    "bench_sim.py",
-    "bench_elections.py",
-    "bench_corpus.py",
-    "bench_engines.py",
+    "bench_docker",
+    "bench_local",
+    "bench_ops",
+    "bench_checkers",
+    "bench_seen",
+    "bench_sim",
+    "bench_elections",
+    "bench_corpus",
+    "bench_engines",
 )
 
 
@@ -30,7 +30,8 @@ def main() -> int:
     for words in sys.argv[1:] or BENCHES:
         print(f"== {words}", flush=True)
         name, *options = shlex.split(words)
-        died += subprocess.run([sys.executable, HERE / name, *options], check=False).returncode != 0
+        module = f"tests.benchmarks.{name}"
+        died += subprocess.run([sys.executable, "-m", module, *options], cwd=ROOT, check=False).returncode != 0
     return died
 
 

@@ -35,9 +35,6 @@ USAGE = [
     (["list", "everything"], "is not one of"),
     (["list", "variants", "--system", "rafft"], "did you mean 'raft'?"),
     (["demo", "--seed", "-3"], "--seed"),
-    (["exam", "--system", "raft", "--compare", "random-twim"], "did you mean 'random-twin'?"),
-    (["exam", "--system", "raft", "--compare", "triggered"], "nothing to compare"),
-    (["exam", "--system", "raft", "--compare", "random", "--clean", "5"], "--compare takes the bugs of the lists"),
 ]
 
 

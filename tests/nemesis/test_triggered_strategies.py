@@ -20,13 +20,14 @@ from dethrone.harness.core.interfaces import Occurrence
 from dethrone.harness.core.quorum import minority
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import AfterFault, OnEvent, PlannedFault, Schedule, Step
-from dethrone.nemesis.strategies import mixed, triggered, twin
+from dethrone.nemesis.strategies import mixed, triggered
 from dethrone.nemesis.strategies import random as plain
 from dethrone.nemesis.strategies.durations import log_between
 from dethrone.nemesis.strategies.openings import company, fall, opening
 from dethrone.nemesis.strategies.pacing import WARMUP_NS
 from dethrone.nemesis.strategies.series import Series
 from dethrone.nemesis.triggers import BUILT_IN
+from tests.twins.plugin import twin
 
 SIMULATED = {name: registry.load(registry.FAULTS, name) for name in ("powerloss", "link", "hold", "disk", "damage")}
 STRATEGIES = {

@@ -2,8 +2,8 @@
 
 What must hold is run over drawn schedules (or its one sequence), each seed; what is broken is run until a seed shows
 it. Promises: a function of the columns and the number of seeds; a row is written once, when its runs are done, and is
-not done again unless its proofs changed; nothing that no checker could judge counts as held. Leaves out drawing the
-table (``dethrone.harness.commands.matrix``).
+not done again unless its proofs changed; nothing that no checker could judge counts as held. Out of scope: drawing the
+table (``tests.matrix.table``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from dethrone.harness.core.errors import ConfigError, HarnessError
 from dethrone.harness.core.events import Invoke, Return
 from dethrone.harness.core.history import History
 from dethrone.harness.core.interfaces import Checker, System
-from dethrone.harness.core.matrix import INVARIANTS, Cell, Column, Columns, Demand, Proof, Says
 from dethrone.harness.core.planted import Examinable
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.scenario import Scenario
@@ -34,6 +33,7 @@ from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import draft
 from dethrone.harness.engine.run.rehearsal import Rehearsed, rehearse_draft
 from dethrone.harness.engine.run.scenario_lookup import find
+from tests.matrix.column import INVARIANTS, Cell, Column, Demand, Proof, Says
 
 ROWS = "matrix.jsonl"
 CHUNK = 5
@@ -46,7 +46,7 @@ SEQUENCE_SEEDS = 3
 """Seeds of a sequence in which something must hold."""
 
 ROUNDS_DEMANDED = 12
-"""Rounds in a row in vain, where a system that promises no number is demanded to keep one."""
+"""Lost rounds in a row, where a system that promises no number is demanded to keep one."""
 
 OUTAGE = "longest_outage_ns"
 """A metric of our own: the longest time without an operation that succeeded, from the first one to the last that was
@@ -143,28 +143,6 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         return all(one.ok for one in self.shown)
 
 
-def all_columns() -> list[Column]:
-    """The columns of every collection that is installed, by name."""
-    out: dict[str, Column] = {}
-    for origin in registry.names(registry.SCENARIOS):
-        collection = registry.load(registry.SCENARIOS, origin)
-        if isinstance(collection, Columns):
-            for column in collection.columns():
-                if column.name in out:
-                    raise ConfigError(f"two columns are called {column.name!r}", where=origin)
-                out[column.name] = column
-    return [out[name] for name in sorted(out)]
-
-
-def columns_named(names: Sequence[str]) -> list[Column]:
-    """These columns, or all. ConfigError for a name that is none."""
-    known = {column.name: column for column in all_columns()}
-    for name in names:
-        if name not in known:
-            raise registry.unknown_name("column of the matrix", name, known)
-    return [column for name, column in known.items() if not names or name in names]
-
-
 def tasks_for(columns: Iterable[Column], *, seeds: int) -> list[Task]:
     """All tasks. ``seeds``: drawn schedules for each thing that must hold."""
     out: list[Task] = []
@@ -193,7 +171,7 @@ def run_matrix(
 
 
 def carry_out(task: Task) -> Row:
-    """One task, here. Trouble of the harness is told in the row, and shows nothing."""
+    """One task, here. Trouble of the harness is recorded in the row, and shows nothing."""
     bench = task.bench
     checkers = load_checkers()
     counts = {name: Count() for name, _, _ in bench.proofs}

@@ -3,19 +3,24 @@
 A column is a system under one profile; a cell is one invariant there, in the words of the system's description and as
 proofs. A proof that something **holds**: drawn schedules (or one known sequence) under which its checkers do not fail.
 A proof that something is **broken**: one known sequence under which they do. Guarantees: values that are read from
-files; what a proof says is enough to run it. Out of scope: running (``dethrone.harness.engine.exam.verdict_matrix``)
-and where columns come from.
+files; what a proof says is enough to run it. Out of scope: running (``tests.matrix.proofs``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.registry import unknown_name
+from dethrone.harness.core.schedule_text import parse_table
+
+COLUMNS = Path(__file__).with_name("columns")
+"""The folder of the columns, a TOML file each."""
 
 
 class Invariant(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,12 +124,22 @@ class Column(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cell: tuple[Cell, ...]
 
 
-@runtime_checkable
-class Columns(Protocol):
-    """A collection of scenarios that knows columns, too."""
+def all_columns() -> list[Column]:
+    """Every column, by name. Raises ConfigError for a file that is none."""
+    out = []
+    for file in sorted(COLUMNS.glob("*.toml")):
+        table = parse_table(file.read_bytes(), toml=True, where=file.name)
+        out.append(parse_column(table, name=file.stem, where=f"columns/{file.name}"))
+    return out
 
-    def columns(self) -> Sequence[Column]:
-        """All of them. Raises ConfigError for a file that is none."""
+
+def chosen(names: Sequence[str]) -> list[Column]:
+    """The columns of these systems, or with these names; all for none. ConfigError for a name without a column."""
+    known = all_columns()
+    for name in names:
+        if not any(name in (column.name, column.system) for column in known):
+            raise unknown_name("column of the matrix", name, [column.name for column in known])
+    return [column for column in known if not names or column.name in names or column.system in names]
 
 
 def parse_column(table: Mapping[str, Any], *, name: str, where: str) -> Column:

@@ -10,7 +10,7 @@ from rich.console import Console
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.engine.exam.exam import Found
 from dethrone.harness.engine.exam.exam_tasks import Row
-from dethrone.harness.report.exam_compare import compare_lines, compare_object, compare_table, compared
+from tests.twins.compared import compare_lines, compare_object, compare_table, compared
 
 BUDGET = 60 * SECOND
 TIMES = 50

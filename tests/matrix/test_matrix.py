@@ -5,19 +5,20 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from dethrone.harness.commands.matrix import chosen, declared, lines, mark, table
+from dethrone.harness.commands import listing
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.events import Begin, Invoke, Return
 from dethrone.harness.core.history import History
-from dethrone.harness.core.matrix import INVARIANTS, Cell, Column, Demand, Proof, parse_column
 from dethrone.harness.core.promise import NotPromised, Promise
 from dethrone.harness.engine.exam.exam_tasks import examinable
-from dethrone.harness.engine.exam.verdict_matrix import (
+from dethrone.harness.engine.run.judge import load_checkers
+from dethrone.harness.engine.run.scenario_lookup import all_scenarios
+from tests.matrix.column import INVARIANTS, Cell, Column, Demand, Proof, all_columns, chosen, parse_column
+from tests.matrix.proofs import (
     ROWS,
     Count,
     Row,
-    all_columns,
     carry_out,
     cells_of,
     demanded,
@@ -25,8 +26,7 @@ from dethrone.harness.engine.exam.verdict_matrix import (
     run_matrix,
     tasks_for,
 )
-from dethrone.harness.engine.run.judge import load_checkers
-from dethrone.harness.engine.run.scenario_lookup import all_scenarios
+from tests.matrix.table import PACKAGED, lines, mark, packaged, table
 
 COLUMNS = {column.name: column for column in all_columns()}
 SEEDS = 2
@@ -193,11 +193,16 @@ def test_the_table_has_a_row_an_invariant_and_a_column_a_target():
     assert len(drawn.columns) == len(columns) + 1
     assert "Y 3; X raft-b1" in [mark(one) for one in judged if one.column == "raft-paper"]
     assert [chosen((name,))[0].system for name in ("zk-race", "zk-ephemeral")] == ["zk-ephemeral"] * 2
-    with pytest.raises(ConfigError, match="no column"):
+    with pytest.raises(ConfigError, match="unknown column"):
         chosen(("etcd",))
 
 
-def test_the_declaration_lists_every_cell_without_a_run():
-    headers, rows = declared()
+def test_the_packaged_table_is_what_the_columns_say():
+    assert PACKAGED.read_bytes() == packaged(), "run: python -m tests.matrix --write"
+
+
+def test_the_list_shows_every_cell_without_a_run_or_those_of_one_column():
+    headers, rows = listing.matrix()
     assert headers[0] == "column"
     assert len(rows) == len(COLUMNS) * len(INVARIANTS)
+    assert {row[0] for row in listing.matrix("raft")[1]} == {"raft"}

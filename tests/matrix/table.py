@@ -1,7 +1,7 @@
 """The verdict matrix on a screen: run, then one table of invariants and systems, every proof that failed, one object.
 
-Promises: exit code 0 when every proof showed what it must, 1 otherwise, 130 when interrupted, 3 for trouble; a cell
-that no run could judge is never shown as held. Leaves out running it (``dethrone.harness.engine.exam.verdict_matrix``).
+Guarantees: exit code 0 when every proof showed what it must, 1 otherwise, 130 when interrupted, 3 for trouble; a cell
+that no run could judge is never shown as held. Out of scope: running the proofs (``tests.matrix.proofs``).
 """
 
 from __future__ import annotations
@@ -10,22 +10,25 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from rich.table import Table
 
-from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.matrix import INVARIANTS, Column, Proof
-from dethrone.harness.engine.exam.verdict_matrix import (
+from dethrone.harness.commands import listing
+from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE, EXIT_VIOLATION
+from dethrone.harness.report.terminal import Screen
+from tests.matrix.column import INVARIANTS, Column, Proof, all_columns, chosen
+from tests.matrix.proofs import (
     ROWS,
     Judged,
     Row,
     Shown,
-    all_columns,
     cells_of,
     run_matrix,
     tasks_for,
 )
-from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE, EXIT_VIOLATION
-from dethrone.harness.report.terminal import Screen
+
+PACKAGED = Path(__file__).parents[2] / "harness" / "commands" / "matrix.json"
+"""The table that is shipped."""
 
 SCHEMA = 1
 
@@ -59,26 +62,19 @@ def run(screen: Screen, *, systems: Sequence[str], seeds: int, jobs: int, out: P
     return code
 
 
-def chosen(systems: Sequence[str]) -> list[Column]:
-    """The columns of these systems, or so called; all for none."""
-    known = all_columns()
-    for name in systems:
-        if not any(name in (column.name, column.system) for column in known):
-            raise ConfigError(
-                f"the matrix has no column for {name!r}",
-                next_step=f"known: {', '.join(column.name for column in known)}",
-            )
-    return [column for column in known if not systems or column.name in systems or column.system in systems]
-
-
-def declared() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Headers and rows: what is said of each invariant, and what shows it; nothing is run."""
-    rows: list[tuple[str, ...]] = [
-        (column.name, cell.invariant, cell.said, "; ".join(f"{says} {_by(proof)}" for _, says, proof in cell.proofs()))
+def packaged() -> bytes:
+    """What ``dethrone list matrix`` shows: each cell, and what shows it."""
+    rows = [
+        listing.Cell(
+            column=column.name,
+            invariant=cell.invariant,
+            said=cell.said,
+            shown_by="; ".join(f"{says} {_by(proof)}" for _, says, proof in cell.proofs()),
+        )
         for column in all_columns()
         for cell in column.cell
     ]
-    return ("column", "invariant", "said", "shown by"), rows
+    return b"[\n" + b",\n".join(msgspec.json.encode(row) for row in rows) + b"\n]\n"
 
 
 def table(columns: Sequence[Column], judged: Iterable[Judged]) -> Table:
@@ -135,7 +131,7 @@ def matrix_object(
     """JSON values."""
     return {
         "schema": SCHEMA,
-        "command": "exam",
+        "command": "matrix",
         "matrix": [
             {
                 "column": cell.column,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from statistics import fmean
 
 import msgspec
@@ -12,15 +9,8 @@ import pytest
 
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.engine.exam.election_timing import elections
-
-_FILE = Path(__file__).parents[2] / "benchmarks" / "bench_elections.py"
-_SPEC = importlib.util.spec_from_file_location("bench_elections", _FILE)
-assert _SPEC is not None
-assert _SPEC.loader is not None
-bench = importlib.util.module_from_spec(_SPEC)
-sys.modules["bench_elections"] = bench
-_SPEC.loader.exec_module(bench)
+from tests.benchmarks import bench_elections as bench
+from tests.benchmarks.election_timing import elections
 
 
 @pytest.mark.slow

@@ -1,19 +1,19 @@
 """Two strategies over the same planted bugs: how soon each finds them, as a table and as one JSON object.
 
-A time to find is that of one sitting: from its first seed on, until the bug was found. It is told in two measures:
+The time to find a bug is that of one sitting: from its first seed until the bug was found. It has two measures:
 
-    simulated   the clusters' time: all runs before, and the one that shows the bug up to the last event of the
-                certificate. What somebody waits for whose clusters are real
+    simulated   the clusters' time: all earlier runs, and the one that shows the bug up to the last event of the
+                certificate. That is the wait of a user whose clusters are real
     core        time of one core of this machine: whole runs and their judging, so that what is found in the first run
                 differs by little, however early in it that was
 
-Whoever did not find the bug is censored where the sitting gave up: at the budget of core time, or at the simulated time
-that this budget was worth. Of several sittings the median is told (Kaplan and Meier's, as they may be censored at
-different times); where half of them or more were censored, all that is known is that it is later. A factor is the other
-strategy's median through the first one's: at least so much where only the other's is censored, at most so much where
-only the first one's is, unknown where both are.
+A sitting that did not find the bug is censored where it gave up: at the budget of core time, or at the simulated time
+that this budget was worth. Several sittings are summed up by their median (Kaplan and Meier's, as they may be censored
+at different times); where half of them or more were censored, all that is known is that the median is later. A factor
+is the other strategy's median divided by the first one's: a lower bound where only the other's is censored, an upper
+bound where only the first one's is, unknown where both are.
 
-Promises: pure. Leaves out running anything.
+Guarantees: pure. Out of scope: running anything.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def compare_object(comparison: Comparison) -> dict[str, Any]:
     in_order = zip(core, simulated, strict=True)
     return {
         "schema": SCHEMA,
-        "command": "exam --compare",
+        "command": "compare",
         "strategies": list(comparison.strategies),
         "budget_s": _seconds(comparison.budget_ns),
         "bugs": [{**_object(line), "simulated": _object(beside, named=False)} for line, beside in in_order],
