@@ -83,7 +83,10 @@ check: $(STAMP)
 quick: check
 	$(BIN)/python tests/run_all.py quick $(ARGS)
 
-test: check images java tools
+# The images are made while the checks run: each lasts a minute or more, and they seldom need the same part of a machine.
+test: $(STAMP)
+	@$(MAKE) --no-print-directory images java tools & needs=$$!; \
+	$(MAKE) --no-print-directory check; checked=$$?; wait $$needs && exit $$checked
 	$(BIN)/python tests/run_all.py test $(ARGS)
 
 test-all: check images-all java tools

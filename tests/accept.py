@@ -24,8 +24,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from acceptance import busy, failovers, linearizability, live_exam, over_ssh, own_system, real_systems, real_systems_jvm
-from acceptance.simulated import Item, Unfinished, Until, items
+from tests.acceptance import (
+    busy,
+    failovers,
+    linearizability,
+    live_exam,
+    over_ssh,
+    own_system,
+    real_systems,
+    real_systems_jvm,
+)
+from tests.acceptance.simulated import Item, Unfinished, Until, items
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "runs" / "accept"

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from load_generator import Load
-
-from acceptance.kept import of, run
-from acceptance.simulated import OUT, Item, Until
+from tests.acceptance.kept import of, run
+from tests.acceptance.simulated import OUT, Item, Until
+from tests.load_generator import Load
 
 KEPT = OUT / "busy"
 SYSTEMS = ("raft", "kraft", "dledger", "etcd-3.7", "zookeeper")

@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from acceptance import kept
-from acceptance.simulated import OUT, ROOT, Item, Until
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.pipeline import survival
+from tests.acceptance import kept
+from tests.acceptance.simulated import OUT, ROOT, Item, Until
 
 KEPT = OUT / "failovers"
 RECORD = ROOT / "TRACK_RECORD.md"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from acceptance.simulated import Unfinished, Until, command
+from tests.acceptance.simulated import Unfinished, Until, command
 
 
 def run(place: Path, words: Sequence[str | Path], *, until: Until) -> dict[str, Any]:

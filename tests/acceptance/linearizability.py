@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from acceptance.simulated import Unfinished, Until
+from tests.acceptance.simulated import Unfinished, Until
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "runs" / "accept" / "linearizability"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from acceptance.simulated import OUT, Unfinished, Until, command
+from tests.acceptance.simulated import OUT, Unfinished, Until, command
 
 BUDGET_S = 180
 LEAST = 12

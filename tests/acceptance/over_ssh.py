@@ -6,14 +6,11 @@ kept below ``runs/accept/ssh`` and not done again. Needs Docker.
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 
-from acceptance.kept import run
-from acceptance.simulated import OUT, Item, Until
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "clusters" / "ssh"))
+from tests.acceptance.kept import run
+from tests.acceptance.simulated import OUT, Item, Until
 
 SEEDS = (1, 2, 3)
 SCENARIO = """
@@ -51,7 +48,7 @@ hold = "4s"
 
 def etcd(until: Until) -> tuple[bool, str]:
     """etcd under one scenario file, docker and ssh: the same verdict, three seeds."""
-    from field import made
+    from tests.clusters.ssh.field import made
 
     place = OUT / "ssh"
     place.mkdir(parents=True, exist_ok=True)

@@ -12,9 +12,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from acceptance.real_systems import of, run, told
-from acceptance.simulated import OUT, Item, Until
 from dethrone.clusters.docker.programs import find_go
+from tests.acceptance.real_systems import of, run, told
+from tests.acceptance.simulated import OUT, Item, Until
 
 TUTORIAL = Path(__file__).resolve().parents[2] / "docs" / "tutorial"
 STRATEGIES = ("random", "triggered", "mixed")

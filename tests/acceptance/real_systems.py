@@ -13,8 +13,8 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from acceptance.kept import of, run
-from acceptance.simulated import OUT, Item, Until
+from tests.acceptance.kept import of, run
+from tests.acceptance.simulated import OUT, Item, Until
 
 KEPT = OUT / "real"
 UNSAFE = Path(__file__).resolve().parents[1] / "systems_unsafe"

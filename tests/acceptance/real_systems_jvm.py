@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from acceptance.kept import of, run
-from acceptance.simulated import DETHRONE, OUT, ROOT, Item, Unfinished, Until
+from tests.acceptance.kept import of, run
+from tests.acceptance.simulated import DETHRONE, OUT, ROOT, Item, Unfinished, Until
 
 KEPT = OUT / "jvm"
 QUIET = ("--faults", "none", "--time-limit", "5m")

@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from acceptance import shrinks
 from dethrone.harness.engine.exam.exam_tasks import examinable
+from tests.acceptance import shrinks
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "runs" / "accept"

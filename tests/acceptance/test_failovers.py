@@ -6,10 +6,22 @@ import json
 
 import pytest
 
-from acceptance import failovers, kept
-from acceptance.failovers import BEGIN, END, FAULTS, FAULTS_MIN, HEAD, SUBJECTS, Row, gathered, line, merged, spread
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.schedule_text import parse_schedule
+from tests.acceptance import failovers, kept
+from tests.acceptance.failovers import (
+    BEGIN,
+    END,
+    FAULTS,
+    FAULTS_MIN,
+    HEAD,
+    SUBJECTS,
+    Row,
+    gathered,
+    line,
+    merged,
+    spread,
+)
 
 
 def result(*stages, not_owed=(), failed=(), load=3.5):

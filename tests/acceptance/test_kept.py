@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from acceptance import kept
-from acceptance.simulated import Unfinished
+from tests.acceptance import kept
+from tests.acceptance.simulated import Unfinished
 
 
 def commands(monkeypatch, *results):

@@ -21,8 +21,6 @@ import threading
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from dethrone.harness.engine.run.judge import load_checkers
 from dethrone.harness.pipeline import checking, frames, ingest, judging, native
 from dethrone.harness.pipeline.corpus import Corpus, open_corpus

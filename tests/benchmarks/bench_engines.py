@@ -25,16 +25,12 @@ import threading
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "pipeline"))
-sys.path.insert(0, str(Path(__file__).parent))
-
-import standalone
-
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.engine.campaign.campaign import local_source
 from dethrone.harness.engine.campaign.virtual_seeds import CHUNK
 from dethrone.harness.engine.run.options import RunOptions
 from tests.benchmarks.bench_corpus import Memory, resident_mb
+from tests.pipeline import standalone
 
 JOBS = 2
 ENGINES = ("local --jobs 2", "spark local[2]", "spark 2 x 1 worker")

@@ -41,7 +41,7 @@ REPEATS = 3
 
 def write(path, kind, cell):
     """One history in the JSON-lines format that both read."""
-    from linear_histories import events
+    from tests.benchmarks.linear_histories import events
 
     n, clients, unknown, violation = cell
     with path.open("w") as file:
@@ -304,7 +304,6 @@ def main():
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--one")
     options = parser.parse_args()
-    sys.path[:0] = [str(HERE), str(HERE.parents[1])]
     if options.one:
         one(options.one, options.kinds[0], options.seconds)
         return 0

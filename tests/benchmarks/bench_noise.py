@@ -18,13 +18,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from load_generator import Load
-
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.events import Converged, Noise, Traced
 from dethrone.harness.core.history import History, read_history
+from tests.load_generator import Load
 
 LEAST_NS: Ns = 100 * MS
 NOISE_NS: Ns = 50 * MS

@@ -12,17 +12,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "pipeline"))
-
-import made_nights as made
 
 from dethrone.harness.pipeline import known, trends
+from tests.pipeline import made_nights as made
 
 NIGHT = "2026-11-20"
 BUGS = (0.02, 0.005, 0.01, 0.05)

@@ -14,14 +14,7 @@ import random  # noqa: TID251 - test data, drawn from a seed that is printed
 import sys
 import time
 from collections import Counter
-from pathlib import Path
 from unittest import mock
-
-if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2])]
-
-import linear_oracle as oracle
-import linear_random
 
 from dethrone.checkers.linearizability import fast, frontier, queues
 from dethrone.checkers.linearizability import search as searching
@@ -29,6 +22,8 @@ from dethrone.checkers.linearizability.decide import decide
 from dethrone.checkers.linearizability.search import Bounds, Fits, Stuck, by_frontiers
 from dethrone.checkers.models import model as make
 from dethrone.checkers.models.ops import Row, encode
+from tests.checkers import linear_oracle as oracle
+from tests.checkers import linear_random
 
 APPLY = {
     "register": oracle.register,

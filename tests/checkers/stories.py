@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,9 +12,7 @@ from typing import Any
 
 import msgspec
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from histories import ALL, Tale, plan, promise
+from tests.checkers.histories import ALL, Tale, plan, promise
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

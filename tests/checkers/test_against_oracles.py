@@ -5,10 +5,8 @@ from __future__ import annotations
 import itertools
 
 import networkx as nx
-from histories import plan, promise
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from soup import NODES, elections
 
 from dethrone.checkers.acknowledged_survives import CHECKER as SURVIVES
 from dethrone.checkers.graph import Adjacency, boundary, cliques, witness
@@ -20,6 +18,8 @@ from dethrone.checkers.term_never_decreases import CHECKER as TERM
 from dethrone.harness.core.clock import Span
 from dethrone.harness.core.events import SCHEMA, Begin, End, Invoke, Mark, Observed, Return, Traced
 from dethrone.harness.core.history import History
+from tests.checkers.histories import plan, promise
+from tests.checkers.soup import NODES, elections
 
 many = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from histories import ENCODER, Tale, plan, promise
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stories import GOLDEN
 
 from dethrone.checkers.agreement import CHECKER
 from dethrone.harness.core import registry
 from dethrone.harness.core.history import read_history
 from dethrone.harness.core.promise import NotPromised
+from tests.checkers.histories import ENCODER, Tale, plan, promise
+from tests.checkers.stories import GOLDEN
 
 FOLDER = GOLDEN / "agreement"
 STORIES = {}

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from histories import ALL, Tale, plan, promise
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from soup import elections, soups
-from stories import STORIES
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.events import Begin
 from dethrone.harness.core.history import History
 from dethrone.harness.core.interfaces import Incremental
 from dethrone.harness.core.promise import LIVENESS, SAFETY, NotPromised
+from tests.checkers.histories import ALL, Tale, plan, promise
+from tests.checkers.soup import elections, soups
+from tests.checkers.stories import STORIES
 
 CHECKERS = {name: point.load() for name, point in registry.names(registry.CHECKERS).items()}
 PROMISES = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from histories import Tale, plan, promise
 
 from dethrone.checkers.base import excuses
 from dethrone.checkers.coverage import CHECKER, OBLIGATIONS, shown_by_faults
@@ -14,6 +13,7 @@ from dethrone.harness.core.clock import MS
 from dethrone.harness.core.hoststate import ClockSkew
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.schedule import Schedule
+from tests.checkers.histories import Tale, plan, promise
 
 
 def shown(tale):

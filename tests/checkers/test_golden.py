@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from stories import GOLDEN, STORIES
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.history import History, read_history
 from dethrone.harness.core.verdict import Verdict
+from tests.checkers.stories import GOLDEN, STORIES
 
 CHECKERS = {}
 

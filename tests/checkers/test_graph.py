@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import msgspec
-from histories import Tale, plan, promise
 
 from dethrone.checkers.graph import explain, timeline
 from dethrone.checkers.liveness_windows import windows
 from dethrone.checkers.step_down_without_quorum import deaf_stretches
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState, LinkQuality, with_cuts
+from tests.checkers.histories import Tale, plan, promise
 
 
 def line_of(tale):

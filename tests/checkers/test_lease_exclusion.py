@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from histories import Tale, plan, promise
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from dethrone.checkers.lease_exclusion import CHECKER, certain_holds, collect, d
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.events import Invoke, Return
 from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState
+from tests.checkers.histories import Tale, plan, promise
 
 
 def drifting(**ppm):

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-from linear_differential import frontiers
 
 from dethrone.checkers.linearizability import queues, zones
 from dethrone.checkers.linearizability.search import Bounds, Fits, GaveUp, Stuck, search
 from dethrone.checkers.models import model
 from dethrone.checkers.models.ops import Row, encode
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
-from linear_histories import rows
+from tests.benchmarks.linear_histories import rows
+from tests.checkers.linear_differential import frontiers
 
 
 def history(kind, *, n=200, clients=6, unknown=0.0, violation=False, seed=0):

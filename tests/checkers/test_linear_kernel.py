@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from linear_differential import drawn, encoded, frontiers
 
 from dethrone.checkers.linearizability import fast, kernel
 from dethrone.checkers.linearizability import search as searching
@@ -20,9 +19,8 @@ from dethrone.checkers.linearizability.decide import decide
 from dethrone.checkers.linearizability.search import Bounds, Fits, GaveUp, Stuck, by_frontiers, search
 from dethrone.checkers.models import model
 from dethrone.checkers.models.ops import Row, encode
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "benchmarks"))
-from linear_histories import rows
+from tests.benchmarks.linear_histories import rows
+from tests.checkers.linear_differential import drawn, encoded, frontiers
 
 ROOT = Path(__file__).resolve().parents[2]
 

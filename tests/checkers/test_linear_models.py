@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import random  # noqa: TID251 - test data, drawn from a seed that is told
 
-import linear_random
 import pytest
-from linear_differential import MODELS, has_order
-from seen_oracles import FIRST, MANY
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError, HistoryError
 from dethrone.harness.core.foreign.reading import read_pieces
 from dethrone.harness.core.foreign.writing import edn
 from dethrone.harness.core.operations import ModelOptions
+from tests.checkers import linear_random
+from tests.checkers.linear_differential import MODELS, has_order
+from tests.checkers.seen_oracles import FIRST, MANY
 
 SEEDS = range(FIRST, FIRST + max(1, MANY // 4))
 

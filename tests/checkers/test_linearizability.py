@@ -9,7 +9,6 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from linear_differential import MODELS, difference, run
 
 from dethrone.checkers.linearizability import decide as door
 from dethrone.checkers.linearizability.answer import Budget
@@ -17,6 +16,7 @@ from dethrone.checkers.linearizability.decide import decide
 from dethrone.checkers.models import model
 from dethrone.checkers.models.ops import Row, encode
 from dethrone.harness.core.errors import ConfigError, HistoryError
+from tests.checkers.linear_differential import MODELS, difference, run
 
 HISTORIES = int(os.environ.get("DETHRONE_LINEAR_HISTORIES", "300"))
 

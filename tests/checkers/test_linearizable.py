@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from histories import Tale, plan, promise
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dethrone.checkers.linearizable import CHECKER
 from dethrone.harness.core.events import Invoke, Return
 from dethrone.harness.core.operations import of_history
+from tests.checkers.histories import Tale, plan, promise
 
 
 def check(tale, **changes):

@@ -6,12 +6,20 @@ import random  # noqa: TID251 - test data, drawn from a seed that is told
 import re
 
 import pytest
-from seen_oracles import MANY, cycle_names, explained, operations, random_transactions, seeds, torn_transactions
 
 from dethrone.checkers import list_append_graph
 from dethrone.checkers.list_append import LEVELS, ListAppend
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.operations import ModelOptions
+from tests.checkers.seen_oracles import (
+    MANY,
+    cycle_names,
+    explained,
+    operations,
+    random_transactions,
+    seeds,
+    torn_transactions,
+)
 
 STRICT = ModelOptions()
 

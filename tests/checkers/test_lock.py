@@ -6,11 +6,11 @@ import random  # noqa: TID251 - test data, drawn from a seed that is told
 
 import msgspec
 import pytest
-from seen_oracles import MANY, operations, seeds, timed
 
 from dethrone.checkers.lock_holds import LockHolds
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.operations import ModelOptions
+from tests.checkers.seen_oracles import MANY, operations, seeds, timed
 
 KEYS = ("process", "f", "value", "result", "invoked", "returned", "status")
 

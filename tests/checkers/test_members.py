@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from histories import Tale, plan, promise
 
 from dethrone.checkers.graph import timeline
 from dethrone.checkers.liveness_windows import windows
@@ -12,6 +11,7 @@ from dethrone.checkers.no_livelock import at_least
 from dethrone.harness.core import registry
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.events import Traced
+from tests.checkers.histories import Tale, plan, promise
 
 
 def shrunk(nodes="n1 n2 n3 n4"):

@@ -6,10 +6,8 @@ from itertools import pairwise
 
 import msgspec
 import pytest
-from histories import ALL, Tale, plan, promise
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from soup import soups
 
 from dethrone.checkers.base import Base
 from dethrone.checkers.convergence_after_heal import CHECKER as CONVERGES
@@ -25,6 +23,8 @@ from dethrone.harness.core.clock import MS, Span
 from dethrone.harness.core.events import Noise
 from dethrone.harness.core.history import History
 from dethrone.harness.core.hoststate import DiskTrouble
+from tests.checkers.histories import ALL, Tale, plan, promise
+from tests.checkers.soup import soups
 
 LIVENESS = (OWED, CONVERGES, STEPS_DOWN, STABLE, LIVELOCK)
 ROUND = promise().election_timeout_ns

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from histories import Tale, plan, promise
 
 from dethrone.checkers.recognition import recognition
 from dethrone.harness.core.clock import MS
+from tests.checkers.histories import Tale, plan, promise
 
 
 @pytest.mark.parametrize(("nodes", "recognised"), [(1, True), (3, False)])

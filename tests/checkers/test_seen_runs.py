@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from histories import Tale, plan, promise
 
 from dethrone.checkers.linearizable import Linearizable
 from dethrone.checkers.list_append import ListAppend
@@ -13,6 +12,7 @@ from dethrone.checkers.set_reads import SetReads
 from dethrone.harness.core.events import Invoke, Return
 from dethrone.harness.core.history import History
 from dethrone.harness.core.promise import NotPromised
+from tests.checkers.histories import Tale, plan, promise
 
 
 def check(checker, tale, **changes):

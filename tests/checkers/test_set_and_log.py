@@ -5,11 +5,11 @@ from __future__ import annotations
 import random  # noqa: TID251 - test data, drawn from a seed that is told
 
 import pytest
-from seen_oracles import MANY, linearizable, log_step, operations, random_ops, seeds, set_step
 
 from dethrone.checkers.log_reads import LogReads
 from dethrone.checkers.set_reads import SetReads
 from dethrone.harness.core.operations import ModelOptions
+from tests.checkers.seen_oracles import MANY, linearizable, log_step, operations, random_ops, seeds, set_step
 
 STALE = ModelOptions(stale_reads=True)
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from histories import Tale, plan, promise
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stories import STORIES
 
 from dethrone.checkers.lease_exclusion import CHECKER as LEASES
 from dethrone.checkers.lock_holds import CHECKER as LOCKS
@@ -19,6 +17,8 @@ from dethrone.checkers.members_only import CHECKER as MEMBERS
 from dethrone.harness.core.clock import MS, Span
 from dethrone.harness.core.events import SCHEMA, Begin, End, Invoke, Noise, Return, Traced
 from dethrone.harness.core.history import History
+from tests.checkers.histories import Tale, plan, promise
+from tests.checkers.stories import STORIES
 
 OWNERS = ("a", "b", "c")
 stalls = st.sampled_from([0, 1, 5, 80, 400, 3000])

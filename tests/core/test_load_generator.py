@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-import load_generator
-from load_generator import Load
+from tests import load_generator
+from tests.load_generator import Load
 
 
 def running(pid):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,11 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.history import History, decode_line, read_history
 from dethrone.harness.core.parquet import COLUMNS, DERIVED, SCHEMA_VERSION, read_parquet, write_parquet
+from tests.checkers.soup import soups
 
 TESTS = Path(__file__).parents[1]
-sys.path.insert(0, str(TESTS / "checkers"))
-
-from soup import soups  # noqa: E402 - beside the checkers' tests
 
 
 def through_json(history):

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "checkers"))
-
-from histories import plan
-from stories import GOLDEN, STORIES
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.clock import Span
@@ -22,6 +14,8 @@ from dethrone.harness.core.history import read_history
 from dethrone.harness.core.signature import CHAIN_MAX, chain, fold, signature_of
 from dethrone.harness.core.verdict import Finding
 from dethrone.harness.engine.run.judge import judge
+from tests.checkers.histories import plan
+from tests.checkers.stories import GOLDEN, STORIES
 
 
 def traced(seq, node, name, term):

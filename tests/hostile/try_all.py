@@ -19,12 +19,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parent.parent / "clusters" / "own"))
-
-import make
-from described import TEXT
-
 from dethrone.clusters.own import answers
 from dethrone.clusters.own.parse import parse
 from dethrone.clusters.own.spec import ProbeTable
@@ -47,6 +41,8 @@ from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.runner import run
 from dethrone.harness.engine.run.status_poller import status_reader
 from dethrone.harness.report import json_objects
+from tests.clusters.own.described import TEXT
+from tests.hostile import make
 
 LIMIT_S = 20.0
 MEMORY_BYTES = 2 << 30

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from views import view_of
 
 from dethrone.harness.core.clock import Span
 from dethrone.harness.core.errors import ConfigError
@@ -14,6 +13,7 @@ from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
 from dethrone.nemesis import selectors
 from dethrone.nemesis.faults import partition
+from tests.nemesis.views import view_of
 
 SEEN = Occurrence(
     event="elected", span=Span(0, 0), key=(1,), roles={"actor": ("n2",), "voter": ("n4", "n5"), "candidate": ("n2",)}

@@ -4,7 +4,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from views import nodes_of, view_of, views_with_leader
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
@@ -12,6 +11,7 @@ from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, Strobe, healthy_
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
 from dethrone.nemesis.faults import clock, kill, partition, pause, restart, stop
+from tests.nemesis.views import nodes_of, view_of, views_with_leader
 
 FAULTS = {module.FAULT.kind: module.FAULT for module in (clock, kill, partition, pause, restart, stop)}
 seeds = st.integers(0, 2**64 - 1)

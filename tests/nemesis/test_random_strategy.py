@@ -4,7 +4,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from views import nodes_of, view_of
 
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ConfigError
@@ -18,6 +17,7 @@ from dethrone.nemesis.faults import clock, kill, partition, pause, restart, stop
 from dethrone.nemesis.strategies.pacing import WARMUP_NS
 from dethrone.nemesis.strategies.packing import pack, pack_most
 from dethrone.nemesis.strategies.random import STRATEGY
+from tests.nemesis.views import nodes_of, view_of
 
 FAULTS = {module.FAULT.kind: module.FAULT for module in (clock, kill, partition, pause, restart, stop)}
 OWED = {

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from views import nodes_of, view_of, views_with_leader
 
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.hoststate import HEALTHY, healthy_cluster
 from dethrone.harness.core.quorum import minority, quorum
 from dethrone.harness.core.rng import Rng
 from dethrone.nemesis import selectors
+from tests.nemesis.views import nodes_of, view_of, views_with_leader
 
 seeds = st.integers(0, 2**64 - 1)
 

@@ -9,8 +9,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_random_strategy import FAULTS, OWED, PROMISE, shown
-from views import nodes_of, view_of
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.clock import SECOND, Span
@@ -27,6 +25,8 @@ from dethrone.nemesis.strategies.openings import company, fall, opening
 from dethrone.nemesis.strategies.pacing import WARMUP_NS
 from dethrone.nemesis.strategies.series import Series
 from dethrone.nemesis.triggers import BUILT_IN
+from tests.nemesis.test_random_strategy import FAULTS, OWED, PROMISE, shown
+from tests.nemesis.views import nodes_of, view_of
 from tests.twins.plugin import twin
 
 SIMULATED = {name: registry.load(registry.FAULTS, name) for name in ("powerloss", "link", "hold", "disk", "damage")}

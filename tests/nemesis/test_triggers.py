@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from views import view_of
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.clock import SECOND, Span
@@ -11,6 +10,7 @@ from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.events import FaultEvent, Invoke, NodeProcess, Observed, Return, Traced
 from dethrone.harness.core.schedule import OnEvent
 from dethrone.nemesis.triggers import BUILT_IN
+from tests.nemesis.views import view_of
 
 AT = Span(10, 12)
 

@@ -2,14 +2,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import nights
+from tests.pipeline import nights
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import msgspec
@@ -16,8 +15,6 @@ from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.rehearsal import Rehearsed, rehearse
 
 TESTS = Path(__file__).parents[1]
-if str(TESTS / "checkers") not in sys.path:
-    sys.path.insert(0, str(TESTS / "checkers"))
 
 
 def simulated(

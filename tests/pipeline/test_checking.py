@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 
 import msgspec
-import nights
 import pytest
 
 from dethrone.harness.core.errors import ConfigError
@@ -15,6 +14,7 @@ from dethrone.harness.pipeline import across, checking, ingest, upkeep
 from dethrone.harness.pipeline.checking import Asked, check, standing
 from dethrone.harness.pipeline.corpus import open_corpus
 from dethrone.harness.pipeline.judging import HISTORY, jobs_of
+from tests.pipeline import nights
 
 pytestmark = pytest.mark.spark
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-import nights
 import pyarrow.parquet as pq
 import pytest
 
@@ -20,6 +19,7 @@ from dethrone.harness.core.parquet import DERIVED, SCHEMA_VERSION, write_parquet
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.pipeline import frames, layout, native
 from dethrone.harness.pipeline.places import LocalPlace
+from tests.pipeline import nights
 
 pytestmark = pytest.mark.spark
 

@@ -11,10 +11,7 @@ import sys
 from pathlib import Path
 
 import msgspec
-import nights
 import pytest
-import standalone
-from standalone import LIMIT_S, until
 
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.engine.campaign.row_file import ROWS, stream_rows
@@ -22,6 +19,8 @@ from dethrone.harness.engine.campaign.virtual_seeds import rows_of
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.pipeline import ingest
 from dethrone.harness.pipeline.corpus import open_corpus
+from tests.pipeline import nights, standalone
+from tests.pipeline.standalone import LIMIT_S, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.nightly("a Spark cluster of its own; the other tests share one session")]
 

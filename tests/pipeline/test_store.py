@@ -10,7 +10,6 @@ import sys
 import time
 from collections import Counter
 
-import nights
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
@@ -22,6 +21,7 @@ from dethrone.harness.core.history import read_history
 from dethrone.harness.pipeline import ingest, layout, places, tables, upkeep
 from dethrone.harness.pipeline.corpus import Corpus, open_corpus
 from dethrone.harness.pipeline.places import ArrowPlace, LocalPlace, place_of
+from tests.pipeline import nights
 
 DAY = 86_400 * 10**9
 

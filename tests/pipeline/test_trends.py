@@ -9,11 +9,10 @@ import pytest
 
 pytest.importorskip("scipy.stats")
 
-import made_nights as made
-
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.pipeline import known, trends
 from dethrone.harness.pipeline.nights import Cell, Facts, Judged, flakes, time_to_find
+from tests.pipeline import made_nights as made
 
 POLICY = trends.Policy(resamples=0)
 FLAKE = known.Known(system="etcd", metric="fail/leader-stability", kind="standing", why="flaky since ever")

@@ -16,15 +16,14 @@ from click.testing import CliRunner
 
 pytest.importorskip("scipy.stats")
 
-import made_nights as made
-import nights as stored
-
 from dethrone.harness.cli.main import main
 from dethrone.harness.commands import trends as told
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.pipeline import gathering, known, trends
 from dethrone.harness.report import trends_xml
 from dethrone.harness.report.html import trends as page
+from tests.pipeline import made_nights as made
+from tests.pipeline import nights as stored
 
 POLICY = trends.Policy(resamples=40)
 FLAKE = tuple(

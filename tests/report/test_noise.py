@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import msgspec
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import synthetic
 
 from dethrone.harness.core.clock import SECOND, Span
 from dethrone.harness.core.events import Noise
 from dethrone.harness.report.html import sections
 from dethrone.harness.report.rundir import read_run
+from tests.report import synthetic
 
 
 def shown(tmp_path, *noise):

@@ -26,15 +26,12 @@ from typing import Any
 
 import msgspec
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from load_generator import Load
-
 from dethrone.harness.core.errors import HarnessError
 from dethrone.harness.core.history import read_history
-from soak import harm, tally, trials
-from soak.tally import Row, Seen
-from soak.trials import Trial
+from tests.load_generator import Load
+from tests.soak import harm, tally, trials
+from tests.soak.tally import Row, Seen
+from tests.soak.trials import Trial
 
 DETHRONE = (sys.executable, "-m", "dethrone.harness.cli")
 HEAL_LIMIT_S = 300

@@ -14,10 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from soak import harm, run, tally, trials
-from soak.tally import Seen
+from tests.soak import harm, run, tally, trials
+from tests.soak.tally import Seen
 
 
 @given(st.integers(0, 1 << 30), st.integers(0, 10_000))

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(1, str(Path(__file__).parents[1] / "clusters" / "ssh"))
-import field as fields
-from compare import Felt, read_felt
-from theirs import Theirs
 
 from dethrone.clusters.docker.client import connect
 from dethrone.clusters.docker.image import ensure_image
@@ -23,6 +16,9 @@ from dethrone.harness.core.events import Event
 from dethrone.harness.core.history import read_history
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.runner import run
+from tests.clusters.ssh import field as fields
+from tests.telltale.compare import Felt, read_felt
+from tests.telltale.theirs import Theirs
 
 TIME_LIMITS_NS = {"cut": 10_000_000_000, "everything": 32_000_000_000, "without_clocks": 48_000_000_000}
 """Of the faults' phase, by schedule; starting somebody else's containers again takes seconds."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from compare import MS, SECOND, Felt, certain_states, contradictions
-
 from dethrone.harness.core.clock import Span
 from dethrone.harness.core.events import Converged, NodeProcess, Noise
 from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState
+from tests.telltale.compare import MS, SECOND, Felt, certain_states, contradictions
 
 
 def at(seconds: float) -> int:

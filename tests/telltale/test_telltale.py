@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from compare import channels, contradictions, privileges
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.events import Converged, FaultEvent, NodeProcess, Noise
+from tests.telltale.compare import channels, contradictions, privileges
 
 GRANTED: dict[str, set[str]] = {"local": set(), "docker": set(), "ssh": set()}
 """Privileges that a node has, by backend: at most these."""

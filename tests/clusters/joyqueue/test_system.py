@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import msgspec
 import pytest
 
@@ -15,10 +12,7 @@ from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.interfaces import NodeSpec, Yes
 from dethrone.harness.core.promise import SAFETY
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "node"))
-
-from node_cluster import Cluster, wait_for
+from tests.clusters.node.node_cluster import Cluster, wait_for
 
 
 def promise(settings=None, profile="joyqueue", voters=3):

@@ -1,13 +1,8 @@
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from node_cluster import Cluster
+from tests.clusters.node.node_cluster import Cluster
 
 
 @pytest.fixture

@@ -11,9 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from node_cluster import Cluster, wait_for
+from tests.clusters.node.node_cluster import Cluster, wait_for
 
 RPC_TIMEOUT_MS = 50
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from toy_target import TARGET, Echo, Ping, Pong, Store, ToyCore, ToyTarget
 
 from dethrone.clusters.node.journal import (
     VERSION,
@@ -20,6 +19,7 @@ from dethrone.harness.core.clock import Clocks
 from dethrone.harness.core.errors import ConfigError, HistoryError
 from dethrone.harness.core.machine import DiskDone, Fired, Message, Note, Request, Send, SendFailed
 from dethrone.harness.core.rng import Rng
+from tests.clusters.node.toy_target import TARGET, Echo, Ping, Pong, Store, ToyCore, ToyTarget
 
 EVENTS = [
     Fired("tick"),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import deque
 
 import pytest
-from node_cluster import Client, free_port, wait_for
-from toy_target import TARGET
 
 from dethrone.clusters.node.config import NodeConfig
 from dethrone.clusters.node.disk import Done
 from dethrone.clusters.node.loop import Node
+from tests.clusters.node.node_cluster import Client, free_port, wait_for
+from tests.clusters.node.toy_target import TARGET
 
 
 class HeldDisk:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import signal
 
 import pytest
-from node_cluster import wait_for
 
 from dethrone.clusters.node.config import load_target
 from dethrone.clusters.node.journal import replay
+from tests.clusters.node.node_cluster import wait_for
 
 pytestmark = pytest.mark.processes
 

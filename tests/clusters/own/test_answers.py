@@ -1,9 +1,7 @@
 """Status answers in four forms: what they say, and that nonsense is no observation."""
 
 import json
-import sys
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,8 +10,6 @@ from hypothesis import strategies as st
 from dethrone.clusters.own.answers import MISSING, at, explain, reading
 from dethrone.clusters.own.spec import ProbeTable
 from dethrone.harness.core.interfaces import No
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 JSON = ProbeTable(
     http="/s", role="raft.state", term="raft.term", leader="raft.leader", commit="raft.commit", incarnation="life"

@@ -1,9 +1,7 @@
 """Operations over HTTP: requests are said as written, and an answer that nobody named is doubt."""
 
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,10 +12,7 @@ from dethrone.clusters.own.parse import Request
 from dethrone.clusters.own.spec import Op
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.interfaces import NodeSpec
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from described import described
+from tests.clusters.own.described import described
 
 PUT, GET = Op(request="PUT /k/{key} {value}"), Op(request="GET /k/{key}", absent=(404,))
 CAS = Op(request="POST /k/{key} x", refused=(409,))

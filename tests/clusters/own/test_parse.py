@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import sys
 from pathlib import Path
 
 import msgspec
@@ -14,10 +13,7 @@ from dethrone.clusters.own.parse import FileRead, parse
 from dethrone.clusters.own.spec import LogTable, NodeTable, Op, ProbeTable, PromiseTable, SystemTable, TraceTable
 from dethrone.clusters.own.system import OwnSystem
 from dethrone.harness.core.errors import ConfigError
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from described import TEXT, described
+from tests.clusters.own.described import TEXT, described
 
 
 def refused(*changes):

@@ -1,7 +1,6 @@
 """A described system as a run meets it: its command, files, channels and promise are what the file says, no more."""
 
 import json
-import sys
 from pathlib import Path
 
 import msgspec
@@ -14,10 +13,7 @@ from dethrone.harness.core.interfaces import Described, Logged, Malformed, No, P
 from dethrone.harness.core.promise import SAFETY
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import draft
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from described import TEXT, specs, system
+from tests.clusters.own.described import TEXT, specs, system
 
 HTTP = 'http = "/status"\nrole = "raft.state"\nterm = "raft.term"\nleader = "raft.leader"\ncommit = "raft.commit"'
 LOG = "log = \"{log_dir}/node.log\"\nbecame = { leader = 'lead (?P<term>\\d+)', follower = 'follow' }"

@@ -6,7 +6,6 @@ import contextlib
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -16,12 +15,10 @@ from typing import Any
 import paramiko
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from field import Field, made
-from machines import Machines
-
 from dethrone.clusters.ssh.connection import Connection
 from dethrone.clusters.ssh.hosts import SshHost
+from tests.clusters.ssh.field import Field, made
+from tests.clusters.ssh.machines import Machines
 
 USER = "chaos"
 

@@ -12,13 +12,13 @@ import time
 from pathlib import Path
 
 import pytest
-from field import until
-from machines import NODES
 
 from dethrone.clusters.ssh.backend import SshBackend
 from dethrone.clusters.ssh.hosts import parse_hosts
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.hoststate import HEALTHY, HostState
+from tests.clusters.ssh.field import until
+from tests.clusters.ssh.machines import NODES
 
 pytestmark = pytest.mark.processes
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from machines import NODES
 
 from dethrone.clusters.ssh.backend import SshBackend
 from dethrone.clusters.ssh.connection import Connection
@@ -12,6 +11,7 @@ from dethrone.clusters.ssh.hosts import Bastion, parse_hosts
 from dethrone.harness.core.errors import ClusterError, ConfigError, NotHealed
 from dethrone.harness.core.hoststate import HEALTHY, HostState
 from dethrone.harness.core.interfaces import Backend, Converging, No, Yes
+from tests.clusters.ssh.machines import NODES
 
 pytestmark = pytest.mark.processes
 

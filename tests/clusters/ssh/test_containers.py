@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 
 import pytest
-from field import DEAD_MAN_S, NODES
 
 from dethrone.clusters.ssh.backend import SshBackend
 from dethrone.clusters.ssh.hosts import parse_hosts
 from dethrone.harness.core.hoststate import HEALTHY, HostState
 from dethrone.harness.core.interfaces import Command, DeploySpec, NodeStart
+from tests.clusters.ssh.field import DEAD_MAN_S, NODES
 
 pytestmark = pytest.mark.docker
 

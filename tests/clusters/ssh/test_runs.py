@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
-from field import DEAD_MAN_S, NODES, until
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.interfaces import Lending, No
 from dethrone.harness.core.world import VirtualBackend
+from tests.clusters.ssh.field import DEAD_MAN_S, NODES, until
 
 DETHRONE = [sys.executable, "-m", "dethrone.harness.cli"]
 ROOT = Path(__file__).resolve().parents[3]

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import paramiko
 import pytest
-from field import engine_client, heard, until
 
 from dethrone.clusters.docker.containers import last_words, remove_run
 from dethrone.clusters.docker.image import ensure_image, packages_of
@@ -20,6 +19,7 @@ from dethrone.clusters.ssh.hosts import parse_hosts
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.hoststate import HEALTHY, HostState
 from dethrone.harness.core.interfaces import Command, DeploySpec, NodeStart
+from tests.clusters.ssh.field import engine_client, heard, until
 
 pytestmark = [pytest.mark.docker, pytest.mark.nightly("an image of its own, with systemd")]
 

@@ -9,7 +9,6 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from specs import specs
 
 from dethrone.clusters.systems.etcd import SYSTEM, member_id
 from dethrone.clusters.systems.etcd_client import EtcdClient, call_for, understand
@@ -17,6 +16,7 @@ from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.interfaces import No, NodeSpec, Yes
 from dethrone.harness.core.promise import SAFETY
+from tests.clusters.systems.specs import specs
 
 SECOND = 1_000_000_000
 NODES = specs(SYSTEM, network="127.0.1")

@@ -10,12 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
-from processes import Processes
-from specs import specs
 
 from dethrone.clusters.docker.client import connect
 from dethrone.clusters.docker.image import ensure_image, packages_of
 from dethrone.clusters.systems.etcd import SYSTEM, member_id
+from tests.clusters.systems.processes import Processes
+from tests.clusters.systems.specs import specs
 
 pytestmark = [pytest.mark.system, pytest.mark.docker]
 SECOND = 1_000_000_000

@@ -5,10 +5,10 @@ import subprocess
 
 import msgspec
 import pytest
-from specs import specs
 
 from dethrone.clusters.systems import jvm
 from dethrone.clusters.systems.kafka import SYSTEM
+from tests.clusters.systems.specs import specs
 
 JAVA = """#!/bin/sh
 echo "$@" >> "$0.log"

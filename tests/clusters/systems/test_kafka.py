@@ -10,7 +10,6 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from specs import specs
 
 from dethrone.clusters.systems import kafka_wire as wire
 from dethrone.clusters.systems.kafka import SYSTEM, SYSTEM_3_9, broker_ids
@@ -19,6 +18,7 @@ from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.interfaces import NodeSpec, Yes
 from dethrone.harness.core.promise import SAFETY
+from tests.clusters.systems.specs import specs
 
 SECOND = 1_000_000_000
 NODES = specs(SYSTEM, network="127.0.1")

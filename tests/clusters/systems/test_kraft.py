@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from specs import specs
 
 from dethrone.clusters.node.config import NodeConfig, load_target
 from dethrone.clusters.systems.kraft import SYSTEM
@@ -10,6 +9,7 @@ from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.interfaces import Electorate, Yes
 from dethrone.harness.core.promise import LIVENESS, SAFETY
+from tests.clusters.systems.specs import specs
 
 MS = 1_000_000
 SECOND = 1_000 * MS

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from processes import Processes
-from specs import specs
 
 from dethrone.clusters.node.journal import replay
 from dethrone.clusters.systems.kraft import SYSTEM
+from tests.clusters.systems.processes import Processes
+from tests.clusters.systems.specs import specs
 
 SECOND = 1_000_000_000
 

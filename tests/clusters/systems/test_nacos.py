@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from specs import specs
 
 from dethrone.clusters.node.config import NodeConfig
 from dethrone.clusters.systems.nacos import SYSTEM
@@ -12,6 +11,7 @@ from dethrone.harness.core.interfaces import Yes
 from dethrone.harness.core.promise import SAFETY
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import draft
+from tests.clusters.systems.specs import specs
 
 SECOND = 1_000_000_000
 

@@ -6,11 +6,11 @@ import sys
 
 import msgspec
 import pytest
-from processes import Processes
-from specs import specs
 
 from dethrone.clusters.systems.nacos import SYSTEM as NACOS
 from dethrone.clusters.systems.raft import SYSTEM as RAFT
+from tests.clusters.systems.processes import Processes
+from tests.clusters.systems.specs import specs
 
 SECOND = 1_000_000_000
 

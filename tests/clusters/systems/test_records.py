@@ -5,11 +5,11 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from specs import specs
 
 from dethrone.clusters.node.frames import FrameReader
 from dethrone.clusters.systems.nacos import SYSTEM as NACOS
 from dethrone.clusters.systems.raft import SYSTEM as RAFT
+from tests.clusters.systems.specs import specs
 
 STATUS = {
     "node": "n1",

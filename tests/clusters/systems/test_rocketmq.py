@@ -9,7 +9,6 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from specs import specs
 
 from dethrone.clusters.systems import rocketmq_client
 from dethrone.clusters.systems.rocketmq import SYSTEM, SYSTEM_0_2_2, SYSTEM_0_3_2
@@ -18,6 +17,7 @@ from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.interfaces import NodeSpec
 from dethrone.harness.core.promise import SAFETY
+from tests.clusters.systems.specs import specs
 
 SECOND = 1_000_000_000
 NODES = specs(SYSTEM, network="127.0.1")

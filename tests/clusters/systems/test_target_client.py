@@ -6,11 +6,11 @@ import threading
 import time
 
 import pytest
-from specs import specs
 
 from dethrone.clusters.node.frames import FrameReader, frame
 from dethrone.clusters.systems.raft import SYSTEM
 from dethrone.clusters.systems.target_client import TargetClient
+from tests.clusters.systems.specs import specs
 
 SECOND = 1_000_000_000
 

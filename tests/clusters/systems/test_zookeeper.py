@@ -3,13 +3,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from specs import specs
 
 from dethrone.clusters.systems.zookeeper import SYSTEM
 from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.interfaces import Telling, Yes
 from dethrone.harness.core.promise import SAFETY
+from tests.clusters.systems.specs import specs
 
 NODES = specs(SYSTEM)
 NODE = NODES["n2"]

@@ -4,8 +4,6 @@ import json
 import time
 
 import pytest
-from specs import specs
-from zookeeper_server import Server
 
 from dethrone.clusters.systems import zookeeper_bridge as b
 from dethrone.clusters.systems.zk_ephemeral_real import SYSTEM
@@ -14,6 +12,8 @@ from dethrone.clusters.targets.zk_ephemeral import messages as m
 from dethrone.harness.core import registry
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.planted import Examinable
+from tests.clusters.systems.specs import specs
+from tests.clusters.systems.zookeeper_server import Server
 
 LIMIT_S = 20
 EPHEMERAL = "/leader/0"

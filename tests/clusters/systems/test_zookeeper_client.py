@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from specs import specs
-from zookeeper_server import Server
 
 from dethrone.clusters.systems import zookeeper_wire as wire
 from dethrone.clusters.systems.zookeeper import SYSTEM
 from dethrone.clusters.systems.zookeeper_client import ZooKeeperClient
 from dethrone.clusters.systems.zookeeper_wire import Reader
+from tests.clusters.systems.specs import specs
+from tests.clusters.systems.zookeeper_server import Server
 
 SECOND = 1_000_000_000
 SOON = SECOND // 5

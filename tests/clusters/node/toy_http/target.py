@@ -1,5 +1,5 @@
 """The toy protocol over HTTP."""
 
-from toy_target import ToyTarget
+from tests.clusters.node.toy_target import ToyTarget
 
 TARGET = ToyTarget("http")

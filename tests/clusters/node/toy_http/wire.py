@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from toy_target import Ping, Pong
+
+from tests.clusters.node.toy_target import Ping, Pong
 
 
 def request(body: Any) -> tuple[str, str, Mapping[str, str], bytes]:
