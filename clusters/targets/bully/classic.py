@@ -3,7 +3,7 @@
 Guarantees: the rows of the textbook form, by number. No majority (but for the knob ``majority_to_stand``): each
 connected part elects. Out of scope: partitions and pauses, which the paper assumes away.
 
-Source: Garcia-Molina 1982, in the textbook form ELECTION, OK, COORDINATOR.
+Source: docs/sources.md, bully: Garcia-Molina 1982, in the textbook form ELECTION, OK, COORDINATOR.
 """
 
 from __future__ import annotations

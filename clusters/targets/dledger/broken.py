@@ -1,7 +1,7 @@
 """The rules of the planted bugs, and of the harmless builds: each class overrides what it is named for.
 
-Guarantees: the number is the one of the table of planted bugs. Out of scope: builds that break a single claim
-(`flips`), and what has no counterpart here (`variants`).
+Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs). Out of scope:
+builds that break a single claim (`flips`) and bugs without a counterpart here (`variants`).
 """
 
 # ruff: noqa: D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
@@ -56,7 +56,7 @@ class AnswerBeforePersist(Rules):
 
 @mutant(
     "04-ignore-failed-vote-write",
-    says="goes on after the vote could not be written",
+    says="ignores that the vote could not be written",
     caught_by=(_VOTE, _DURABLE),
     needs=_ATOMIC,
 )
@@ -131,7 +131,7 @@ class NoLogCheck(Rules):  # Neither row
     says="takes its current term for the term of its last entry where logs are compared",
     caught_by=(_COMPLETE, _ACKED),
 )
-class LastTermIsCurrent(Rules):  # Upstream issue 52. Of two logs the longer one wins, whoever wrote its end
+class LastTermIsCurrent(Rules):  # Upstream issue 52. Of two logs the longer one wins, regardless of its last term
     def log_term(self, last: int, current: int) -> int:
         del last
         return current
@@ -208,7 +208,7 @@ class RefusesCampaignedTerm(Rules):
         return not campaigned
 
 
-@mutant("28-never-steps-down", says="goes on leading without a quorum", caught_by=("step-down-without-quorum",))
+@mutant("28-never-steps-down", says="keeps leading without a quorum", caught_by=("step-down-without-quorum",))
 class NeverStepsDown(Rules):
     def leader_gives_up(self, silence: Ns) -> bool:
         del silence
@@ -228,7 +228,7 @@ class SendingIsContact(Rules):
 
 @mutant(
     "31-any-request-resets-timers",
-    says="waits anew after every vote request, granted or not",
+    says="restarts its timers after every vote request, granted or not",
     caught_by=(_OWED, _LIVELOCK),
 )
 class AnyRequestResetsTimers(Rules):
@@ -317,9 +317,7 @@ class CutsOnAppend(Rules):
         return True
 
 
-@mutant(
-    "45-acks-after-local-append", says="tells the client ok when only it itself holds the write", caught_by=(_ACKED,)
-)
+@mutant("45-acks-after-local-append", says="acknowledges a write that only the leader holds", caught_by=(_ACKED,))
 class AcksAfterLocalAppend(Rules):
     def acks_client(self, *, committed: bool) -> bool:
         del committed
@@ -359,7 +357,7 @@ class HalfHeartbeat(Rules):  # Heartbeats twice as often
         return self.knobs.heart_beat_interval // 2
 
 
-@mutant("harmless-eager-commit", says="tells followers of a commit at once")
+@mutant("harmless-eager-commit", says="notifies followers of a commit at once")
 class EagerCommit(Rules):
     def notices_commit_eagerly(self) -> bool:
         return True

@@ -1,7 +1,7 @@
-"""The DLedger core: boots from a disk and hands each event to its handler.
+"""The DLedger core: boots from a disk and passes each event to its handler.
 
-Promises: deterministic; dispatch by type; after ``Halt`` nothing happens any more. Leaves out every rule (`rules`) and
-the handlers (one module a concern).
+Guarantees: deterministic; dispatch by type; after ``Halt`` the core does nothing. Out of scope: every rule (`rules`)
+and the handlers (one module per concern).
 
 Source: DLedger 0.2.7, ``DLedgerServer``.
 """
@@ -120,7 +120,7 @@ class DledgerCore(KitCore[Node]):
 
 
 def _load(n: Node, disk: DiskImage) -> None:
-    """Read term, log and checkpoint; `Unreadable` if this node must not go on from them."""
+    """Read term, log and checkpoint; `Unreadable` if this node must not start from them."""
     content = file_of(disk, storage.LOG)
     if content is not None:
         n.log.load(storage.read_log(content))
@@ -149,7 +149,7 @@ def _make_durable(n: Node, disk: DiskImage) -> None:
         n.votes_in_flight += 1
         n.out.append(Await(n.start_batch(tuple(ops), n.durable)))
     if n.knobs.persist_mode != "none" and storage.TERM not in disk:
-        n.persist()  # a node may follow and acknowledge in term 0 without a vote: its disk must tell that, too
+        n.persist()  # a node may follow and acknowledge in term 0 without a vote: its disk must record that, too
 
 
 # --- timers -------------------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def _disk_done(n: Node, done: DiskDone) -> None:
 
 
 def _log_done(n: Node) -> None:
-    """The disk has what it was given of the log: what came meanwhile is next, and what waited for it goes on."""
+    """The disk stored the last batch: write what arrived meanwhile, and release what waited for the batch."""
     n.log.done()
     n.write_log()
     if n.knobs.fsync == "async":

@@ -1,7 +1,7 @@
 """Campaigns and votes.
 
-Promises: the rows of the vote handler and the cases of the decision are tested in their order; a campaign ends as soon
-as its outcome is clear, and answers that come later are ignored. Leaves out heartbeats.
+Guarantees: the rows of the vote handler and the cases of the decision are tested in their order; a campaign ends as
+soon as its outcome is clear, and later answers are ignored. Out of scope: heartbeats.
 
 Source: DLedger 0.2.7, ``DLedgerLeaderElector.maintainAsCandidate`` and ``handleVote``.
 """
@@ -105,7 +105,7 @@ def on_vote_failed(n: Node, to: str, opaque: int) -> None:
 
 
 def on_wait_over(n: Node, tally: Campaign) -> None:
-    """Nobody else answered in time."""
+    """The wait is over: decide with the answers so far."""
     decide(n, tally)
 
 

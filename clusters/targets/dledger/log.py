@@ -1,8 +1,8 @@
 """The log in memory: entries, their digests, what was handed to the disk and what the disk has.
 
-Promises: indexes start at 0 and `end` is -1 when empty; changes wait, encoded once, until they are taken as one disk
+Guarantees: indexes start at 0 and `end` is -1 when empty; changes wait, encoded once, until they are taken as one disk
 batch (group commit), one batch at a time; each batch has a number, so that an answer can wait for the one that carries
-its change. Leaves out input and output: it returns operations.
+its change. Out of scope: input and output: it returns operations.
 
 Source: DLedger 0.2.7, ``DLedgerStore`` and ``DLedgerMmapFileStore``; group commit is ours.
 """

@@ -1,7 +1,7 @@
 """The planted bugs, and the harmless builds: each class overrides the rule that its name and its mistake are listed on.
 
-Guarantees: the number is the one of the table of planted bugs; a comment names the real systems that made the mistake.
-Out of scope: builds that break a single claim (`flips`), and what has no counterpart here (`variants`).
+Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs); a comment names the
+real systems that made it. Out of scope: builds that break a single claim (`flips`) and bugs without a counterpart here.
 """
 
 # ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
@@ -47,7 +47,7 @@ class AnswerBeforePersist(Rules):  # redis 533d0e0
 
 
 @mutant(
-    "04-ignore-failed-vote-write", says="goes on after its metadata could not be written", caught_by=(_VOTE, _DURABLE)
+    "04-ignore-failed-vote-write", says="ignores that its metadata could not be written", caught_by=(_VOTE, _DURABLE)
 )
 class IgnoreFailedVoteWrite(Rules):  # jraft 1241, DLedger, JoyQueue itself (JQ-B6)
     def on_persist_error(self) -> Literal["refuse", "swallow"]:
@@ -56,7 +56,7 @@ class IgnoreFailedVoteWrite(Rules):  # jraft 1241, DLedger, JoyQueue itself (JQ-
 
 @mutant("05-vote-not-synced", says="writes votes over the metadata file, without fsync", caught_by=(_VOTE, _DURABLE))
 class VoteNotSynced(Rules):
-    """Seen in jgroups 4c6961f, DLedger. Over the file: behind a rename, a checksum would tell what was not synced."""
+    """Seen in jgroups 4c6961f, DLedger. In place: behind a rename, the checksum would reveal the unsynced file."""
 
     def replaces(self, why: WriteReason) -> Replacement:
         return super().replaces(why) if why == "first" else "in_place"
@@ -85,7 +85,7 @@ class UnreadableMeansFresh(Rules):  # DLedger
             return Stored()
 
 
-@mutant("10-resumes-leadership", says="goes on leading its term after a restart", caught_by=("log-matching",))
+@mutant("10-resumes-leadership", says="resumes leading its term after a restart", caught_by=("log-matching",))
 class ResumesLeadership(Rules):  # KAFKA-10527
     def resumes_leadership(self, *, node: str, stored: Stored, last_log_term: int) -> bool:
         return stored.term > 0 and stored.voted_for == node and last_log_term == stored.term
@@ -200,7 +200,7 @@ class RefusesCampaignedTerm(Rules):
 
 @mutant(
     "31-any-request-resets-timer",
-    says="waits anew after every vote request, granted or not",
+    says="restarts its election timer after every vote request, granted or not",
     caught_by=(_OWED, _LIVELOCK),
 )
 class AnyRequestResetsTimer(Rules):  # NATS 5fe8be8, tikv 8223
@@ -270,9 +270,7 @@ class TruncatesAlways(Rules):  # RaftOS 26, NATS f871570
         return True
 
 
-@mutant(
-    "45-acks-after-local-append", says="tells the client ok when only it itself holds the write", caught_by=(_ACKED,)
-)
+@mutant("45-acks-after-local-append", says="acknowledges a write that only the leader holds", caught_by=(_ACKED,))
 class AcksAfterLocalAppend(Rules):  # Nacos, Redis
     def acks_client(self, at: Literal["appended", "committed"]) -> bool:
         return True
@@ -311,7 +309,7 @@ class HalfHeartbeat(Rules):  # Twice the heartbeats
         return max(1, super().heartbeat_interval() // 2)
 
 
-@mutant("harmless-eager-commit", says="tells followers of a commit at once")
+@mutant("harmless-eager-commit", says="notifies followers of a commit at once")
 class EagerCommitNotice(Rules):  # Followers hear of a commit at once
     def notices_commit_eagerly(self) -> bool:
         return True

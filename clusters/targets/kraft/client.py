@@ -1,9 +1,9 @@
-"""Client requests: who is served here, and when.
+"""Client requests: which node serves them, and when.
 
-Promises: a node that does not lead redirects to the leader it knows; a write lingers, is appended with others, and is
-answered when the high watermark passes it; a read is served from what is applied once the leader's own epoch has a
+Guarantees: a node that does not lead redirects to the leader it knows; a write lingers, is appended with others, and is
+answered when the high watermark passes it; a read is served from the applied records once the leader's own epoch has a
 committed record (``reads=local``: a leader that was cut off serves old values), or through the log (``reads=log``).
-Waiting requests are bounded. ``transfer`` asks the leader to resign. Leaves out time-outs, locks and membership.
+Waiting requests are bounded. ``transfer`` asks the leader to resign. Out of scope: time-outs, locks and membership.
 
 Source: Apache Kafka 3.3.1, KafkaRaftClient (scheduleAppend, resign, maybeFireLeaderChange).
 """

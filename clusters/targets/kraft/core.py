@@ -1,8 +1,8 @@
-"""The KRaft core: boots from a disk, hands each event to its handler, puts the write of ``quorum-state`` in its place.
+"""The KRaft core: boots from a disk, passes each event to its handler, places the write of ``quorum-state``.
 
-Promises: deterministic; dispatch by type, so that a steady fetch costs a lookup and its handler; after ``Halt`` nothing
-happens any more. ``Fired("shutdown")`` announces a graceful stop: a leader resigns, nobody campaigns any more. Leaves
-out every rule (`rules`) and the handlers (one module a concern).
+Guarantees: deterministic; dispatch by type, so that a steady fetch costs a lookup and its handler; after ``Halt`` the
+core does nothing. ``Fired("shutdown")`` announces a graceful stop: a leader resigns, and the node campaigns no more.
+Out of scope: every rule (`rules`) and the handlers (one module per concern).
 
 Source: Apache Kafka 3.3.1, KafkaRaftClient (initialize, poll) and QuorumState (initialize).
 """
@@ -71,7 +71,7 @@ from dethrone.harness.core.machine import (
 
 
 def on_shutdown(n: Node) -> None:
-    """The process is about to end: a leader says so, and lets somebody else lead."""
+    """The process is about to end: a leader announces it, so that another node can lead."""
     n.shutting_down = True
     n.note("shutdown", {})
     if n.leading is not None:

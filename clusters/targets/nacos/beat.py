@@ -1,12 +1,12 @@
-"""The beat task, the beat, and what a node does that receives one.
+"""The beat task, the beat, and how a node handles a received beat.
 
-Promises: 5.6, 5.7 and 5.8 row by row. A leader keeps itself from electing by sending, whatever is answered; an accepted
-beat does not raise the term; equal terms are accepted. The knobs ``leader_needs_majority_acks`` and
-``beat_raises_term`` change exactly these two things.
+Guarantees: the original's rows in their order. Sending alone keeps a leader from electing, regardless of the answers;
+an accepted beat does not raise the term; equal terms are accepted. The knobs ``leader_needs_majority_acks`` and
+``beat_raises_term`` change exactly the first two.
 
-Leaves out: compression and addresses (``wire``); the data half of a beat (``data``).
+Out of scope: compression and addresses (``wire``); the data half of a beat (``data``).
 
-Source: specification of Nacos 1.4.1 naming Raft, 5.6 – 5.8.
+Source: docs/sources.md, nacos: ``sendBeat``, ``receivedBeat``.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def make_leader(node: NodeState, sender: RaftPeer) -> None:
 
 
 def received_peer_request(node: NodeState, src: str, message: int | None) -> None:
-    """Tell the own record, in any state."""
+    """Answer with the own record, in any state."""
     node.answer(src, message, PeerAnswer(node.record()))
 
 

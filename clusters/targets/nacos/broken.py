@@ -1,7 +1,7 @@
 """The rules of the planted bugs, and of the harmless builds: each class overrides what it is named for.
 
-Promises: the number is the one of the table of planted bugs. They are bugs of the mended protocol; the original lacks
-most of what they break. Out of scope: flips of claims (`variants`).
+Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs). They break the
+mended protocol; the original lacks most of what they break. Out of scope: flips of claims (`variants`).
 """
 
 # ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
@@ -41,7 +41,7 @@ class AnswerBeforePersist(Rules):
 
 @mutant(
     "04-ignore-failed-vote-write",
-    says="goes on after the vote could not be written",
+    says="ignores that the vote could not be written",
     caught_by=(_VOTE, _DURABLE),
     needs=_STORED,
 )
@@ -87,7 +87,7 @@ class UnreadableMeansFresh(Rules):
     caught_by=(_MAJORITY, _LEADER),
     needs=_STORED,
 )
-class ResumesLeadership(Rules):  # Whoever voted for itself leads after a restart
+class ResumesLeadership(Rules):  # A node that voted for itself leads after a restart
     def start_state(self, meta: Meta, *, me: str) -> State:
         return "LEADER" if meta.vote_for == me else "FOLLOWER"
 
@@ -136,7 +136,7 @@ class EqualTermWins(Rules):  # Votes for everybody who asks in a term, and the f
 
 
 @mutant("25-term-may-fall", says="takes over the lower term of a beat", caught_by=(_TERM,), needs=_STORED)
-class TermMayFall(Rules):  # Follows whoever beats, down as well as up
+class TermMayFall(Rules):  # Follows any sender of a beat, down as well as up
     def accepts_term(self, *, own_term: int, sender_term: int) -> bool:
         return True
 
@@ -144,7 +144,7 @@ class TermMayFall(Rules):  # Follows whoever beats, down as well as up
         return sender_term
 
 
-@mutant("28-never-steps-down", says="goes on leading without a majority", caught_by=(_STEP_DOWN,), needs=_ANSWERED)
+@mutant("28-never-steps-down", says="keeps leading without a majority", caught_by=(_STEP_DOWN,), needs=_ANSWERED)
 class NeverStepsDown(Rules):
     def campaigns_as(self, state: State) -> bool:
         return state != "LEADER"
@@ -156,7 +156,7 @@ class SendingIsContact(Rules):  # What the original does (NA-B4)
         return True
 
 
-@mutant("31-any-request-resets-due", says="waits anew after every vote request, granted or not", caught_by=(_OWED,))
+@mutant("31-any-request-resets-due", says="restarts its due after every vote request", caught_by=(_OWED,))
 class AnyRequestResetsDue(Rules):
     def refusal_resets_due(self) -> bool:
         return True

@@ -1,14 +1,14 @@
 """The election task, the campaign, the vote and its count.
 
-Promises: rows 1–5 of the task, steps 1–6 of ``sendVote``, rows 1–4 of ``receivedVote`` and steps 1–4 of
-``decideLeader`` in the order of the specification, with its faults: a refusal carries the responder's old ``voteFor``
-and is counted like a grant, answers of earlier rounds count, a node can promote itself while FOLLOWER.
-``elected`` is noted when the own record becomes LEADER by the own count, and only then.
+Guarantees: the task, ``sendVote``, ``receivedVote`` and ``decideLeader`` take the original's steps in their order, with
+its faults: a refusal carries the responder's old ``voteFor`` and is counted like a grant, answers of earlier rounds
+count, a node can promote itself while FOLLOWER. ``elected`` is noted only when the node's own record becomes LEADER by
+its own count.
 
-Leaves out: any comparison of data; it does not exist. Handlers here run one after another, so the original's race
+Out of scope: any comparison of data; it does not exist. Handlers here run one after another, so the original's race
 between ``sendVote`` and ``receivedVote`` (NA-B11) cannot happen.
 
-Source: specification of Nacos 1.4.1 naming Raft, 5.2 – 5.5.
+Source: docs/sources.md, nacos.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _decided(node: NodeState, candidate: RaftPeer, own_term: int, action: str) -
 
 
 def received_vote_answer(node: NodeState, answer: RaftPeer) -> None:
-    """Take in an answer, granted or not, of whatever round, and count all records (5.5)."""
+    """Take in an answer of any round, granted or not, and count all records."""
     if node.stop_work:
         return
     rules, own_term, peers = node.rules, node.local.term, len(node.peers.peers)

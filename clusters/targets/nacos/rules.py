@@ -1,11 +1,11 @@
 """Every rule of the naming Raft that a planted bug or a flip may override, one small pure method each.
 
-Promises: the honest build is exactly this class, with the faults of the original; a variant (`variants`) overrides the
-rule that it is named for, and nothing else decides what the rule decides. Rules take values and return values; only the
-dues draw, from the generator that they are given. Leaves out what no knob and no flip changes; that stands in the
-handlers.
+Guarantees: the honest build is exactly this class, with the faults of the original; a variant (`variants`) overrides
+the rule that it is named for, and nothing else decides what the rule decides. Rules take values and return values; only
+the dues draw, from the generator that they are given. Out of scope: what no knob and no flip changes; the handlers hold
+that.
 
-Source: specification of Nacos 1.4.1 naming Raft, 5.1 - 5.9.
+Source: docs/sources.md, nacos: ``RaftCore`` and ``RaftPeerSet``.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Rules:
         return True
 
     def start_state(self, meta: Meta, *, me: str) -> State:
-        """What a node is after a start: a follower, whatever it was."""
+        """The state after a start: a follower, regardless of its earlier role."""
         del meta, me
         return "FOLLOWER"
 
@@ -104,7 +104,7 @@ class Rules:
         return due_ms <= 0
 
     def may_campaign(self, *, leader: str | None) -> bool:
-        """A due that ran out opens a campaign in every state, whoever was known to lead."""
+        """A due that ran out opens a campaign in every state, regardless of a known leader."""
         del leader
         return True
 
@@ -122,7 +122,7 @@ class Rules:
         return True
 
     def votes_for_itself(self) -> bool:
-        """A campaign's own vote is for itself, before anybody is asked."""
+        """A campaign's own vote is for itself, before any node is asked."""
         return True
 
     def counts_failed_call(self) -> bool:
@@ -161,7 +161,7 @@ class Rules:
         return record_term == own_term or not self.knobs.count_current_term_only
 
     def wins(self, best: int, *, peers: int, counted: int) -> bool:
-        """Whether the best-named peer leads. ``counted``: records that name anybody."""
+        """Whether the best-named peer leads. ``counted``: records that name a candidate."""
         del counted
         return best >= self.majority(peers)
 
@@ -180,7 +180,7 @@ class Rules:
         return state == "LEADER" and not standalone
 
     def sending_is_contact(self) -> bool:
-        """Whether a leader's beat keeps it from electing before anybody answered."""
+        """Whether a leader's beat keeps it from electing before any node answered."""
         return not self.knobs.leader_needs_majority_acks
 
     def term_after_beat(self, own_term: int, sender_term: int) -> int:
@@ -208,7 +208,7 @@ class Rules:
         return True
 
     def refreshes_former(self) -> bool:
-        """Records that still say LEADER are asked for anew when another leads."""
+        """Records that still say LEADER are fetched again when another node leads."""
         return True
 
     # --- writes -------------------------------------------------------------------------------------------------
@@ -218,5 +218,5 @@ class Rules:
         return True
 
     def stores_item(self) -> bool:
-        """A published item lies on the disk of whoever acknowledged it."""
+        """A published item is on the disk of every node that acknowledged it."""
         return True

@@ -1,11 +1,11 @@
-"""The state of one node, and the few verbs by which every rule changes it, says so and sends.
+"""The state of one node, and the few verbs by which every rule changes it, notes the change and sends.
 
-Promises: a change of role or term is always noted; every disk batch is awaited before anything later leaves, as the
+Guarantees: a change of role or term is always noted; every disk batch is awaited before anything later leaves, as the
 original's handlers block on their files. ``now``, ``rng`` and ``out`` are those of the event being handled.
 
-Leaves out: the rules themselves (``election``, ``beat``, ``data``).
+Out of scope: the rules themselves (``election``, ``beat``, ``data``).
 
-Source: specification of Nacos 1.4.1 naming Raft, §2 and §8.
+Source: docs/sources.md, nacos: ``RaftPeer``.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class NodeState:
         self.next_number = 0
         self._disk_token = 0
         self._meta_tokens: dict[int, storage.Meta] = {}
-        # Set anew by the core for each event.
+        # The core sets these for each event.
         self.now = Clocks(0, 0)
         self.rng = Rng(0)
         self.out: list[Effect] = []

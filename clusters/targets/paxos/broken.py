@@ -1,7 +1,7 @@
 """The rules of the planted bugs, and of the harmless builds: each class overrides what it is named for.
 
-Promises: the number is the one of the table of planted bugs, its sense carried over: a promise or an acceptance is
-Paxos' vote, what an acceptor reports is its log check. Out of scope: flips (`flips`).
+Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs), carried over: a
+promise or an acceptance is Paxos' vote, an acceptor's report is its log check. Out of scope: flips (`flips`).
 """
 
 # ruff: noqa: D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
@@ -45,7 +45,7 @@ class PromiseBeforePersist(Rules):
         return what != "promise"
 
 
-@mutant("04-ignore-failed-write", says="goes on after its file could not be written", caught_by=(_AGREE, _DURABLE))
+@mutant("04-ignore-failed-write", says="ignores that its file could not be written", caught_by=(_AGREE, _DURABLE))
 class IgnoreFailedWrite(Rules):  # The answer of that moment is lost with the write, later ones are not
     def on_persist_error(self) -> Literal["halt", "ignore"]:
         return "ignore"
@@ -92,14 +92,14 @@ class ForgetsOwnAcceptances(Rules):  # After a restart it does not know what it 
         return loaded
 
 
-@mutant("46-accepts-before-sync", says="tells of acceptances that a crash can take", caught_by=(_AGREE, _DURABLE))
+@mutant("46-accepts-before-sync", says="reports acceptances that a crash can undo", caught_by=(_AGREE, _DURABLE))
 class AcceptsBeforePersist(Rules):
     def waits_for_disk(self, what: Literal["promise", "accepted"]) -> bool:
         return what != "accepted"
 
 
 @mutant("plain-promise-not-written", says="stores what it accepted but no promise", caught_by=(_AGREE, _DURABLE))
-class PromiseNotWritten(Rules):  # Beside 01: what was accepted is on disk, promises are not
+class PromiseNotWritten(Rules):  # Unlike 01, what was accepted is on disk; promises are not
     def promised_record(self, instance: int, acceptor: Acceptor) -> DiskRecord | None:
         del instance, acceptor
         return None
@@ -108,8 +108,8 @@ class PromiseNotWritten(Rules):  # Beside 01: what was accepted is on disk, prom
 # --- promises ---------------------------------------------------------------------------------------------------
 
 
-@mutant("12-promise-hides-accepted", says="promises without telling what it accepted", caught_by=(_AGREE,))
-class HidesAccepted(Rules):  # The promise does not tell what was accepted
+@mutant("12-promise-hides-accepted", says="promises without reporting what it accepted", caught_by=(_AGREE,))
+class HidesAccepted(Rules):  # The promise does not report what was accepted
     def reports(self, acceptor: Acceptor) -> Report:
         del acceptor
         return None
@@ -182,8 +182,8 @@ class PromiseMayFall(Rules):  # A request with a lower number is promised, and l
 # --- proposals --------------------------------------------------------------------------------------------------
 
 
-@mutant("px-b5-ignores-accepted", says="proposes its own value whatever was accepted", caught_by=(_AGREE,))
-class IgnoresAccepted(Rules):  # PX-B5: proposes its own value whatever the promises report
+@mutant("px-b5-ignores-accepted", says="proposes its own value despite accepted ones", caught_by=(_AGREE,))
+class IgnoresAccepted(Rules):  # PX-B5: proposes its own value regardless of what the promises report
     def select(self, reports: Mapping[str, Report], own: Value | None) -> tuple[Value | None, int]:
         return (own, 0) if own is not None else super().select(reports, own)
 
@@ -195,8 +195,8 @@ class AdoptsLowest(Rules):  # Adopts the value of the lowest number that was rep
         return (own, 0) if least is None else (least[1], least[0])
 
 
-@mutant("44-accepts-any-number", says="accepts whatever its promise", caught_by=(_AGREE,))
-class AcceptsAnyNumber(Rules):  # Accepts whatever is proposed, promised higher or not
+@mutant("44-accepts-any-number", says="accepts regardless of its promise", caught_by=(_AGREE,))
+class AcceptsAnyNumber(Rules):  # Accepts every proposal, even below its promise
     def accepts(self, number: int, acceptor: Acceptor) -> bool:
         del number, acceptor
         return True
@@ -222,8 +222,8 @@ class LearnsFromOne(Rules):  # The first acceptance that is heard of counts as t
         return bool(tally[number][1])
 
 
-@mutant("56-answers-own-value", says="tells each client its own value", caught_by=(_AGREE,))
-class AnswersOwnValue(Rules):  # Tells a client its own value once something was decided
+@mutant("56-answers-own-value", says="answers each client with its own value", caught_by=(_AGREE,))
+class AnswersOwnValue(Rules):  # Answers a client with its own value once something was decided
     def answer(self, chosen: Value, own: Value | None) -> Value:
         return chosen if own is None else own
 

@@ -1,7 +1,7 @@
-"""The Paxos core: boots from a disk, hands each event to its handler, then what the own acceptor answered.
+"""The Paxos core: boots from a disk, passes each event to its handler, then the answers of its own acceptor.
 
-Promises: deterministic; dispatch by type; after ``Halt`` nothing happens any more. Leaves out every rule (`rules`) and
-the handlers (one module a role).
+Guarantees: deterministic; dispatch by type; after ``Halt`` the core does nothing. Out of scope: every rule (`rules`)
+and the handlers (one module per role).
 
 Source: Lamport, "Paxos Made Simple", 2001.
 """

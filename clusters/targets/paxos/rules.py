@@ -1,8 +1,8 @@
 """Every rule of Paxos that a planted bug or a flip may override, one small method each.
 
-Promises: the honest build is exactly this class; a variant (`variants`) overrides the rule that it is named for, and
+Guarantees: the honest build is exactly this class; a variant (`variants`) overrides the rule that it is named for, and
 nothing else decides what the rule decides. Rules take values and return values; only `backoff` and `silence` draw, from
-the generator that they are given. Leaves out what no knob and no variant changes; that stands in the handlers.
+the generator that they are given. Out of scope: what no knob and no variant changes; the handlers hold that.
 
 Source: Lamport, "Paxos Made Simple", 2001, 2.2-2.4.
 """
@@ -61,13 +61,13 @@ class Rules:
         return max(number, max_id)
 
     def reports(self, acceptor: Acceptor) -> Report:
-        """What the promise tells of earlier acceptances."""
+        """What the promise reports of earlier acceptances."""
         if acceptor.accepted_value is None:
             return None
         return acceptor.accepted_id, acceptor.accepted_value
 
     def accepts(self, number: int, acceptor: Acceptor) -> bool:
-        """Phase 2b, by ``accept_rule``: at the promised number, or at least at it; whatever was accepted before."""
+        """Phase 2b, by ``accept_rule``: at the promised number, or also above it, regardless of earlier acceptances."""
         if self.knobs.accept_rule == "eq":
             return number == acceptor.max_id
         return number >= acceptor.max_id
@@ -77,7 +77,7 @@ class Rules:
         return max_id if self.knobs.accept_rule == "ge_literal" else number
 
     def tells(self, learners: Collection[str], proposer: str) -> Collection[str]:
-        """Who is told of an acceptance: the proposer and every learner."""
+        """Who gets a report of an acceptance: the proposer and every learner."""
         del proposer
         return learners
 
@@ -149,7 +149,7 @@ class Rules:
         return len(tally[number][1]) >= majority
 
     def answer(self, chosen: Value, own: Value | None) -> Value:
-        """What a client is told: the chosen value, whoever proposed it."""
+        """The answer to a client: the chosen value, regardless of its proposer."""
         del own
         return chosen
 

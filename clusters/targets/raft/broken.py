@@ -1,7 +1,7 @@
 """The planted bugs, and the harmless builds: each class overrides the rule that its name and its mistake are listed on.
 
-Guarantees: the number is the one of the table of planted bugs; a comment names the real systems that made the mistake.
-Out of scope: builds that break a single claim (`flips`), and what has no counterpart here (`variants`).
+Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs); a comment names the
+real systems that made it. Out of scope: builds that break a single claim (`flips`) and bugs without a counterpart here.
 """
 
 # ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
@@ -45,7 +45,7 @@ class AnswerBeforePersist(Rules):  # redis 533d0e0
         return False
 
 
-@mutant("04-ignore-failed-vote-write", says="goes on after the vote could not be written", caught_by=(_VOTE, _DURABLE))
+@mutant("04-ignore-failed-vote-write", says="ignores that the vote could not be written", caught_by=(_VOTE, _DURABLE))
 class IgnoreFailedVoteWrite(Rules):
     """Seen in jraft 1241, DLedger, JoyQueue: that answer is lost with the write, the repeated one is not."""
 
@@ -84,7 +84,7 @@ class UnreadableMeansFresh(Rules):  # DLedger
 
 @mutant(
     "10-resumes-leadership",
-    says="goes on leading its term after a restart",
+    says="resumes leading its term after a restart",
     caught_by=("log-matching",),
     needs={"noop": "on"},
 )
@@ -128,7 +128,7 @@ class NoLogCheck(Rules):  # Nacos 785. In pre-votes and votes, or the honest one
     says="votes for everybody who campaigns in a term, and all campaign at once",
     caught_by=(_VOTE, _LEADER),
 )
-class VotesTwice(Rules):  # Grants whatever it granted before; without jitter, so that campaigns of one term meet
+class VotesTwice(Rules):  # Grants regardless of earlier votes; without jitter, so that campaigns of one term meet
     def deadline(self, rng: Rng) -> Ns:
         return self.knobs.election_timeout_min
 
@@ -231,7 +231,7 @@ class RefusesCampaignedTerm(Rules):
 
 @mutant(
     "28-never-steps-down",
-    says="goes on leading without a quorum",
+    says="keeps leading without a quorum",
     caught_by=("step-down-without-quorum",),
     needs={"check_quorum": "on"},
 )
@@ -253,7 +253,7 @@ class SendingIsContact(Rules):  # Nacos sendBeat
 
 @mutant(
     "31-any-request-resets-deadline",
-    says="waits anew after every vote request, granted or not",
+    says="restarts its election timer after every vote request, granted or not",
     caught_by=(_OWED, _LIVELOCK),
 )
 class AnyRequestResetsDeadline(Rules):  # NATS 5fe8be8, tikv 8223
@@ -268,7 +268,7 @@ class NoJitter(Rules):  # Raft paper, 9.3; etcd 780bbb2
 
 
 @mutant("plain-wants-every-vote", says="is elected only with the votes of all voters", caught_by=(_OWED,))
-class WantsEveryVote(Rules):  # Nobody is elected while any voter is silent
+class WantsEveryVote(Rules):  # No node is elected while any voter is silent
     def is_quorum(
         self,
         votes: Collection[str],
@@ -376,9 +376,7 @@ class NeverTruncates(Rules):  # Entries of a deposed leader stay where its succe
         return False
 
 
-@mutant(
-    "45-acks-after-local-append", says="tells the client ok when only it itself holds the write", caught_by=(_ACKED,)
-)
+@mutant("45-acks-after-local-append", says="acknowledges a write that only the leader holds", caught_by=(_ACKED,))
 class AcksAfterLocalAppend(Rules):  # Nacos, Redis
     def acks_client(self, at: Literal["appended", "committed"]) -> bool:
         return True

@@ -1,7 +1,7 @@
-"""The Raft core: boots from a disk, hands each event to its handler, puts the write of term and vote in its place.
+"""The Raft core: boots from a disk, passes each event to its handler, places the write of term and vote.
 
-Promises: deterministic; dispatch by type, so that a steady heartbeat costs a lookup and its handler (`hear`, `ring`);
-after ``Halt`` nothing happens any more. Leaves out every rule (`rules`) and the handlers (one module a concern).
+Guarantees: deterministic; dispatch by type, so that a steady heartbeat costs a lookup and its handler (`hear`, `ring`);
+after ``Halt`` the core does nothing. Out of scope: every rule (`rules`) and the handlers (one module per concern).
 
 Source: Raft paper, figure 2.
 """
@@ -133,7 +133,7 @@ class RaftCore(KitCore[Node]):
 
 
 def _load(n: Node, disk: DiskImage) -> HardState:
-    """Read vote and log; `Unreadable` if this node must not go on from them."""
+    """Read vote and log; `Unreadable` if this node must not start from them."""
     if not n.knobs.persist:
         return HardState()
     content = file_of(disk, storage.LOG)

@@ -1,9 +1,9 @@
-"""A leader's tick: does a majority still answer, then a round of heartbeats.
+"""A leader's tick: checks whether a majority still answers, then starts a round of heartbeats.
 
-Promises: contact is counted from the SENDING time of the newest round that a voter answered, so that answers buffered
-while the process was stopped do not count as fresh; the check comes before queued messages after a late tick (the core
+Guarantees: contact counts from the SENDING time of the newest round that a voter answered, so that answers buffered
+while the process was stopped do not count as fresh; after a late tick, the check precedes queued messages (the core
 calls `tick` first); a new leader has one window, never a lease. A leader whose own disk hangs for longer than
-electionTimeoutMax sends nothing, so that others replace it. Leaves out what stepping down answers (`node`).
+electionTimeoutMax sends nothing, so that others replace it. Out of scope: the answers on stepping down (`node`).
 
 Source: thesis 6.2 (a leader steps down without a majority).
 """

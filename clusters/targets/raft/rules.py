@@ -1,10 +1,10 @@
 """Every rule of Raft that a planted bug may override, one small pure method each.
 
-Promises: the honest build is exactly this class; a variant (`variants`) overrides the one rule that it is named for,
+Guarantees: the honest build is exactly this class; a variant (`variants`) overrides the one rule that it is named for,
 and nothing else decides what the rule decides. Rules take values and return values; only `deadline` draws, from the
-generator that it is given. Leaves out what no knob and no variant changes; that stands in the handlers.
+generator that it is given. Out of scope: what no knob and no variant changes; the handlers hold that.
 
-Source: Raft paper, figure 2; thesis 3.10, 4, 6.2, 6.4, 9.6; the commit restriction: paper 5.4.2.
+Source: docs/sources.md, raft: the paper, figure 2 and 5.4.2 (commit restriction); the thesis, 3.10, 4, 6.2, 6.4, 9.6.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Rules:
         return node in voters or leaving
 
     def retries_same_term(self) -> bool:
-        """A campaign that nobody won is over; the next one has a term of its own."""
+        """A lost campaign is over; the next one has a term of its own."""
         return self.knobs.retry_same_term
 
     def needs_pre_vote(self) -> bool:
@@ -83,7 +83,7 @@ class Rules:
         return True
 
     def counts_pre_vote(self, *, granted: bool, answer_term: int, own_term: int, from_voter: bool) -> bool:
-        """A grant that echoes the open round counts, whatever term it carries."""
+        """A grant that echoes the open round counts, regardless of its term."""
         del answer_term, own_term
         return granted and from_voter
 
@@ -155,7 +155,7 @@ class Rules:
         return own_term_committed
 
     def resumes_leadership(self, *, node: str, state: HardState, last_log_term: int) -> bool:
-        """Whether a restarted node goes on leading its stored term without an election: never."""
+        """Whether a restarted node resumes leading its stored term without an election: never."""
         del node, state, last_log_term
         return False
 
@@ -170,7 +170,7 @@ class Rules:
         return True
 
     def on_persist_error(self, file: str) -> Literal["halt", "ignore"]:
-        """A node that could not write stops: it must not go on from what it will forget."""
+        """A node that could not write stops: it must not continue from state that it will forget."""
         del file
         return "halt"
 
@@ -283,7 +283,7 @@ class Rules:
         return now < end
 
     def clock(self, timer: Literal["election", "lease"]) -> ClockName:
-        """The clock behind a deadline: one that nobody can set."""
+        """The clock behind a deadline: one that cannot be set."""
         del timer
         return "mono"
 
@@ -323,5 +323,5 @@ class Rules:
         return self.knobs.heartbeat_interval
 
     def notices_commit_eagerly(self) -> bool:
-        """Whether followers are told of a commit at once or with the next AppendEntries."""
+        """Whether followers learn of a commit at once or with the next AppendEntries."""
         return self.knobs.eager_commit_notice

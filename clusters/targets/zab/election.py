@@ -1,10 +1,10 @@
-"""Fast leader election: votes, rounds, and the decision who is nominated.
+"""Fast leader election: votes, rounds, and the decision which node is nominated.
 
-Guarantees: it only nominates; which epoch a node leads, and whether, is decided by discovery. A node that leads or
-follows answers with the vote that it decided on, so that a newcomer finds a working leader. The core sees the role that
-a decision gives, and begins it. Out of scope: connections.
+Guarantees: it only nominates; discovery decides whether a node leads, and in which epoch. A node that leads or follows
+answers with the vote that it decided on, so that a newcomer finds a working leader. The core sees the role that a
+decision gives, and starts it. Out of scope: connections.
 
-Source: Apache ZooKeeper, FastLeaderElection; ZOOKEEPER-1732 and 1805 for votes of nodes that do not look.
+Source: docs/sources.md, zab: FastLeaderElection; ZOOKEEPER-1732 and 1805 for votes of nodes that do not look.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dethrone.clusters.targets.zab.rules import ELECTION, FOLLOWING, LEADING, LO
 
 
 def look(n: Node, why: str) -> None:
-    """Leave whatever role this is, and look for a leader."""
+    """Leave the current role, and look for a leader."""
     if n.role != LOOKING or n.phase != ELECTION:
         n.note("step_down" if n.role == LEADING else "looking", {"why": why})
     if n.lead is not None:

@@ -2,9 +2,8 @@
 
 Guarantees: no state. A build that differs overrides one of them (`variants`). Out of scope: what happens then.
 
-Source: the rows of discovery, synchronization and broadcast: Junqueira, Reed, Serafini, "Zab: High-performance
-broadcast for primary-backup systems", DSN 2011, and Apache ZooKeeper's Leader, LearnerHandler, Learner, QuorumPeer and
-FastLeaderElection.
+Source: docs/sources.md, zab: discovery, synchronization and broadcast of the paper, and Leader, LearnerHandler,
+Learner, QuorumPeer and FastLeaderElection of Apache ZooKeeper.
 """
 
 from __future__ import annotations
