@@ -202,7 +202,7 @@ def _load(group: Group, disk: DiskImage) -> None:
 
 
 def _start(group: Group, disk: DiskImage) -> None:
-    """Metadata, state FOLLOWER, the election timer (5.1).
+    """Metadata, state FOLLOWER, the election timer.
 
     Nothing is said before what was read is certainly durable: the last life may have died before its fsync.
     """

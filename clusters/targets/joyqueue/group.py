@@ -237,7 +237,7 @@ class Group:
             self.note("store_online", {"term": term})
 
     def step_down(self, term: int, why: str) -> None:
-        """``stepDown`` (5.9): follower, without a leader, in ``term`` if it is higher; a fresh election timer."""
+        """``stepDown``: follower, without a leader, in ``term`` if it is higher; a fresh election timer."""
         before, role = self.term, self.role
         had_leader = self.leader is not None
         self.leader = None

@@ -1,6 +1,6 @@
 """The beat task, the beat, and how a node handles a received beat.
 
-Guarantees: the original's rows in their order. Sending alone keeps a leader from electing, regardless of the answers;
+Guarantees: the original's steps in their order. Sending alone keeps a leader from electing, regardless of the answers;
 an accepted beat does not raise the term; equal terms are accepted. The knobs ``leader_needs_majority_acks`` and
 ``beat_raises_term`` change exactly the first two.
 
@@ -27,7 +27,7 @@ from dethrone.clusters.targets.nacos.state import STOPPED, NodeState
 
 
 def on_beat_tick(node: NodeState) -> None:
-    """One run of the beat task (5.6)."""
+    """One run of the beat task."""
     if not node.rules.works(stop_work=node.stop_work, ready=node.peers.ready):
         return
     local = node.local
@@ -39,7 +39,7 @@ def on_beat_tick(node: NodeState) -> None:
 
 
 def send_beat(node: NodeState) -> None:
-    """A leader's beat to all others (5.6)."""
+    """A leader's beat to all others."""
     if not node.rules.beats(state=node.local.state, standalone=node.knobs.standalone):
         return
     if node.knobs.leader_needs_majority_acks:
@@ -72,7 +72,7 @@ def beat_call_failed(node: NodeState) -> None:
 def received_beat(
     node: NodeState, src: str, message: int | None, sender: RaftPeer, stamps: tuple[DatumStamp, ...]
 ) -> None:
-    """Accept or refuse a beat (5.7)."""
+    """Accept or refuse a beat."""
     local = node.local
     refusal: tuple[str, ErrorKind, str] | None = None
     if node.stop_work:
@@ -107,7 +107,7 @@ def received_beat(
 
 
 def make_leader(node: NodeState, sender: RaftPeer) -> None:
-    """Follow the sender; ask every other record that still says LEADER for its present state (5.8)."""
+    """Follow the sender; ask every other record that still says LEADER for its present state."""
     changed, stale = node.peers.make_leader(sender)
     if changed:
         node.note("leader_set", leader=sender.ip, cause="beat", own_term=node.local.term)

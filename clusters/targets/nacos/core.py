@@ -73,7 +73,7 @@ class NacosCore:
         self._halted = False
 
     def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Load data items, then the term; then run both tasks at once (5.1)."""
+        """Load data items, then the term; then run both tasks at once."""
         node = self._at(now, rng, out)
         knobs = node.knobs
         try:

@@ -344,7 +344,7 @@ def _forget(node: NodeState, keys: list[str], source: str) -> None:
 
 
 def sync_from_beat(node: NodeState, sender: RaftPeer, stamps: tuple[DatumStamp, ...]) -> None:
-    """Fetch what is newer there, delete what is not there (5.7 row 7)."""
+    """Fetch what is newer there, delete what is not there."""
     wanted = [stamp.key for stamp in stamps if node.items.is_older(stamp.key, stamp.timestamp)]
     for start in range(0, len(wanted), FETCH_BATCH_MAX):
         node.send(sender.ip, DatumFetch(tuple(wanted[start : start + FETCH_BATCH_MAX]), sender.term))

@@ -19,7 +19,7 @@ from dethrone.clusters.targets.nacos.state import STOPPED, NodeState
 
 
 def on_election_tick(node: NodeState) -> None:
-    """One run of the election task (5.2)."""
+    """One run of the election task."""
     if not node.rules.works(stop_work=node.stop_work, ready=node.peers.ready):
         return
     local = node.local
@@ -38,7 +38,7 @@ def on_election_tick(node: NodeState) -> None:
 
 
 def send_vote(node: NodeState) -> None:
-    """Open a round: forget all support, raise the term, vote for oneself, ask all others (5.3)."""
+    """Open a round: forget all support, raise the term, vote for oneself, ask all others."""
     local = node.local
     node.peers.reset(votes=node.rules.clears_votes())
     node.set_term(local.term + 1, "campaign")
@@ -52,7 +52,7 @@ def send_vote(node: NodeState) -> None:
 
 
 def received_vote(node: NodeState, src: str, message: int | None, candidate: RaftPeer) -> None:
-    """Answer a campaign (5.4): the larger term wins, nothing else is compared."""
+    """Answer a campaign: the larger term wins, nothing else is compared."""
     local = node.local
     own_term = local.term
     if node.stop_work:
@@ -136,7 +136,7 @@ def received_vote_answer(node: NodeState, answer: RaftPeer) -> None:
 
 
 def vote_call_failed(node: NodeState, peer: str, error: str | CallError) -> None:
-    """Not OK, or no answer: logged and ignored (5.3)."""
+    """Not OK, or no answer: logged and ignored."""
     text = error.text if isinstance(error, CallError) else error
     node.note("vote_answer", peer=peer, peer_term=None, vote_for=None, counted_for=None, error=text)
     if node.rules.counts_failed_call():

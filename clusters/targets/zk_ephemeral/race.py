@@ -4,7 +4,7 @@ Guarantees: a winner leads only once the service holds its new epoch, written wi
 it read; so no epoch has two leaders, regardless of stalls. Others learn an epoch from the leader node, which names it
 only from then on. Out of scope: replication (`replica`).
 
-Source: docs/sources.md, zk-ephemeral: the leader recipe of ephemeral nodes.
+Source: docs/sources.md, zk-ephemeral.
 """
 
 from __future__ import annotations
