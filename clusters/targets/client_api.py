@@ -103,7 +103,7 @@ class Transfer(msgspec.Struct, frozen=True, gc=False, tag="transfer"):
 
 
 class Propose(msgspec.Struct, frozen=True, gc=False, tag="propose"):
-    """Propose ``value`` (not null) for the instance; the answer's value is what was decided there, by whomever."""
+    """Propose ``value`` (not null) for the instance; the answer's value is the decided one, its own or another's."""
 
     instance: int
     value: Any

@@ -165,7 +165,7 @@ class Replication:
             self.core.out.append(Disk(self.token, ops))
 
     def disk_done(self, done: DiskDone) -> None:
-        """A batch was carried out, or not: then this node stops."""
+        """A batch succeeded, or failed: then this node stops."""
         if done.error is not None:
             self.core.halted = True
             self.core.out.append(Halt(f"{LOG}: {done.error}"))

@@ -4,7 +4,7 @@ Guarantees: each breaks one rule; a flip turns off (or on) the knobs that its cl
 protocol loses by its design: it is no bug that each part of a cut cluster elects.
 """
 
-# ruff: noqa: ARG002 - each method is documented in `rules`; a mistake is to ignore what one is given
+# ruff: noqa: ARG002 - each method is documented in `rules`; a mistake often ignores its arguments
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Guarantees: a bug's number means the same mistake in every protocol (docs/source
 builds that break a single claim (`flips`) and bugs without a counterpart here (`variants`).
 """
 
-# ruff: noqa: D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+# ruff: noqa: D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class DeleteThenRename(Rules):  # DLedger itself does it
 
 @mutant(
     "07-unreadable-means-fresh",
-    says="takes an unreadable term file for a node that never voted",
+    says="treats an unreadable term file as a node that never voted",
     caught_by=(_VOTE, _TERM, _DURABLE),
     needs=_ATOMIC,
 )
@@ -128,7 +128,7 @@ class NoLogCheck(Rules):  # Neither row
 
 @mutant(
     "14-last-log-term-is-current",
-    says="takes its current term for the term of its last entry where logs are compared",
+    says="compares logs with its current term as its last entry's",
     caught_by=(_COMPLETE, _ACKED),
 )
 class LastTermIsCurrent(Rules):  # Upstream issue 52. Of two logs the longer one wins, regardless of its last term
@@ -184,14 +184,14 @@ class MajorityOfResponders(Rules):
 
 
 @mutant(
-    "22-half-is-enough", says="takes half of an even number for a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
+    "22-half-is-enough", says="counts half of an even number as a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
 )
 class HalfIsEnough(Rules):
     def quorum(self, members: int) -> int:
         return (members + 1) // 2
 
 
-@mutant("25-term-may-fall", says="takes over the largest term heard of, also a lower one", caught_by=(_TERM,))
+@mutant("25-term-may-fall", says="adopts the largest term that it saw, even a lower one", caught_by=(_TERM,))
 class TermMayFall(Rules):
     def next_term(self, current: int, known_max: int) -> int:
         return known_max if 0 <= known_max != current else current + 1
@@ -217,7 +217,7 @@ class NeverStepsDown(Rules):
 
 @mutant(
     "30-sending-is-contact",
-    says="takes its own sending for a majority's success",
+    says="counts its own sending as a majority's success",
     caught_by=("step-down-without-quorum",),
 )
 class SendingIsContact(Rules):
@@ -261,7 +261,7 @@ class RepeatedRequestRefused(Rules):
         return voted_for is None
 
 
-@mutant("plain-votes-twice", says="votes for everybody who asks", caught_by=(_VOTE, _LEADER))
+@mutant("plain-votes-twice", says="votes for every candidate", caught_by=(_VOTE, _LEADER))
 class VotesTwice(Rules):
     def vote_left(self, voted_for: str | None, candidate: str) -> bool:
         del voted_for, candidate
@@ -302,7 +302,7 @@ class CommitsOldTerms(Rules):  # DLedger itself does it
         return True
 
 
-@mutant("42-follower-commit-unchecked", says="takes over the leader's committed index as it is", caught_by=(_COMMIT,))
+@mutant("42-follower-commit-unchecked", says="adopts the leader's committed index unchecked", caught_by=(_COMMIT,))
 class FollowerCommitUnchecked(Rules):
     def follower_commit(self, *, own_end: int, leader_commit: int, committed: int) -> int:
         del own_end
@@ -324,7 +324,7 @@ class AcksAfterLocalAppend(Rules):
         return True
 
 
-@mutant("46-acks-before-sync", says="acknowledges entries that a power loss can take", caught_by=(_ACKED,))
+@mutant("46-acks-before-sync", says="acknowledges entries that a power loss can undo", caught_by=(_ACKED,))
 class AcksBeforeSync(Rules):
     def syncs(self) -> bool:
         return False

@@ -88,7 +88,7 @@ class DledgerCore(KitCore[Node]):
         _failed(self.node, event)
 
     def disk_done(self, done: DiskDone) -> None:
-        """A batch was carried out, or failed."""
+        """A batch succeeded or failed."""
         if self.soft is not None:
             self._released = self.soft.done(done.token)
         _disk_done(self.node, done)
@@ -138,7 +138,7 @@ def _load(n: Node, disk: DiskImage) -> None:
 
 
 def _make_durable(n: Node, disk: DiskImage) -> None:
-    """Nothing is said before what was read is certainly durable: the last life may have died before its sync."""
+    """Nothing leaves before what was read is certainly durable: the last life may have died before its sync."""
     n.durable = TermState(n.term, n.voted_for)
     ops: list[DiskOp] = list(n.log.take()) if n.log.waits() else []
     if n.log.sync and storage.LOG in disk and not ops:
@@ -211,7 +211,7 @@ def _on_role(n: Node, before: str, why: str) -> None:
 
 
 def _disk_done(n: Node, done: DiskDone) -> None:
-    """A batch was carried out, or failed: then the node stops, for it would forget what it is about to say."""
+    """A batch succeeded, or failed: then the node stops, as it would forget what it is about to send."""
     what = n.disk_pending.pop(done.token, None)
     if what is None:
         return

@@ -51,7 +51,7 @@ def candidate_pass(n: Node) -> None:
 
 
 def campaign(n: Node, *, same_term: bool) -> None:
-    """Ask everybody for a vote in the current term."""
+    """Ask all members for a vote in the current term."""
     rules = n.rules
     wait = rules.vote_wait(rules.seed(n.rng))
     tally = Campaign(n.term, len(n.members), opaque=n.call(), deadline=n.mono + wait)
@@ -116,7 +116,7 @@ def _count(n: Node, tally: Campaign, voter: str, result: str, term: int) -> None
 
 
 def decide(n: Node, tally: Campaign) -> None:
-    """What the campaign came to: the first case that matches."""
+    """The campaign's result: the first case that matches."""
     rules = n.rules
     n.end_wait()
     case = case_of(n, tally)

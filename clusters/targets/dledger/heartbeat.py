@@ -91,7 +91,7 @@ def _deposed_by(n: Node, term: int) -> None:
 
 
 def decide(n: Node, tally: Round) -> None:
-    """What the round came to: the first row that matches."""
+    """The round's result: the first row that matches."""
     n.end_wait()
     row = _decide(n, tally)
     if row or n.last_row or n.rules.notes_every_beat():

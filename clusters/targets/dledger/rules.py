@@ -30,7 +30,7 @@ _HIGHER_TERM = (m.EXPIRED_VOTE_TERM, m.TERM_SMALL_THAN_LEDGER)
 
 
 class Rules:
-    """The honest rules under these knobs. One object a core."""
+    """The honest rules under these knobs. One object per core."""
 
     def __init__(self, knobs: DledgerKnobs) -> None:
         self.knobs = knobs
@@ -58,7 +58,7 @@ class Rules:
         return vote_next or flag
 
     def next_term(self, current: int, known_max: int) -> int:
-        """The largest term heard of if that is larger, else the next one."""
+        """The largest term seen if that is larger, else the next one."""
         return known_max if known_max > current else current + 1
 
     def bump_only(self) -> bool:

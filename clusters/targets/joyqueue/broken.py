@@ -4,7 +4,7 @@ Guarantees: a bug's number means the same mistake in every protocol (docs/source
 real systems that made it. Out of scope: builds that break a single claim (`flips`) and bugs without a counterpart here.
 """
 
-# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class DeleteThenRename(Rules):  # DLedger; ZK-4269
 
 @mutant(
     "07-unreadable-means-fresh",
-    says="takes an unreadable metadata file for a node that never voted",
+    says="treats an unreadable metadata file as a node that never voted",
     caught_by=(_VOTE, _TERM, _DURABLE),
 )
 class UnreadableMeansFresh(Rules):  # DLedger
@@ -158,7 +158,7 @@ class MajorityOfResponders(Rules):  # Sentinel f4be6f1, JGroups views
 
 
 @mutant(
-    "22-half-is-enough", says="takes half of an even number for a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
+    "22-half-is-enough", says="counts half of an even number as a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
 )
 class HalfIsEnough(Rules):  # The class of braft 3884640
     def majority(self, kind: Round, *, granted: int, nodes: int, answered: int) -> bool:
@@ -178,7 +178,7 @@ class NonMembersVote(Rules):  # hashicorp 477, NATS
         return voters + learners
 
 
-@mutant("25-term-may-fall", says="takes over a lower term from an old append", caught_by=(_TERM,))
+@mutant("25-term-may-fall", says="adopts a lower term from an old append", caught_by=(_TERM,))
 class TermMayFall(Rules):  # NATS 25561f4, WRaft 4
     def refuses_append(self, req_term: int, term: int) -> bool:
         return False
@@ -258,7 +258,7 @@ class CommitsOldTerms(Rules):  # PySyncObj 169, NATS c8687fc, DLedger, JoyQueue;
         return True
 
 
-@mutant("42-follower-commit-unchecked", says="takes over the leader's commit position as it is", caught_by=(_COMMIT,))
+@mutant("42-follower-commit-unchecked", says="adopts the leader's commit position unchecked", caught_by=(_COMMIT,))
 class FollowerCommitUnchecked(Rules):  # PySyncObj 166
     def follower_commit(self, *, leader_commit: int, matched: int, commit: int) -> int:
         return leader_commit
@@ -276,7 +276,7 @@ class AcksAfterLocalAppend(Rules):  # Nacos, Redis
         return True
 
 
-@mutant("46-acks-before-sync", says="acknowledges entries that a power loss can take", caught_by=(_ACKED,))
+@mutant("46-acks-before-sync", says="acknowledges entries that a power loss can undo", caught_by=(_ACKED,))
 class AcksBeforeSync(Rules):  # NATS 2.12, ZK-3911
     def syncs_log(self) -> bool:
         return False
@@ -310,18 +310,18 @@ class HalfHeartbeat(Rules):  # Twice the heartbeats
 
 
 @mutant("harmless-eager-commit", says="notifies followers of a commit at once")
-class EagerCommitNotice(Rules):  # Followers hear of a commit at once
+class EagerCommitNotice(Rules):  # Followers learn of a commit at once
     def notices_commit_eagerly(self) -> bool:
         return True
 
 
 @mutant("harmless-small-batches", says="sends one entry a request")
-class SmallBatches(Rules):  # One entry a request
+class SmallBatches(Rules):  # One entry per request
     def entries_per_append(self) -> int:
         return 1
 
 
 @mutant("harmless-more-notes", says="notes every heartbeat that it hears")
-class MoreNotes(Rules):  # A line a heartbeat
+class MoreNotes(Rules):  # A line per heartbeat
     def notes_heartbeats(self) -> bool:
         return True

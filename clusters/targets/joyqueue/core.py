@@ -164,7 +164,7 @@ class JoyQueueCore(KitCore[Node]):
             replica.inflight = 0
 
     def disk_done(self, done: DiskDone) -> None:
-        """A batch was carried out, or failed."""
+        """A batch succeeded or failed."""
         n = self.node
         found = n.batches.pop(done.token, None)
         if found is None:
@@ -204,7 +204,7 @@ def _load(group: Group, disk: DiskImage) -> None:
 def _start(group: Group, disk: DiskImage) -> None:
     """Metadata, state FOLLOWER, the election timer.
 
-    Nothing is said before what was read is certainly durable: the last life may have died before its fsync.
+    Nothing leaves before what was read is certainly durable: the last life may have died before its fsync.
     """
     path = f"{group.name}/{METADATA}"
     ops: list[DiskOp] = list(group.log.take_ops())

@@ -103,7 +103,7 @@ def elect_self(g: Group, *, why: str) -> None:
 
 
 def _ask_all(g: Group, kind: Round) -> None:
-    """Own flag, log end captured once, one send task a member."""
+    """Own flag, log end captured once, one send task per member."""
     if g.rules.counts_itself(kind):
         g.flags[g.me] = True
     g.answered = {g.me}

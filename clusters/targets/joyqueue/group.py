@@ -285,7 +285,7 @@ class Group:
         return self.log.last_term, self.log.right
 
     def persist(self, why: WriteReason) -> None:
-        """Write the metadata (``updateElectionMetadata``): everything said from here on waits for it."""
+        """Write the metadata (``updateElectionMetadata``): everything that leaves from here on waits for it."""
         stored = Stored(self.term, self.voted_for)
         written = self.rules.persisted(stored)
         metadata = Metadata(

@@ -57,7 +57,7 @@ def start_new_heartbeat(g: Group) -> None:
 
 
 def send_heartbeats(g: Group) -> None:
-    """Submit one request a replica."""
+    """Submit one request per replica."""
     longest = g.knobs.ns(g.knobs.heartbeat_max_timeout_ms)
     peers = []
     for peer, replica in g.replicas.items():
@@ -220,7 +220,7 @@ def _store(g: Group, m: AppendEntriesRequest) -> tuple[int, list[int]]:
 
 
 def learn_commit(g: Group, leader_commit: int, *, matched: int) -> None:
-    """Take over the leader's commit position, as far as the logs are known to be equal."""
+    """Adopt the leader's commit position, as far as the logs are known to be equal."""
     if leader_commit == g.commit:
         return
     commit = g.rules.follower_commit(leader_commit=leader_commit, matched=matched, commit=g.commit)

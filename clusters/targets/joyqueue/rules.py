@@ -22,13 +22,13 @@ from dethrone.harness.core.rng import Rng
 ClockName = Literal["mono", "wall"]
 Round = Literal["prevote", "vote"]
 WriteReason = Literal["first", "campaign", "grant", "other"]
-"""Why the metadata is written: there was no file; the own vote; a vote for another; anything else."""
+"""The reason for writing the metadata: there was no file; the own vote; a vote for another; anything else."""
 Position = tuple[int, int]
 """(term of the last entry, right end): compared in this order."""
 
 
 class Rules:
-    """The honest rules under these knobs. One object a core."""
+    """The honest rules under these knobs. One object per core."""
 
     def __init__(self, knobs: Knobs) -> None:
         self.knobs = knobs
@@ -146,7 +146,7 @@ class Rules:
         return True
 
     def majority(self, kind: Round, *, granted: int, nodes: int, answered: int) -> bool:
-        """More than half of all nodes, by integer division; who answered at all does not matter."""
+        """More than half of all nodes, by integer division; regardless of how many answered."""
         del kind, answered
         return granted > nodes // 2
 
@@ -157,7 +157,7 @@ class Rules:
         return candidate >= own
 
     def may_vote_for(self, candidate: str, voted_for: str | None) -> bool:
-        """One vote a term: none given yet, or to the same candidate."""
+        """One vote per term: none given yet, or to the same candidate."""
         return voted_for is None or voted_for == candidate
 
     def answers_lower_term(self) -> bool:

@@ -100,7 +100,7 @@ class JoyQueueWitness:
         return out
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
-        """This batch was carried out."""
+        """This batch is done."""
         out: list[Witnessed] = []
         for op in ops:
             path = op.dst if isinstance(op, Rename) else op.path

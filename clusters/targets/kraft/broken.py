@@ -5,7 +5,7 @@ real systems that made it. Out of scope: builds that break a single claim (`flip
 The honest build never refers to this module.
 """
 
-# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class MajorityOfResponders(Rules):  # Sentinel f4be6f1, JGroups views
 
 
 @mutant(
-    "22-half-is-enough", says="takes half of an even number for a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
+    "22-half-is-enough", says="counts half of an even number as a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
 )
 class HalfIsEnough(Rules):  # The class of braft 3884640
     def majority(self, voters: int) -> int:
@@ -185,7 +185,7 @@ class ObserversVote(Rules):
         return everybody
 
 
-@mutant("25-epoch-may-fall", says="takes over a lower epoch from an old message", caught_by=(_TERM,))
+@mutant("25-epoch-may-fall", says="adopts a lower epoch from an old message", caught_by=(_TERM,))
 class EpochMayFall(Rules):  # NATS 25561f4, WRaft 4
     def is_stale(self, epoch: int, own_epoch: int) -> bool:
         return False
@@ -193,10 +193,10 @@ class EpochMayFall(Rules):  # NATS 25561f4, WRaft 4
 
 @mutant(
     "plain-votes-twice",
-    says="votes for everybody who campaigns in an epoch, and all campaign at once",
+    says="votes for every candidate of an epoch, and all campaign at once",
     caught_by=(_VOTE, _LEADER),
 )
-class VotesTwice(Rules):  # Votes for everybody who asks; without a random part, so that campaigns of one epoch meet
+class VotesTwice(Rules):  # Votes for every candidate; without a random part, so that campaigns of one epoch meet
     def grants(self, state: str, *, voted: int, candidate: int, up_to_date: bool) -> bool:
         del voted
         return super().grants(state, voted=candidate, candidate=candidate, up_to_date=up_to_date)
@@ -227,7 +227,7 @@ class NeverResigns(Rules):  # KAFKA-15489, JoyQueue, Nacos
 
 @mutant(
     "30-own-append-is-contact",
-    says="takes its own writing for contact with the voters",
+    says="counts its own writing as contact with the voters",
     caught_by=(_STEP_DOWN,),
     needs=_RESIGNS,
 )
@@ -285,7 +285,7 @@ class CommitsOldEpochs(Rules):  # PySyncObj 169, NATS c8687fc, DLedger, JoyQueue
         return True
 
 
-@mutant("42-follower-hw-unchecked", says="takes over the leader's high watermark as it is", caught_by=(_COMMIT,))
+@mutant("42-follower-hw-unchecked", says="adopts the leader's high watermark unchecked", caught_by=(_COMMIT,))
 class FollowerHwUnchecked(Rules):  # PySyncObj 166. A new leader does not know its high watermark: then there is none
     def follower_hw(self, own: int, end: int, leaders: int) -> int:
         return max(0, leaders)
@@ -305,7 +305,7 @@ class AcksAfterLocalAppend(Rules):  # Nacos, Redis
         return True
 
 
-@mutant("46-fetches-before-sync", says="acknowledges records that a power loss can take", caught_by=(_ACKED,))
+@mutant("46-fetches-before-sync", says="acknowledges records that a power loss can undo", caught_by=(_ACKED,))
 class FetchesBeforeSync(Rules):  # NATS 2.12, ZK-3911: a fetch acknowledges everything before it
     def syncs(self, file: File) -> bool:
         return file != "log"
@@ -334,7 +334,7 @@ class QuickRetry(Rules):  # Half the wait after a failed request
 
 
 @mutant("harmless-eager-high-watermark", says="notifies followers of a commit at once")
-class EagerHighWatermark(Rules):  # Followers hear of a commit at once, as of later versions (KIP-1166)
+class EagerHighWatermark(Rules):  # Followers learn of a commit at once, as of later versions (KIP-1166)
     def answers_on_commit(self) -> bool:
         return True
 

@@ -153,7 +153,7 @@ class KraftCore(KitCore[Node]):
         on_send_failed(self.node, event.to, getattr(event.body, "correlation_id", None))
 
     def disk_done(self, done: DiskDone) -> None:
-        """A batch was carried out, or failed."""
+        """A batch succeeded or failed."""
         _disk_done(self.node, done)
 
     def violation(self, data: dict[str, Any]) -> None:
@@ -186,7 +186,7 @@ def _load(n: Node, disk: DiskImage) -> tuple[QuorumState, str]:
 
 
 def _make_durable(n: Node, disk: DiskImage, stored: QuorumState) -> None:
-    """Nothing is said before what was read is certainly durable: the last life may have died before its fsync."""
+    """Nothing leaves before what was read is certainly durable: the last life may have died before its fsync."""
     ops: list[DiskOp] = list(n.log.take_ops())
     if storage.LOG in disk and n.rules.syncs("log") and not ops:
         ops.append(Fsync(storage.LOG))
@@ -225,7 +225,7 @@ def _begin(n: Node, start: Start) -> None:
 
 
 def _disk_done(n: Node, done: DiskDone) -> None:
-    """A batch was carried out, or failed: then the node stops, for it would forget what it is about to say."""
+    """A batch succeeded, or failed: then the node stops, as it would forget what it is about to send."""
     what = n.disk_pending.pop(done.token, None)
     if what is None:
         return

@@ -176,7 +176,7 @@ FLIPS: dict[str, Mutant] = dict(
         _flip("4-2", "observers vote", ObserversVote),
         _flip("4-3", "starts without looking at quorum-state", ForgetsEverything),
         _flip("4-4", "stays in the stored epoch when its log knows a newer one", StaysInStoredEpoch),
-        _flip("4-5", "a restarted leader leads on", ResumesLeadership),
+        _flip("4-5", "a restarted leader keeps leading", ResumesLeadership),
         _flip("4-6", "a restarted candidate forgets its candidacy", ForgetsCandidacy),
         _flip("4-7", "a restarted voter forgets its vote", ForgetsVote),
         _flip("4-8", "a restarted follower forgets its leader", ForgetsLeader),
@@ -197,7 +197,7 @@ FLIPS: dict[str, Mutant] = dict(
         _flip("4-27", "fetches from before its log end", FetchesFromBefore),
         _flip("4-28", "commits records of earlier epochs by counting", CommitsOldEpochs),
         _flip("4-29", "wants two records of its epoch on a majority", HwOneShort),
-        _flip("4-30", "a follower does not take over the high watermark", KeepsOwnHw),
+        _flip("4-30", "a follower does not adopt the high watermark", KeepsOwnHw),
         _flip("4-32", "an election appends no record", NoLeaderChange),
     )
 )

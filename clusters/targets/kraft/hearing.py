@@ -42,7 +42,7 @@ def is_consistent(n: Node, epoch: int, leader: int) -> bool:
 
 
 def adopt(n: Node, epoch: int, leader: int, cause: str) -> bool:
-    """Take over an epoch that is not older, or its leader; False if that contradicts what is known (a violation)."""
+    """Adopt an epoch that is not older, or its leader; False if that contradicts what is known (a violation)."""
     if not is_consistent(n, epoch, leader):
         n.note("inconsistent_leader", {"known": n.who(n.leader), "told": n.who(leader), "epoch": epoch})
         n.note("violation", {"what": "a message names another leader", "told": n.who(leader), "epoch": epoch})

@@ -50,7 +50,7 @@ class Log:
         self.written = 0
         """The end of what was handed to the disk."""
         self.durable = 0
-        """The end of what is known to be carried out."""
+        """The end of what is known to be on disk."""
 
     def load(self, found: Recovered[Record]) -> None:
         """Start from what the disk holds."""

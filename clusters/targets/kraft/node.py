@@ -35,7 +35,7 @@ _MONO = frozenset((REQUESTS, PARKED, LINGER))
 
 
 class IllegalTransition(Exception):  # noqa: N818 - reads as the state that it reports
-    """A change of state that must never be: the node stops."""
+    """A change of state that must never happen: the node stops."""
 
 
 class Connection:
@@ -120,7 +120,7 @@ class Node(KitNode):
         self.leader = NOBODY
         self.voted = NOBODY
         self.commit = 0
-        """The highest high watermark that this life learnt of; 0: none. A new leader's own one is in ``leading``."""
+        """The highest high watermark that this life learned; 0: none. A new leader's own one is in ``leading``."""
         self.applied = 0
         self.leading: Leading | None = None
         self.resigning: Resigning | None = None
@@ -189,7 +189,7 @@ class Node(KitNode):
     # --- disk -------------------------------------------------------------------------------------------------------
 
     def touch(self) -> None:
-        """Epoch, vote or leader changed: everything said from here on in this event waits for the disk."""
+        """Epoch, vote or leader changed: everything that leaves from here on in this event waits for the disk."""
         if self.mark < 0 and self.rules.persists(self.state):
             self.mark = len(self.out)
 

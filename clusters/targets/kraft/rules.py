@@ -44,7 +44,7 @@ class Start(NamedTuple):
 
 
 class Rules:
-    """The honest rules under these knobs. One object a core."""
+    """The honest rules under these knobs. One object per core."""
 
     def __init__(self, knobs: KraftKnobs) -> None:
         self.knobs = knobs
@@ -160,7 +160,7 @@ class Rules:
         return epoch < own_epoch
 
     def follows_announced(self, leader: int, me: int) -> bool:
-        """A voter that hears of a leader other than itself becomes its follower."""
+        """A voter that learns of a leader other than itself becomes its follower."""
         return leader != me
 
     def notified(self, others: tuple[int, ...]) -> tuple[int, ...]:
@@ -172,7 +172,7 @@ class Rules:
         return self.knobs.check_quorum_ns
 
     def own_append_is_contact(self) -> bool:
-        """Whether a leader takes its own writing for contact with the voters."""
+        """Whether a leader counts its own writing as contact with the voters."""
         return False
 
     # --- the high watermark -----------------------------------------------------------------------------------------

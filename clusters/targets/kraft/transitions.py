@@ -53,7 +53,7 @@ def become_follower(n: Node, epoch: int, leader: int, cause: str) -> None:
 
 
 def become_candidate(n: Node, cause: str) -> None:
-    """Stand for election in a new epoch; the own vote is cast first."""
+    """Campaign in a new epoch; the own vote is cast first."""
     if n.state == LEADER or n.observer:
         raise IllegalTransition(f"{n.state} in epoch {n.epoch} to {CANDIDATE}")
     retries = n.retries + 1 if n.state == CANDIDATE else 1

@@ -31,7 +31,7 @@ from dethrone.clusters.targets.kraft.transitions import become_candidate, become
 
 
 def campaign(n: Node, cause: str) -> None:
-    """Stand in a new epoch; alone in the quorum, that is an election won."""
+    """Campaign in a new epoch; alone in the quorum, that is an election won."""
     become_candidate(n, cause)
     if n.rules.has_majority([n.me], [n.me], n.voters) and len(n.voters) == 1:
         n.write_state()  # vote and leadership are two states of the file, even without a peer to ask

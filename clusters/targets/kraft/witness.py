@@ -74,7 +74,7 @@ class KraftWitness(ElectionWatch):
         return self.found(file, state.leader_epoch, self._names.get(state.voted_id))
 
     def _remember(self, state: QuorumState) -> None:
-        """The voter set, and whether this node stood, as the file says."""
+        """The voter set, and whether this node campaigned, by the file."""
         self._voters = tuple(self._names.get(voter, str(voter)) for voter in state.voters)
         if state.voted_id == self._me:
             self._stood.add(state.leader_epoch)
@@ -125,7 +125,7 @@ class KraftWitness(ElectionWatch):
     # --- the disk ---------------------------------------------------------------------------------------------------
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
-        """This batch was carried out."""
+        """This batch is done."""
         out: list[Witnessed] = []
         for op in ops:
             if not isinstance(op, Rename) and op.path == LOG:

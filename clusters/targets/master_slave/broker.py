@@ -444,7 +444,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             self.out.append(Disk(self.token, self.log.take()))
 
     def disk_done(self, done: DiskDone) -> None:
-        """A batch was carried out, or failed."""
+        """A batch succeeded or failed."""
         index = self.batches.pop(done.token, None)
         if done.token == self.syncing:
             self.syncing = None

@@ -15,7 +15,7 @@ from dethrone.harness.core.clock import Ns
 
 
 class Rules:
-    """The honest rules under these knobs. One object a core."""
+    """The honest rules under these knobs. One object per core."""
 
     def __init__(self, knobs: MsKnobs) -> None:
         self.knobs = knobs

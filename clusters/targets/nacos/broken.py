@@ -4,7 +4,7 @@ Guarantees: a bug's number means the same mistake in every protocol (docs/source
 mended protocol; the original lacks most of what they break. Out of scope: flips of claims (`variants`).
 """
 
-# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class DeleteThenRename(Rules):
 
 @mutant(
     "07-unreadable-means-fresh",
-    says="takes an unreadable file for a node that never voted",
+    says="treats an unreadable file as a node that never voted",
     caught_by=(_VOTE, _TERM, _DURABLE),
     needs=_STORED,
 )
@@ -113,7 +113,7 @@ class MajorityOfResponders(Rules):
 
 
 @mutant(
-    "22-half-is-enough", says="takes half of an even number for a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
+    "22-half-is-enough", says="counts half of an even number as a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
 )
 class HalfIsEnough(Rules):  # 22, and the flip 3-22
     def majority(self, peers: int) -> int:
@@ -126,8 +126,8 @@ class WantsEveryVote(Rules):  # Elected only with the votes of all members
         return best >= peers
 
 
-@mutant("plain-votes-twice", says="votes for everybody who asks in a term", caught_by=(_VOTE, _LEADER), needs=_STORED)
-class EqualTermWins(Rules):  # Votes for everybody who asks in a term, and the flip 3-17
+@mutant("plain-votes-twice", says="votes for every candidate of a term", caught_by=(_VOTE, _LEADER), needs=_STORED)
+class EqualTermWins(Rules):  # Votes for every candidate of a term, and the flip 3-17
     def grants(self, *, candidate_term: int, own_term: int, own_items: int) -> bool:
         return candidate_term >= own_term
 
@@ -135,7 +135,7 @@ class EqualTermWins(Rules):  # Votes for everybody who asks in a term, and the f
 # --- terms and leaders ------------------------------------------------------------------------------------------
 
 
-@mutant("25-term-may-fall", says="takes over the lower term of a beat", caught_by=(_TERM,), needs=_STORED)
+@mutant("25-term-may-fall", says="adopts the lower term of a beat", caught_by=(_TERM,), needs=_STORED)
 class TermMayFall(Rules):  # Follows any sender of a beat, down as well as up
     def accepts_term(self, *, own_term: int, sender_term: int) -> bool:
         return True
@@ -150,7 +150,7 @@ class NeverStepsDown(Rules):
         return state != "LEADER"
 
 
-@mutant("30-sending-is-contact", says="takes its own beats for answers", caught_by=(_STEP_DOWN,), needs=_ANSWERED)
+@mutant("30-sending-is-contact", says="counts its own beats as answers", caught_by=(_STEP_DOWN,), needs=_ANSWERED)
 class SendingIsContact(Rules):  # What the original does (NA-B4)
     def sending_is_contact(self) -> bool:
         return True

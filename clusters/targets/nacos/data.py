@@ -54,7 +54,7 @@ TIMER = "publish"
 
 
 class Asker(NamedTuple):
-    """Who waits for the end of a write: a client (``request``) or the peer that forwarded it."""
+    """What waits for the end of a write: a client (``request``) or the peer that forwarded it."""
 
     request: int | None = None
     src: str = ""

@@ -94,11 +94,11 @@ class Items:
         return [item.value for item in datums]
 
     def mark_acked(self, key: str) -> None:
-        """A majority stored this item, as this node learnt as its publisher."""
+        """A majority stored this item, as its publisher, this node, learned."""
         if key in self._datums:
             self._acked.add(key)
 
     @property
     def acked_count(self) -> int:
-        """How many present items a majority stored, as far as this node learnt as their publisher."""
+        """How many present items a majority stored, as far as their publisher, this node, learned."""
         return len(self._acked)

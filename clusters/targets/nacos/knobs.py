@@ -27,7 +27,7 @@ FETCH_BATCH_MAX = 50
 FORWARD_TIMEOUT_MS = 2 * PUBLISH_TIMEOUT_MS
 """A follower's patience with the leader that it forwarded a write to: longer than the leader's own with the others."""
 FORWARD_HOPS_MAX = 3
-"""Two nodes that hold each other for the leader would hand a write to and fro for ever."""
+"""Two nodes that take each other for the leader would forward a write back and forth without end."""
 
 
 def _namespace(word: str) -> str:

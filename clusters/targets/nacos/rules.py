@@ -26,7 +26,7 @@ from dethrone.harness.core.rng import Rng
 
 
 class Rules:
-    """The honest rules under these knobs. One object a core."""
+    """The honest rules under these knobs. One object per core."""
 
     def __init__(self, knobs: Knobs) -> None:
         self.knobs = knobs
@@ -78,7 +78,7 @@ class Rules:
     # --- disk ---------------------------------------------------------------------------------------------------
 
     def loads_meta(self, load: Callable[[], Meta]) -> Meta:
-        """Term and vote as stored; a file that says nothing stops the node."""
+        """Term and vote as stored; an unreadable file stops the node."""
         return load()
 
     def waits_for_disk(self) -> bool:
@@ -141,7 +141,7 @@ class Rules:
         return candidate_term > own_term
 
     def adopts_term(self) -> bool:
-        """A grant takes over the candidate's term with the vote."""
+        """A grant adopts the candidate's term with the vote."""
         return True
 
     def refusal_resets_due(self) -> bool:
@@ -170,7 +170,7 @@ class Rules:
         return self.majority(peers)
 
     def announces(self, *, changed: bool) -> bool:
-        """A leader that was found by counting is said once a change."""
+        """A leader that was found by counting is noted once per change."""
         return changed
 
     # --- beats --------------------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ class Rules:
         return sender_term >= own_term
 
     def beat_makes_follower(self, state: State) -> bool:
-        """An accepted beat turns everybody else into a follower labelled with the sender."""
+        """An accepted beat turns every other node into a follower labelled with the sender."""
         return state != "FOLLOWER"
 
     def beat_resets_dues(self) -> bool:

@@ -125,7 +125,7 @@ class NodeState:
     # --- changing -----------------------------------------------------------------------------------------------
 
     def set_state(self, state: State, cause: str) -> None:
-        """Change the own role and say so."""
+        """Change the own role and note it."""
         was = self.local.state
         if was != state:
             self.local.state = state
@@ -140,7 +140,7 @@ class NodeState:
             self.note("step_down", cause=cause)
 
     def set_term(self, term: int, cause: str) -> None:
-        """Change the own term and say so."""
+        """Change the own term and note it."""
         was = self.local.term
         if was != term:
             self.local.term = term
@@ -186,7 +186,7 @@ class NodeState:
             self.store((), with_term=True)
 
     def disk_done(self, token: int) -> None:
-        """A batch was carried out."""
+        """A batch is done."""
         done = self._meta_tokens.pop(token, None)
         if done is not None:
             self.stored = done

@@ -31,7 +31,7 @@ _DATUM = msgspec.json.Decoder(Datum)
 
 
 class Damaged(Exception):  # noqa: N818 - reads as the state that it reports
-    """A file is there and says nothing that a node could start from."""
+    """A file exists, but a node cannot start from its content."""
 
 
 class Meta(NamedTuple):

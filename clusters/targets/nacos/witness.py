@@ -94,7 +94,7 @@ class NacosWitness:
         return []
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
-        """A batch was carried out."""
+        """A batch is done."""
         meta = storage.meta_written(ops)
         if meta is None:
             return []

@@ -4,7 +4,7 @@ Guarantees: a bug's number means the same mistake in every protocol (docs/source
 promise or an acceptance is Paxos' vote, an acceptor's report is its log check. Out of scope: flips (`flips`).
 """
 
-# ruff: noqa: D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+# ruff: noqa: D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class NotSynced(Rules):
 
 @mutant(
     "07-unreadable-means-fresh",
-    says="takes an unreadable file for a node that never took part",
+    says="treats an unreadable file as a node that never took part",
     caught_by=(_AGREE, _DURABLE),
 )
 class UnreadableMeansFresh(Rules):
@@ -137,7 +137,7 @@ class NackIsPromise(Rules):  # A refusal with a higher number is tallied all the
         return True
 
 
-@mutant("18-promises-are-acceptances", says="takes a majority of promises for a decision", caught_by=(_AGREE,))
+@mutant("18-promises-are-acceptances", says="treats a majority of promises as a decision", caught_by=(_AGREE,))
 class PromisesChoose(Rules):  # A majority of the first phase is taken for one of the second
     def promises_choose(self) -> bool:
         return True
@@ -158,7 +158,7 @@ class MajorityOfReachable(Rules):
 
 
 @mutant(
-    "22-half-is-enough", says="takes half of an even number for a majority", caught_by=(_AGREE, _MAJORITY), nodes_min=4
+    "22-half-is-enough", says="counts half of an even number as a majority", caught_by=(_AGREE, _MAJORITY), nodes_min=4
 )
 class HalfIsEnough(Rules):
     def majority(self, acceptors: int, *, reachable: int) -> int:
@@ -209,14 +209,14 @@ class AcceptsAnyNumber(Rules):  # Accepts every proposal, even below its promise
 
 
 @mutant("40-counts-across-numbers", says="counts acceptances under different numbers together", caught_by=(_AGREE,))
-class CountsAcrossNumbers(Rules):  # Counts everybody who ever accepted anything for the number that it heard of last
+class CountsAcrossNumbers(Rules):  # Counts every earlier acceptor for the last number that it saw
     def chosen(self, tally: Tally, number: int, *, majority: int) -> bool:
         del number
         return len({name for _, acceptors in tally.values() for name in acceptors}) >= majority
 
 
-@mutant("42-learns-from-one", says="takes one acceptance for a decision", caught_by=(_AGREE, _MAJORITY))
-class LearnsFromOne(Rules):  # The first acceptance that is heard of counts as the decision, the own one included
+@mutant("42-learns-from-one", says="treats one acceptance as a decision", caught_by=(_AGREE, _MAJORITY))
+class LearnsFromOne(Rules):  # The first acceptance that arrives counts as the decision, the own one included
     def chosen(self, tally: Tally, number: int, *, majority: int) -> bool:
         del majority
         return bool(tally[number][1])

@@ -22,7 +22,7 @@ def begin(n: Node) -> None:
 
 
 def on_contend_timer(n: Node) -> None:
-    """Nothing was heard of a leader: propose oneself for the next epoch."""
+    """No leader was heard: propose oneself for the next epoch."""
     if n.leads:
         return
     epoch = max(n.epoch + 1, n.top_epoch)

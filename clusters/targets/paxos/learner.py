@@ -127,7 +127,7 @@ def on_told(n: Node, src: str, body: Told) -> None:
 
 
 def on_timer(n: Node, number: int) -> None:
-    """Not everybody answered in time."""
+    """Not all answered in time."""
     inst = n.instances.get(number)
     if inst is not None and inst.asking is not None:
         _conclude(n, inst, inst.asking)

@@ -69,7 +69,7 @@ class Instance:
         self.number = number
         self.acceptor = Acceptor()
         self.seen = 0
-        """The highest number heard of."""
+        """The highest number seen."""
         self.attempt: Attempt | None = None
         self.done = False
         """The own proposer's work here ended with a decision."""
@@ -155,7 +155,7 @@ class Node(KitNode):
         return found
 
     def reachable(self) -> int:
-        """How many other acceptors were heard of within a phase's time."""
+        """How many other acceptors were heard within a phase's time."""
         since = self.mono - self.knobs.phase_timeout
         heard = self.heard.get
         count = 0

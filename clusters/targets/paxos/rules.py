@@ -28,7 +28,7 @@ Tally = Mapping[int, tuple[Value, set[str]]]
 
 
 class Rules:
-    """The honest rules under these knobs. One object a core."""
+    """The honest rules under these knobs. One object per core."""
 
     def __init__(self, knobs: PaxosKnobs) -> None:
         self.knobs = knobs
@@ -36,7 +36,7 @@ class Rules:
     # --- numbers ------------------------------------------------------------------------------------------------
 
     def next_counter(self, cnt: int, *, seen: int, place: int, nodes: int) -> int:
-        """The counter of a fresh number: above every one used here, and above ``seen``, the highest number heard of."""
+        """The counter of a fresh number: above every one used here, and above ``seen``, the highest number seen."""
         if self.knobs.id_scheme == "plain_counter":
             return max(cnt, seen) + 1
         least = seen // nodes + (place <= seen % nodes)
@@ -84,7 +84,7 @@ class Rules:
     # --- proposer -----------------------------------------------------------------------------------------------
 
     def may_start(self, reachable: int, *, own: bool, acceptors: int) -> bool:
-        """Whether a number is worth trying. ``reachable``: other acceptors heard of lately; ``own``: this is one."""
+        """Whether a number is worth trying. ``reachable``: other acceptors heard lately; ``own``: this is one."""
         if self.knobs.start_needs == "one":
             return reachable > 0 or acceptors == own
         return reachable + own >= quorum(acceptors)

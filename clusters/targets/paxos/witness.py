@@ -113,7 +113,7 @@ class PaxosWitness:
             self._votes.setdefault(-body.instance, {}).setdefault(body.id, set()).add(acceptor)
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
-        """This batch was carried out: what its fsync made durable."""
+        """This batch is done: what its fsync made durable."""
         out: list[Witnessed] = []
         for op in ops:
             if isinstance(op, Write) and op.path == FILE:

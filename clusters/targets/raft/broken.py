@@ -4,7 +4,7 @@ Guarantees: a bug's number means the same mistake in every protocol (docs/source
 real systems that made it. Out of scope: builds that break a single claim (`flips`) and bugs without a counterpart here.
 """
 
-# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class DeleteThenRename(Rules):  # DLedger; ZK-4269
 
 @mutant(
     "07-unreadable-means-fresh",
-    says="takes an unreadable vote file for a node that never voted",
+    says="treats an unreadable vote file as a node that never voted",
     caught_by=(_VOTE, _TERM, _DURABLE),
 )
 class UnreadableMeansFresh(Rules):  # DLedger
@@ -125,7 +125,7 @@ class NoLogCheck(Rules):  # Nacos 785. In pre-votes and votes, or the honest one
 
 @mutant(
     "plain-votes-twice",
-    says="votes for everybody who campaigns in a term, and all campaign at once",
+    says="votes for every candidate of a term, and all campaign at once",
     caught_by=(_VOTE, _LEADER),
 )
 class VotesTwice(Rules):  # Grants regardless of earlier votes; without jitter, so that campaigns of one term meet
@@ -188,7 +188,7 @@ class MajorityOfResponders(Rules):  # Sentinel f4be6f1, JGroups views
         return len(votes) >= self.quorum_size(len(answered))
 
 
-@mutant("22-half-is-enough", says="takes half of an even number for a majority", caught_by=(_LEADER,), nodes_min=4)
+@mutant("22-half-is-enough", says="counts half of an even number as a majority", caught_by=(_LEADER,), nodes_min=4)
 class HalfIsEnough(Rules):  # The class of braft 3884640
     def quorum_size(self, voters: int) -> int:
         return (voters + 1) // 2
@@ -201,7 +201,7 @@ class HalfIsEnough(Rules):  # The class of braft 3884640
     needs=_SINGLE,
 )
 class NonMembersVote(Rules):
-    """Seen in hashicorp 477, NATS: everybody that any configuration in the log ever named is asked and counted."""
+    """Seen in hashicorp 477, NATS: every node that any configuration in the log named is asked and counted."""
 
     def electorate(self, config: Config, configs: Sequence[tuple[int, Config]]) -> tuple[str, ...]:
         names = dict.fromkeys(config.voters)
@@ -210,7 +210,7 @@ class NonMembersVote(Rules):
         return tuple(names)
 
 
-@mutant("25-term-may-fall", says="takes over a lower term from an old AppendEntries", caught_by=(_TERM,))
+@mutant("25-term-may-fall", says="adopts a lower term from an old AppendEntries", caught_by=(_TERM,))
 class TermMayFall(Rules):  # NATS 25561f4, WRaft 4
     def next_term(self, own_term: int, seen: int) -> int:
         return seen
@@ -242,7 +242,7 @@ class NeverStepsDown(Rules):  # KAFKA-15489, JoyQueue, Nacos
 
 @mutant(
     "30-sending-is-contact",
-    says="takes its own sending for contact with a voter",
+    says="counts its own sending as contact with a voter",
     caught_by=("step-down-without-quorum",),
     needs={"check_quorum": "on"},
 )
@@ -352,7 +352,7 @@ class CommitsOldTerms(Rules):  # PySyncObj 169, NATS c8687fc, DLedger, JoyQueue;
         return True
 
 
-@mutant("42-follower-commit-unchecked", says="takes over the leader's commit index as it is", caught_by=(_COMMIT,))
+@mutant("42-follower-commit-unchecked", says="adopts the leader's commit index unchecked", caught_by=(_COMMIT,))
 class FollowerCommitUnchecked(Rules):  # PySyncObj 166
     def follower_commit(self, *, leader_commit: int, last_new: int, commit: int) -> int:
         return leader_commit
@@ -382,7 +382,7 @@ class AcksAfterLocalAppend(Rules):  # Nacos, Redis
         return True
 
 
-@mutant("46-acks-before-sync", says="acknowledges entries that a power loss can take", caught_by=(_ACKED,))
+@mutant("46-acks-before-sync", says="acknowledges entries that a power loss can undo", caught_by=(_ACKED,))
 class AcksBeforeSync(Rules):  # NATS 2.12, ZK-3911
     def syncs(self, file: str) -> bool:
         return file != "log"

@@ -3,7 +3,7 @@
 Guarantees: as `broken`; these bugs have no number.
 """
 
-# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
 
 from __future__ import annotations
 
@@ -107,6 +107,6 @@ class SilentSticky(Rules):  # An ignored vote request gets no answer
 
 
 @mutant("harmless-eager-commit", says="notifies followers of a commit at once")
-class EagerCommitNotice(Rules):  # Followers hear of a commit at once
+class EagerCommitNotice(Rules):  # Followers learn of a commit at once
     def notices_commit_eagerly(self) -> bool:
         return True

@@ -104,7 +104,7 @@ class RaftCore(KitCore[Node]):
         on_request(self.node, request, body)
 
     def disk_done(self, done: DiskDone) -> None:
-        """A batch was carried out, or failed."""
+        """A batch succeeded or failed."""
         _disk_done(self.node, done)
 
     def violation(self, data: dict[str, Any]) -> None:
@@ -146,7 +146,7 @@ def _load(n: Node, disk: DiskImage) -> HardState:
 
 
 def _make_durable(n: Node, disk: DiskImage) -> None:
-    """Nothing is said before what was read is certainly durable: the last life may have died before its fsync.
+    """Nothing leaves before what was read is certainly durable: the last life may have died before its fsync.
 
     A torn tail is cut in the same batch. Until then ``status`` knows no term.
     """
@@ -162,7 +162,7 @@ def _make_durable(n: Node, disk: DiskImage) -> None:
 
 
 def _disk_done(n: Node, done: DiskDone) -> None:
-    """A batch was carried out, or failed: then the node stops, for it would forget what it is about to say."""
+    """A batch succeeded, or failed: then the node stops, as it would forget what it is about to send."""
     batch = n.disk_pending.pop(done.token, None)
     if batch is None:
         return

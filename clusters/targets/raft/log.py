@@ -46,7 +46,7 @@ class Log:
         self.written = 0
         """Last index handed to the disk."""
         self.durable = 0
-        """Last index known to be carried out."""
+        """Last index known to be on disk."""
 
     def load(self, found: Recovered[Entry]) -> None:
         """Start from what the disk holds."""

@@ -133,12 +133,12 @@ class Node(KitNode):
     # --- terms and roles ------------------------------------------------------------------------------------------
 
     def touch_vote(self) -> None:
-        """Term or vote changed: everything said from here on in this event waits for the disk."""
+        """Term or vote changed: everything that leaves from here on in this event waits for the disk."""
         if self.vote_mark < 0:
             self.vote_mark = len(self.out)
 
     def adopt(self, term: int, why: str) -> None:
-        """Take over a term that was seen: no vote given in it yet, follower, no leader known. The deadline is kept."""
+        """Adopt a term that was seen: no vote given in it yet, follower, no leader known. The deadline is kept."""
         before = self.term
         if self.leading is not None:
             self.stop_leading("higher_term")

@@ -21,7 +21,7 @@ from dethrone.harness.core.machine import SetTimer
 def quorum_age(n: Node, lead: Leading) -> Ns:
     """How long ago the newest round was sent that a majority of the voters answered."""
     since = lead.since
-    if not n.config_index and n.me in n.voters:  # everybody who is sent to votes: the members of the start
+    if not n.config_index and n.me in n.voters:  # every peer that gets rounds votes: the members of the start
         others = [p.acked_at for p in lead.progress.values()]
         need = n.rules.quorum_size(len(n.voters))
         if need < 2:
@@ -43,7 +43,7 @@ def quorum_age(n: Node, lead: Leading) -> Ns:
 def start_ticking(n: Node, lead: Leading) -> None:
     """The first round of a leadership, without a check."""
     _schedule(n, lead)
-    if lead.seq == 0:  # else the blank entry went to everybody just now
+    if lead.seq == 0:  # else the blank entry just went to all peers
         broadcast(n, lead)
 
 

@@ -33,7 +33,7 @@ def new_round(n: Node, lead: Leading) -> int:
 
 
 def broadcast(n: Node, lead: Leading) -> int:
-    """Send a round to everybody: entries where some are due, else a heartbeat. Its number."""
+    """Send a round to all peers: entries where some are due, else a heartbeat. Its number."""
     seq = new_round(n, lead)
     last = n.log.last_index
     shared: AppendEntries | None = None

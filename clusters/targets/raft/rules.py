@@ -25,7 +25,7 @@ Position = tuple[int, int]
 
 
 class Rules:
-    """The honest rules under these knobs. One object a core."""
+    """The honest rules under these knobs. One object per core."""
 
     def __init__(self, knobs: RaftKnobs) -> None:
         self.knobs = knobs
@@ -133,7 +133,7 @@ class Rules:
         return voters // 2 + 1
 
     def is_quorum(self, votes: Collection[str], voters: Collection[str], answered: Collection[str]) -> bool:
-        """Whether these (counted) votes elect, among these voters; who answered at all does not matter."""
+        """Whether these (counted) votes elect, among these voters; regardless of how many answered."""
         del answered
         return len(votes) >= self.quorum_size(len(voters))
 

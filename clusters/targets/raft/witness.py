@@ -77,7 +77,7 @@ class RaftWitness(ElectionWatch):
         return []
 
     def _refusal(self, body: VoteReply, to: str) -> list[Witnessed]:
-        """Refused because the vote of this term is gone: reported once a candidate and term."""
+        """Refused because the vote of this term is gone: reported once per candidate and term."""
         out = self.answers(body.term, to)
         if body.reason == "voted" and (body.term, to) not in self._refused:
             self._refused.add((body.term, to))
@@ -99,7 +99,7 @@ class RaftWitness(ElectionWatch):
         return []
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
-        """This batch was carried out."""
+        """This batch is done."""
         out: list[Witnessed] = []
         for op in ops:
             if not isinstance(op, Rename) and op.path == LOG:

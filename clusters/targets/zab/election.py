@@ -47,7 +47,7 @@ def look(n: Node, why: str) -> None:
 
 
 def on_notify_timer(n: Node) -> None:
-    """The vote is sent again, ever more seldom."""
+    """Send the vote again, at growing intervals."""
     if n.role == LOOKING:
         n.interval = min(2 * n.interval, n.knobs.max_notification_interval)
         n.timer(NOTIFY, n.interval)
@@ -55,7 +55,7 @@ def on_notify_timer(n: Node) -> None:
 
 
 def on_finalize_timer(n: Node) -> None:
-    """Nothing better was heard: decide."""
+    """No better vote was heard: decide."""
     if n.finalizing:
         voters = [sid for sid, other in n.received.items() if other.vote == n.vote]
         _decide(n, n.vote, voters)

@@ -23,7 +23,7 @@ class Rules:
     compares_epochs = True
     """A vote, and a follower's history, are compared by epoch before zxid."""
     adopts_round = True
-    """A node that hears of a later round of the election joins it."""
+    """A node that learns of a later round of the election joins it."""
     refreshes_stored_vote = True
     """A follower that reaches broadcast stores the new epoch in the vote that it answers newcomers with."""
     shows_log_end = True

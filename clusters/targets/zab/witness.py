@@ -144,7 +144,7 @@ class ZabWitness:
     # --- the disk ---------------------------------------------------------------------------------------------------
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
-        """This batch was carried out."""
+        """This batch is done."""
         out: list[Witnessed] = []
         for op in ops:
             if isinstance(op, Write):

@@ -4,7 +4,7 @@ Guarantees: each class overrides the one rule that its variant is named for. Out
 here (`variants`).
 """
 
-# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class TreeNotSynced(Rules):
 
 @mutant(
     "07-unreadable-means-fresh",
-    says="the service takes an unreadable tree for an empty one",
+    says="the service treats an unreadable tree as an empty one",
     caught_by=(_LEADER, _TERM, _DURABLE),
 )
 class UnreadableMeansFresh(Rules):
@@ -131,7 +131,7 @@ class NeverStepsDown(Rules):
 
 @mutant(
     "42-follower-hw-unchecked",
-    says="a follower takes over the leader's high watermark as it is",
+    says="a follower adopts the leader's high watermark unchecked",
     caught_by=(_COMMIT,),
     advised={"mode": "controller", "acks": "all"},
 )
@@ -181,7 +181,7 @@ class NeverWatchesAgain(Rules):  # ZK-B9
 
 @mutant(
     "plain-two-creators",
-    says="the service lets every creator win, and everybody overwrite the state",
+    says="the service lets every creator win, and any node overwrite the state",
     caught_by=(_LEADER,),
 )
 class TwoCreators(Rules):  # Two owners of one node

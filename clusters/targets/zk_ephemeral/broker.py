@@ -195,7 +195,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             self.controller.on_timer(timer)
 
     def disk_done(self, done: DiskDone) -> None:
-        """A batch was carried out, or failed."""
+        """A batch succeeded or failed."""
         index = self.batches.pop(done.token, None)
         if done.error is not None:
             self.note("persist_failed", {"file": "log" if index is not None else "hw", "error": done.error})

@@ -282,7 +282,7 @@ def _isr_changed(b: BrokerCore, leading: Leadership, isr: tuple[str, ...], versi
 
 
 def reread(b: BrokerCore, leading: Leadership, data: Any, version: int) -> None:
-    """The stored state is another one than this leader's: it leads on only if the state still names it."""
+    """The stored state is another one than this leader's: it keeps leading only if the state still names it."""
     stored = read_state(data)
     if stored is None or stored.leader != b.me or stored.epoch != b.term:
         b.deposed(b.term if stored is None else stored.epoch, "the stored state names another leader or epoch")

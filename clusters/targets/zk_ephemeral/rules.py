@@ -17,7 +17,7 @@ from dethrone.harness.core.clock import Ns
 
 
 class Rules:
-    """The honest rules under these knobs. One object a core."""
+    """The honest rules under these knobs. One object per core."""
 
     def __init__(self, knobs: ZkKnobs) -> None:
         self.knobs = knobs
@@ -91,7 +91,7 @@ class Rules:
     # --- the race -------------------------------------------------------------------------------------------------
 
     def may_contend(self, node: str, isr: Collection[str] | None, *, unclean: bool) -> bool:
-        """Members of the last published ISR try; at the very first start everybody; ``unclean``: no ISR member lives
+        """Members of the last published ISR try; at the very first start all; ``unclean``: no ISR member lives
         and the knob allows it.
         """
         return not isr or node in isr or unclean
@@ -101,7 +101,7 @@ class Rules:
         return node in isr
 
     def reacts_to_deletion(self) -> bool:
-        """A follower that hears of the deletion tries to take the lead."""
+        """A follower that learns of the deletion tries to take the lead."""
         return True
 
     def leads_after(self, code: str) -> bool:

@@ -159,7 +159,7 @@ class Session:
             self.owner.on_watch(event.path, event.kind)
 
     def on_expired(self, body: m.SessionExpired) -> None:
-        """The service knows this session no more."""
+        """The service no longer knows this session."""
         session = self.id
         if session is None or body.session != session:
             return

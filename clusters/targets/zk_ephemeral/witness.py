@@ -58,7 +58,7 @@ class LogWitness:
         return []
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
-        """This batch was carried out."""
+        """This batch is done."""
         return [seen for op in ops if not isinstance(op, Rename) and op.path == LOG for seen in self._log.carried(op)]
 
 
