@@ -66,7 +66,7 @@ class Classic:
         return self.core.members.index(peer) > self.core.place
 
     def lead(self) -> None:
-        """Row 3: lead, and say so."""
+        """Row 3: lead, and announce it."""
         core = self.core
         if not core.leads:
             core.lead(COORDINATOR, [])

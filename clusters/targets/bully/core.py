@@ -181,7 +181,7 @@ class BullyCore:
 
     @property
     def term(self) -> int:
-        """0: there are none. With ``local_term`` the round, which says nothing to other nodes."""
+        """0: there are none. With ``local_term`` the round, which means nothing to other nodes."""
         return self.round if self.on.local_term else 0
 
     def send(self, to: str, body: m.BullyMessage) -> None:

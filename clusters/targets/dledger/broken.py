@@ -333,7 +333,7 @@ class AcksBeforeSync(Rules):
 @mutant(
     "plain-never-truncates", says="keeps entries that conflict with its leader's", caught_by=("log-matching", _ACKED)
 )
-class NeverTruncates(Rules):  # Keeps entries that conflict with its leader's, and says that it stored them
+class NeverTruncates(Rules):  # Keeps entries that conflict with its leader's, and reports that it stored them
     def truncates_to(self, index: int, end: int) -> int:
         del index
         return end

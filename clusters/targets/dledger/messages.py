@@ -146,7 +146,7 @@ class VoteResponse(_Call, frozen=True, gc=False, tag="vote_answer", kw_only=True
 
 
 class HeartBeatRequest(_Call, frozen=True, gc=False, tag="heartbeat", kw_only=True):
-    """A leader says that it leads."""
+    """A leader announces that it leads."""
 
     code: int = SUCCESS
 

@@ -283,7 +283,7 @@ class Rules:
         return state
 
     def answers_after_persist(self) -> bool:
-        """Whether everything said after a change of term or vote waits for the disk."""
+        """Whether everything sent after a change of term or vote waits for the disk."""
         return True
 
     def replaces_term_file(self) -> Replacement:

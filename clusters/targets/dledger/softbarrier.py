@@ -43,7 +43,7 @@ class SoftBarrier:
         out[:] = kept
 
     def done(self, token: int) -> list[Effect]:
-        """This batch was carried out, or failed: what may go now."""
+        """This batch succeeded or failed: the effects that may leave now."""
         self._pending.discard(token)
         ready: list[Effect] = []
         held = self._held

@@ -118,7 +118,7 @@ class Rules:
         return True
 
     def last_log(self, kind: Round, *, last_term: int, right: int, term: int) -> Position:
-        """What a request says of the own log's end."""
+        """What a request reports of the own log's end."""
         del kind, term
         return last_term, right
 
@@ -161,7 +161,7 @@ class Rules:
         return voted_for is None or voted_for == candidate
 
     def answers_lower_term(self) -> bool:
-        """A pre-vote of a lower term is refused aloud, or its sender never catches up."""
+        """A pre-vote of a lower term is refused with an answer, or its sender never catches up."""
         return True
 
     def voters(self, voters: tuple[str, ...], learners: tuple[str, ...]) -> tuple[str, ...]:
@@ -223,7 +223,7 @@ class Rules:
         return True
 
     def on_persist_error(self) -> Literal["refuse", "swallow"]:
-        """What becomes of a node that could not write its metadata (knob)."""
+        """The fate of a node that could not write its metadata (knob)."""
         return self.knobs.persist_errors
 
     def syncs_log(self) -> bool:

@@ -32,14 +32,14 @@ class Shadow:
                 held.append(effect)
 
     def released(self, token: int) -> None:
-        """Batch ``token`` was carried out: what waited for it alone was said."""
+        """Batch ``token`` succeeded: the effects that waited only for it have left."""
         held = self._held
         if held and held[0] == Await(token):
             later = (at for at, effect in enumerate(held) if at and isinstance(effect, Await))
             del held[: next(later, len(held))]
 
     def dropped(self, token: int) -> list[Effect]:
-        """Batch ``token`` failed: what was dropped, to be said all the same."""
+        """Batch ``token`` failed: the dropped effects, to be emitted all the same."""
         held = self._held
         try:
             at = held.index(Await(token))

@@ -35,7 +35,7 @@ class Handover(msgspec.Struct):
 
 
 def on_transfer(g: Group, request: int, target: str) -> None:
-    """``transferLeadership``, on a client's wish."""
+    """``transferLeadership``, at a client's request."""
     if not g.knobs.transfer:
         g.reply(request, Refused("transfer=false"))
     elif g.role == TRANSFERRING:
@@ -65,7 +65,7 @@ def on_replicated(g: Group, peer: str, replica: Replica) -> None:
 
 
 def on_transfer_timer(g: Group) -> None:
-    """``stopTransferLeadership``: it took too long; lead on."""
+    """``stopTransferLeadership``: it took too long; resume leading."""
     handover: Handover | None = g.handover
     if handover is None or handover.term != g.term or g.role != TRANSFERRING:
         return

@@ -58,7 +58,7 @@ def on_request(n: Node, request: int, body: ClientRequest) -> None:
 
 
 def _resign(n: Node, request: int, body: Transfer) -> None:
-    """The application asks the leader to resign; who follows it is the voters' affair, the most advanced first."""
+    """The application asks the leader to resign; the voters elect its successor, the most advanced first."""
     if body.target and n.ids.get(body.target) not in n.others:
         n.reply(request, Refused(f"{body.target} is not another voter"))
         return

@@ -248,7 +248,7 @@ class Rules:
         return True
 
     def on_persist_error(self, file: File) -> Literal["halt", "ignore"]:
-        """A disk that does not take the file ends the node: it would forget what it is about to say."""
+        """A node that cannot write the file stops: it would forget what it is about to send."""
         del file
         return "halt"
 

@@ -79,7 +79,7 @@ class Items:
         return datum is None or datum.timestamp < timestamp
 
     def stamps(self) -> tuple[DatumStamp, ...]:
-        """What a beat says: key and timestamp of every item."""
+        """The content of a beat: key and timestamp of every item."""
         return tuple(DatumStamp(datum.key, datum.timestamp) for datum in self._datums.values())
 
     def read(self, key: str) -> Any:

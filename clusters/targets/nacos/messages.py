@@ -41,7 +41,7 @@ class Datum(msgspec.Struct, frozen=True, gc=False):
 
 
 class DatumStamp(msgspec.Struct, frozen=True, gc=False):
-    """What a beat says of one item."""
+    """What a beat reports of one item."""
 
     key: str
     timestamp: int

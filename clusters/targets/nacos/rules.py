@@ -188,7 +188,7 @@ class Rules:
         return max(own_term, sender_term) if self.knobs.beat_raises_term else own_term
 
     def stamps(self, held: tuple[DatumStamp, ...]) -> tuple[DatumStamp, ...]:
-        """What a beat says of the items held: everything, unless beats carry nothing."""
+        """What a beat reports of the items held: everything, unless beats carry nothing."""
         return () if self.knobs.send_beat_only else held
 
     def accepts_sender(self, state: State) -> bool:

@@ -132,7 +132,7 @@ class NodeState:
             self.announce_state(was, cause)
 
     def announce_state(self, was: State, cause: str) -> None:
-        """Say that the own role is no longer ``was``."""
+        """Note that the own role is no longer ``was``."""
         state = self.local.state
         self.note("state_change", was=was, to=state, cause=cause)
         self.note("role_change", was=was, to=state, cause=cause)

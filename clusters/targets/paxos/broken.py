@@ -72,7 +72,7 @@ class UnreadableMeansFresh(Rules):
 
 @mutant("10-resumes-number", says="after a restart proposes another value under its last number", caught_by=(_AGREE,))
 class ResumesNumber(Rules):
-    """After a restart it proposes under the number of its last life, for which it holds promises, it thinks."""
+    """After a restart it proposes under the number of its last life, as if it still held promises for it."""
 
     def resumes(self, acceptor: Acceptor, *, place: int, nodes: int) -> int:
         return acceptor.max_id if acceptor.max_id and acceptor.max_id % nodes == place else 0

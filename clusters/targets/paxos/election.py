@@ -60,7 +60,7 @@ def on_decided(n: Node, epoch: int, value: Value, voters: list[str]) -> None:
 
 
 def on_beat_timer(n: Node) -> None:
-    """The leader of an epoch says that it is there."""
+    """The leader of an epoch announces itself."""
     if n.leads:
         n.send_peers(Heartbeat(n.epoch))
         n.arm(BEAT, n.rules.heartbeat())

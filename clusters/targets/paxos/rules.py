@@ -208,7 +208,7 @@ class Rules:
         return 1
 
     def nacks(self) -> bool:
-        """Whether a refusal is said."""
+        """Whether a refusal is sent."""
         return self.knobs.nack
 
     def heartbeat(self) -> Ns:

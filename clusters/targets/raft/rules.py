@@ -79,7 +79,7 @@ class Rules:
         return own_term
 
     def answers_lower_term(self) -> bool:
-        """A pre-vote request for a term below the own one is refused aloud, or its sender never catches up."""
+        """A pre-vote request for a term below the own one is refused with an answer, or its sender never catches up."""
         return True
 
     def counts_pre_vote(self, *, granted: bool, answer_term: int, own_term: int, from_voter: bool) -> bool:
@@ -103,7 +103,7 @@ class Rules:
         return candidate >= own or not self.knobs.log_check
 
     def last_log(self, last_term: int, last_index: int, current_term: int) -> Position:
-        """What a candidate says of its log's end."""
+        """What a candidate reports of its log's end."""
         del current_term
         return last_term, last_index
 

@@ -149,7 +149,7 @@ def _agreeing(among: Mapping[str, Notification], body: Notification) -> list[str
 
 
 def _leader_ok(n: Node, among: Mapping[str, Notification], body: Notification) -> bool:
-    """The leader itself says that it leads; the own nomination counts in its own round."""
+    """The leader itself reports that it leads; the own nomination counts in its own round."""
     if body.vote.leader == n.me:
         return body.round == n.round
     own = among.get(body.vote.leader)

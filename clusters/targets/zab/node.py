@@ -124,7 +124,7 @@ class Node:
         self.out.append(Send(to, Packet(link.number, link.sent, body)))
 
     def close(self, to: str, link: Link) -> None:
-        """Say that a connection is over."""
+        """Report that a connection is over."""
         self.send(to, Closed(link.number))
 
     def reply(self, request: int, body: ClientReply) -> None:

@@ -170,7 +170,7 @@ class Session:
     # --- time -----------------------------------------------------------------------------------------------------
 
     def on_ping_timer(self) -> None:
-        """Say that this client lives, or ask again for a session."""
+        """Report that this client lives, or ask again for a session."""
         if self.state == CLOSED:
             return
         if self.id is None:
