@@ -1,7 +1,7 @@
-"""What clients may ask of a protocol target, and what they may be told: one vocabulary for all of them.
+"""What clients may ask of a protocol target, and the answers they may get: one vocabulary for all targets.
 
-The state machine behind it is a replicated log of commands on keys. Promises: an answer ``Failed`` or ``NotLeader``
-certainly had no effect; ``Unknown`` may have had one, now or later. Leaves out the wire (u32 length + JSON).
+The state machine behind it is a replicated log of commands on keys. Guarantees: an answer ``Failed`` or ``NotLeader``
+certainly had no effect; ``Unknown`` may have had one, now or later. Out of scope: the wire (u32 length + JSON).
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Transfer(msgspec.Struct, frozen=True, gc=False, tag="transfer"):
 
 
 class Propose(msgspec.Struct, frozen=True, gc=False, tag="propose"):
-    """Propose ``value`` (not null) for the instance; the answer's value is what was decided there, by whomever."""
+    """Propose ``value`` (not null) for the instance; the answer's value is the decided one, its own or another's."""
 
     instance: int
     value: Any
@@ -118,11 +118,11 @@ class Learn(msgspec.Struct, frozen=True, gc=False, tag="learn"):
 ClientRequest = Append | Put | Cas | Get | Acquire | Renew | Release | Holder | ChangeConfig | Transfer
 
 InstanceRequest = Propose | Learn
-"""Served by targets that decide values instance by instance, beside the others or in their place."""
+"""Served by targets that decide values instance by instance, in addition to the other requests or instead of them."""
 
 
 StateRequest = Txn | Use
-"""Served by targets whose state machine knows transactions and guards, beside the others."""
+"""Served, in addition to the other requests, by targets whose state machine knows transactions and guards."""
 
 
 class Ok(msgspec.Struct, frozen=True, gc=False, tag="ok"):

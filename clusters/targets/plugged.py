@@ -1,11 +1,10 @@
-"""Planted bugs of anybody's own: one class that overrides a rule, in a file or behind an entry point.
+"""A user's own planted bugs: one class that overrides a rule, in a file or behind an entry point.
 
 ``path/to/file.py:Class`` names a class in a file; any other name is looked up among the entry points of the group
-``dethrone.variants``. The class derives from the ``Rules`` of the protocol that it changes. Promises: a class that is
-not one of this protocol's rules is refused before anything starts; a file is executed once, and what is no regular file
-is refused without waiting for it; a file of an earlier version finds what it imports. Leaves out the mistakes that the
-project itself plants (each protocol's ``variants``), and whose files may be executed
-(``dethrone.harness.engine.run.file_trust``).
+``dethrone.variants``. The class derives from the ``Rules`` of the protocol that it changes. Guarantees: a class that is
+not one of this protocol's rules is refused before anything starts; a file is executed once, and anything but a regular
+file is refused without waiting for it; a file for an earlier version finds its imports. Out of scope: the project's own
+mistakes (each protocol's ``variants``), and which files may be executed (``dethrone.harness.engine.run.file_trust``).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Guarantees: the rows of the textbook form, by number. No majority (but for the knob ``majority_to_stand``): each
 connected part elects. Out of scope: partitions and pauses, which the paper assumes away.
 
-Source: Garcia-Molina 1982, in the textbook form ELECTION, OK, COORDINATOR.
+Source: docs/sources.md, bully: Garcia-Molina 1982, in the textbook form ELECTION, OK, COORDINATOR.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Classic:
         return self.core.members.index(peer) > self.core.place
 
     def lead(self) -> None:
-        """Row 3: lead, and say so."""
+        """Row 3: lead, and announce it."""
         core = self.core
         if not core.leads:
             core.lead(COORDINATOR, [])

@@ -1,9 +1,9 @@
-"""One node of the bully target: heartbeats, roles, what a client may ask, and which form of election decides.
+"""One node of the bully target: heartbeats, roles, client requests, and which form of election decides.
 
 Guarantees: everything about the election is volatile; the log is not. A node whose disk fails, or whose log cannot be
 read, stops. Out of scope: the two elections (``classic``, ``mongo``), the log (``replication``).
 
-Source: Garcia-Molina 1982; MongoDB protocol version 0 (rows 6 and 7 of its election are ``_tick`` and ``rival`` here).
+Source: docs/sources.md, bully (rows 6 and 7 of MongoDB's election are ``_tick`` and ``rival`` here).
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class BullyCore:
 
     @property
     def term(self) -> int:
-        """0: there are none. With ``local_term`` the round, which says nothing to other nodes."""
+        """0: there are none. With ``local_term`` the round, which means nothing to other nodes."""
         return self.round if self.on.local_term else 0
 
     def send(self, to: str, body: m.BullyMessage) -> None:

@@ -1,9 +1,9 @@
 """Knobs of the bully target: every rule that a claim flips, and the times.
 
-Guarantees: the default is the classic form; the profile ``mongo`` is MongoDB's protocol version 0 in its sense and
+Guarantees: the default is the classic form; the profile ``mongo`` follows MongoDB's protocol version 0 in meaning and
 times. Out of scope: what the rules do.
 
-Source: Garcia-Molina, "Elections in a Distributed Computing System", 1982; MongoDB before 3.2 (protocol version 0).
+Source: docs/sources.md, bully.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class BullyKnobs(Settings, frozen=True, kw_only=True):
         Literal["classic", "mongo"], one_of("classic", ("classic", "mongo"), "by id, or by freshness, votes and leases")
     ]
     local_term: Annotated[
-        bool, switch("off", "a status tells the node's own round as its term; nodes do not agree on it")
+        bool, switch("off", "a status reports the node's own round as its term; nodes do not agree on it")
     ]
     elect_at_start: Annotated[bool, switch("on", "a node that starts holds an election")]
     reply_ok: Annotated[bool, switch("on", "a higher id answers an election")]

@@ -1,9 +1,9 @@
-"""MongoDB's election before 3.2 in its sense: freshness, vetoes, votes bound by a volatile lease, no terms.
+"""MongoDB's election before 3.2 in its meaning: freshness, vetoes, votes bound by a volatile lease, no terms.
 
 Guarantees: the rows of the profile ``mongo``, by number. Its safety rests on time alone: a restart of a voter, a step
-of its clock, or late votes break it. Out of scope: arbiters, hidden members, and votes other than one a node.
+of its clock, or late votes break it. Out of scope: arbiters, hidden members, and more or less than one vote per node.
 
-Source: MongoDB's protocol version 0, from public copies of its source.
+Source: docs/sources.md, bully: MongoDB's protocol version 0.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Guarantees: an acknowledgement waits for the own disk, or with ``write_concern=majority`` for a majority of disks; a
 follower obeys its own leader's present reign only, in the order in which it was sent. Out of scope: which node leads.
-An election may ignore the log, and then acknowledged writes are dropped: that is the protocol, not this module.
+An election may ignore the log, so that acknowledged writes are dropped: that is the protocol, not this module.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Replication:
         )
 
     def stored(self, src: str, body: m.Stored) -> None:
-        """A follower tells how far its log agrees."""
+        """A follower reports up to where its log agrees."""
         if not self.core.leads or body.reign != self.core.reign:
             return
         if body.fits:
@@ -165,7 +165,7 @@ class Replication:
             self.core.out.append(Disk(self.token, ops))
 
     def disk_done(self, done: DiskDone) -> None:
-        """A batch was carried out, or not: then this node stops."""
+        """A batch succeeded, or failed: then this node stops."""
         if done.error is not None:
             self.core.halted = True
             self.core.out.append(Halt(f"{LOG}: {done.error}"))

@@ -16,7 +16,7 @@ class Rules:
         self.on = knobs
 
     def is_majority(self, count: int, *, members: int) -> bool:
-        """Whether so many of the members are more than half."""
+        """Whether this count is more than half of the members."""
         return 2 * count > members
 
     def answers(self, *, higher: bool) -> bool:

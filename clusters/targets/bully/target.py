@@ -1,4 +1,4 @@
-"""The bully target as the shells meet it: ``TARGET``, with the profiles ``classic`` and ``mongo``.
+"""The bully target as the shells use it: ``TARGET``, with the profiles ``classic`` and ``mongo``.
 
 Guarantees: a node's id is its place among the members. Out of scope: processes and virtual time.
 """

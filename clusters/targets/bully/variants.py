@@ -4,7 +4,7 @@ Guarantees: each breaks one rule; a flip turns off (or on) the knobs that its cl
 protocol loses by its design: it is no bug that each part of a cut cluster elects.
 """
 
-# ruff: noqa: ARG002 - each method is documented in `rules`; a mistake is to ignore what one is given
+# ruff: noqa: ARG002 - each method is documented in `rules`; a mistake often ignores its arguments
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ VARIANTS: Mapping[str, Mutant] = {
     "flip-bu-2": bug("claim BU-2 turned: a top id keeps quiet", _knobs(elect_at_start=False, bully_back=False)),
     "flip-bu-3": bug("claim BU-3 turned: a majority is needed", _knobs(majority_to_stand=True, step_down=True)),
     "flip-bu-4": bug("claim BU-4 turned: no majority is needed", _knobs(majority_to_stand=False, count_votes=False)),
-    "flip-bu-5": bug("claim BU-5 turned: votes bind nobody", _knobs(lease=False)),
+    "flip-bu-5": bug("claim BU-5 turned: votes do not bind", _knobs(lease=False)),
     "flip-bu-6": bug("claim BU-6 turned: freshness does not matter", _knobs(freshness=False)),
     "flip-bu-7": bug("claim BU-7 turned: a cut primary stays", _knobs(step_down=False)),
     "flip-bu-8": bug("claim BU-8 turned: no leader yields", _knobs(yields=False)),

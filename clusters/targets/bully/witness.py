@@ -1,11 +1,11 @@
 """Elections, votes and log ends of one node, read off its messages and its disk.
 
-* ``elected`` (term, voters): the first heartbeat of a reign that leaves; the voters are those whose ballots came;
+* ``elected`` (term, voters): the first heartbeat of a reign that leaves; the voters are those whose ballots arrived;
 * ``vote`` (candidate): a ballot that is a vote leaves;
-* ``commit`` (index): what a leader tells its followers to be on a majority, where that rises within its reign;
+* ``commit`` (index): what a leader announces to be on a majority, where that rises within its reign;
 * ``log_append``, ``log_truncate``: what was carried out on the log file.
 
-Guarantees: the term is what heartbeats tell: 0, unless ``local_term`` shows rounds. Out of scope: a reign that ends
+Guarantees: the term is the one in heartbeats: 0, unless ``local_term`` shows rounds. Out of scope: a reign that ends
 before a heartbeat leaves.
 """
 

@@ -1,7 +1,7 @@
-"""The leader's own side of the log: appends, water marks, commits, and what clients are told.
+"""The leader's own side of the log: appends, water marks, commits, and the answers to clients.
 
-Promises: an entry is marked as stored here only when the own disk has it; entries are applied in order; an append that
-found no majority in time is answered "unknown", for its entry stays. Leaves out peers (`push`).
+Guarantees: an entry is marked as stored here only once the leader's own disk has it; entries are applied in order; an
+append without a majority in time is answered "unknown", because its entry stays. Out of scope: peers (`push`).
 
 Source: DLedger 0.2.7, ``DLedgerServer.handleAppend``, ``DLedgerEntryPusher.QuorumAckChecker``.
 """
@@ -134,7 +134,7 @@ def set_committed(n: Node, index: int, *, marks: dict[str, int] | None = None) -
 
 
 def apply(n: Node) -> None:
-    """Apply committed entries, and answer whoever waits for them."""
+    """Apply committed entries, and answer the clients that wait for them."""
     pending = n.pending
     for index in range(n.applied + 1, min(n.committed, n.log.end) + 1):
         entry = n.log.entries[index]
@@ -154,7 +154,7 @@ def apply(n: Node) -> None:
 
 
 def reapply(n: Node) -> None:
-    """Build the state machine anew, after applied entries were cut off."""
+    """Rebuild the state machine after applied entries were cut off."""
     n.machine = Machine()
     n.applied = -1
     apply(n)

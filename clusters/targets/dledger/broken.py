@@ -1,10 +1,10 @@
 """The rules of the planted bugs, and of the harmless builds: each class overrides what it is named for.
 
-Guarantees: the number is the one of the table of planted bugs. Out of scope: builds that break a single claim
-(`flips`), and what has no counterpart here (`variants`).
+Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs). Out of scope:
+builds that break a single claim (`flips`) and bugs without a counterpart here (`variants`).
 """
 
-# ruff: noqa: D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+# ruff: noqa: D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class AnswerBeforePersist(Rules):
 
 @mutant(
     "04-ignore-failed-vote-write",
-    says="goes on after the vote could not be written",
+    says="ignores that the vote could not be written",
     caught_by=(_VOTE, _DURABLE),
     needs=_ATOMIC,
 )
@@ -89,7 +89,7 @@ class DeleteThenRename(Rules):  # DLedger itself does it
 
 @mutant(
     "07-unreadable-means-fresh",
-    says="takes an unreadable term file for a node that never voted",
+    says="treats an unreadable term file as a node that never voted",
     caught_by=(_VOTE, _TERM, _DURABLE),
     needs=_ATOMIC,
 )
@@ -128,10 +128,10 @@ class NoLogCheck(Rules):  # Neither row
 
 @mutant(
     "14-last-log-term-is-current",
-    says="takes its current term for the term of its last entry where logs are compared",
+    says="compares logs with its current term as its last entry's",
     caught_by=(_COMPLETE, _ACKED),
 )
-class LastTermIsCurrent(Rules):  # Upstream issue 52. Of two logs the longer one wins, whoever wrote its end
+class LastTermIsCurrent(Rules):  # Upstream issue 52. Of two logs the longer one wins, regardless of its last term
     def log_term(self, last: int, current: int) -> int:
         del last
         return current
@@ -184,14 +184,14 @@ class MajorityOfResponders(Rules):
 
 
 @mutant(
-    "22-half-is-enough", says="takes half of an even number for a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
+    "22-half-is-enough", says="counts half of an even number as a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
 )
 class HalfIsEnough(Rules):
     def quorum(self, members: int) -> int:
         return (members + 1) // 2
 
 
-@mutant("25-term-may-fall", says="takes over the largest term heard of, also a lower one", caught_by=(_TERM,))
+@mutant("25-term-may-fall", says="adopts the largest term that it saw, even a lower one", caught_by=(_TERM,))
 class TermMayFall(Rules):
     def next_term(self, current: int, known_max: int) -> int:
         return known_max if 0 <= known_max != current else current + 1
@@ -208,7 +208,7 @@ class RefusesCampaignedTerm(Rules):
         return not campaigned
 
 
-@mutant("28-never-steps-down", says="goes on leading without a quorum", caught_by=("step-down-without-quorum",))
+@mutant("28-never-steps-down", says="keeps leading without a quorum", caught_by=("step-down-without-quorum",))
 class NeverStepsDown(Rules):
     def leader_gives_up(self, silence: Ns) -> bool:
         del silence
@@ -217,7 +217,7 @@ class NeverStepsDown(Rules):
 
 @mutant(
     "30-sending-is-contact",
-    says="takes its own sending for a majority's success",
+    says="counts its own sending as a majority's success",
     caught_by=("step-down-without-quorum",),
 )
 class SendingIsContact(Rules):
@@ -228,7 +228,7 @@ class SendingIsContact(Rules):
 
 @mutant(
     "31-any-request-resets-timers",
-    says="waits anew after every vote request, granted or not",
+    says="restarts its timers after every vote request, granted or not",
     caught_by=(_OWED, _LIVELOCK),
 )
 class AnyRequestResetsTimers(Rules):
@@ -261,7 +261,7 @@ class RepeatedRequestRefused(Rules):
         return voted_for is None
 
 
-@mutant("plain-votes-twice", says="votes for everybody who asks", caught_by=(_VOTE, _LEADER))
+@mutant("plain-votes-twice", says="votes for every candidate", caught_by=(_VOTE, _LEADER))
 class VotesTwice(Rules):
     def vote_left(self, voted_for: str | None, candidate: str) -> bool:
         del voted_for, candidate
@@ -302,7 +302,7 @@ class CommitsOldTerms(Rules):  # DLedger itself does it
         return True
 
 
-@mutant("42-follower-commit-unchecked", says="takes over the leader's committed index as it is", caught_by=(_COMMIT,))
+@mutant("42-follower-commit-unchecked", says="adopts the leader's committed index unchecked", caught_by=(_COMMIT,))
 class FollowerCommitUnchecked(Rules):
     def follower_commit(self, *, own_end: int, leader_commit: int, committed: int) -> int:
         del own_end
@@ -317,16 +317,14 @@ class CutsOnAppend(Rules):
         return True
 
 
-@mutant(
-    "45-acks-after-local-append", says="tells the client ok when only it itself holds the write", caught_by=(_ACKED,)
-)
+@mutant("45-acks-after-local-append", says="acknowledges a write that only the leader holds", caught_by=(_ACKED,))
 class AcksAfterLocalAppend(Rules):
     def acks_client(self, *, committed: bool) -> bool:
         del committed
         return True
 
 
-@mutant("46-acks-before-sync", says="acknowledges entries that a power loss can take", caught_by=(_ACKED,))
+@mutant("46-acks-before-sync", says="acknowledges entries that a power loss can undo", caught_by=(_ACKED,))
 class AcksBeforeSync(Rules):
     def syncs(self) -> bool:
         return False
@@ -335,7 +333,7 @@ class AcksBeforeSync(Rules):
 @mutant(
     "plain-never-truncates", says="keeps entries that conflict with its leader's", caught_by=("log-matching", _ACKED)
 )
-class NeverTruncates(Rules):  # Keeps entries that conflict with its leader's, and says that it stored them
+class NeverTruncates(Rules):  # Keeps entries that conflict with its leader's, and reports that it stored them
     def truncates_to(self, index: int, end: int) -> int:
         del index
         return end
@@ -359,7 +357,7 @@ class HalfHeartbeat(Rules):  # Heartbeats twice as often
         return self.knobs.heart_beat_interval // 2
 
 
-@mutant("harmless-eager-commit", says="tells followers of a commit at once")
+@mutant("harmless-eager-commit", says="notifies followers of a commit at once")
 class EagerCommit(Rules):
     def notices_commit_eagerly(self) -> bool:
         return True

@@ -1,9 +1,9 @@
-"""Client requests: who may be served here, and with which code.
+"""Client requests: which node may serve them, and with which code.
 
-Promises: a node that does not lead redirects with the leader it knows (404). A key is read from what this leader knows
-committed; while it may not yet know all that its predecessors committed, it answers 505, for "not there" would be a
-guess. ``Get`` with mode ``index`` reads one index, as DLedger does. Leaves out locks, membership and transfer, which
-DLedger 0.2.7 does not have or the specification leaves out.
+Guarantees: a node that does not lead redirects to the leader it knows (404). A key is read from what this leader knows
+to be committed. Until it knows all that its predecessors committed, it answers 505, because "not there" would be a
+guess. ``Get`` with mode ``index`` reads one index, as DLedger does. Out of scope: locks and membership, which DLedger
+0.2.7 does not have, and transfer.
 
 Source: DLedger 0.2.7, ``DLedgerServer.handleAppend`` and ``handleGet``.
 """
@@ -36,7 +36,7 @@ def on_request(n: Node, request: int, body: ClientRequest) -> None:
 
 
 def _get_index(n: Node, request: int, key: str) -> None:
-    """``key`` is the index, as observers are told it (the first is 1)."""
+    """``key`` is the index as observers count it (the first is 1)."""
     try:
         index = int(key) - 1
     except ValueError:

@@ -1,7 +1,7 @@
-"""The DLedger core: boots from a disk and hands each event to its handler.
+"""The DLedger core: boots from a disk and passes each event to its handler.
 
-Promises: deterministic; dispatch by type; after ``Halt`` nothing happens any more. Leaves out every rule (`rules`) and
-the handlers (one module a concern).
+Guarantees: deterministic; dispatch by type; after ``Halt`` the core does nothing. Out of scope: every rule (`rules`)
+and the handlers (one module per concern).
 
 Source: DLedger 0.2.7, ``DLedgerServer``.
 """
@@ -88,7 +88,7 @@ class DledgerCore(KitCore[Node]):
         _failed(self.node, event)
 
     def disk_done(self, done: DiskDone) -> None:
-        """A batch was carried out, or failed."""
+        """A batch succeeded or failed."""
         if self.soft is not None:
             self._released = self.soft.done(done.token)
         _disk_done(self.node, done)
@@ -120,7 +120,7 @@ class DledgerCore(KitCore[Node]):
 
 
 def _load(n: Node, disk: DiskImage) -> None:
-    """Read term, log and checkpoint; `Unreadable` if this node must not go on from them."""
+    """Read term, log and checkpoint; `Unreadable` if this node must not start from them."""
     content = file_of(disk, storage.LOG)
     if content is not None:
         n.log.load(storage.read_log(content))
@@ -138,7 +138,7 @@ def _load(n: Node, disk: DiskImage) -> None:
 
 
 def _make_durable(n: Node, disk: DiskImage) -> None:
-    """Nothing is said before what was read is certainly durable: the last life may have died before its sync."""
+    """Nothing leaves before what was read is certainly durable: the last life may have died before its sync."""
     n.durable = TermState(n.term, n.voted_for)
     ops: list[DiskOp] = list(n.log.take()) if n.log.waits() else []
     if n.log.sync and storage.LOG in disk and not ops:
@@ -149,7 +149,7 @@ def _make_durable(n: Node, disk: DiskImage) -> None:
         n.votes_in_flight += 1
         n.out.append(Await(n.start_batch(tuple(ops), n.durable)))
     if n.knobs.persist_mode != "none" and storage.TERM not in disk:
-        n.persist()  # a node may follow and acknowledge in term 0 without a vote: its disk must tell that, too
+        n.persist()  # a node may follow and acknowledge in term 0 without a vote: its disk must record that, too
 
 
 # --- timers -------------------------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def _on_role(n: Node, before: str, why: str) -> None:
 
 
 def _disk_done(n: Node, done: DiskDone) -> None:
-    """A batch was carried out, or failed: then the node stops, for it would forget what it is about to say."""
+    """A batch succeeded, or failed: then the node stops, as it would forget what it is about to send."""
     what = n.disk_pending.pop(done.token, None)
     if what is None:
         return
@@ -233,7 +233,7 @@ def _disk_done(n: Node, done: DiskDone) -> None:
 
 
 def _log_done(n: Node) -> None:
-    """The disk has what it was given of the log: what came meanwhile is next, and what waited for it goes on."""
+    """The disk stored the last batch: write what arrived meanwhile, and release what waited for the batch."""
     n.log.done()
     n.write_log()
     if n.knobs.fsync == "async":

@@ -1,7 +1,7 @@
 """Campaigns and votes.
 
-Promises: the rows of the vote handler and the cases of the decision are tested in their order; a campaign ends as soon
-as its outcome is clear, and answers that come later are ignored. Leaves out heartbeats.
+Guarantees: the rows of the vote handler and the cases of the decision are tested in their order; a campaign ends as
+soon as its outcome is clear, and later answers are ignored. Out of scope: heartbeats.
 
 Source: DLedger 0.2.7, ``DLedgerLeaderElector.maintainAsCandidate`` and ``handleVote``.
 """
@@ -51,7 +51,7 @@ def candidate_pass(n: Node) -> None:
 
 
 def campaign(n: Node, *, same_term: bool) -> None:
-    """Ask everybody for a vote in the current term."""
+    """Ask all members for a vote in the current term."""
     rules = n.rules
     wait = rules.vote_wait(rules.seed(n.rng))
     tally = Campaign(n.term, len(n.members), opaque=n.call(), deadline=n.mono + wait)
@@ -105,7 +105,7 @@ def on_vote_failed(n: Node, to: str, opaque: int) -> None:
 
 
 def on_wait_over(n: Node, tally: Campaign) -> None:
-    """Nobody else answered in time."""
+    """The wait is over: decide with the answers so far."""
     decide(n, tally)
 
 
@@ -116,7 +116,7 @@ def _count(n: Node, tally: Campaign, voter: str, result: str, term: int) -> None
 
 
 def decide(n: Node, tally: Campaign) -> None:
-    """What the campaign came to: the first case that matches."""
+    """The campaign's result: the first case that matches."""
     rules = n.rules
     n.end_wait()
     case = case_of(n, tally)

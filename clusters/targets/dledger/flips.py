@@ -1,7 +1,7 @@
 """Builds that break the rule of one numbered claim, so that its test must turn red.
 
-Promises: each class overrides one small rule and is named after its claim; `FLIPS` maps variant name → class. Leaves
-out builds that checkers must catch (`variants`).
+Guarantees: each class overrides one small rule and is named after its claim (docs/sources.md, claims); `FLIPS` maps
+variant name → class. Out of scope: builds that checkers must catch (`variants`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The follower's side of replication: entries in order, out-of-order ones buffered, comparisons, cuts, commits.
 
-Promises: an answer that says "stored" leaves only after the disk has what it speaks of, and never if that was cut off
-meanwhile; a push that was overtaken by a later COMPARE or TRUNCATE of its leader's life is dropped. Leaves out the
-leader's side (`push`).
+Guarantees: an answer that reports "stored" leaves only after the disk holds its entry, and never if that entry was cut
+off meanwhile; a push overtaken by a later COMPARE or TRUNCATE from the same life of its leader is dropped. Out of
+scope: the leader's side (`push`).
 
 Source: DLedger 0.2.7, ``DLedgerEntryPusher.EntryHandler``. Dropping overtaken pushes is ours: upstream relies on the
 order of one connection.
@@ -103,7 +103,7 @@ def _arm(n: Node) -> None:
 
 
 def on_check(n: Node) -> None:
-    """Look at buffered pushes: old entries are compared, a gap that stays is told."""
+    """Look at buffered pushes: compare old entries, report a gap that stays."""
     if not n.buffer:
         return
     n.checked_at = n.mono
@@ -191,7 +191,7 @@ def _answer(n: Node, push: PushEntryRequest, code: int) -> None:
 
 
 def on_stored(n: Node) -> None:
-    """Give the answers whose log batch is done: those of the batch under way go on waiting."""
+    """Send the answers whose log batch is done: answers for the batch under way keep waiting."""
     waiting = n.answers
     if not waiting:
         return

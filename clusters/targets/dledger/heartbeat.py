@@ -1,7 +1,7 @@
 """Heartbeats: a leader's rounds, what their answers mean, what a receiver does, and when a follower gives up.
 
-Promises: a steady heartbeat costs a few comparisons and no note: of successful rounds in a row the first one is noted,
-of heartbeats those that change something. Leaves out campaigns.
+Guarantees: a steady heartbeat costs a few comparisons and no note: only the first of successive successful rounds is
+noted, and only heartbeats that change something. Out of scope: campaigns.
 
 Source: DLedger 0.2.7, ``DLedgerLeaderElector.maintainAsLeader``, ``sendHeartbeats``, ``handleHeartBeat`` and
 ``maintainAsFollower``.
@@ -68,7 +68,7 @@ def on_heartbeat_failed(n: Node, to: str, opaque: int) -> None:
 
 
 def on_wait_over(n: Node, tally: Round) -> None:
-    """Nobody else answered in time."""
+    """The wait is over: decide with the answers so far."""
     decide(n, tally)
 
 
@@ -91,7 +91,7 @@ def _deposed_by(n: Node, term: int) -> None:
 
 
 def decide(n: Node, tally: Round) -> None:
-    """What the round came to: the first row that matches."""
+    """The round's result: the first row that matches."""
     n.end_wait()
     row = _decide(n, tally)
     if row or n.last_row or n.rules.notes_every_beat():

@@ -1,6 +1,6 @@
-"""What a node holds only while it leads, or until it answered a client: plain records.
+"""What a node holds only while it leads, or until it has answered a client: plain records.
 
-Promises: the water marks of other terms are dropped, those of the own term never fall. Leaves out behaviour.
+Guarantees: the water marks of other terms are dropped, those of the own term never fall. Out of scope: behaviour.
 
 Source: DLedger 0.2.7, ``DLedgerEntryPusher``: ``peerWaterMarksByTerm``, ``pendingAppendResponsesByTerm``, the
 ``EntryDispatcher`` of each peer.

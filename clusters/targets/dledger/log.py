@@ -1,8 +1,8 @@
 """The log in memory: entries, their digests, what was handed to the disk and what the disk has.
 
-Promises: indexes start at 0 and `end` is -1 when empty; changes wait, encoded once, until they are taken as one disk
+Guarantees: indexes start at 0 and `end` is -1 when empty; changes wait, encoded once, until they are taken as one disk
 batch (group commit), one batch at a time; each batch has a number, so that an answer can wait for the one that carries
-its change. Leaves out input and output: it returns operations.
+its change. Out of scope: input and output: it returns operations.
 
 Source: DLedger 0.2.7, ``DLedgerStore`` and ``DLedgerMmapFileStore``; group commit is ours.
 """
@@ -84,7 +84,7 @@ class Log:
         return bool(self.records or self.cuts)
 
     def take(self) -> tuple[DiskOp, ...]:
-        """Everything that waits, as one batch; call `done` when it is carried out."""
+        """Everything that waits, as one batch; call `done` when the disk has it."""
         ops = tuple(self.cuts)
         if self.records:
             offset = self.ends[self.written] if self.written >= 0 else 0
@@ -98,14 +98,14 @@ class Log:
         return ops
 
     def done(self) -> None:
-        """The batch under way was carried out."""
+        """The batch under way is done."""
         if self.target is not None:
             self.stored = max(self.stored, self.target)
             self.target = None
 
     @property
     def batches_done(self) -> int:
-        """The number of the last batch that was carried out."""
+        """The number of the last batch that is done."""
         return self.batch if self.target is None else self.batch - 1
 
     def due_batch(self) -> int | None:

@@ -1,6 +1,6 @@
 """The client state machine: lists and registers by key, changed by committed entries only.
 
-Promises: the same entries give the same state and answers on every node. Leaves out locks: DLedger has none.
+Guarantees: the same entries give the same state and answers on every node. Out of scope: locks: DLedger has none.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What DLedger nodes say to each other, the words of their verdicts, and the entries of their log.
+"""The messages between DLedger nodes, the words of their verdicts, and the entries of their log.
 
-Promises: field names on the wire are the original's (camel case); indexes and terms are the original's own, too: both
-start at 0, -1 means none. ``opaque`` is the number of a remote call, echoed by its answer: the original's remoting
-layer matches answers to calls, a one-way transport cannot. It rises within one life of its sender; its upper bits are
-drawn at the start, so that lives differ. Leaves out batches of entries and leadership transfer.
+Guarantees: field names on the wire are the original's (camel case), and so are indexes and terms: both start at 0, and
+-1 means none. ``opaque`` numbers a remote call and its answer echoes it: the original's remoting layer matches answers
+to calls, which a one-way transport cannot. It rises within one life of its sender; its upper bits are drawn at the
+start, so that lives differ. Out of scope: batches of entries and leadership transfer.
 
 Source: RocketMQ DLedger 0.2.7, ``RequestOrResponse`` and its children, ``DLedgerResponseCode``.
 """
@@ -112,7 +112,7 @@ CODE_NAMES = {
 
 
 def words(code: int) -> str:
-    """A code as clients are told it: number and name."""
+    """A code as clients get it: number and name."""
     return f"{code} {CODE_NAMES[code]}"
 
 
@@ -146,7 +146,7 @@ class VoteResponse(_Call, frozen=True, gc=False, tag="vote_answer", kw_only=True
 
 
 class HeartBeatRequest(_Call, frozen=True, gc=False, tag="heartbeat", kw_only=True):
-    """A leader says that it leads."""
+    """A leader announces that it leads."""
 
     code: int = SUCCESS
 

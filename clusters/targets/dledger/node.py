@@ -1,15 +1,15 @@
 """The state of one DLedger node and the steps that all handlers share: notes, term and vote on disk, roles, the loop.
 
-The original has one thread that runs a pass every 10 ms and blocks in it while it waits for answers; handlers of
-messages run beside it under one lock. Here a pass happens only when it would do something: `schedule` arms the loop's
-timer for the first multiple of the loop period at which the present role's condition can hold; while a campaign or a
-round of heartbeats is open (``waits``) there is no pass.
+The original has one thread that runs a pass every 10 ms and blocks in it while it waits for answers; message handlers
+run next to it under one lock. Here a pass happens only when it would do something: `schedule` arms the loop's timer for
+the first multiple of the loop period at which the present role's condition can hold; while a campaign or a round of
+heartbeats is open (``waits``) there is no pass.
 
-Numbers: inside, on the wire and on disk indexes and terms are DLedger's own, which start at 0. To observers (status,
-notes, witness, clients) both are told one higher (`shown`), for there 0 means none.
+Numbers: inside, on the wire and on disk, indexes and terms are DLedger's own, which start at 0. Observers (status,
+notes, witness, clients) get both one higher (`shown`), because there 0 means none.
 
-Promises: a change of term or vote is on disk before anything that shows it leaves. Leaves out every decision (`rules`)
-and the handlers.
+Guarantees: a change of term or vote is on disk before anything that shows it leaves. Out of scope: every decision
+(`rules`) and the handlers.
 
 Source: DLedger 0.2.7, ``MemberState``, ``DLedgerLeaderElector.StateMaintainer``.
 """
@@ -36,7 +36,7 @@ LOOP, WAIT, ACKS, CHECK, FLUSH, CHECKPOINT = "loop", "wait", "acks", "check", "f
 
 
 def shown(number: int) -> int:
-    """An index or term as observers are told it."""
+    """An index or term as observers count it."""
     return number + 1
 
 
@@ -137,7 +137,7 @@ class Node(KitNode):
         """Log index → the client's append that waits for its commit."""
         self.follow: tuple[int, str | None] = (-1, None)
         self.leader_commit = -1
-        """The largest commitIndex that the followed leader told."""
+        """The largest commitIndex that the followed leader sent."""
         self.push_floor = -1
         """The last COMPARE or TRUNCATE that was handled: older pushes of the same leader's life came late."""
         self.buffer: dict[int, tuple[PushEntryRequest, Ns]] = {}
@@ -153,7 +153,7 @@ class Node(KitNode):
         self.disk_pending: dict[int, TermState | str] = {}
         """Batch → the state that it stores, or which file it is of."""
         self.soft_mark: tuple[int, list[int]] | None = None
-        """persist_mode=upstream: from where on effects wait for which batches, whatever becomes of them."""
+        """persist_mode=upstream: from where on effects wait for which batches, whether these succeed or not."""
 
     # --- saying ---------------------------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class Node(KitNode):
         self.out.append(SetTimer(WAIT, what.deadline))
 
     def end_wait(self) -> None:
-        """The loop goes on: it sleeps first."""
+        """The loop resumes: it sleeps first."""
         self.waits = None
         self.armed = None
         self.loop_base = self.mono

@@ -1,8 +1,8 @@
-"""The leader's dispatchers, one a peer: COMPARE finds the last equal entry, TRUNCATE cuts the peer's log there, APPEND
-pushes entries in a pipeline, COMMIT tells the committed index when there is nothing else to say.
+"""The leader's dispatchers, one per peer: COMPARE finds the last equal entry, TRUNCATE cuts the peer's log there,
+APPEND pushes entries in a pipeline, COMMIT sends the committed index when nothing else is due.
 
-Promises: a new leadership, an error and an inconsistency begin with COMPARE; only what the own disk has is compared or
-pushed; answers to calls of an earlier phase are ignored. Leaves out what follows from a mark (`append`).
+Guarantees: a new leadership, an error and an inconsistency begin with COMPARE; only what the leader's own disk holds is
+compared or pushed; answers to calls of an earlier phase are ignored. Out of scope: the effects of a mark (`append`).
 
 Source: DLedger 0.2.7, ``DLedgerEntryPusher.EntryDispatcher``. The numbering of phases is ours: upstream relies on the
 order of one connection.
@@ -40,7 +40,7 @@ def feed(n: Node, lead: Leading) -> None:
 
 
 def tell_commit(n: Node, p: Pusher) -> None:
-    """Tell the committed index now."""
+    """Send the committed index now."""
     if p.state == APPEND:
         _commit(n, p)
         _arm(n, p)
@@ -73,7 +73,7 @@ def end_of(n: Node) -> int:
 
 
 def _append(n: Node, p: Pusher) -> None:
-    """Push what is new; push the first unanswered entry again; else tell the committed index."""
+    """Push new entries; else push the first unanswered entry again; else send the committed index."""
     now = n.mono
     entries, in_flight = n.log.entries, p.in_flight
     end = end_of(n)
@@ -133,7 +133,7 @@ def _to(n: Node, p: Pusher, state: PushType, index: int) -> None:
 
 
 def _start_over(n: Node, p: Pusher, why: str) -> None:
-    """An error: begin anew after a pause."""
+    """After an error: pause, then start with COMPARE again."""
     del why
     _to(n, p, COMPARE, -1)
     p.compare = -1

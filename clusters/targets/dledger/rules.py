@@ -1,8 +1,8 @@
 """Every rule of DLedger that a planted bug or a flipped claim may override, one small pure method each.
 
-Promises: the honest build is exactly this class; a variant overrides the rule that it is named for, and nothing else
+Guarantees: the honest build is exactly this class; a variant overrides the rule that it is named for, and nothing else
 decides what the rule decides. Rules take values and return values; only `vote_delay` and `vote_wait` draw, from the
-generator that they are given. Leaves out the order of the rows; that stands in the handlers.
+generator that they are given. Out of scope: the order of the rows, which the handlers hold.
 
 Source: DLedger 0.2.7, ``DLedgerLeaderElector``, ``DLedgerEntryPusher``, ``MemberState``.
 """
@@ -30,7 +30,7 @@ _HIGHER_TERM = (m.EXPIRED_VOTE_TERM, m.TERM_SMALL_THAN_LEDGER)
 
 
 class Rules:
-    """The honest rules under these knobs. One object a core."""
+    """The honest rules under these knobs. One object per core."""
 
     def __init__(self, knobs: DledgerKnobs) -> None:
         self.knobs = knobs
@@ -58,7 +58,7 @@ class Rules:
         return vote_next or flag
 
     def next_term(self, current: int, known_max: int) -> int:
-        """The largest term heard of if that is larger, else the next one."""
+        """The largest term seen if that is larger, else the next one."""
         return known_max if known_max > current else current + 1
 
     def bump_only(self) -> bool:
@@ -93,7 +93,7 @@ class Rules:
         return members // 2 + 1
 
     def has_quorum(self, count: int, tally: Campaign | Round) -> bool:
-        """Whether so many are a majority of all members, whoever answered."""
+        """Whether this count is a majority of all members."""
         return count >= self.quorum(tally.members)
 
     def is_valid(self, result: str) -> bool:
@@ -135,11 +135,11 @@ class Rules:
         )
 
     def case_1(self, tally: Campaign) -> bool:
-        """Somebody answered with a larger term."""
+        """A peer answered with a larger term."""
         return tally.max_term > tally.term
 
     def case_2(self, tally: Campaign) -> bool:
-        """Somebody has a leader."""
+        """A peer has a leader."""
         return tally.has_leader
 
     def case_3(self, tally: Campaign) -> bool:
@@ -177,7 +177,7 @@ class Rules:
     # --- answering vote requests --------------------------------------------------------------------------------
 
     def is_member(self, name: str, members: Collection[str], what: Literal["vote", "heartbeat"]) -> bool:
-        """Whether whoever asks belongs to the group."""
+        """Whether the sender belongs to the group."""
         del what
         return name in members
 
@@ -238,7 +238,7 @@ class Rules:
         return True
 
     def follows_unknown(self, *, campaigned: bool) -> bool:
-        """With no leader known in this term, the sender is it, whatever was voted and whoever campaigned."""
+        """With no leader known in this term, the sender is it, regardless of this node's vote or campaign."""
         del campaigned
         return True
 
@@ -283,7 +283,7 @@ class Rules:
         return state
 
     def answers_after_persist(self) -> bool:
-        """Whether everything said after a change of term or vote waits for the disk."""
+        """Whether everything sent after a change of term or vote waits for the disk."""
         return True
 
     def replaces_term_file(self) -> Replacement:
@@ -291,7 +291,7 @@ class Rules:
         return "upstream" if self.knobs.persist_mode == "upstream" else "atomic"
 
     def on_persist_error(self, file: Literal["term", "log"]) -> Literal["halt", "ignore"]:
-        """A node that cannot store what it is about to say stops; upstream logs the error and goes on."""
+        """A node that cannot store what it is about to send stops; upstream logs the error and continues."""
         return "ignore" if file == "term" and self.knobs.persist_mode == "upstream" else "halt"
 
     def load_state(self, content: bytes | str | None, *, node: str) -> TermState:
@@ -328,7 +328,7 @@ class Rules:
         return m.LEADER_PENDING_FULL if pending > self.knobs.max_pending_requests_num else m.SUCCESS
 
     def acks_client(self, *, committed: bool) -> bool:
-        """Whether the client may be told: only of committed entries."""
+        """Whether the client may get its answer: only for committed entries."""
         return committed
 
     def mark_index(self, old: int, new: int) -> int:
@@ -354,7 +354,7 @@ class Rules:
         return m.SUCCESS
 
     def accepts_push(self, kind: str, *, follower: bool, term: int, own_term: int, from_leader: bool) -> int:
-        """The code for a push before its content is looked at: 200 goes on."""
+        """The code for a push before its content is examined: 200 continues."""
         if not follower:
             return m.NOT_FOLLOWER
         if self.knobs.push_checks_leader:
@@ -388,7 +388,7 @@ class Rules:
         return self.knobs.commit_interval
 
     def notices_commit_eagerly(self) -> bool:
-        """Whether followers are told of a commit at once or with the next push."""
+        """Whether followers learn of a commit at once or with the next push."""
         return False
 
     def resend_after(self) -> Ns:

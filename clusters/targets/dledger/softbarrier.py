@@ -1,7 +1,7 @@
-"""persist_mode=upstream: what follows a write of the term file waits for it, whatever becomes of it.
+"""persist_mode=upstream: all that follows a write of the term file waits for it, even if the write fails.
 
-The original writes under its lock before it answers, and ignores a write error; the shells' ``Await`` would drop what
-waits behind a failed batch. Promises: sends, replies and notes keep their order. Leaves out every other mode.
+The original writes under its lock before it answers, and ignores a write error; the shells' ``Await`` would drop the
+effects behind a failed batch. Guarantees: sends, replies and notes keep their order. Out of scope: every other mode.
 
 Source: DLedger 0.2.7, ``MemberState.persistTerm``: the error is logged.
 """
@@ -43,7 +43,7 @@ class SoftBarrier:
         out[:] = kept
 
     def done(self, token: int) -> list[Effect]:
-        """This batch was carried out, or failed: what may go now."""
+        """This batch succeeded or failed: the effects that may leave now."""
         self._pending.discard(token)
         ready: list[Effect] = []
         held = self._held

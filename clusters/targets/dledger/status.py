@@ -1,8 +1,8 @@
-"""What a DLedger node says of itself when asked.
+"""What a DLedger node reports about itself.
 
-Promises: no side effect; while a term or vote is still being written, the node answers with the ones on disk, as a
-candidate without a leader. Role, term, log end and commit are told as observers count (`node.shown`); ``extra`` holds
-DLedger's own names and numbers. Leaves out the shell's share of the observer record.
+Guarantees: no side effect; while a term or vote is still being written, the node reports the ones on disk, as a
+candidate without a leader. Role, term, log end and commit are reported as observers count (`node.shown`); ``extra``
+holds DLedger's own names and numbers. Out of scope: the fields of the observer record that the shell adds.
 
 Source: DLedger 0.2.7, fields of ``MemberState``, ``DLedgerLeaderElector`` and ``DLedgerEntryPusher``.
 """

@@ -1,9 +1,9 @@
 """The bytes on disk: the file ``currterm``, the log, and the checkpoint.
 
-Promises: a term file carries a checksum; how it is replaced is the caller's choice (atomic, as upstream, not at all). A
-log is read as DLedger recovers it: entries with consecutive indexes and terms that do not fall are kept, and everything
-from the first bad one on is cut, silently, be it a torn tail or damage. The checkpoint is a hint, worth nothing if it
-cannot be read. Leaves out segments and deletion of old entries: the log begins at 0.
+Guarantees: a term file carries a checksum; the caller chooses how it is replaced (atomically, as upstream, not at all).
+A log is read as DLedger recovers it: entries with consecutive indexes and terms that do not fall are kept; everything
+from the first bad entry on is cut silently, torn tail or damage alike. The checkpoint is a hint and is ignored if it
+cannot be read. Out of scope: segments and deletion of old entries: the log begins at 0.
 
 Source: DLedger 0.2.7, ``MemberState.persistTerm`` and ``loadTerm``, ``IOUtils.string2File``,
 ``DLedgerMmapFileStore.recover``.
@@ -62,7 +62,7 @@ def read_term(content: bytes) -> TermState:
 
 Replacement = Literal["atomic", "upstream", "unsynced", "delete_rename"]
 """How the term file is replaced: temporary, sync, rename, sync · as DLedger 0.2.7 does it: temporary, copy of the old
-one to a backup that nobody reads, delete, rename, no sync · in place without a sync · synced, but deleted before the
+one to a backup that is never read, delete, rename, no sync · in place without a sync · synced, but deleted before the
 rename. Only the first survives every crash."""
 
 

@@ -1,6 +1,6 @@
 """Counters of one campaign and of one heartbeat round: what the loop thread waits for.
 
-Promises: plain records; a peer counts once. Leaves out what follows from them (`rules`, `election`, `heartbeat`).
+Guarantees: plain records; a peer counts once. Out of scope: what follows from them (`rules`, `election`, `heartbeat`).
 
 Source: DLedger 0.2.7, ``DLedgerLeaderElector.maintainAsCandidate`` and ``sendHeartbeats``.
 """

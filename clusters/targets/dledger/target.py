@@ -1,8 +1,8 @@
-"""The DLedger target as the shells meet it.
+"""The DLedger target as the shells use it.
 
-Promises: one stateless object, `TARGET`; profiles ``dledger`` (the safer reading wherever sources differ),
+Guarantees: one stateless object, `TARGET`; profiles ``dledger`` (the safer reading wherever sources differ),
 ``dledger-mended`` (two known weaknesses of the election mended) and ``dledger-upstream`` (as release 0.2.7 does it).
-Leaves out processes, sockets and files (`dethrone.clusters.node`) and virtual time.
+Out of scope: processes, sockets and files (`dethrone.clusters.node`) and virtual time.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Votes, elections, acknowledgements and log ends of one DLedger node, read off its wire and its disk.
 
-Promises: it sees what was really sent, received and carried out, so no planted bug can hide; indexes and terms are told
-one higher than DLedger's own, as everywhere outside of the core. A grant is an ACCEPT that leaves. A candidate votes
-for itself off the wire: its vote is seen when its request leaves, unless this node is known (by its disk, or by an
-ACCEPT that it sent) to have voted for another in that term, for a campaign may repeat a term whose vote is taken.
-``elected`` is the first heartbeat or push of a term that names this node as leader; its voters are those whose ACCEPT
-of that term arrived, and itself if it voted so. ``found`` is the term file as a new incarnation finds it; ``answered``
-is told where an answer shows a term that nothing else showed. Leaves out a group of one node (it sends nothing), a
-second election in the same term, and rules: it imports messages and the storage format only.
+Guarantees: it sees what was really sent, received and carried out, so no planted bug can hide; indexes and terms are
+recorded one higher than DLedger's own, as everywhere outside the core. A grant is an ACCEPT that leaves. A candidate
+votes for itself without a message: its vote is seen when its request leaves, unless this node is known (by its disk, or
+by an ACCEPT that it sent) to have voted for another in that term, because a campaign may repeat a term whose vote is
+taken. ``elected`` is the first heartbeat or push of a term that names this node as leader; its voters are those whose
+ACCEPT of that term arrived, plus itself if it voted so. ``found`` is the term file as a new incarnation finds it;
+``answered`` is recorded where an answer shows a term that nothing else showed. Out of scope: a group of one node (it
+sends nothing), a second election in the same term, and rules: it imports messages and the storage format only.
 
 Source: DLedger 0.2.7, the messages of ``DLedgerLeaderElector`` and ``DLedgerEntryPusher``.
 """
@@ -83,7 +83,7 @@ class DledgerWitness(ElectionWatch):
         return []
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
-        """This batch was carried out."""
+        """This batch is done."""
         out: list[Witnessed] = []
         for op in ops:
             if not isinstance(op, Rename) and op.path == LOG:

@@ -1,10 +1,10 @@
 """The planted bugs, and the harmless builds: each class overrides the rule that its name and its mistake are listed on.
 
-Guarantees: the number is the one of the table of planted bugs; a comment names the real systems that made the mistake.
-Out of scope: builds that break a single claim (`flips`), and what has no counterpart here (`variants`).
+Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs); a comment names the
+real systems that made it. Out of scope: builds that break a single claim (`flips`) and bugs without a counterpart here.
 """
 
-# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class AnswerBeforePersist(Rules):  # redis 533d0e0
 
 
 @mutant(
-    "04-ignore-failed-vote-write", says="goes on after its metadata could not be written", caught_by=(_VOTE, _DURABLE)
+    "04-ignore-failed-vote-write", says="ignores that its metadata could not be written", caught_by=(_VOTE, _DURABLE)
 )
 class IgnoreFailedVoteWrite(Rules):  # jraft 1241, DLedger, JoyQueue itself (JQ-B6)
     def on_persist_error(self) -> Literal["refuse", "swallow"]:
@@ -56,7 +56,7 @@ class IgnoreFailedVoteWrite(Rules):  # jraft 1241, DLedger, JoyQueue itself (JQ-
 
 @mutant("05-vote-not-synced", says="writes votes over the metadata file, without fsync", caught_by=(_VOTE, _DURABLE))
 class VoteNotSynced(Rules):
-    """Seen in jgroups 4c6961f, DLedger. Over the file: behind a rename, a checksum would tell what was not synced."""
+    """Seen in jgroups 4c6961f, DLedger. In place: behind a rename, the checksum would reveal the unsynced file."""
 
     def replaces(self, why: WriteReason) -> Replacement:
         return super().replaces(why) if why == "first" else "in_place"
@@ -74,7 +74,7 @@ class DeleteThenRename(Rules):  # DLedger; ZK-4269
 
 @mutant(
     "07-unreadable-means-fresh",
-    says="takes an unreadable metadata file for a node that never voted",
+    says="treats an unreadable metadata file as a node that never voted",
     caught_by=(_VOTE, _TERM, _DURABLE),
 )
 class UnreadableMeansFresh(Rules):  # DLedger
@@ -85,7 +85,7 @@ class UnreadableMeansFresh(Rules):  # DLedger
             return Stored()
 
 
-@mutant("10-resumes-leadership", says="goes on leading its term after a restart", caught_by=("log-matching",))
+@mutant("10-resumes-leadership", says="resumes leading its term after a restart", caught_by=("log-matching",))
 class ResumesLeadership(Rules):  # KAFKA-10527
     def resumes_leadership(self, *, node: str, stored: Stored, last_log_term: int) -> bool:
         return stored.term > 0 and stored.voted_for == node and last_log_term == stored.term
@@ -158,7 +158,7 @@ class MajorityOfResponders(Rules):  # Sentinel f4be6f1, JGroups views
 
 
 @mutant(
-    "22-half-is-enough", says="takes half of an even number for a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
+    "22-half-is-enough", says="counts half of an even number as a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
 )
 class HalfIsEnough(Rules):  # The class of braft 3884640
     def majority(self, kind: Round, *, granted: int, nodes: int, answered: int) -> bool:
@@ -178,7 +178,7 @@ class NonMembersVote(Rules):  # hashicorp 477, NATS
         return voters + learners
 
 
-@mutant("25-term-may-fall", says="takes over a lower term from an old append", caught_by=(_TERM,))
+@mutant("25-term-may-fall", says="adopts a lower term from an old append", caught_by=(_TERM,))
 class TermMayFall(Rules):  # NATS 25561f4, WRaft 4
     def refuses_append(self, req_term: int, term: int) -> bool:
         return False
@@ -200,7 +200,7 @@ class RefusesCampaignedTerm(Rules):
 
 @mutant(
     "31-any-request-resets-timer",
-    says="waits anew after every vote request, granted or not",
+    says="restarts its election timer after every vote request, granted or not",
     caught_by=(_OWED, _LIVELOCK),
 )
 class AnyRequestResetsTimer(Rules):  # NATS 5fe8be8, tikv 8223
@@ -258,7 +258,7 @@ class CommitsOldTerms(Rules):  # PySyncObj 169, NATS c8687fc, DLedger, JoyQueue;
         return True
 
 
-@mutant("42-follower-commit-unchecked", says="takes over the leader's commit position as it is", caught_by=(_COMMIT,))
+@mutant("42-follower-commit-unchecked", says="adopts the leader's commit position unchecked", caught_by=(_COMMIT,))
 class FollowerCommitUnchecked(Rules):  # PySyncObj 166
     def follower_commit(self, *, leader_commit: int, matched: int, commit: int) -> int:
         return leader_commit
@@ -270,15 +270,13 @@ class TruncatesAlways(Rules):  # RaftOS 26, NATS f871570
         return True
 
 
-@mutant(
-    "45-acks-after-local-append", says="tells the client ok when only it itself holds the write", caught_by=(_ACKED,)
-)
+@mutant("45-acks-after-local-append", says="acknowledges a write that only the leader holds", caught_by=(_ACKED,))
 class AcksAfterLocalAppend(Rules):  # Nacos, Redis
     def acks_client(self, at: Literal["appended", "committed"]) -> bool:
         return True
 
 
-@mutant("46-acks-before-sync", says="acknowledges entries that a power loss can take", caught_by=(_ACKED,))
+@mutant("46-acks-before-sync", says="acknowledges entries that a power loss can undo", caught_by=(_ACKED,))
 class AcksBeforeSync(Rules):  # NATS 2.12, ZK-3911
     def syncs_log(self) -> bool:
         return False
@@ -311,19 +309,19 @@ class HalfHeartbeat(Rules):  # Twice the heartbeats
         return max(1, super().heartbeat_interval() // 2)
 
 
-@mutant("harmless-eager-commit", says="tells followers of a commit at once")
-class EagerCommitNotice(Rules):  # Followers hear of a commit at once
+@mutant("harmless-eager-commit", says="notifies followers of a commit at once")
+class EagerCommitNotice(Rules):  # Followers learn of a commit at once
     def notices_commit_eagerly(self) -> bool:
         return True
 
 
 @mutant("harmless-small-batches", says="sends one entry a request")
-class SmallBatches(Rules):  # One entry a request
+class SmallBatches(Rules):  # One entry per request
     def entries_per_append(self) -> int:
         return 1
 
 
 @mutant("harmless-more-notes", says="notes every heartbeat that it hears")
-class MoreNotes(Rules):  # A line a heartbeat
+class MoreNotes(Rules):  # A line per heartbeat
     def notes_heartbeats(self) -> bool:
         return True

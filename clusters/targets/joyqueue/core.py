@@ -1,13 +1,13 @@
 """One node of JoyQueue's election as a pure core: its partition groups, the start, and which rule handles which event.
 
-Promises: deterministic; every group has an election, a log and timers of its own, and a client's key belongs to one
-group; send tasks run at the end of the event that submitted them unless a knob defers them. A disk error stops the
-node, or with ``persist_errors=swallow`` one of the metadata is only noted and what waited for it is said all the same,
-as the original does. A file that says nothing at the start stops the node. After ``Halt`` nothing happens any more.
+Guarantees: deterministic; every group has its own election, log and timers, and a client's key belongs to one group;
+send tasks run at the end of the event that submitted them unless a knob defers them. A disk error stops the node; with
+``persist_errors=swallow`` a metadata error is only noted and the effects behind it leave all the same, as in the
+original. An unreadable file stops the node at its start. After ``Halt`` the core does nothing.
 
-Leaves out: membership changes, rebalancing, consume positions.
+Out of scope: membership changes, rebalancing, consume positions.
 
-Source: specification of JoyQueue's ``RaftLeaderElection``, §1, 5.1, §7.
+Source: docs/sources.md, joyqueue: ``RaftLeaderElection``.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class JoyQueueCore(KitCore[Node]):
             replica.inflight = 0
 
     def disk_done(self, done: DiskDone) -> None:
-        """A batch was carried out, or failed."""
+        """A batch succeeded or failed."""
         n = self.node
         found = n.batches.pop(done.token, None)
         if found is None:
@@ -192,7 +192,7 @@ class JoyQueueCore(KitCore[Node]):
 
 
 def _load(group: Group, disk: DiskImage) -> None:
-    """Term, vote and log; `Unreadable` if this node must not go on from them. The stored leader is not used."""
+    """Term, vote and log; `Unreadable` if this node must not start from them. The stored leader is not used."""
     content = file_of(disk, group.log.path)
     if content is not None:
         group.log.load(storage.read_log(content))
@@ -202,9 +202,9 @@ def _load(group: Group, disk: DiskImage) -> None:
 
 
 def _start(group: Group, disk: DiskImage) -> None:
-    """Metadata, state FOLLOWER, the election timer (5.1).
+    """Metadata, state FOLLOWER, the election timer.
 
-    Nothing is said before what was read is certainly durable: the last life may have died before its fsync.
+    Nothing leaves before what was read is certainly durable: the last life may have died before its fsync.
     """
     path = f"{group.name}/{METADATA}"
     ops: list[DiskOp] = list(group.log.take_ops())

@@ -1,10 +1,10 @@
 """The candidate's side: election timer, pre-vote, campaign, counting, vote timer, the start of a leadership.
 
-Promises: the rows of 5.2 – 5.8 and 5.10 in their order, with the original's oddities: a step-down by a vote answer does
-not end the tally (JQ-B1), pre-votes and votes share one flag a member that only the send task resets (JQ-B2), a send
-task reads the term when it runs (JQ-B3). Leaves out answering others (`responding`) and replication.
+Guarantees: the original's steps in their order, with its oddities: a step-down by a vote answer does not end the tally
+(JQ-B1), pre-votes and votes share one flag per member that only the send task resets (JQ-B2), a send task reads the
+term when it runs (JQ-B3). Out of scope: answering others (`responding`) and replication.
 
-Source: specification of JoyQueue's ``RaftLeaderElection``, 5.2 – 5.8, 5.10; names of functions are the original's.
+Source: docs/sources.md, joyqueue: ``RaftLeaderElection``, whose function names are kept.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def handle_election_timeout(g: Group, *, pending: bool = True) -> None:
         g.note("leader_seen", {"leader": None, "why": "election_timeout"})
     try:
         pre_vote(g)
-    except Exception as error:  # noqa: BLE001 - the original catches everything here, logs it and goes on
+    except Exception as error:  # noqa: BLE001 - the original catches everything here, logs it and continues
         g.note("error", {"what": f"pre-vote failed: {error}"})
         if not g.rules.rearms_after_failed_pre_vote():
             return
@@ -103,7 +103,7 @@ def elect_self(g: Group, *, why: str) -> None:
 
 
 def _ask_all(g: Group, kind: Round) -> None:
-    """Own flag, log end captured once, one send task a member."""
+    """Own flag, log end captured once, one send task per member."""
     if g.rules.counts_itself(kind):
         g.flags[g.me] = True
     g.answered = {g.me}
@@ -116,7 +116,7 @@ def _ask_all(g: Group, kind: Round) -> None:
 
 
 def run_vote_task(task: Task, kind: Round) -> None:
-    """A send task: the flag first, then the term as it is now, whatever the node has become since."""
+    """A send task: the flag first, then the term as it is now, even if the node has changed its role since."""
     g, peer = task.group, task.peer
     if not g.started:
         return
@@ -217,7 +217,7 @@ def _note_answer(g: Group, name: str, answer: VoteResponse, *, counted: bool, fa
 
 
 def become_leader(g: Group, *, voters: tuple[str, ...]) -> None:
-    """``becomeLeader``: in whatever term now holds. ``voters``: whose flags made the majority."""
+    """``becomeLeader``: in the current term, even a later one. ``voters``: whose flags made the majority."""
     g.become(LEADER, "elected")
     g.leader = g.me
     for name in g.flags:

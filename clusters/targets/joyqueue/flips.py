@@ -1,7 +1,7 @@
 """The flips: each breaks the one rule of a numbered claim, so that the claim's test must turn red.
 
-Promises: one class a flip, one overridden rule; the number is the claim's (`claims`). Leaves out planted bugs
-(`variants`), some of which break the same rules.
+Guarantees: one class per flip, one overridden rule; the number is the claim's (docs/sources.md, claims). Out of scope:
+planted bugs (`variants`), some of which break the same rules.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ FLIPS: Mapping[str, Mutant] = {
     "flip-2-3": _flip("always waits T", _NoSpread),
     "flip-2-4": _flip("lets the pending election timer run on when it is reset", _KeepsPendingTimer),
     "flip-2-5": _flip("acts on an expiry although its service is stopped", _ExpiresWhileStopped),
-    "flip-2-6": _flip("asks for pre-votes where nobody else is", _AsksAlone),
+    "flip-2-6": _flip("asks for pre-votes in a group of one", _AsksAlone),
     "flip-2-7": _flip("asks for pre-votes although it leads", _LeaderExpires),
     "flip-2-8": _flip("does not arm its timer again after a pre-vote that failed", _GivesUpAfterFailedPreVote),
     "flip-2-9": _flip("does not count its own pre-vote", _DoesNotCountItself),
@@ -156,5 +156,5 @@ FLIPS: Mapping[str, Mutant] = {
     "flip-2-19": _flip("takes votes in any role", _VoteAnswersAlways),
     "flip-2-20": _flip("stays in its term when a vote answer carries a higher one", _IgnoresHigherTerms),
     "flip-2-21": _flip("leads with half of the votes", _HalfOfTheVotes),
-    "flip-2-22": _flip("appends behind whatever entry it has", _TakesAnyPrevious),
+    "flip-2-22": _flip("appends after any entry, without comparing it", _TakesAnyPrevious),
 }

@@ -1,11 +1,11 @@
 """The state of one partition group's election and log, and the steps that all handlers share.
 
-Promises: term and vote are written before anything that shows them leaves, in one batch with its barrier where the
-original writes its metadata; notes of a change follow its write. What the group says to ``status`` is what it could
-still say after a crash. The election timer's delay is drawn when its shortest possible value has passed, which changes
-nothing in its distribution and saves a draw and a timer a heartbeat. Leaves out every decision (`rules`).
+Guarantees: term and vote are written before anything that shows them leaves, in one batch with its barrier where the
+original writes its metadata; notes of a change follow its write. The group reports to ``status`` only what it could
+still report after a crash. The election timer's delay is drawn once its shortest possible value has passed, which keeps
+the distribution and saves a draw and a timer per heartbeat. Out of scope: every decision (`rules`).
 
-Source: specification of JoyQueue's ``RaftLeaderElection``, §2, 5.2, 5.9 and 5.10.
+Source: docs/sources.md, joyqueue: ``RaftLeaderElection``.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Group:
         return self.node.wall if self.wall_clock else self.node.mono
 
     def reset_election_timer(self) -> None:
-        """Cancel what is pending and start anew (5.2). A learner has no election timer."""
+        """Cancel the pending timer and start it again. A learner has no election timer."""
         if self.me not in self.flags:
             return
         if self.reset_at is not None and not self.rules.cancels_pending_timer():
@@ -237,7 +237,7 @@ class Group:
             self.note("store_online", {"term": term})
 
     def step_down(self, term: int, why: str) -> None:
-        """``stepDown`` (5.9): follower, without a leader, in ``term`` if it is higher; a fresh election timer."""
+        """``stepDown``: follower, without a leader, in ``term`` if it is higher; a fresh election timer."""
         before, role = self.term, self.role
         had_leader = self.leader is not None
         self.leader = None
@@ -272,7 +272,7 @@ class Group:
                 self.reply(request, Unknown("stepped down before the commit"))
 
     def _end_handover(self, why: str) -> None:
-        """The hand-over's client is told that this node leads no more; whether the target does, only time tells."""
+        """Answer the transfer's client that this node no longer leads; whether the target does is not yet known."""
         handover, self.handover = self.handover, None
         self.node.out.append(SetTimer(self.transfer_timer, None))
         self.note("transfer", {"phase": "stepped_down", "target": handover.target, "why": why})
@@ -285,7 +285,7 @@ class Group:
         return self.log.last_term, self.log.right
 
     def persist(self, why: WriteReason) -> None:
-        """Write the metadata (``updateElectionMetadata``): everything said from here on waits for it."""
+        """Write the metadata (``updateElectionMetadata``): everything that leaves from here on waits for it."""
         stored = Stored(self.term, self.voted_for)
         written = self.rules.persisted(stored)
         metadata = Metadata(

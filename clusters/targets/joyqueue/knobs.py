@@ -1,14 +1,13 @@
 """The knobs of JoyQueue's leader election: typed, scaled, with the original's names and defaults.
 
-Promises: ``parse`` accepts exactly the words of ``KNOBS`` (an original name such as ``election.vote.timeout`` means
+Guarantees: ``parse`` accepts exactly the words of ``KNOBS`` (an original name such as ``election.vote.timeout`` means
 the same knob) and raises ConfigError for anything else, naming the nearest; ``words`` is its inverse. All times are
 protocol ms scaled by ``time_factor``, an exact decimal, to a whole number of ns. The two coding oddities of the
 original are there by default: ``fix_missing_return`` and ``sync_flag_reset`` mend them.
 
-Leaves out: ``election.heartbeat.max.timeout`` is off by default here, as the specification of the harness says; 30000
-is the original's.
+Differs from the original: ``election.heartbeat.max.timeout`` is off by default (30000 there).
 
-Source: specification of JoyQueue's ``RaftLeaderElection``, §3 and §6; ``ElectionConfigKey`` of the project for names.
+Source: docs/sources.md, joyqueue: ``ElectionConfigKey`` for names and defaults.
 """
 
 from __future__ import annotations

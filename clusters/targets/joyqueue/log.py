@@ -1,9 +1,9 @@
 """The log of one partition group in memory: entries, their digests, what was handed to the disk and what is durable.
 
-Promises: positions start at 0 and a right end is exclusive; records wait here, encoded once, until they are taken as
-one disk batch. Leaves out input and output: it returns operations.
+Guarantees: positions start at 0 and a right end is exclusive; records wait here, encoded once, until they are taken as
+one disk batch. Out of scope: input and output: it returns operations.
 
-Source: specification of JoyQueue's ``RaftLeaderElection``, §2 (last log term and position).
+Source: docs/sources.md, joyqueue: ``RaftLeaderElection`` (last log term and position).
 """
 
 from __future__ import annotations

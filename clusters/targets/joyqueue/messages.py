@@ -1,13 +1,13 @@
-"""What JoyQueue's brokers say to each other about elections and replication, and the commands that their logs hold.
+"""The messages of JoyQueue's brokers about elections and replication, and the commands in their logs.
 
-Every request has an ``id`` that its answer repeats, as the header of the original's commands does; the topic and
-partition group, in the original a field of requests only, stands in the answers' header here as well. A pre-vote and a
-vote are one message; what an answer answers is known to whoever asked. Node ids are node names; None is the original's
-−1. Positions count entries from 0; a right end is exclusive, so it equals the 1-based index of the last entry.
+Every request has an ``id`` that its answer repeats, as the header of the original's commands does. Topic and partition
+group, in the original a field of requests only, are in the answers' header here as well. A pre-vote and a vote are one
+message; only the sender of a request knows which of them its answer belongs to. Node ids are node names; None is the
+original's −1. Positions count entries from 0; a right end is exclusive, so it equals the last entry's 1-based index.
 
-Promises: field names on the wire are the original's (camel case); bodies are frozen. Leaves out consume positions.
+Guarantees: field names on the wire are the original's (camel case); bodies are frozen. Out of scope: consume positions.
 
-Source: specification of JoyQueue's ``RaftLeaderElection``, §4; the project's ``AppendEntriesRequest`` for its fields.
+Source: docs/sources.md, joyqueue: ``AppendEntriesRequest`` and its siblings for the fields.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class AppendEntriesRequest(msgspec.Struct, frozen=True, gc=False, tag="append_en
 
 
 class AppendEntriesResponse(msgspec.Struct, frozen=True, gc=False, tag="append_entries_response", rename="camel"):
-    """``next_position``: where to go on, −1: one entry before; ``write_position``: the right end of the own log."""
+    """``next_position``: where to continue, −1: one entry before; ``write_position``: the right end of the own log."""
 
     topic_partition_group: str
     term: int

@@ -1,10 +1,10 @@
-"""What all partition groups of one node share: the event being handled, disk batches, requests that wait, send tasks.
+"""What all partition groups of one node share: the current event, disk batches, waiting requests, send tasks.
 
-Promises: a send task starts at the end of the event that submitted it, or later when a knob defers it, always before
-its first statement; tasks that are due together run in the order of their submission, at most
-``executor_thread_num_max`` an event. A request whose answer is not there in time is forgotten. Leaves out every rule.
+Guarantees: a send task starts at the end of the event that submitted it, or later when a knob defers it, always before
+its first statement; tasks due together run in the order of their submission, at most ``executor_thread_num_max`` per
+event. A request without an answer in time is forgotten. Out of scope: every rule.
 
-Source: specification of JoyQueue's ``RaftLeaderElection``, §3, 5.3, 5.6 and "How to provoke JQ-B1/B2".
+Source: docs/sources.md, joyqueue: ``RaftLeaderElection``.
 """
 
 from __future__ import annotations

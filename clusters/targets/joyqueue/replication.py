@@ -1,14 +1,14 @@
-"""Heartbeats and the log: sending, storing, committing, applying, and what clients are told.
+"""Heartbeats and the log: sending, storing, committing, applying, and answering clients.
 
-Promises: one append is outstanding a replica, the next follows its answer at once; after a lost one the leader goes on
-when the request has timed out, at its next heartbeat. A replica that refuses is asked one entry earlier. A leader
-counts itself up to what its own disk has done. Replication starts one entry before the right end, as the original does
-for replicas that are added, so that idle replicas are matched, too; and a heartbeat carries the commit position as far
-as the replica is known to match, for the original tells it with entries only. A leader never steps down for lack of
-answers (JQ-B5). Leaves out elections.
+Guarantees: one append per replica is outstanding, and the next follows its answer at once; after a lost one the leader
+resumes at its next heartbeat once the request has timed out. A replica that refuses is asked one entry earlier. A
+leader counts itself only up to what its own disk holds. Replication starts one entry before the right end, as the
+original does for added replicas, so that idle replicas are matched, too. A heartbeat carries the commit position as far
+as the replica is known to match, because the original sends it with entries only. A leader never steps down for lack of
+answers (JQ-B5). Out of scope: elections.
 
-Source: specification of JoyQueue's ``RaftLeaderElection``, §4 and 5.11 for the messages; ``ReplicaGroup`` of the
-project for positions, retries and the median of write positions. The commit rule of the own term is ours (knob).
+Source: docs/sources.md, joyqueue: ``RaftLeaderElection`` for the messages; ``ReplicaGroup`` for positions, retries and
+the median of write positions. The commit rule of the own term is ours (knob).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def start_new_heartbeat(g: Group) -> None:
 
 
 def send_heartbeats(g: Group) -> None:
-    """Submit one request a replica."""
+    """Submit one request per replica."""
     longest = g.knobs.ns(g.knobs.heartbeat_max_timeout_ms)
     peers = []
     for peer, replica in g.replicas.items():
@@ -82,7 +82,7 @@ def run_heartbeat_task(task: Task) -> None:
 
 
 def on_heartbeat_timer(g: Group) -> None:
-    """The next round; and appends that nobody answered are sent again."""
+    """Start the next round, and send unanswered appends again."""
     if not g.started:
         g.note("error", {"what": "heartbeat timer, election service not started"})
         return
@@ -95,7 +95,7 @@ def on_heartbeat_timer(g: Group) -> None:
 
 
 def handle_heartbeat_response(g: Group, answer: JoyQueueAnswer) -> None:
-    """``handleHeartbeatResponse``: a higher term deposes; nobody counts the answers."""
+    """``handleHeartbeatResponse``: a higher term deposes; the answers are not counted."""
     if isinstance(answer, AppendEntriesResponse) and answer.term > g.term:
         g.step_down(answer.term, "heartbeat_answer")
 
@@ -128,7 +128,7 @@ def send_append(g: Group, peer: str, replica: Replica) -> None:
 
 
 def handle_append_response(g: Group, number: int, call: Call, answer: JoyQueueAnswer) -> None:
-    """An answer to an append of the present term: match or step back, commit, go on."""
+    """An answer to an append of the present term: match or step back, commit, continue."""
     replica = g.replicas.get(call.peer)
     if replica is not None and replica.inflight == number:
         replica.inflight = 0
@@ -179,7 +179,7 @@ def advance(g: Group) -> None:
 
 
 def append_entries(g: Group, m: AppendEntriesRequest) -> tuple[bool, int]:
-    """``appendEntries``: whether the entries are in the log now, and where to go on."""
+    """``appendEntries``: whether the entries are in the log now, and where to continue."""
     log, start = g.log, m.start_position
     if start > log.right:
         goes_on_at = max(log.right, m.left_position)
@@ -220,7 +220,7 @@ def _store(g: Group, m: AppendEntriesRequest) -> tuple[int, list[int]]:
 
 
 def learn_commit(g: Group, leader_commit: int, *, matched: int) -> None:
-    """Take over the leader's commit position, as far as the logs are known to be equal."""
+    """Adopt the leader's commit position, as far as the logs are known to be equal."""
     if leader_commit == g.commit:
         return
     commit = g.rules.follower_commit(leader_commit=leader_commit, matched=matched, commit=g.commit)
@@ -251,7 +251,7 @@ def set_commit(g: Group, position: int) -> None:
 
 
 def _ok(g: Group, value: object, index: int, term: int) -> Ok:
-    """Indexes of several groups are of several logs, so they are told where there is one group only."""
+    """Each group has a log of its own, so an index is reported only where there is one group."""
     return Ok(value) if g.label else Ok(value, index, term)
 
 

@@ -1,10 +1,10 @@
-"""The other side: vote requests, pre-vote requests, appends and heartbeats.
+"""The receiver's side: vote requests, pre-vote requests, appends and heartbeats.
 
-Promises: the rows of 5.11 in their order. A pre-vote is granted by the log alone, whoever leads and whatever was voted
-(JQ-B4); an append of the own term turns any leader or candidate into a follower. Leaves out what an append does to the
-log (`replication`).
+Guarantees: the original's steps in their order. A pre-vote is granted by the log alone, regardless of leader and vote
+(JQ-B4); an append of the own term turns any leader or candidate into a follower. Out of scope: what an append does to
+the log (`replication`).
 
-Source: specification of JoyQueue's ``RaftLeaderElection``, 5.11; names of functions are the original's.
+Source: docs/sources.md, joyqueue: ``RaftLeaderElection``, whose function names are kept.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _answer(g: Group, m: AppendEntriesRequest, *, success: bool, goes_on_at: int
 
 
 def check_step_down(g: Group, term: int, leader: str) -> None:
-    """``checkStepDown``: rows (a)-(d), then follow whoever leads."""
+    """``checkStepDown``: rows (a)-(d), then follow the sender as leader."""
     if g.term < term:
         g.step_down(term, "append_higher_term")
     elif g.role != FOLLOWER:

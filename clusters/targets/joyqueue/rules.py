@@ -1,11 +1,11 @@
 """Every rule of JoyQueue's election and replication that a planted bug or a flip may override, one small method each.
 
-Promises: the honest build is exactly this class, with the original's two oddities as long as their knobs leave them; a
+Guarantees: the honest build is exactly this class, with the original's two oddities unless their knobs mend them; a
 variant overrides the one rule that it is named for, and nothing else decides what the rule decides. Rules take values
-and return values; only ``election_delay`` and ``task_delay`` draw, from the generator that they are given. Leaves out
-what no knob and no variant changes; that stands in the handlers.
+and return values; only ``election_delay`` and ``task_delay`` draw, from the generator that they are given. Out of
+scope: what no knob and no variant changes; the handlers hold that.
 
-Source: specification of JoyQueue's ``RaftLeaderElection``, §5 and §6.
+Source: docs/sources.md, joyqueue: ``RaftLeaderElection``.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dethrone.harness.core.rng import Rng
 ClockName = Literal["mono", "wall"]
 Round = Literal["prevote", "vote"]
 WriteReason = Literal["first", "campaign", "grant", "other"]
-"""Why the metadata is written: there was no file; the own vote; a vote for another; anything else."""
+"""The reason for writing the metadata: there was no file; the own vote; a vote for another; anything else."""
 Position = tuple[int, int]
 """(term of the last entry, right end): compared in this order."""
 
 
 class Rules:
-    """The honest rules under these knobs. One object a core."""
+    """The honest rules under these knobs. One object per core."""
 
     def __init__(self, knobs: Knobs) -> None:
         self.knobs = knobs
@@ -49,7 +49,7 @@ class Rules:
         return self.knobs.ns(self.knobs.election_timeout_ms)
 
     def election_clock(self) -> ClockName:
-        """The clock behind the election timer: one that nobody can set."""
+        """The clock behind the election timer: one that cannot be set."""
         return "mono"
 
     def cancels_pending_timer(self) -> bool:
@@ -70,11 +70,11 @@ class Rules:
         return nodes == 1
 
     def ignores_expiry(self, *, leads: bool) -> bool:
-        """A leader's expiry changes nothing; a candidate's goes on."""
+        """A leader's expiry changes nothing; a candidate's takes effect."""
         return leads
 
     def rearms_after_failed_pre_vote(self) -> bool:
-        """The timer is armed again whatever became of the pre-vote."""
+        """The timer is armed again even after a failed pre-vote."""
         return True
 
     def steps_down_on_vote_timeout(self) -> bool:
@@ -118,7 +118,7 @@ class Rules:
         return True
 
     def last_log(self, kind: Round, *, last_term: int, right: int, term: int) -> Position:
-        """What a request says of the own log's end."""
+        """What a request reports of the own log's end."""
         del kind, term
         return last_term, right
 
@@ -141,12 +141,12 @@ class Rules:
         return kind == "vote" and not self.knobs.fix_missing_return
 
     def accepts_answer_of(self, answer_term: int, term: int) -> bool:
-        """A grant counts whatever (lower) term its giver is in."""
+        """A grant counts in any (lower) term of its sender."""
         del answer_term, term
         return True
 
     def majority(self, kind: Round, *, granted: int, nodes: int, answered: int) -> bool:
-        """More than half of all nodes, by integer division; who answered at all does not matter."""
+        """More than half of all nodes, by integer division; regardless of how many answered."""
         del kind, answered
         return granted > nodes // 2
 
@@ -157,11 +157,11 @@ class Rules:
         return candidate >= own
 
     def may_vote_for(self, candidate: str, voted_for: str | None) -> bool:
-        """One vote a term: none given yet, or to the same candidate."""
+        """One vote per term: none given yet, or to the same candidate."""
         return voted_for is None or voted_for == candidate
 
     def answers_lower_term(self) -> bool:
-        """A pre-vote of a lower term is refused aloud, or its sender never catches up."""
+        """A pre-vote of a lower term is refused with an answer, or its sender never catches up."""
         return True
 
     def voters(self, voters: tuple[str, ...], learners: tuple[str, ...]) -> tuple[str, ...]:
@@ -207,7 +207,7 @@ class Rules:
         return self.knobs.reads == "log"
 
     def resumes_leadership(self, *, node: str, stored: Stored, last_log_term: int) -> bool:
-        """Whether a restarted node goes on leading its stored term without an election: never."""
+        """Whether a restarted node resumes leading its stored term without an election: never."""
         del node, stored, last_log_term
         return False
 
@@ -223,7 +223,7 @@ class Rules:
         return True
 
     def on_persist_error(self) -> Literal["refuse", "swallow"]:
-        """What becomes of a node that could not write its metadata (knob)."""
+        """The fate of a node that could not write its metadata (knob)."""
         return self.knobs.persist_errors
 
     def syncs_log(self) -> bool:
@@ -248,7 +248,7 @@ class Rules:
     # --- freedoms: any choice here is right -----------------------------------------------------------------------
 
     def notices_commit_eagerly(self) -> bool:
-        """Whether followers are told of a commit at once or with the next heartbeat or append."""
+        """Whether followers learn of a commit at once or with the next heartbeat or append."""
         return False
 
     def notes_heartbeats(self) -> bool:

@@ -1,10 +1,10 @@
-"""What one partition group says of itself when asked.
+"""What one partition group reports about itself.
 
-Promises: no side effect; nothing that a crash at this moment could take back: while metadata is being written, the
-group answers with the term and vote on disk, as a follower without a leader. Leaves out the shell's share of the
-record.
+Guarantees: no side effect; nothing that a crash at this moment could undo: while metadata is being written, the group
+reports the term and vote on disk, as a follower without a leader. Out of scope: the fields of the record that the shell
+adds.
 
-Source: specification of JoyQueue's ``RaftLeaderElection``, §7.
+Source: docs/sources.md, joyqueue: ``RaftLeaderElection``.
 """
 
 from __future__ import annotations

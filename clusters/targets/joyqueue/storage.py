@@ -2,8 +2,7 @@
 
 A missing metadata file is a group that never voted. Out of scope: log segments, and the deletion of old messages.
 
-Source: specification of JoyQueue's ``RaftLeaderElection``, §2 (what is written); atomic replacement and checksums are
-ours, as the specification leaves the format open.
+Source: docs/sources.md, joyqueue: ``RaftLeaderElection`` (what is written); atomic replacement and checksums are ours.
 """
 
 from __future__ import annotations

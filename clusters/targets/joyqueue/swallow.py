@@ -1,12 +1,12 @@
-"""What a node says although its metadata could not be written (knob ``persist_errors=swallow``).
+"""What a node sends although its metadata could not be written (knob ``persist_errors=swallow``).
 
-Whatever waits behind a failed batch is dropped by whoever carries effects out. The original only logs the error and
-goes on, its answer included: so everything that waits is kept here as well, and said again when the batch failed.
+The shell drops all effects that wait behind a failed batch. The original only logs the error and continues, its answer
+included: so all waiting effects are kept here as well, and emitted again when the batch failed.
 
-Promises: order is kept, nothing is said twice; the ``persisted`` note of a failed batch is not said. Leaves out the
-decision (`rules`).
+Guarantees: order is kept, nothing is emitted twice; the ``persisted`` note of a failed batch is dropped. Out of scope:
+the decision (`rules`).
 
-Source: specification of JoyQueue's ``RaftLeaderElection``, §2 and JQ-B6.
+Source: docs/sources.md, joyqueue: JQ-B6.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Shadow:
                 held.append(effect)
 
     def released(self, token: int) -> None:
-        """Batch ``token`` was carried out: what waited for it alone was said."""
+        """Batch ``token`` succeeded: the effects that waited only for it have left."""
         held = self._held
         if held and held[0] == Await(token):
             later = (at for at, effect in enumerate(held) if at and isinstance(effect, Await))
             del held[: next(later, len(held))]
 
     def dropped(self, token: int) -> list[Effect]:
-        """Batch ``token`` failed: what was dropped, to be said all the same."""
+        """Batch ``token`` failed: the dropped effects, to be emitted all the same."""
         held = self._held
         try:
             at = held.index(Await(token))

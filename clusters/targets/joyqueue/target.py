@@ -1,8 +1,8 @@
-"""The JoyQueue target as the shells meet it: ``TARGET``.
+"""The JoyQueue target as the shells use it: ``TARGET``.
 
-Promises: one stateless object; profiles ``joyqueue`` (the original with its two oddities), ``joyqueue-starved`` (the
-same with send tasks that start late, which shows them) and ``joyqueue-mended``. Leaves out processes, sockets and files
-(`dethrone.clusters.node`) and virtual time (`dethrone.clusters.sim`).
+Guarantees: one stateless object; profiles ``joyqueue`` (the original with its two oddities), ``joyqueue-starved`` (the
+same with send tasks that start late, which shows them) and ``joyqueue-mended``. Out of scope: processes, sockets and
+files (`dethrone.clusters.node`) and virtual time (`dethrone.clusters.sim`).
 """
 
 from __future__ import annotations

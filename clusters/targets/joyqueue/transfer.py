@@ -1,11 +1,11 @@
-"""Handing leadership over (knob ``transfer``): role TRANSFERRING, ``TimeoutNow``.
+"""Leadership transfer (knob ``transfer``): role TRANSFERRING, ``TimeoutNow``.
 
-Promises: while leadership is handed over the store is offline, so the log does not grow, and heartbeats go on; the
-target is told to campaign once it has the whole log; after ``transfer_leader_timeout_ms`` the node leads on. The target
-campaigns without a pre-vote. Leaves out rebalancing, which calls this by itself in the original.
+Guarantees: during a transfer the store is offline, so the log does not grow, and heartbeats continue; the target is
+asked to campaign once it has the whole log, and campaigns without a pre-vote; after ``transfer_leader_timeout_ms`` the
+node resumes leading. Out of scope: rebalancing, which starts transfers by itself in the original.
 
-Source: specification of JoyQueue's ``RaftLeaderElection``, §2 and §3; ``transferLeadership``,
-``stopTransferLeadership`` and ``handleTimeoutNowRequest`` of the project for the steps.
+Source: docs/sources.md, joyqueue: ``transferLeadership``, ``stopTransferLeadership`` and ``handleTimeoutNowRequest``
+for the steps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dethrone.harness.core.machine import SetTimer
 
 
 class Handover(msgspec.Struct):
-    """A hand-over under way. ``asked``: the target was told to campaign."""
+    """A transfer under way. ``asked``: the target was asked to campaign."""
 
     request: int
     target: str
@@ -35,7 +35,7 @@ class Handover(msgspec.Struct):
 
 
 def on_transfer(g: Group, request: int, target: str) -> None:
-    """``transferLeadership``, on a client's wish."""
+    """``transferLeadership``, at a client's request."""
     if not g.knobs.transfer:
         g.reply(request, Refused("transfer=false"))
     elif g.role == TRANSFERRING:
@@ -65,7 +65,7 @@ def on_replicated(g: Group, peer: str, replica: Replica) -> None:
 
 
 def on_transfer_timer(g: Group) -> None:
-    """``stopTransferLeadership``: it took too long; lead on."""
+    """``stopTransferLeadership``: it took too long; resume leading."""
     handover: Handover | None = g.handover
     if handover is None or handover.term != g.term or g.role != TRANSFERRING:
         return

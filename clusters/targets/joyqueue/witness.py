@@ -1,20 +1,20 @@
 """Votes, elections, acknowledgements and log ends of one node, read off its wire and its disk, group by group.
 
-* ``vote``: a granted answer to a request that was no pre-vote leaves; and a node's vote for itself, when its vote
+* ``vote``: a granted answer to a request other than a pre-vote leaves; and a node's vote for itself, when its vote
   request leaves while its metadata on disk names it in that term. A request that leaves without that is no vote: a late
-  send task asks in terms in which the node is no candidate (JQ-B3).
+  send task asks in terms in which the node is not a candidate (JQ-B3).
 * ``elected``: the first append or heartbeat of a term that names this node as leader. Voters are those whose granted
   answers to VOTE requests of that term arrived, and the node itself if it asked in that term or its metadata names it.
-  Answers to pre-votes look the same on the wire; they are told apart by the ids of the requests.
+  Answers to pre-votes look the same on the wire; the ids of the requests distinguish them.
 * ``acked``: a successful answer to a request WITH entries. A heartbeat's answer compares nothing.
-* ``found``: the metadata as a new incarnation finds it; of a group without any file, with its first write.
-* ``answered``: once a term, where no vote, acknowledgement or election of that term told it already.
+* ``found``: the metadata as a new incarnation finds it; for a group without any file, with its first write.
+* ``answered``: once per term, where no vote, acknowledgement or election recorded that term already.
 
-Promises: it sees what was really sent, received and carried out; every table is bounded. ``persisted`` needs the rename
-AND its fsync. Where a node has several groups, each event says which in ``data["group"]``. Leaves out a group of one
-node (it sends nothing), and rules: it imports messages and the storage format only.
+Guarantees: it sees what was really sent, received and carried out; every table is bounded. ``persisted`` needs the
+rename AND its fsync. Where a node has several groups, each event names its own in ``data["group"]``. Out of scope: a
+group of one node (it sends nothing), and rules: it imports messages and the storage format only.
 
-Source: specification of JoyQueue's ``RaftLeaderElection``, §4 and §6 (JQ-B1, JQ-B2: elections without votes).
+Source: docs/sources.md, joyqueue: ``RaftLeaderElection`` (JQ-B1, JQ-B2: elections without votes).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Group(ElectionWatch):
         self.file = StateFileWatch(f"{name}/{METADATA}", _stored)
 
     def finds(self, disk: DiskImage) -> Witnessed:
-        """The metadata as it lies there, whatever the node makes of it."""
+        """The metadata as it lies there, regardless of how the node reads it."""
         self.known = True
         file = self.file.found(disk)
         stored = self.file.now or Stored()
@@ -62,7 +62,7 @@ class _Group(ElectionWatch):
 
 
 class JoyQueueWitness:
-    """The witness of one node, whatever the number of its groups."""
+    """The witness of one node, for any number of groups."""
 
     __slots__ = ("_appends", "_groups", "_node", "_requests", "_sent")
 
@@ -100,7 +100,7 @@ class JoyQueueWitness:
         return out
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
-        """This batch was carried out."""
+        """This batch is done."""
         out: list[Witnessed] = []
         for op in ops:
             path = op.dst if isinstance(op, Rename) else op.path

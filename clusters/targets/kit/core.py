@@ -81,7 +81,7 @@ N = TypeVar("N", bound=KitNode)
 
 
 class KitCore(Generic[N]):
-    """One node as the shells meet it; see ``dethrone.harness.core.machine.Core``. A broker is its own ``node``."""
+    """One node as the shells use it; see ``dethrone.harness.core.machine.Core``. A broker is its own ``node``."""
 
     __slots__ = ()
     node: N
@@ -106,7 +106,7 @@ class KitCore(Generic[N]):
         raise NotImplementedError
 
     def disk_done(self, done: DiskDone) -> None:
-        """A batch was carried out, or failed."""
+        """A batch succeeded or failed."""
 
     def send_failed(self, event: SendFailed) -> None:
         """Nothing, where every loss is handled by time alone."""

@@ -103,7 +103,7 @@ def scaling(low: str = "", high: str = "") -> Knob:
 
 
 def text(default: str, read: Callable[[str], Any], allowed: str, says: str = "", **more: Any) -> Knob:
-    """Whatever ``read`` makes of it; it raises ValueError for what cannot be."""
+    """Any value that ``read`` accepts; it raises ValueError for invalid text."""
     return Knob(default=default, read=lambda word, _: read(word), allowed=allowed, says=says, **more)
 
 
@@ -137,9 +137,9 @@ def _consistent(knobs: Settings, given: Given) -> Iterator[tuple[str, str]]:
 class KnobTable(Generic[K]):
     """All knobs of one target, and its profiles (name → the words that differ; the first is the default).
 
-    ``fill`` gives the words that follow others and were left empty. Nodes always get them filled in; plans and reports
-    only where ``spelled`` says so, for else a change of one knob is told as a change of two. ``contradictions`` yields
-    what cannot be together, as (what is wrong, what to do), of the typed knobs and of the words that the user gave.
+    ``fill`` returns the words that follow from others and were left empty. Nodes always get them filled in; plans and
+    reports only where ``spelled`` says so, because otherwise one changed knob would show as two. ``contradictions``
+    yields impossible combinations, as (what is wrong, what to do), of the typed knobs and of the words the user gave.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Planted bugs of a target: builds in which one rule is broken, each told with who must catch it.
+"""Planted bugs of a target: builds in which one rule is broken, each with the checkers that must catch it.
 
 Guarantees: a bug that shows nothing under the given knobs is refused before anything starts, with the knob to set; a
-class of the user's own (``path/to/file.py:Class``, or an entry point) is made in its place. Out of scope: the rules
+user's own class (``path/to/file.py:Class``, or an entry point) is built the same way. Out of scope: the rules
 themselves.
 """
 

@@ -60,7 +60,7 @@ class RecordLogWatch:
         return [] if self._damaged else [self._cut(), *seen]
 
     def carried(self, op: DiskOp) -> list[Witnessed]:
-        """This operation was carried out."""
+        """This operation is done."""
         if isinstance(op, Unlink):
             self._ends, self._terms = [], []
             return [self._cut()]
@@ -141,7 +141,7 @@ class StateFileWatch(Generic[S]):
 class ElectionWatch:
     """Votes, elections, acknowledgements and commits of one node (in one group) within one incarnation.
 
-    ``answered`` is reported once a term, where nothing else of that term showed it.
+    ``answered`` is reported once per term, where nothing else of that term showed it.
     """
 
     __slots__ = ("acked", "answered", "commit", "grants", "led", "node", "says", "voted")

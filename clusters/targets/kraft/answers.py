@@ -1,7 +1,7 @@
 """The leader's answers to valid fetches, at once or after they were parked.
 
-Promises: an answer carries what follows the asker's place, committed or not, and the leader's high watermark; a parked
-fetch is answered once. Leaves out which fetches are valid (`fetching`).
+Guarantees: an answer carries the records after the requested offset, committed or not, and the leader's high watermark;
+a parked fetch is answered once. Out of scope: which fetches are valid (`fetching`).
 
 Source: Apache Kafka 3.3.1, KafkaRaftClient (buildFetchResponse) and FetchPurgatory.
 """

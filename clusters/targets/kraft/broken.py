@@ -1,11 +1,11 @@
 """The planted bugs, and the harmless builds: each class overrides the rule that its name and its mistake are listed on.
 
-Guarantees: the number is the one of the table of planted bugs; a comment names the real systems that made the mistake.
-Out of scope: builds that break a single claim (`flips`), and what has no counterpart here (`variants`). The
-honest build never refers to this module.
+Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs); a comment names the
+real systems that made it. Out of scope: builds that break a single claim (`flips`) and bugs without a counterpart here.
+The honest build never refers to this module.
 """
 
-# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class AnswerBeforePersist(Rules):  # redis 533d0e0
 
 
 @mutant(
-    "04-ignore-failed-vote-write", says="goes on after quorum-state could not be written", caught_by=(_VOTE, _DURABLE)
+    "04-ignore-failed-vote-write", says="ignores that quorum-state could not be written", caught_by=(_VOTE, _DURABLE)
 )
 class IgnoreFailedVoteWrite(Rules):
     """Seen in jraft 1241, DLedger, JoyQueue: no answer waits for what becomes of the write."""
@@ -76,7 +76,7 @@ class DeleteThenRename(Rules):  # DLedger; ZK-4269
 
 
 @mutant(
-    "10-resumes-leadership", says="goes on leading its epoch after a restart", caught_by=("log-matching", _MAJORITY)
+    "10-resumes-leadership", says="resumes leading its epoch after a restart", caught_by=("log-matching", _MAJORITY)
 )
 class ResumesLeadership(Rules):  # KAFKA-10527
     def start_as_former_leader(self, epoch: int, me: int) -> Start:
@@ -160,7 +160,7 @@ class MajorityOfResponders(Rules):  # Sentinel f4be6f1, JGroups views
 
 
 @mutant(
-    "22-half-is-enough", says="takes half of an even number for a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
+    "22-half-is-enough", says="counts half of an even number as a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
 )
 class HalfIsEnough(Rules):  # The class of braft 3884640
     def majority(self, voters: int) -> int:
@@ -185,7 +185,7 @@ class ObserversVote(Rules):
         return everybody
 
 
-@mutant("25-epoch-may-fall", says="takes over a lower epoch from an old message", caught_by=(_TERM,))
+@mutant("25-epoch-may-fall", says="adopts a lower epoch from an old message", caught_by=(_TERM,))
 class EpochMayFall(Rules):  # NATS 25561f4, WRaft 4
     def is_stale(self, epoch: int, own_epoch: int) -> bool:
         return False
@@ -193,10 +193,10 @@ class EpochMayFall(Rules):  # NATS 25561f4, WRaft 4
 
 @mutant(
     "plain-votes-twice",
-    says="votes for everybody who campaigns in an epoch, and all campaign at once",
+    says="votes for every candidate of an epoch, and all campaign at once",
     caught_by=(_VOTE, _LEADER),
 )
-class VotesTwice(Rules):  # Votes for everybody who asks; without a random part, so that campaigns of one epoch meet
+class VotesTwice(Rules):  # Votes for every candidate; without a random part, so that campaigns of one epoch meet
     def grants(self, state: str, *, voted: int, candidate: int, up_to_date: bool) -> bool:
         del voted
         return super().grants(state, voted=candidate, candidate=candidate, up_to_date=up_to_date)
@@ -206,7 +206,7 @@ class VotesTwice(Rules):  # Votes for everybody who asks; without a random part,
 
 
 @mutant("plain-wants-every-vote", says="is elected only with the votes of all voters", caught_by=(_OWED,))
-class WantsEveryVote(Rules):  # Nobody is elected while any voter is silent
+class WantsEveryVote(Rules):  # No node is elected while any voter is silent
     def has_majority(
         self,
         granted: Collection[int],
@@ -219,7 +219,7 @@ class WantsEveryVote(Rules):  # Nobody is elected while any voter is silent
 # --- leading and timing ---------------------------------------------------------------------------------------------
 
 
-@mutant("28-never-resigns", says="goes on leading without a quorum", caught_by=(_STEP_DOWN,), needs=_RESIGNS)
+@mutant("28-never-resigns", says="keeps leading without a quorum", caught_by=(_STEP_DOWN,), needs=_RESIGNS)
 class NeverResigns(Rules):  # KAFKA-15489, JoyQueue, Nacos
     def check_quorum_ns(self) -> Ns | None:
         return None
@@ -227,7 +227,7 @@ class NeverResigns(Rules):  # KAFKA-15489, JoyQueue, Nacos
 
 @mutant(
     "30-own-append-is-contact",
-    says="takes its own writing for contact with the voters",
+    says="counts its own writing as contact with the voters",
     caught_by=(_STEP_DOWN,),
     needs=_RESIGNS,
 )
@@ -238,7 +238,7 @@ class OwnAppendIsContact(Rules):  # Nacos sendBeat: here a leader sends nothing 
 
 @mutant(
     "31-any-request-restarts-timers",
-    says="waits anew after every vote request, granted or not",
+    says="restarts its timers after every vote request, granted or not",
     caught_by=(_OWED, _LIVELOCK),
 )
 class AnyRequestRestartsTimers(Rules):  # NATS 5fe8be8, tikv 8223
@@ -285,29 +285,27 @@ class CommitsOldEpochs(Rules):  # PySyncObj 169, NATS c8687fc, DLedger, JoyQueue
         return True
 
 
-@mutant("42-follower-hw-unchecked", says="takes over the leader's high watermark as it is", caught_by=(_COMMIT,))
+@mutant("42-follower-hw-unchecked", says="adopts the leader's high watermark unchecked", caught_by=(_COMMIT,))
 class FollowerHwUnchecked(Rules):  # PySyncObj 166. A new leader does not know its high watermark: then there is none
     def follower_hw(self, own: int, end: int, leaders: int) -> int:
         return max(0, leaders)
 
 
 @mutant(
-    "plain-never-diverges", says="as leader never tells a follower to cut its log", caught_by=("log-matching", _ACKED)
+    "plain-never-diverges", says="as leader, never makes a follower cut its log", caught_by=("log-matching", _ACKED)
 )
 class NeverDiverges(Rules):  # A leader believes every follower that its log is a piece of its own
     def diverges(self, asked: Position, own: Position) -> bool:
         return False
 
 
-@mutant(
-    "45-acks-after-local-append", says="tells the client ok when only it itself holds the write", caught_by=(_ACKED,)
-)
+@mutant("45-acks-after-local-append", says="acknowledges a write that only the leader holds", caught_by=(_ACKED,))
 class AcksAfterLocalAppend(Rules):  # Nacos, Redis
     def acks_client(self, at: Literal["appended", "committed"]) -> bool:
         return True
 
 
-@mutant("46-fetches-before-sync", says="acknowledges records that a power loss can take", caught_by=(_ACKED,))
+@mutant("46-fetches-before-sync", says="acknowledges records that a power loss can undo", caught_by=(_ACKED,))
 class FetchesBeforeSync(Rules):  # NATS 2.12, ZK-3911: a fetch acknowledges everything before it
     def syncs(self, file: File) -> bool:
         return file != "log"
@@ -335,8 +333,8 @@ class QuickRetry(Rules):  # Half the wait after a failed request
         return max(1, self.knobs.retry_backoff_ms // 2)
 
 
-@mutant("harmless-eager-high-watermark", says="tells followers of a commit at once")
-class EagerHighWatermark(Rules):  # Followers hear of a commit at once, as of later versions (KIP-1166)
+@mutant("harmless-eager-high-watermark", says="notifies followers of a commit at once")
+class EagerHighWatermark(Rules):  # Followers learn of a commit at once, as of later versions (KIP-1166)
     def answers_on_commit(self) -> bool:
         return True
 

@@ -1,9 +1,9 @@
-"""Client requests: who is served here, and when.
+"""Client requests: which node serves them, and when.
 
-Promises: a node that does not lead redirects to the leader it knows; a write lingers, is appended with others, and is
-answered when the high watermark passes it; a read is served from what is applied once the leader's own epoch has a
+Guarantees: a node that does not lead redirects to the leader it knows; a write lingers, is appended with others, and is
+answered when the high watermark passes it; a read is served from the applied records once the leader's own epoch has a
 committed record (``reads=local``: a leader that was cut off serves old values), or through the log (``reads=log``).
-Waiting requests are bounded. ``transfer`` asks the leader to resign. Leaves out time-outs, locks and membership.
+Waiting requests are bounded. ``transfer`` asks the leader to resign. Out of scope: time-outs, locks and membership.
 
 Source: Apache Kafka 3.3.1, KafkaRaftClient (scheduleAppend, resign, maybeFireLeaderChange).
 """
@@ -58,7 +58,7 @@ def on_request(n: Node, request: int, body: ClientRequest) -> None:
 
 
 def _resign(n: Node, request: int, body: Transfer) -> None:
-    """The application asks the leader to resign; who follows it is the voters' affair, the most advanced first."""
+    """The application asks the leader to resign; the voters elect its successor, the most advanced first."""
     if body.target and n.ids.get(body.target) not in n.others:
         n.reply(request, Refused(f"{body.target} is not another voter"))
         return

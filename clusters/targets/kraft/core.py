@@ -1,8 +1,8 @@
-"""The KRaft core: boots from a disk, hands each event to its handler, puts the write of ``quorum-state`` in its place.
+"""The KRaft core: boots from a disk, passes each event to its handler, places the write of ``quorum-state``.
 
-Promises: deterministic; dispatch by type, so that a steady fetch costs a lookup and its handler; after ``Halt`` nothing
-happens any more. ``Fired("shutdown")`` announces a graceful stop: a leader resigns, nobody campaigns any more. Leaves
-out every rule (`rules`) and the handlers (one module a concern).
+Guarantees: deterministic; dispatch by type, so that a steady fetch costs a lookup and its handler; after ``Halt`` the
+core does nothing. ``Fired("shutdown")`` announces a graceful stop: a leader resigns, and the node campaigns no more.
+Out of scope: every rule (`rules`) and the handlers (one module per concern).
 
 Source: Apache Kafka 3.3.1, KafkaRaftClient (initialize, poll) and QuorumState (initialize).
 """
@@ -71,7 +71,7 @@ from dethrone.harness.core.machine import (
 
 
 def on_shutdown(n: Node) -> None:
-    """The process is about to end: a leader says so, and lets somebody else lead."""
+    """The process is about to end: a leader announces it, so that another node can lead."""
     n.shutting_down = True
     n.note("shutdown", {})
     if n.leading is not None:
@@ -153,7 +153,7 @@ class KraftCore(KitCore[Node]):
         on_send_failed(self.node, event.to, getattr(event.body, "correlation_id", None))
 
     def disk_done(self, done: DiskDone) -> None:
-        """A batch was carried out, or failed."""
+        """A batch succeeded or failed."""
         _disk_done(self.node, done)
 
     def violation(self, data: dict[str, Any]) -> None:
@@ -186,7 +186,7 @@ def _load(n: Node, disk: DiskImage) -> tuple[QuorumState, str]:
 
 
 def _make_durable(n: Node, disk: DiskImage, stored: QuorumState) -> None:
-    """Nothing is said before what was read is certainly durable: the last life may have died before its fsync."""
+    """Nothing leaves before what was read is certainly durable: the last life may have died before its fsync."""
     ops: list[DiskOp] = list(n.log.take_ops())
     if storage.LOG in disk and n.rules.syncs("log") and not ops:
         ops.append(Fsync(storage.LOG))
@@ -225,7 +225,7 @@ def _begin(n: Node, start: Start) -> None:
 
 
 def _disk_done(n: Node, done: DiskDone) -> None:
-    """A batch was carried out, or failed: then the node stops, for it would forget what it is about to say."""
+    """A batch succeeded, or failed: then the node stops, as it would forget what it is about to send."""
     what = n.disk_pending.pop(done.token, None)
     if what is None:
         return

@@ -1,8 +1,8 @@
 """The leader's side of replication: fetches, which are heartbeats, acknowledgements and questions in one.
 
-Promises: the rows of the table of fetches are judged in their order; a fetch from a place that is on the leader's log
-proves that its sender holds everything before it; an empty one is parked until there is something new or its time is
-over, one a replica. A steady fetch costs a few comparisons and no note. Leaves out snapshots (the log starts at 0) and
+Guarantees: the rows of the table of fetches are judged in their order; a fetch from an offset on the leader's log
+proves that its sender holds everything before it; an empty one is parked, one per replica, until a record arrives or
+its time is over. A steady fetch costs a few comparisons and no note. Out of scope: snapshots (the log starts at 0) and
 the follower's side (`following`).
 
 Source: Apache Kafka 3.3.1, KafkaRaftClient (handleFetchRequest, tryCompleteFetchRequest), FetchPurgatory.
@@ -77,7 +77,7 @@ def _refusal(n: Node, m: FetchRequest) -> ErrorCode:
 
 
 def _heard(n: Node, lead: Leading, peer: int) -> None:
-    """A voter fetched, whatever it got: the leader is not cut off from it."""
+    """A voter fetched, with or without success: the leader is not cut off from it."""
     if peer in lead.voters and peer != n.me:
         lead.fetched.add(peer)
         if len(lead.fetched) >= len(n.voters) // 2:

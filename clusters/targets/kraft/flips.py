@@ -1,7 +1,7 @@
 """Flips: builds that break the one rule of one claim, so that the claim's test can be seen to turn red.
 
-Promises: each overrides one rule; named ``flip-<source>-<n>`` by the claim. Leaves out whether a checker notices: that
-is asked of `variants`. The honest build never refers to this module.
+Guarantees: each overrides one rule and is named ``flip-<source>-<n>`` after its claim (docs/sources.md, claims). Out of
+scope: whether a checker notices (`variants`). The honest build never refers to this module.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ FLIPS: dict[str, Mutant] = dict(
         _flip("4-2", "observers vote", ObserversVote),
         _flip("4-3", "starts without looking at quorum-state", ForgetsEverything),
         _flip("4-4", "stays in the stored epoch when its log knows a newer one", StaysInStoredEpoch),
-        _flip("4-5", "a restarted leader leads on", ResumesLeadership),
+        _flip("4-5", "a restarted leader keeps leading", ResumesLeadership),
         _flip("4-6", "a restarted candidate forgets its candidacy", ForgetsCandidacy),
         _flip("4-7", "a restarted voter forgets its vote", ForgetsVote),
         _flip("4-8", "a restarted follower forgets its leader", ForgetsLeader),
@@ -185,11 +185,11 @@ FLIPS: dict[str, Mutant] = dict(
         _flip("4-11", "campaigns without a new epoch", CampaignsInOldEpoch),
         _flip("4-12", "stays Unattached after its vote", StaysUnattached),
         _flip("4-13", "half of the votes are enough", HalfIsEnough),
-        _flip("4-14", "tells one voter only of its election", TellsOneVoter),
+        _flip("4-14", "announces its election to one voter only", TellsOneVoter),
         _flip("4-15", "does not follow a leader that announces itself", IgnoresAnnouncements),
         _flip("4-16", "votes for every candidate of an epoch", VotesTwice),
         _flip("4-17", "does not write an epoch in which it knows nothing else", WritesSomeStates),
-        _flip("4-18", "tells the offset of its last record, not its log end", TellsInclusiveOffset),
+        _flip("4-18", "sends the offset of its last record, not its log end", TellsInclusiveOffset),
         _flip("4-19", "votes without looking at the logs", NoLogCheck),
         _flip("4-24", "commits what the leader alone holds", LeaderAlone),
         _flip("4-25", "the high watermark passes the end of the log", HwBeyondLog),
@@ -197,7 +197,7 @@ FLIPS: dict[str, Mutant] = dict(
         _flip("4-27", "fetches from before its log end", FetchesFromBefore),
         _flip("4-28", "commits records of earlier epochs by counting", CommitsOldEpochs),
         _flip("4-29", "wants two records of its epoch on a majority", HwOneShort),
-        _flip("4-30", "a follower does not take over the high watermark", KeepsOwnHw),
+        _flip("4-30", "a follower does not adopt the high watermark", KeepsOwnHw),
         _flip("4-32", "an election appends no record", NoLeaderChange),
     )
 )

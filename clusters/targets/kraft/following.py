@@ -1,8 +1,8 @@
 """The follower's side of replication: answers to its fetches.
 
-Promises: the next fetch leaves at once, but only after the records that it acknowledges are on disk; every successful
-answer restarts the fetch timer; a log is cut where the leader's differs, and never below what is known committed (that
-is fatal). A steady answer costs a few comparisons and one effect. Leaves out the leader's side (`fetching`).
+Guarantees: the next fetch leaves at once, but only after the records that it acknowledges are on disk; every successful
+answer restarts the fetch timer; a log is cut where the leader's differs, and never below the known commit (that is
+fatal). A steady answer costs a few comparisons and one effect. Out of scope: the leader's side (`fetching`).
 
 Source: Apache Kafka 3.3.1, KafkaRaftClient (handleFetchResponse), ReplicatedLog (truncateToEndOffset).
 """

@@ -1,8 +1,8 @@
-"""The rule that every answer, and every announcement of an epoch, passes first; and the announcements themselves.
+"""The rule that every answer and every announcement of an epoch passes first, and the announcements themselves.
 
-Promises: messages of older epochs change nothing; a newer epoch, or the leader of the own one, is taken over before
-anything else is looked at; a leader that contradicts the known one is a violation, said and not followed. Leaves out
-votes and fetches.
+Guarantees: messages of older epochs change nothing; a newer epoch, or the leader of the current one, is adopted before
+anything else is examined; a leader that contradicts the known one is reported as a violation and not followed. Out of
+scope: votes and fetches.
 
 Source: Apache Kafka 3.3.1, KafkaRaftClient (maybeHandleCommonResponse, maybeTransition, hasConsistentLeader,
 handleBeginQuorumEpochRequest, handleEndQuorumEpochRequest, endEpochElectionBackoff).
@@ -42,7 +42,7 @@ def is_consistent(n: Node, epoch: int, leader: int) -> bool:
 
 
 def adopt(n: Node, epoch: int, leader: int, cause: str) -> bool:
-    """Take over an epoch that is not older, or its leader; False if that contradicts what is known (a violation)."""
+    """Adopt an epoch that is not older, or its leader; False if that contradicts what is known (a violation)."""
     if not is_consistent(n, epoch, leader):
         n.note("inconsistent_leader", {"known": n.who(n.leader), "told": n.who(leader), "epoch": epoch})
         n.note("violation", {"what": "a message names another leader", "told": n.who(leader), "epoch": epoch})
@@ -71,14 +71,14 @@ def common(n: Node, code: ErrorCode, epoch: int, leader: int, cause: str) -> boo
 
 
 def on_begin_epoch(n: Node, src: str, m: BeginQuorumEpochRequest) -> None:
-    """Somebody leads."""
+    """A node announces that it leads."""
     code = _announced(n, m.leader_id, m.leader_epoch, "begin_quorum_epoch")
     n.note("begin_epoch_received", {"from": src, "epoch": m.leader_epoch, "code": code})
     n.send(src, BeginQuorumEpochResponse(m.correlation_id, code, n.leader, n.epoch))
 
 
 def on_end_epoch(n: Node, src: str, m: EndQuorumEpochRequest) -> None:
-    """Somebody leads no longer: campaign soon, the most advanced voter first."""
+    """A leader resigned: campaign soon, the most advanced voter first."""
     code = _announced(n, m.leader_id, m.leader_epoch, "end_quorum_epoch")
     n.note("end_epoch_received", {"from": src, "epoch": m.leader_epoch, "code": code})
     n.send(src, EndQuorumEpochResponse(m.correlation_id, code, n.leader, n.epoch))

@@ -1,8 +1,8 @@
 """The leader's side apart from fetches: taking office, appending, the high watermark, the check of its quorum.
 
-Promises: an epoch opens with a record of its own, or nothing could be committed in it; the high watermark moves only by
-records of the own epoch that a majority of the voters holds, and a client is answered when it passes its record; a
-leader counts itself up to what its own disk has done. Leaves out answering fetches (`fetching`).
+Guarantees: an epoch opens with a record of its own, without which nothing could be committed in it; the high watermark
+moves only by records of the own epoch that a majority of the voters holds, and a client is answered when it passes its
+record; a leader counts itself only up to what its own disk holds. Out of scope: answering fetches (`fetching`).
 
 Source: Apache Kafka 3.3.1, LeaderState and BatchAccumulator; 3.7 for the check of the quorum (KAFKA-15489).
 """
@@ -68,7 +68,7 @@ def append(n: Node, lead: Leading, command: Command, request: int | None = None)
 
 
 def on_linger_timer(n: Node) -> None:
-    """The batch is full of time: append what was gathered, and hand it to whoever waits for it."""
+    """The linger time is over: append the gathered batch, and answer the fetches that wait for it."""
     lead = n.leading
     if lead is None or not lead.unappended:
         return
@@ -115,7 +115,7 @@ def advance(n: Node, lead: Leading) -> None:
 
 
 def set_commit(n: Node, hw: int) -> None:
-    """The high watermark moved, here or at the leader: apply what is new, answer whoever waited."""
+    """The high watermark moved, here or at the leader: apply new records, answer the waiting requests."""
     before, n.commit = n.commit, hw
     entry_term = n.log.records[hw - 1].epoch if 0 < hw <= n.log.end else 0
     n.note("commit", {"old": before, "new": hw, "entry_term": entry_term})
@@ -150,7 +150,7 @@ def _apply(n: Node, lead: Leading | None, offset: int) -> None:
 
 
 def restart_quorum_check(n: Node, lead: Leading) -> None:
-    """A majority was heard: wait anew."""
+    """A majority was heard: restart the wait."""
     lead.fetched.clear()
     span = n.rules.check_quorum_ns()
     if span is not None and len(n.voters) > 1:

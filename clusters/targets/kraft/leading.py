@@ -1,6 +1,6 @@
 """What a node holds only while it leads, or only after it resigned: plain records without behaviour.
 
-Promises: a leadership's state goes with it; nothing here is stored. Leaves out what changes it (`leader`, `fetching`).
+Guarantees: a leadership's state ends with it; nothing is stored. Out of scope: what changes it (`leader`, `fetching`).
 
 Source: Apache Kafka 3.3.1, LeaderState and ResignedState.
 """

@@ -1,7 +1,7 @@
 """The log in memory: records, where each epoch begins, what was handed to the disk and what is durable.
 
-Promises: the end of an epoch is found without a scan of records; bytes wait here, encoded once, until they are taken as
-one disk batch (group commit). Leaves out input and output: it returns operations.
+Guarantees: the end of an epoch is found without a scan of records; bytes wait here, encoded once, until they are taken
+as one disk batch (group commit). Out of scope: input and output: it returns operations.
 
 Source: Apache Kafka 3.3.1, ReplicatedLog (endOffsetForEpoch, truncateToEndOffset) and LeaderEpochFileCache.
 """
@@ -40,7 +40,7 @@ class Log:
         self.ends: list[int] = []
         self.epochs: list[int] = []
         self.starts: list[int] = []
-        """Beside each epoch of ``epochs``: the offset of its first record."""
+        """For each epoch of ``epochs``: the offset of its first record."""
         self.end = 0
         self.last_epoch = 0
         self.sync = sync
@@ -50,7 +50,7 @@ class Log:
         self.written = 0
         """The end of what was handed to the disk."""
         self.durable = 0
-        """The end of what is known to be carried out."""
+        """The end of what is known to be on disk."""
 
     def load(self, found: Recovered[Record]) -> None:
         """Start from what the disk holds."""

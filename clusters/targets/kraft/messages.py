@@ -1,9 +1,9 @@
-"""What the nodes of a metadata quorum say to each other, and the records of their log.
+"""The messages between the nodes of a metadata quorum, and the records of their log.
 
-Promises: field names on the wire are Kafka's (camel case); a body is frozen and may be shared between sends. Nodes are
-numbered: their place among the members, from 1; -1 is nobody. ``correlationId`` is the one of Kafka's request header:
-an answer echoes it. Offsets are exclusive ends: a log of five records ends at 5. Leaves out snapshots, sessions and
-topic names: there is one partition.
+Guarantees: field names on the wire are Kafka's (camel case); a body is frozen and may be shared between sends. Nodes
+are numbered: their place among the members, from 1; -1 is no node. ``correlationId`` is the one of Kafka's request
+header: an answer echoes it. Offsets are exclusive ends: a log of five records ends at 5. Out of scope: snapshots,
+sessions and topic names: there is one partition.
 
 Source: Apache Kafka 3.3.1, VoteRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest, FetchRequest and their answers.
 """
@@ -93,7 +93,7 @@ class VotePartition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class VoteResponse(msgspec.Struct, frozen=True, gc=False, tag="vote_response", rename="camel"):
-    """``partition`` is missing only beside a top-level error."""
+    """``partition`` is missing only where there is a top-level error."""
 
     correlation_id: Int32
     error_code: ErrorCode

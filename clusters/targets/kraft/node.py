@@ -1,9 +1,9 @@
 """The state of one KRaft node and the steps that every handler shares: notes, timers, the disk.
 
-Promises: a change of epoch, vote or leader is on disk before anything that shows it leaves: the first such change of an
-event marks its place among the effects, and one write of ``quorum-state`` with one barrier is put there when the event
-was handled. A leader's own log batches carry no barrier: it counts itself when they are done. Timers are lazy: a
-deadline that moves back costs nothing until the old one rings. Leaves out every decision (`rules`) and the handlers.
+Guarantees: a change of epoch, vote or leader is on disk before anything that shows it leaves. The first such change of
+an event marks its place among the effects; one write of ``quorum-state`` with one barrier goes there once the event is
+handled. A leader's own log batches carry no barrier: it counts itself when they are done. Timers are lazy: a deadline
+that moves back costs nothing until the old one rings. Out of scope: every decision (`rules`) and the handlers.
 
 Source: Apache Kafka 3.3.1, QuorumState, KafkaRaftClient, RequestManager.
 """
@@ -35,7 +35,7 @@ _MONO = frozenset((REQUESTS, PARKED, LINGER))
 
 
 class IllegalTransition(Exception):  # noqa: N818 - reads as the state that it reports
-    """A change of state that must never be: the node stops."""
+    """A change of state that must never happen: the node stops."""
 
 
 class Connection:
@@ -120,7 +120,7 @@ class Node(KitNode):
         self.leader = NOBODY
         self.voted = NOBODY
         self.commit = 0
-        """The highest high watermark that this life learnt of; 0: none. A new leader's own one is in ``leading``."""
+        """The highest high watermark that this life learned; 0: none. A new leader's own one is in ``leading``."""
         self.applied = 0
         self.leading: Leading | None = None
         self.resigning: Resigning | None = None
@@ -151,7 +151,7 @@ class Node(KitNode):
         self.out.append(Note(name, self.epoch, self.state, data))
 
     def who(self, node: int) -> str | None:
-        """A node's name; None for nobody."""
+        """A node's name; None for -1."""
         return self.names.get(node) or None
 
     def position(self) -> Position:
@@ -189,7 +189,7 @@ class Node(KitNode):
     # --- disk -------------------------------------------------------------------------------------------------------
 
     def touch(self) -> None:
-        """Epoch, vote or leader changed: everything said from here on in this event waits for the disk."""
+        """Epoch, vote or leader changed: everything that leaves from here on in this event waits for the disk."""
         if self.mark < 0 and self.rules.persists(self.state):
             self.mark = len(self.out)
 

@@ -1,8 +1,8 @@
-"""Requests to peers: what each state asks of whom, one request at a time and peer, repeated until it is answered.
+"""Requests to peers: what each state asks of which peer, one request per peer at a time, repeated until answered.
 
-Promises: `drive` sends whatever the present state still wants from peers that are free; a request without an answer
-fails after the request time-out, a failed one is repeated after the retry back-off. A new state forgets requests under
-way; their late answers are still judged by their epoch. Leaves out what the answers do.
+Guarantees: `drive` sends all that the present state still needs from peers without a pending request; a request without
+an answer fails after the request time-out, a failed one is repeated after the retry back-off. A new state forgets
+pending requests; their late answers are still judged by their epoch. Out of scope: what the answers do.
 
 Source: Apache Kafka 3.3.1, RequestManager and the poll methods of KafkaRaftClient.
 """

@@ -1,8 +1,8 @@
 """Every rule of KRaft that a planted bug or a flip may override, one small pure method each.
 
-Promises: the honest build is exactly this class; a variant (`variants`) overrides the one rule that it is named for,
+Guarantees: the honest build is exactly this class; a variant (`variants`) overrides the one rule that it is named for,
 and nothing else decides what the rule decides. Rules take values and return values; only the two draws use the
-generator that they are given. Leaves out what no knob and no variant changes; that stands in the handlers.
+generator that they are given. Out of scope: what no knob and no variant changes; the handlers hold that.
 
 Source: Apache Kafka 3.3.1, KafkaRaftClient, QuorumState and LeaderState.
 """
@@ -44,7 +44,7 @@ class Start(NamedTuple):
 
 
 class Rules:
-    """The honest rules under these knobs. One object a core."""
+    """The honest rules under these knobs. One object per core."""
 
     def __init__(self, knobs: KraftKnobs) -> None:
         self.knobs = knobs
@@ -113,7 +113,7 @@ class Rules:
         return state == CANDIDATE
 
     def last_position(self, last_epoch: int, end: int, own_epoch: int) -> Position:
-        """What a candidate tells of its log: the epoch of its last record, and its end."""
+        """What a candidate reports of its log: the epoch of its last record, and its end."""
         del own_epoch
         return last_epoch, end
 
@@ -160,11 +160,11 @@ class Rules:
         return epoch < own_epoch
 
     def follows_announced(self, leader: int, me: int) -> bool:
-        """A voter that hears of a leader other than itself becomes its follower."""
+        """A voter that learns of a leader other than itself becomes its follower."""
         return leader != me
 
     def notified(self, others: tuple[int, ...]) -> tuple[int, ...]:
-        """Whom a new leader tells: all other voters."""
+        """The nodes that a new leader notifies: all other voters."""
         return others
 
     def check_quorum_ns(self) -> Ns | None:
@@ -172,7 +172,7 @@ class Rules:
         return self.knobs.check_quorum_ns
 
     def own_append_is_contact(self) -> bool:
-        """Whether a leader takes its own writing for contact with the voters."""
+        """Whether a leader counts its own writing as contact with the voters."""
         return False
 
     # --- the high watermark -----------------------------------------------------------------------------------------
@@ -199,13 +199,13 @@ class Rules:
         return max(own, min(end, leaders))
 
     def acks_client(self, at: Literal["appended", "committed"]) -> bool:
-        """Whether the client is told at this moment that its write is done."""
+        """Whether a write is acknowledged at this moment."""
         return at == "committed"
 
     # --- fetching ---------------------------------------------------------------------------------------------------
 
     def fetch_offset(self, end: int) -> int:
-        """Where a replica goes on: at its own log end."""
+        """Where a replica continues: at its own log end."""
         return end
 
     def fetch_wait_ms(self) -> int:
@@ -248,7 +248,7 @@ class Rules:
         return True
 
     def on_persist_error(self, file: File) -> Literal["halt", "ignore"]:
-        """A disk that does not take the file ends the node: it would forget what it is about to say."""
+        """A node that cannot write the file stops: it would forget what it is about to send."""
         del file
         return "halt"
 

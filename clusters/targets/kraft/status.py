@@ -1,9 +1,9 @@
-"""What a KRaft node says of itself when asked.
+"""What a KRaft node reports about itself.
 
-Promises: no side effect; nothing that a crash at this moment could take back: while ``quorum-state`` is being written
-the node answers with the epoch and vote on disk, as Unattached. ``log_end.index`` and ``commit`` are exclusive offsets,
-which count records from 1; ``hw`` is None for a leader that does not know its high watermark yet. Leaves out the
-shell's share of the observer record.
+Guarantees: no side effect; nothing that a crash at this moment could undo: while ``quorum-state`` is being written, the
+node reports the epoch and vote on disk, as Unattached. ``log_end.index`` and ``commit`` are exclusive offsets, which
+count records from 1; ``hw`` is None for a leader that does not know its high watermark yet. Out of scope: the fields of
+the observer record that the shell adds.
 
 Source: Apache Kafka 3.3.1, QuorumState and LeaderState, for the fields.
 """

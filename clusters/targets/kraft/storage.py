@@ -1,8 +1,8 @@
 """The bytes on disk: the file ``quorum-state`` (one JSON line) and the log of the topic ``__cluster_metadata``.
 
-Promises: ``quorum-state`` is replaced atomically (write a temporary, fsync, rename, fsync). It carries no checksum, as
-in the original, so only what is no JSON object of the right shape is noticed (`Unreadable`). Out of scope: snapshots
-and segments.
+Guarantees: ``quorum-state`` is replaced atomically (write a temporary, fsync, rename, fsync). As in the original it has
+no checksum, so only content that is not a JSON object of the right shape is detected (`Unreadable`). Out of scope:
+snapshots and segments.
 
 Source: Apache Kafka 3.3.1, FileBasedStateStore and QuorumStateData; the log's framing is ours.
 """

@@ -1,8 +1,8 @@
-"""The KRaft target as the shells meet it.
+"""The KRaft target as the shells use it.
 
-Promises: one stateless object, `TARGET`; profiles ``kraft`` (a leader without a majority's fetches resigns),
-``kraft-3.7`` (after half as long again) and ``kraft-3.6`` (never: what Kafka 2.8 to 3.6 really do). Leaves out
-processes, sockets and files (`dethrone.clusters.node`) and virtual time.
+Guarantees: one stateless object, `TARGET`; profiles ``kraft`` (a leader without a majority's fetches resigns),
+``kraft-3.7`` (it resigns after 1.5 times that time) and ``kraft-3.6`` (it never does, as in Kafka 2.8 to 3.6). Out of
+scope: processes, sockets and files (`dethrone.clusters.node`) and virtual time.
 """
 
 from __future__ import annotations

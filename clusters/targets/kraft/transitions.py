@@ -1,8 +1,8 @@
-"""The changes of state: what each one sets, writes, says, and whom it leaves.
+"""The changes of state: what each one sets, writes and sends, and which waiting requests it ends.
 
-Promises: every change but the one to Resigned is written before it shows; an impossible one raises
-`IllegalTransition`. Whoever waits for a leader that stops to lead is told: parked fetches by NOT_LEADER_OR_FOLLOWER,
-clients by what is certain. Leaves out when to change (`voting`, `leader`, `fetching`, `hearing`).
+Guarantees: every change but the one to Resigned is written before it shows; an impossible one raises
+`IllegalTransition`. A leader that steps down answers what waits for it: parked fetches with NOT_LEADER_OR_FOLLOWER,
+clients with what is certain. Out of scope: when to change (`voting`, `leader`, `fetching`, `hearing`).
 
 Source: Apache Kafka 3.3.1, QuorumState.
 """
@@ -24,7 +24,7 @@ from dethrone.clusters.targets.kraft.rules import CANDIDATE, FOLLOWER, LEADER, R
 
 
 def become_unattached(n: Node, epoch: int, cause: str) -> None:
-    """A higher epoch without a leader was seen. A node that was waiting to campaign goes on waiting, no longer."""
+    """A higher epoch without a leader was seen. A node that was waiting to campaign keeps its remaining wait."""
     if epoch == n.epoch or n.rules.is_stale(epoch, n.epoch):
         raise IllegalTransition(f"{n.state} in epoch {n.epoch} to {UNATTACHED} in epoch {epoch}")
     left = max(0, n.election_at - n.now()) if n.state in (UNATTACHED, VOTED, CANDIDATE) else None
@@ -43,7 +43,7 @@ def become_voted(n: Node, candidate: int, cause: str) -> None:
 
 
 def become_follower(n: Node, epoch: int, leader: int, cause: str) -> None:
-    """The leader of this epoch is known, and is somebody else."""
+    """Another node is known to lead this epoch."""
     if leader == n.me or (epoch == n.epoch and n.leader not in (NOBODY, leader)):
         raise IllegalTransition(f"{n.state} in epoch {n.epoch} to {FOLLOWER} of {n.who(leader)} in epoch {epoch}")
     _enter(n, FOLLOWER, epoch, cause, leader=leader)
@@ -53,7 +53,7 @@ def become_follower(n: Node, epoch: int, leader: int, cause: str) -> None:
 
 
 def become_candidate(n: Node, cause: str) -> None:
-    """Stand for election in a new epoch; the own vote is cast first."""
+    """Campaign in a new epoch; the own vote is cast first."""
     if n.state == LEADER or n.observer:
         raise IllegalTransition(f"{n.state} in epoch {n.epoch} to {CANDIDATE}")
     retries = n.retries + 1 if n.state == CANDIDATE else 1

@@ -1,7 +1,7 @@
-"""Elections: campaigns, votes given and counted, back-off.
+"""Elections: campaigns, granting and counting votes, back-off.
 
-Promises: the rows of the table of vote requests are judged in their order; a higher epoch is taken over whatever the
-logs say, so a candidate that cannot win still ends a leadership (there is no pre-vote). Leaves out leading (`leader`).
+Guarantees: the rows of the table of vote requests are judged in their order; a higher epoch is adopted regardless of
+the logs, so a candidate that cannot win still ends a leadership (no pre-vote). Out of scope: leading (`leader`).
 
 Source: Apache Kafka 3.3.1, KafkaRaftClient (handleVoteRequest, handleVoteResponse, pollCandidate), CandidateState.
 """
@@ -31,10 +31,10 @@ from dethrone.clusters.targets.kraft.transitions import become_candidate, become
 
 
 def campaign(n: Node, cause: str) -> None:
-    """Stand in a new epoch; alone in the quorum, that is an election won."""
+    """Campaign in a new epoch; alone in the quorum, that is an election won."""
     become_candidate(n, cause)
     if n.rules.has_majority([n.me], [n.me], n.voters) and len(n.voters) == 1:
-        n.write_state()  # the vote and the leadership are two states of the file, also without anybody to ask
+        n.write_state()  # vote and leadership are two states of the file, even without a peer to ask
         become_leader(n, [n.me])
         return
     drive(n)
@@ -52,7 +52,7 @@ def on_election_timer(n: Node) -> None:
 
 
 def on_fetch_timer(n: Node) -> None:
-    """A follower without a successful answer to its fetches: a voter campaigns, an observer asks somebody else."""
+    """A follower without a successful answer to its fetches: a voter campaigns, an observer asks another node."""
     if n.state != FOLLOWER or n.now() < n.fetch_at:
         return
     if n.observer:
@@ -133,7 +133,7 @@ def _tally(n: Node) -> None:
 
 
 def on_vote_request(n: Node, src: str, m: VoteRequest) -> None:
-    """Somebody asks for this node's vote: rows 1 to 8 of the table."""
+    """A candidate requests this node's vote: rows 1 to 8 of the table."""
     log = (m.last_offset_epoch, m.last_offset)
     if n.rules.restarts_on_request():
         _restart_timers(n)
@@ -185,7 +185,7 @@ def _refusal(n: Node, m: VoteRequest) -> tuple[int, ErrorCode]:
 
 
 def _restart_timers(n: Node) -> None:
-    """Only by a planted bug: whoever waits to campaign waits anew."""
+    """Only by a planted bug: nodes that wait to campaign start their wait again."""
     if waits_to_campaign(n.state) and not n.observer:
         n.start_election_timer()
     elif n.state == FOLLOWER:

@@ -1,18 +1,18 @@
 """Votes, elections, acknowledgements and log ends of one KRaft node, read off its wire and its disk.
 
 * ``vote``: a granted answer leaves, or the node's own vote request (its vote for itself).
-* ``elected``: the first that shows it: ``quorum-state`` naming this node as leader in an epoch is carried out, or an
-  announcement or a fetch answer of a leader leaves. Its voters are those whose granted answers of that epoch arrived,
-  and the node itself if it stood; ``config`` holds the voter set of the file, without observers.
+* ``elected``: ``quorum-state`` naming this node as leader in an epoch is carried out, or an announcement or a fetch
+  answer of a leader leaves, whichever is first. Its voters are those whose granted answers of that epoch arrived, and
+  the node itself if it campaigned; ``config`` holds the voter set of the file, without observers.
 * ``acked``: a fetch leaves whose last record is of the leader's epoch: everything before its offset is stored.
 * ``commit``: a fetch answer leaves with a higher high watermark.
 * ``persisted``: rename AND fsync of ``quorum-state``; a vote is no longer in it once the leader is known.
-* ``found``: that file as a new incarnation finds it. If it names the epoch's leader, only the epoch is told: whether
-  this node voted, and for whom, is not in it then, and of no consequence. ``answered``: once an epoch, an answer that
-  tells nothing else.
+* ``found``: that file as a new incarnation finds it. If it names the epoch's leader, only the epoch is recorded: the
+  file then no longer holds this node's vote, which has no effect any more. ``answered``: once per epoch, an answer that
+  shows nothing else.
 
-Promises: nothing is taken from the core; steady fetches cost a few comparisons and say nothing new. Offsets are told as
-indexes from 1: the exclusive end of a log is the index of its last record. Leaves out rules.
+Guarantees: nothing is taken from the core; steady fetches cost a few comparisons and add nothing. Offsets are recorded
+as indexes from 1: the exclusive end of a log is the index of its last record. Out of scope: rules.
 
 Source: Apache Kafka 3.3.1, the messages and QuorumStateData.
 """
@@ -63,7 +63,7 @@ class KraftWitness(ElectionWatch):
         return [self._found(disk), *self._log.booted(disk)]
 
     def _found(self, disk: DiskImage) -> Witnessed:
-        """The file as it lies there, whatever the node makes of it."""
+        """The file as it lies there, regardless of how the node reads it."""
         file = self._file.found(disk)
         state = self._file.now
         if state is None:
@@ -74,7 +74,7 @@ class KraftWitness(ElectionWatch):
         return self.found(file, state.leader_epoch, self._names.get(state.voted_id))
 
     def _remember(self, state: QuorumState) -> None:
-        """The voter set, and whether this node stood, as the file says."""
+        """The voter set, and whether this node campaigned, by the file."""
         self._voters = tuple(self._names.get(voter, str(voter)) for voter in state.voters)
         if state.voted_id == self._me:
             self._stood.add(state.leader_epoch)
@@ -125,7 +125,7 @@ class KraftWitness(ElectionWatch):
     # --- the disk ---------------------------------------------------------------------------------------------------
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
-        """This batch was carried out."""
+        """This batch is done."""
         out: list[Witnessed] = []
         for op in ops:
             if not isinstance(op, Rename) and op.path == LOG:

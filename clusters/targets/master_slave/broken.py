@@ -1,9 +1,9 @@
-"""The overridden rules of the deliberately broken builds, one class a mistake, of the harmless ones, and of the flips.
+"""The overridden rules of the deliberately broken builds, one class per mistake, the harmless ones, and the flips.
 
-Promises: each class overrides the one rule that its variant is named for.
+Guarantees: each class overrides the one rule that its variant is named for.
 """
 
-# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SYNC = {"broker_role": "SYNC_MASTER"}
 
 @mutant(
     "04-ignore-failed-write",
-    says="goes on after a message could not be written, and tells that it was",
+    says="continues after a message could not be written, and acknowledges it",
     caught_by=(_ACKED,),
 )
 class IgnoreFailedWrite(Rules):
@@ -31,7 +31,7 @@ class IgnoreFailedWrite(Rules):
 
 @mutant(
     "05-not-synced",
-    says="tells SEND_OK of SYNC_FLUSH without fsync",
+    says="answers SEND_OK under SYNC_FLUSH without fsync",
     caught_by=(_ACKED,),
     needs={"flush_disk_type": "SYNC_FLUSH"},
 )
@@ -62,7 +62,7 @@ class CutsBeforeCopy(Rules):
 
 @mutant(
     "45-acks-after-local-append",
-    says="a synchronous master tells SEND_OK when only it itself holds the message",
+    says="a synchronous master answers SEND_OK when only it holds the message",
     caught_by=(_ACKED,),
     needs=_SYNC,
 )
@@ -73,7 +73,7 @@ class AcksAfterLocalAppend(Rules):
 
 @mutant(
     "46-acks-before-write",
-    says="a slave tells its master of messages that it has not written",
+    says="a slave acknowledges messages that it has not written",
     caught_by=(_ACKED,),
     needs=_SYNC,
 )
@@ -83,9 +83,9 @@ class AcksBeforeWrite(Rules):
 
 
 @mutant(
-    "plain-degraded-is-ok", says="a synchronous master without slaves tells SEND_OK", caught_by=(_ACKED,), needs=_SYNC
+    "plain-degraded-is-ok", says="a synchronous master without slaves answers SEND_OK", caught_by=(_ACKED,), needs=_SYNC
 )
-class DegradedIsOk(Rules):  # A send without a slave is told to be fine
+class DegradedIsOk(Rules):  # A send without a slave is answered as a success
     def without_slave(self) -> str:
         return "SEND_OK"
 

@@ -1,10 +1,10 @@
 """A broker of the master/slave deployments: a master that takes writes, or a slave that copies and serves reads.
 
-Promises: the role comes from the configuration at the start and never changes without a restart; nothing elects. A
-slave appends what its master sends, in order, and tells how far it got. Leaves out who is asked for which message
+Guarantees: the role comes from the configuration at the start and never changes without a restart; nothing elects. A
+slave appends what its master sends, in order, and reports its position. Out of scope: which broker serves which read
 (`client`), and consumer offsets.
 
-Source: specification of RocketMQ's master/slave deployments, §2, §4, §5.2.
+Source: docs/sources.md, master-slave.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MASTER_ROLE, SLAVE_ROLE = "MASTER", "SLAVE"
 
 
 class Slave:
-    """What a master knows of one connected slave. ``end``: what was sent; ``acked``: what it told to hold."""
+    """What a master knows of one connected slave. ``end``: what was sent; ``acked``: what it reported to hold."""
 
     __slots__ = ("acked", "end", "heard", "sent")
 
@@ -444,7 +444,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             self.out.append(Disk(self.token, self.log.take()))
 
     def disk_done(self, done: DiskDone) -> None:
-        """A batch was carried out, or failed."""
+        """A batch succeeded or failed."""
         index = self.batches.pop(done.token, None)
         if done.token == self.syncing:
             self.syncing = None

@@ -1,9 +1,9 @@
-"""How a client uses routes: who takes writes, who is read from, when routes are asked for again. Pure.
+"""How a client uses routes: where it writes, where it reads, when it asks for routes again. Pure.
 
-Promises: producers write to any group's master; consumers read from the master, from brokerId 1 when it is suggested,
-and from any slave when the master is gone; routes are as old as the refresh period allows. Leaves out sockets.
+Guarantees: producers write to any group's master; consumers read from the master, from brokerId 1 when it is suggested,
+and from any slave when the master is gone; routes are at most one refresh period old. Out of scope: sockets.
 
-Source: specification of RocketMQ's master/slave deployments, §3, §5.2, §9.
+Source: docs/sources.md, master-slave.
 """
 
 from __future__ import annotations

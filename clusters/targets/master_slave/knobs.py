@@ -1,9 +1,9 @@
-"""The knobs of the master/slave target, and the layout of a deployment: who is what, by position and configuration.
+"""The knobs of the master/slave target, and the layout of a deployment: each member's role, by position and knobs.
 
-Promises: every time is an integer of ns, scaled exactly by ``time_factor``; an unknown knob, a bad value or a
-deployment that does not fit the members is a ConfigError. RocketMQ's own spelling is accepted. Leaves out rules.
+Guarantees: every time is an integer of ns, scaled exactly by ``time_factor``; an unknown knob, a bad value or a
+deployment that does not fit the members is a ConfigError. RocketMQ's own spelling is accepted. Out of scope: rules.
 
-Source: specification of RocketMQ's master/slave deployments, §2, §3, §5.1.
+Source: docs/sources.md, master-slave.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class MsKnobs(Settings, frozen=True, kw_only=True):
     """One cluster's settings."""
 
     deployment: Annotated[str, one_of("DP3", tuple(DEPLOYMENTS), "which brokers are masters and which are slaves")]
-    name_servers: Annotated[int, whole("1", "so many of the last members are name servers")]
+    name_servers: Annotated[int, whole("1", "how many of the last members are name servers")]
     first_slave_id: Annotated[int, whole("1", "the broker id of the first slave")]
     broker_role: Annotated[
         str,

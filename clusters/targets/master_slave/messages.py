@@ -1,9 +1,9 @@
-"""What brokers say to name servers and to each other, and what clients may ask besides the common requests.
+"""The messages of brokers to name servers and to each other, and client requests in addition to the common ones.
 
-Promises: bodies are frozen; names are the specification's, in snake case. Leaves out connections: a silent peer is one
-that was not heard.
+Guarantees: bodies are frozen; names are RocketMQ's, in snake case. Out of scope: connections: a peer is silent when
+nothing was heard from it.
 
-Source: specification of RocketMQ's master/slave deployments, §4.
+Source: docs/sources.md, master-slave.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RegisterBroker(msgspec.Struct, frozen=True, gc=False, tag="register_broker
 
 
 class RegisterAnswer(msgspec.Struct, frozen=True, gc=False, tag="register_answer"):
-    """OK; ``master``: the HA address of brokerId 0 of the group, None if nobody is registered as it."""
+    """OK; ``master``: the HA address of brokerId 0 of the group, None if no broker is registered as it."""
 
     broker_name: str
     master: str | None

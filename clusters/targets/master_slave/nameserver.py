@@ -1,10 +1,10 @@
 """A name server: which address serves as which broker id of which group, in memory only.
 
-Promises: the last registration of a (broker name, broker id) wins; a broker that is silent for the expiry is dropped,
+Guarantees: the last registration of a (broker name, broker id) wins; a broker that is silent for the expiry is dropped,
 one whose connection is known to be closed at once. Nothing is stored: after a restart the table fills with the next
-registrations. Leaves out topics' own configuration.
+registrations. Out of scope: topics' own configuration.
 
-Source: specification of RocketMQ's master/slave deployments, §2, §3, §4.
+Source: docs/sources.md, master-slave.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class NameServerCore:
             self._drop(lambda address, _: address == event.to, "connection closed", out)
 
     def status(self, now: Clocks) -> CoreStatus:
-        """Registered addresses with age. It leads nobody and follows nobody."""
+        """Registered addresses with age. It has no leader and no followers."""
         return CoreStatus(
             role=ROLE,
             term=0,

@@ -1,6 +1,6 @@
-"""The operator's file: what a broker is when an operator changed it. Absent: what the layout says.
+"""The operator's file: a broker's role after an operator changed it. Absent: the role of the layout.
 
-Promises: replaced atomically, with a checksum; anything else in it raises `Unreadable`.
+Guarantees: replaced atomically, with a checksum; anything else in it raises `Unreadable`.
 """
 
 from __future__ import annotations

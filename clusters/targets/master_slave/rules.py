@@ -1,8 +1,8 @@
 """Every rule of master/slave that a planted bug may override, one small pure method each.
 
-Promises: the honest build is exactly this class. Leaves out what no knob and no variant changes.
+Guarantees: the honest build is exactly this class. Out of scope: what no knob and no variant changes.
 
-Source: specification of RocketMQ's master/slave deployments, §2, §5, §6.
+Source: docs/sources.md, master-slave.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dethrone.harness.core.clock import Ns
 
 
 class Rules:
-    """The honest rules under these knobs. One object a core."""
+    """The honest rules under these knobs. One object per core."""
 
     def __init__(self, knobs: MsKnobs) -> None:
         self.knobs = knobs
@@ -63,7 +63,7 @@ class Rules:
         return True
 
     def ack_position(self, *, durable: int, written: int) -> int:
-        """What a slave tells its master to hold: what was written to its log file."""
+        """The position that a slave reports to its master: what was written to its log file."""
         del written
         return durable
 

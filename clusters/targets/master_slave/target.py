@@ -1,8 +1,8 @@
-"""The master/slave target as the shells meet it: the negative one, for nothing here elects.
+"""The master/slave target as the shells use it: the negative one, for nothing here elects.
 
-Promises: one stateless object, `TARGET`; the last members are name servers (knob ``name_servers``), the others brokers,
-laid out by the knob ``deployment``. Profiles ``master-slave``, ``sync`` and ``demand-failover`` (the same protocol, of
-which a failover is demanded: a run must report that there is none). Leaves out processes and virtual time.
+Guarantees: one stateless object, `TARGET`; the last members are name servers (knob ``name_servers``), the others
+brokers, laid out by the knob ``deployment``. Profiles ``master-slave``, ``sync`` and ``demand-failover`` (the same
+protocol with a failover demanded: a run must report that there is none). Out of scope: processes and virtual time.
 """
 
 from __future__ import annotations

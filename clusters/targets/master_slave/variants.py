@@ -1,9 +1,9 @@
 """The deliberately broken builds, the harmless ones that must raise no alarm, and the flips of claims.
 
-Promises: numbers and sense are those of the project's table of planted bugs, as far as there is something to break:
-nothing votes, campaigns or commits by quorum here, so most of that table has no counterpart. 07 has none as the only
-file besides the messages is the operator's: after a change of roles the honest build diverges, too (MS-B4). Where the
-base loses acknowledged writes by itself (asynchronous copies), ``advised`` names knobs under which it does not.
+Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs). Nothing votes,
+campaigns or commits by quorum here, so most numbers have no counterpart. 07 has none as the only file besides the
+messages is the operator's: after a change of roles the honest build diverges, too (MS-B4). Where the base loses
+acknowledged writes by itself (asynchronous copies), ``advised`` names knobs under which it does not.
 """
 
 from __future__ import annotations

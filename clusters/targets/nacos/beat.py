@@ -1,12 +1,12 @@
-"""The beat task, the beat, and what a node does that receives one.
+"""The beat task, the beat, and how a node handles a received beat.
 
-Promises: 5.6, 5.7 and 5.8 row by row. A leader keeps itself from electing by sending, whatever is answered; an accepted
-beat does not raise the term; equal terms are accepted. The knobs ``leader_needs_majority_acks`` and
-``beat_raises_term`` change exactly these two things.
+Guarantees: the original's steps in their order. Sending alone keeps a leader from electing, regardless of the answers;
+an accepted beat does not raise the term; equal terms are accepted. The knobs ``leader_needs_majority_acks`` and
+``beat_raises_term`` change exactly the first two.
 
-Leaves out: compression and addresses (``wire``); the data half of a beat (``data``).
+Out of scope: compression and addresses (``wire``); the data half of a beat (``data``).
 
-Source: specification of Nacos 1.4.1 naming Raft, 5.6 – 5.8.
+Source: docs/sources.md, nacos: ``sendBeat``, ``receivedBeat``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dethrone.clusters.targets.nacos.state import STOPPED, NodeState
 
 
 def on_beat_tick(node: NodeState) -> None:
-    """One run of the beat task (5.6)."""
+    """One run of the beat task."""
     if not node.rules.works(stop_work=node.stop_work, ready=node.peers.ready):
         return
     local = node.local
@@ -39,7 +39,7 @@ def on_beat_tick(node: NodeState) -> None:
 
 
 def send_beat(node: NodeState) -> None:
-    """A leader's beat to all others (5.6)."""
+    """A leader's beat to all others."""
     if not node.rules.beats(state=node.local.state, standalone=node.knobs.standalone):
         return
     if node.knobs.leader_needs_majority_acks:
@@ -72,7 +72,7 @@ def beat_call_failed(node: NodeState) -> None:
 def received_beat(
     node: NodeState, src: str, message: int | None, sender: RaftPeer, stamps: tuple[DatumStamp, ...]
 ) -> None:
-    """Accept or refuse a beat (5.7)."""
+    """Accept or refuse a beat."""
     local = node.local
     refusal: tuple[str, ErrorKind, str] | None = None
     if node.stop_work:
@@ -107,7 +107,7 @@ def received_beat(
 
 
 def make_leader(node: NodeState, sender: RaftPeer) -> None:
-    """Follow the sender; ask every other record that still says LEADER for its present state (5.8)."""
+    """Follow the sender; ask every other record that still says LEADER for its present state."""
     changed, stale = node.peers.make_leader(sender)
     if changed:
         node.note("leader_set", leader=sender.ip, cause="beat", own_term=node.local.term)
@@ -117,7 +117,7 @@ def make_leader(node: NodeState, sender: RaftPeer) -> None:
 
 
 def received_peer_request(node: NodeState, src: str, message: int | None) -> None:
-    """Tell the own record, in any state."""
+    """Answer with the own record, in any state."""
     node.answer(src, message, PeerAnswer(node.record()))
 
 

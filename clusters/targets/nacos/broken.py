@@ -1,10 +1,10 @@
 """The rules of the planted bugs, and of the harmless builds: each class overrides what it is named for.
 
-Promises: the number is the one of the table of planted bugs. They are bugs of the mended protocol; the original lacks
-most of what they break. Out of scope: flips of claims (`variants`).
+Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs). They break the
+mended protocol; the original lacks most of what they break. Out of scope: flips of claims (`variants`).
 """
 
-# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class AnswerBeforePersist(Rules):
 
 @mutant(
     "04-ignore-failed-vote-write",
-    says="goes on after the vote could not be written",
+    says="ignores that the vote could not be written",
     caught_by=(_VOTE, _DURABLE),
     needs=_STORED,
 )
@@ -69,7 +69,7 @@ class DeleteThenRename(Rules):
 
 @mutant(
     "07-unreadable-means-fresh",
-    says="takes an unreadable file for a node that never voted",
+    says="treats an unreadable file as a node that never voted",
     caught_by=(_VOTE, _TERM, _DURABLE),
     needs=_STORED,
 )
@@ -87,7 +87,7 @@ class UnreadableMeansFresh(Rules):
     caught_by=(_MAJORITY, _LEADER),
     needs=_STORED,
 )
-class ResumesLeadership(Rules):  # Whoever voted for itself leads after a restart
+class ResumesLeadership(Rules):  # A node that voted for itself leads after a restart
     def start_state(self, meta: Meta, *, me: str) -> State:
         return "LEADER" if meta.vote_for == me else "FOLLOWER"
 
@@ -113,7 +113,7 @@ class MajorityOfResponders(Rules):
 
 
 @mutant(
-    "22-half-is-enough", says="takes half of an even number for a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
+    "22-half-is-enough", says="counts half of an even number as a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
 )
 class HalfIsEnough(Rules):  # 22, and the flip 3-22
     def majority(self, peers: int) -> int:
@@ -126,8 +126,8 @@ class WantsEveryVote(Rules):  # Elected only with the votes of all members
         return best >= peers
 
 
-@mutant("plain-votes-twice", says="votes for everybody who asks in a term", caught_by=(_VOTE, _LEADER), needs=_STORED)
-class EqualTermWins(Rules):  # Votes for everybody who asks in a term, and the flip 3-17
+@mutant("plain-votes-twice", says="votes for every candidate of a term", caught_by=(_VOTE, _LEADER), needs=_STORED)
+class EqualTermWins(Rules):  # Votes for every candidate of a term, and the flip 3-17
     def grants(self, *, candidate_term: int, own_term: int, own_items: int) -> bool:
         return candidate_term >= own_term
 
@@ -135,8 +135,8 @@ class EqualTermWins(Rules):  # Votes for everybody who asks in a term, and the f
 # --- terms and leaders ------------------------------------------------------------------------------------------
 
 
-@mutant("25-term-may-fall", says="takes over the lower term of a beat", caught_by=(_TERM,), needs=_STORED)
-class TermMayFall(Rules):  # Follows whoever beats, down as well as up
+@mutant("25-term-may-fall", says="adopts the lower term of a beat", caught_by=(_TERM,), needs=_STORED)
+class TermMayFall(Rules):  # Follows any sender of a beat, down as well as up
     def accepts_term(self, *, own_term: int, sender_term: int) -> bool:
         return True
 
@@ -144,19 +144,19 @@ class TermMayFall(Rules):  # Follows whoever beats, down as well as up
         return sender_term
 
 
-@mutant("28-never-steps-down", says="goes on leading without a majority", caught_by=(_STEP_DOWN,), needs=_ANSWERED)
+@mutant("28-never-steps-down", says="keeps leading without a majority", caught_by=(_STEP_DOWN,), needs=_ANSWERED)
 class NeverStepsDown(Rules):
     def campaigns_as(self, state: State) -> bool:
         return state != "LEADER"
 
 
-@mutant("30-sending-is-contact", says="takes its own beats for answers", caught_by=(_STEP_DOWN,), needs=_ANSWERED)
+@mutant("30-sending-is-contact", says="counts its own beats as answers", caught_by=(_STEP_DOWN,), needs=_ANSWERED)
 class SendingIsContact(Rules):  # What the original does (NA-B4)
     def sending_is_contact(self) -> bool:
         return True
 
 
-@mutant("31-any-request-resets-due", says="waits anew after every vote request, granted or not", caught_by=(_OWED,))
+@mutant("31-any-request-resets-due", says="restarts its due after every vote request", caught_by=(_OWED,))
 class AnyRequestResetsDue(Rules):
     def refusal_resets_due(self) -> bool:
         return True

@@ -1,14 +1,14 @@
 """One node of the naming Raft as a pure core: the start, the two tasks, and which rule handles which event.
 
-Promises: the start loads the data items, then the term, and only then runs the tasks, both at once and then every 500
-protocol ms: the election task at a fixed rate, the beat task with a fixed delay. A disk error, or a file that says
-nothing at the start, stops the node. Once the cluster runs the new version the protocol stops for good.
+Guarantees: the start loads the data items, then the term, and only then runs the tasks, both at once and then every 500
+protocol ms: the election task at a fixed rate, the beat task with a fixed delay. A disk error, or an unreadable file at
+the start, stops the node. Once the cluster runs the new version the protocol stops for good.
 
-Leaves out: the notifier of data listeners (no client listens here). Ticks that a starved process missed are skipped, as
-the specification says ("late ticks delay its election"); ``late_ticks=burst`` catches up on them as a fixed-rate timer
-of the original's platform does.
+Out of scope: the notifier of data listeners (no client listens here). Ticks that a starved process missed are skipped,
+which delays its election; ``late_ticks=burst`` catches up on them, as the fixed-rate timer of the original's platform
+does.
 
-Source: specification of Nacos 1.4.1 naming Raft, 5.1, 5.2, 5.6, §7, §9.
+Source: docs/sources.md, nacos: ``RaftCore``.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class NacosCore:
         self._halted = False
 
     def boot(self, disk: DiskImage, now: Clocks, rng: Rng, out: list[Effect]) -> None:
-        """Load data items, then the term; then run both tasks at once (5.1)."""
+        """Load data items, then the term; then run both tasks at once."""
         node = self._at(now, rng, out)
         knobs = node.knobs
         try:
@@ -246,7 +246,7 @@ class NacosCore:
             data.forward_failed(node, self.writes, body.number, error)
 
     def _switch_version(self, node: NodeState) -> None:
-        """All members run the new version: stop for good, forget everything, remove what was stored (§9)."""
+        """All members run the new version: stop for good, forget everything, remove the stored files."""
         if not node.rules.stops_at_switch():
             return
         node.stop_work = True

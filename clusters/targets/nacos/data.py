@@ -1,18 +1,18 @@
 """Data items: publish, delete, forward, and the data half of a beat.
 
-A write reaches the leader (forwarded by name if need be), is applied there FIRST, then sent to all; the client hears
+A write reaches the leader (forwarded by name if need be), is applied there FIRST, then sent to all; the client gets
 ``Ok`` once floor(N/2)+1 nodes have it, the leader included, and ``Unknown`` after 5 s: the leader keeps the item. The
-leader is who the ``leader`` field names, whatever the role says.
+leader is the node in the ``leader`` field, regardless of its role.
 
-Promises: exactly one answer to each client request, however it went; a bound on every wait and on forwarding. An item
-is on disk before it is acknowledged. The receiver's term moves to the leader's by at most 100 an item, whatever
-``term_jump`` is; in the original such a step can also LOWER a term, if a higher vote came between question and answer,
-and so it can here (not with ``persist_vote`` or ``beat_raises_term``).
+Guarantees: exactly one answer to each client request; a bound on every wait and on forwarding. An item is on disk
+before it is acknowledged. The receiver's term moves to the leader's by at most 100 per item, with any ``term_jump``; in
+the original such a step can also LOWER a term, if a higher vote arrived between question and answer, and so it can here
+(not with ``persist_vote`` or ``beat_raises_term``).
 
-Leaves out: the original's lock that lets one write wait for another's majority; its pause of 200 ms between batches; a
-majority for deletions, which the original does not ask for either (a register set to None is deleted).
+Out of scope: the original's lock that lets one write wait for another's majority; its pause of 200 ms between batches;
+a majority for deletions, which the original does not require either (a register set to None is deleted).
 
-Source: specification of Nacos 1.4.1 naming Raft, 5.7 row 7 and 5.9.
+Source: docs/sources.md, nacos: ``signalPublish``, ``signalDelete``, ``receivedBeat``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ TIMER = "publish"
 
 
 class Asker(NamedTuple):
-    """Who waits for the end of a write: a client (``request``) or the peer that forwarded it."""
+    """What waits for the end of a write: a client (``request``) or the peer that forwarded it."""
 
     request: int | None = None
     src: str = ""
@@ -252,7 +252,7 @@ def on_deadlines(node: NodeState, writes: Writes) -> None:
 
 
 def abandon_writes(node: NodeState, writes: Writes) -> None:
-    """The protocol stops: nobody will answer these any more."""
+    """The protocol stops: these writes get no other answer."""
     for write in writes.clear():
         _finish(node, write.asker, client_api.Unknown(STOPPED))
     node.set_timer(TIMER, None)
@@ -344,7 +344,7 @@ def _forget(node: NodeState, keys: list[str], source: str) -> None:
 
 
 def sync_from_beat(node: NodeState, sender: RaftPeer, stamps: tuple[DatumStamp, ...]) -> None:
-    """Fetch what is newer there, delete what is not there (5.7 row 7)."""
+    """Fetch what is newer there, delete what is not there."""
     wanted = [stamp.key for stamp in stamps if node.items.is_older(stamp.key, stamp.timestamp)]
     for start in range(0, len(wanted), FETCH_BATCH_MAX):
         node.send(sender.ip, DatumFetch(tuple(wanted[start : start + FETCH_BATCH_MAX]), sender.term))

@@ -1,14 +1,14 @@
 """The election task, the campaign, the vote and its count.
 
-Promises: rows 1–5 of the task, steps 1–6 of ``sendVote``, rows 1–4 of ``receivedVote`` and steps 1–4 of
-``decideLeader`` in the order of the specification, with its faults: a refusal carries the responder's old ``voteFor``
-and is counted like a grant, answers of earlier rounds count, a node can promote itself while FOLLOWER.
-``elected`` is noted when the own record becomes LEADER by the own count, and only then.
+Guarantees: the task, ``sendVote``, ``receivedVote`` and ``decideLeader`` take the original's steps in their order, with
+its faults: a refusal carries the responder's old ``voteFor`` and is counted like a grant, answers of earlier rounds
+count, a node can promote itself while FOLLOWER. ``elected`` is noted only when the node's own record becomes LEADER by
+its own count.
 
-Leaves out: any comparison of data; it does not exist. Handlers here run one after another, so the original's race
+Out of scope: any comparison of data; it does not exist. Handlers here run one after another, so the original's race
 between ``sendVote`` and ``receivedVote`` (NA-B11) cannot happen.
 
-Source: specification of Nacos 1.4.1 naming Raft, 5.2 – 5.5.
+Source: docs/sources.md, nacos.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dethrone.clusters.targets.nacos.state import STOPPED, NodeState
 
 
 def on_election_tick(node: NodeState) -> None:
-    """One run of the election task (5.2)."""
+    """One run of the election task."""
     if not node.rules.works(stop_work=node.stop_work, ready=node.peers.ready):
         return
     local = node.local
@@ -38,7 +38,7 @@ def on_election_tick(node: NodeState) -> None:
 
 
 def send_vote(node: NodeState) -> None:
-    """Open a round: forget all support, raise the term, vote for oneself, ask all others (5.3)."""
+    """Open a round: forget all support, raise the term, vote for oneself, ask all others."""
     local = node.local
     node.peers.reset(votes=node.rules.clears_votes())
     node.set_term(local.term + 1, "campaign")
@@ -52,7 +52,7 @@ def send_vote(node: NodeState) -> None:
 
 
 def received_vote(node: NodeState, src: str, message: int | None, candidate: RaftPeer) -> None:
-    """Answer a campaign (5.4): the larger term wins, nothing else is compared."""
+    """Answer a campaign: the larger term wins, nothing else is compared."""
     local = node.local
     own_term = local.term
     if node.stop_work:
@@ -95,7 +95,7 @@ def _decided(node: NodeState, candidate: RaftPeer, own_term: int, action: str) -
 
 
 def received_vote_answer(node: NodeState, answer: RaftPeer) -> None:
-    """Take in an answer, granted or not, of whatever round, and count all records (5.5)."""
+    """Take in an answer of any round, granted or not, and count all records."""
     if node.stop_work:
         return
     rules, own_term, peers = node.rules, node.local.term, len(node.peers.peers)
@@ -136,7 +136,7 @@ def received_vote_answer(node: NodeState, answer: RaftPeer) -> None:
 
 
 def vote_call_failed(node: NodeState, peer: str, error: str | CallError) -> None:
-    """Not OK, or no answer: logged and ignored (5.3)."""
+    """Not OK, or no answer: logged and ignored."""
     text = error.text if isinstance(error, CallError) else error
     node.note("vote_answer", peer=peer, peer_term=None, vote_for=None, counted_for=None, error=text)
     if node.rules.counts_failed_call():

@@ -1,14 +1,13 @@
 """The data items of one node, and how a client's lists and registers lie in them.
 
-A register is one item under its own key. A list is many items, one an appended value, under ``key/<value>``; reading
+A register is one item under its own key. A list is many items, one per appended value, under ``key/<value>``; reading
 it gives the values in publish order, that is by (timestamp, key).
 
-Promises: timestamps given out rise over everything that this node has seen since its start, so publish order is
-timestamp order on one leader. (The original counts per key from 1; per key both rise by publish, and only comparisons
-within a key have a meaning in the protocol.) Two leaders may give the same timestamp to different values of a key:
-that is the protocol's, not ours.
+Guarantees: new timestamps exceed all that this node has seen since its start, so publish order is timestamp order on
+one leader. (The original counts per key from 1; per key both rise by publish, and the protocol compares only within a
+key.) Two leaders may give the same timestamp to different values of a key: that is the protocol's doing, not ours.
 
-Leaves out: the meaning of the values.
+Out of scope: the meaning of the values.
 """
 
 from __future__ import annotations
@@ -80,11 +79,11 @@ class Items:
         return datum is None or datum.timestamp < timestamp
 
     def stamps(self) -> tuple[DatumStamp, ...]:
-        """What a beat says: key and timestamp of every item."""
+        """The content of a beat: key and timestamp of every item."""
         return tuple(DatumStamp(datum.key, datum.timestamp) for datum in self._datums.values())
 
     def read(self, key: str) -> Any:
-        """What a client is told: the value of a register, the values of a list, or None."""
+        """The answer to a read: the value of a register, the values of a list, or None."""
         datum = self._datums.get(key)
         if datum is not None:
             return datum.value
@@ -95,11 +94,11 @@ class Items:
         return [item.value for item in datums]
 
     def mark_acked(self, key: str) -> None:
-        """A majority stored this item, as this node learnt as its publisher."""
+        """A majority stored this item, as its publisher, this node, learned."""
         if key in self._datums:
             self._acked.add(key)
 
     @property
     def acked_count(self) -> int:
-        """How many present items a majority stored, as far as this node learnt as their publisher."""
+        """How many present items a majority stored, as far as their publisher, this node, learned."""
         return len(self._acked)

@@ -1,11 +1,11 @@
 """Knobs and constants of the naming Raft, with the defaults that are faithful to the original.
 
-The dues are counted in protocol milliseconds, tick by tick; ``time_factor`` scales what one of them lasts. The
-constants are no knobs, for the original has none either.
+The dues are counted in protocol milliseconds, tick by tick; ``time_factor`` scales how long one of them lasts. The
+constants are no knobs, as in the original.
 
-Source: specification of Nacos 1.4.1 naming Raft, §3 and §9. ``late_ticks``, ``namespace`` and ``version_switch_ms`` are
-ours: the specification says that a starved process delays its election, while the original's fixed-rate timer catches
-up on every missed tick at once.
+Source: docs/sources.md, nacos: ``GlobalExecutor`` and ``RaftPeer``. ``late_ticks``, ``namespace`` and
+``version_switch_ms`` are ours: by default a starved process delays its election, while the original's fixed-rate timer
+catches up on every missed tick at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FETCH_BATCH_MAX = 50
 FORWARD_TIMEOUT_MS = 2 * PUBLISH_TIMEOUT_MS
 """A follower's patience with the leader that it forwarded a write to: longer than the leader's own with the others."""
 FORWARD_HOPS_MAX = 3
-"""Two nodes that hold each other for the leader would hand a write to and fro for ever."""
+"""Two nodes that take each other for the leader would forward a write back and forth without end."""
 
 
 def _namespace(word: str) -> str:
@@ -54,7 +54,7 @@ class Knobs(Settings, frozen=True, kw_only=True):
         one_of("loaded", ("loaded", "zero"), "whether the stored term reaches the own record at start"),
     ]
     beat_data: Annotated[bool, switch("true", "followers fetch and delete items after the list in a beat")]
-    send_beat_only: Annotated[bool, switch("false", "beats carry no items, and nobody looks for them")]
+    send_beat_only: Annotated[bool, switch("false", "beats carry no items, and no node asks for them")]
     standalone: Annotated[bool, switch("false", "one node that leads by itself and sends no beats")]
     version_switch_ms: Annotated[
         int, protocol_ms("0", "after how many protocol ms the cluster runs the new version; 0: never", least=0)

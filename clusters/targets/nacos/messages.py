@@ -1,13 +1,13 @@
-"""What nodes of the naming Raft say to each other: vote, beat, peer, datum calls, and their answers.
+"""The messages of the naming Raft: vote, beat, peer, datum calls, and their answers.
 
-Promises: frozen data; every body is a member of the tagged union ``NacosMessage``, so a body also survives JSON by
+Guarantees: frozen data; every body is a member of the tagged union ``NacosMessage``, so a body also survives JSON by
 itself (a journal, a trace). The HTTP form of the same bodies is in ``wire``. A node is identified by the ``ip`` of its
-record, and here that is its NODE NAME: whoever carries the messages maps names to addresses.
+record, which here is its NODE NAME: the carrier of the messages maps names to addresses.
 
-Leaves out: a granted/refused flag in the answer to a vote. There is none; the meaning lies in ``voteFor`` only.
+Out of scope: a granted/refused flag in the answer to a vote. The original has none; only ``voteFor`` decides.
 
-Source: specification of Nacos 1.4.1 naming Raft, §2 and §4. Fields that the original does not send are ``number``
-(which call an answer belongs to), ``hops`` and ``term`` of a fetch (which beat caused it).
+Source: docs/sources.md, nacos. Fields that the original does not send are ``number`` (the call that an answer belongs
+to), ``hops`` and ``term`` of a fetch (the beat that caused it).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Datum(msgspec.Struct, frozen=True, gc=False):
 
 
 class DatumStamp(msgspec.Struct, frozen=True, gc=False):
-    """What a beat says of one item."""
+    """What a beat reports of one item."""
 
     key: str
     timestamp: int
@@ -137,7 +137,7 @@ class DeleteAck(msgspec.Struct, frozen=True, gc=False, tag="delete_ack"):
 
 
 class ForwardAnswer(msgspec.Struct, frozen=True, gc=False, tag="forward_answer"):
-    """How the forwarded write ended, to be told to the client in the same words."""
+    """The result of a forwarded write, which the client gets in the same words."""
 
     number: int
     outcome: Literal["ok", "not_leader", "unknown", "failed", "refused"]

@@ -1,15 +1,15 @@
 """The set of records that a node keeps of all peers, and the two ways in which it decides who leads.
 
-``decide_leader`` counts, after each answer to a vote, the ``voteFor`` of ALL known records whatever their term or age.
+``decide_leader`` counts, after each answer to a vote, the ``voteFor`` of ALL known records of any term and age.
 ``make_leader`` follows the sender of an accepted beat.
 
-Promises: pure bookkeeping, in the order of the specification; nothing is sent or noted here. Records handed in are
-copied. Ties in the tally go to the first in member order to get strictly ahead.
+Guarantees: pure bookkeeping, in the original's order; nothing is sent or noted here. Records handed in are copied. Ties
+in the tally go to the first in member order to get strictly ahead.
 
-Leaves out what the original leaves out: whether the node still campaigns, whether an answer belongs to this round,
-whether the winner is the node itself. Which records count is the caller's to say.
+Out of scope, as in the original: whether the node still campaigns, whether an answer belongs to this round, whether the
+winner is the node itself. The caller decides which records count.
 
-Source: specification of Nacos 1.4.1 naming Raft, §2, 5.3, 5.5, 5.8.
+Source: docs/sources.md, nacos: ``RaftPeerSet``.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class RaftPeerSet:
         return self.leader is not None and self.leader.ip == ip
 
     def reset(self, *, votes: bool) -> None:
-        """Before a campaign: nobody leads, and (``votes``) nobody supports anybody."""
+        """Before a campaign: no node leads, and (``votes``) no record names a candidate."""
         self.leader = None
         if votes:
             for peer in self.peers.values():
@@ -128,9 +128,9 @@ class RaftPeerSet:
     def decide_leader(
         self, answer: RaftPeer, *, counts: Callable[[int], bool], wins: Callable[[int, int], bool]
     ) -> Decision:
-        """Take in an answer to a vote and count who is named by how many records.
+        """Take in an answer to a vote and count the records that name each node.
 
-        ``counts``: whether a record of that term counts; ``wins``: whether so many of so many counted ones lead.
+        ``counts``: whether a record of that term counts; ``wins``: whether this many of the counted records suffice.
         """
         self.update(answer)
         named_by: dict[str, int] = {}
@@ -156,7 +156,7 @@ class RaftPeerSet:
         return Decision(named_by, counted, best, majority, winner.ip, was, changed)
 
     def make_leader(self, sender: RaftPeer) -> tuple[bool, list[str]]:
-        """Follow the sender of a beat: whether that is news, and which peers' records must be asked for anew."""
+        """Follow the sender of a beat: whether that is news, and which peers' records must be fetched again."""
         changed = self.leader_ip != sender.ip
         if changed:
             self.leader = PeerRecord.of(sender)

@@ -1,11 +1,11 @@
 """Every rule of the naming Raft that a planted bug or a flip may override, one small pure method each.
 
-Promises: the honest build is exactly this class, with the faults of the original; a variant (`variants`) overrides the
-rule that it is named for, and nothing else decides what the rule decides. Rules take values and return values; only the
-dues draw, from the generator that they are given. Leaves out what no knob and no flip changes; that stands in the
-handlers.
+Guarantees: the honest build is exactly this class, with the faults of the original; a variant (`variants`) overrides
+the rule that it is named for, and nothing else decides what the rule decides. Rules take values and return values; only
+the dues draw, from the generator that they are given. Out of scope: what no knob and no flip changes; the handlers hold
+that.
 
-Source: specification of Nacos 1.4.1 naming Raft, 5.1 - 5.9.
+Source: docs/sources.md, nacos: ``RaftCore`` and ``RaftPeerSet``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dethrone.harness.core.rng import Rng
 
 
 class Rules:
-    """The honest rules under these knobs. One object a core."""
+    """The honest rules under these knobs. One object per core."""
 
     def __init__(self, knobs: Knobs) -> None:
         self.knobs = knobs
@@ -67,7 +67,7 @@ class Rules:
         return True
 
     def start_state(self, meta: Meta, *, me: str) -> State:
-        """What a node is after a start: a follower, whatever it was."""
+        """The state after a start: a follower, regardless of its earlier role."""
         del meta, me
         return "FOLLOWER"
 
@@ -78,7 +78,7 @@ class Rules:
     # --- disk ---------------------------------------------------------------------------------------------------
 
     def loads_meta(self, load: Callable[[], Meta]) -> Meta:
-        """Term and vote as stored; a file that says nothing stops the node."""
+        """Term and vote as stored; an unreadable file stops the node."""
         return load()
 
     def waits_for_disk(self) -> bool:
@@ -104,7 +104,7 @@ class Rules:
         return due_ms <= 0
 
     def may_campaign(self, *, leader: str | None) -> bool:
-        """A due that ran out opens a campaign in every state, whoever was known to lead."""
+        """A due that ran out opens a campaign in every state, regardless of a known leader."""
         del leader
         return True
 
@@ -122,7 +122,7 @@ class Rules:
         return True
 
     def votes_for_itself(self) -> bool:
-        """A campaign's own vote is for itself, before anybody is asked."""
+        """A campaign's own vote is for itself, before any node is asked."""
         return True
 
     def counts_failed_call(self) -> bool:
@@ -141,7 +141,7 @@ class Rules:
         return candidate_term > own_term
 
     def adopts_term(self) -> bool:
-        """A grant takes over the candidate's term with the vote."""
+        """A grant adopts the candidate's term with the vote."""
         return True
 
     def refusal_resets_due(self) -> bool:
@@ -161,7 +161,7 @@ class Rules:
         return record_term == own_term or not self.knobs.count_current_term_only
 
     def wins(self, best: int, *, peers: int, counted: int) -> bool:
-        """Whether the best-named peer leads. ``counted``: records that name anybody."""
+        """Whether the best-named peer leads. ``counted``: records that name a candidate."""
         del counted
         return best >= self.majority(peers)
 
@@ -170,7 +170,7 @@ class Rules:
         return self.majority(peers)
 
     def announces(self, *, changed: bool) -> bool:
-        """A leader that was found by counting is said once a change."""
+        """A leader that was found by counting is noted once per change."""
         return changed
 
     # --- beats --------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class Rules:
         return state == "LEADER" and not standalone
 
     def sending_is_contact(self) -> bool:
-        """Whether a leader's beat keeps it from electing before anybody answered."""
+        """Whether a leader's beat keeps it from electing before any node answered."""
         return not self.knobs.leader_needs_majority_acks
 
     def term_after_beat(self, own_term: int, sender_term: int) -> int:
@@ -188,7 +188,7 @@ class Rules:
         return max(own_term, sender_term) if self.knobs.beat_raises_term else own_term
 
     def stamps(self, held: tuple[DatumStamp, ...]) -> tuple[DatumStamp, ...]:
-        """What a beat says of the items held: everything, unless beats carry nothing."""
+        """What a beat reports of the items held: everything, unless beats carry nothing."""
         return () if self.knobs.send_beat_only else held
 
     def accepts_sender(self, state: State) -> bool:
@@ -200,7 +200,7 @@ class Rules:
         return sender_term >= own_term
 
     def beat_makes_follower(self, state: State) -> bool:
-        """An accepted beat turns everybody else into a follower labelled with the sender."""
+        """An accepted beat turns every other node into a follower labelled with the sender."""
         return state != "FOLLOWER"
 
     def beat_resets_dues(self) -> bool:
@@ -208,7 +208,7 @@ class Rules:
         return True
 
     def refreshes_former(self) -> bool:
-        """Records that still say LEADER are asked for anew when another leads."""
+        """Records that still say LEADER are fetched again when another node leads."""
         return True
 
     # --- writes -------------------------------------------------------------------------------------------------
@@ -218,5 +218,5 @@ class Rules:
         return True
 
     def stores_item(self) -> bool:
-        """A published item lies on the disk of whoever acknowledged it."""
+        """A published item is on the disk of every node that acknowledged it."""
         return True

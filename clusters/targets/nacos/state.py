@@ -1,11 +1,11 @@
-"""The state of one node, and the few verbs by which every rule changes it, says so and sends.
+"""The state of one node, and the few verbs by which every rule changes it, notes the change and sends.
 
-Promises: a change of role or term is always noted; every disk batch is awaited before anything later leaves, as the
+Guarantees: a change of role or term is always noted; every disk batch is awaited before anything later leaves, as the
 original's handlers block on their files. ``now``, ``rng`` and ``out`` are those of the event being handled.
 
-Leaves out: the rules themselves (``election``, ``beat``, ``data``).
+Out of scope: the rules themselves (``election``, ``beat``, ``data``).
 
-Source: specification of Nacos 1.4.1 naming Raft, §2 and §8.
+Source: docs/sources.md, nacos: ``RaftPeer``.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class NodeState:
         self.next_number = 0
         self._disk_token = 0
         self._meta_tokens: dict[int, storage.Meta] = {}
-        # Set anew by the core for each event.
+        # The core sets these for each event.
         self.now = Clocks(0, 0)
         self.rng = Rng(0)
         self.out: list[Effect] = []
@@ -125,14 +125,14 @@ class NodeState:
     # --- changing -----------------------------------------------------------------------------------------------
 
     def set_state(self, state: State, cause: str) -> None:
-        """Change the own role and say so."""
+        """Change the own role and note it."""
         was = self.local.state
         if was != state:
             self.local.state = state
             self.announce_state(was, cause)
 
     def announce_state(self, was: State, cause: str) -> None:
-        """Say that the own role is no longer ``was``."""
+        """Note that the own role is no longer ``was``."""
         state = self.local.state
         self.note("state_change", was=was, to=state, cause=cause)
         self.note("role_change", was=was, to=state, cause=cause)
@@ -140,7 +140,7 @@ class NodeState:
             self.note("step_down", cause=cause)
 
     def set_term(self, term: int, cause: str) -> None:
-        """Change the own term and say so."""
+        """Change the own term and note it."""
         was = self.local.term
         if was != term:
             self.local.term = term
@@ -186,7 +186,7 @@ class NodeState:
             self.store((), with_term=True)
 
     def disk_done(self, token: int) -> None:
-        """A batch was carried out."""
+        """A batch is done."""
         done = self._meta_tokens.pop(token, None)
         if done is not None:
             self.stored = done

@@ -1,15 +1,14 @@
 """What a node keeps on disk: its data items, one file each, and ``meta.properties`` with the term.
 
-Promises: every file is written beside its place, synced, renamed and synced again, so a reader finds the old or the new
-content, never a part. The term is written when a data item is published, deleted or synchronised, and at no other time
-(with the knob ``persist_vote`` also before a vote leaves, and with ``voteFor``). A file that cannot be read or makes no
-sense raises ``Damaged``: the node then stops rather than guess.
+Guarantees: every file is written under a temporary name, synced, renamed and synced again, so a reader finds the old or
+the new content, never a part. The term is written when a data item is published, deleted or synchronised, and at no
+other time (with the knob ``persist_vote`` also before a vote leaves, and with ``voteFor``). A file that cannot be read
+or decoded raises ``Damaged``: the node then stops rather than guess.
 
-Leaves out: durability of deletions beyond what the file system gives; the next beat deletes again.
+Out of scope: durability of deletions beyond what the file system gives; the next beat deletes again.
 
-Source: specification of Nacos 1.4.1 naming Raft, §2 (``data/naming/data/{namespace}/``, ``data/naming/data/
-meta.properties``). File names are percent-encoded keys; keys that are too long for a name get a digest instead, since
-the content names the key anyway.
+Source: docs/sources.md, nacos: ``RaftStore`` (``data/naming/data/{namespace}/``, ``data/naming/data/meta.properties``).
+File names are percent-encoded keys; keys too long for a name get a digest instead, since the content names the key.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _DATUM = msgspec.json.Decoder(Datum)
 
 
 class Damaged(Exception):  # noqa: N818 - reads as the state that it reports
-    """A file is there and says nothing that a node could start from."""
+    """A file exists, but a node cannot start from its content."""
 
 
 class Meta(NamedTuple):

@@ -1,15 +1,15 @@
 """The deliberately broken builds, the harmless ones that must raise no alarm, and the flips of claims.
 
-Promises: each broken build overrides one rule (`broken`; 25 two, which make one mistake) and is named by its
-number in the table of planted bugs (``plain``: none of that table). The original is known to be unsafe, so they are
-bugs of the profile ``nacos-mended`` and need its knobs. A flip is named ``flip-<source>-<n>`` after its claim; some
-claims rest on the same rule, and so do their flips. Not applicable here:
+Guarantees: each broken build overrides one rule (`broken`; 25 two, which make one mistake) and is named by its number
+(docs/sources.md, planted-bugs; ``plain``: no number). The original is known to be unsafe, so they are bugs of the
+profile ``nacos-mended`` and need its knobs. A flip is named ``flip-<source>-<n>`` after its claim (docs/sources.md,
+claims); claims that rest on the same rule share a flip's change. Not applicable here:
 
-* 01, 11: a vote is given for a higher term only, so a term that is known keeps a node from voting twice in it;
-* 17: no record of a higher term names who is behind it;
+* 01, 11: a vote is given for a higher term only, so a known term keeps a node from voting twice in it;
+* 17: no record of a higher term names its candidate;
 * 18, 35, 36, 37: no pre-vote; 47, 49, 51: no leases; 23, 53, 54: no change of members; 58: there is one loop only;
 * 12, 14, 40, 42, 44, 56: data is not compared, and carries no terms; 45, 46: what was acknowledged is lost by design
-  (NA-B6), so that no run without the bug passes; 27: who refuses a leader just stands again, and wins or not;
+  (NA-B6), so that no run without the bug passes; 27: a node that refuses a leader just campaigns again, won or lost;
 * 33, 34: tasks tick from each node's own start, so that equal dues do not meet; 39: no request is repeated in a term.
 """
 
@@ -161,18 +161,18 @@ class _OnlyInMemory(Rules):
 
 
 _FLIPS: tuple[tuple[int, str, type[Rules]], ...] = (
-    (1, "a leader never beats, so that others campaign beside it", _NeverBeats),
+    (1, "a leader never beats, so that others campaign against it", _NeverBeats),
     (2, "the time of an election never comes", _NeverDue),
     (3, "a campaign opens without its own vote", _NoOwnVote),
     (4, "followers turn client writes away", _NoForwarding),
     (5, "a write is fine once the leader has it", _LeaderAloneIsEnough),
-    (6, "a follower that knows a leader waits for it for ever", _LoyalFollower),
-    (7, "a start begins with term 0 whatever is stored", _ForgetsTerm),
+    (6, "a follower that knows a leader waits for it without limit", _LoyalFollower),
+    (7, "a start begins with term 0 regardless of the stored one", _ForgetsTerm),
     (8, "both tasks run every second", _SlowTasks),
     (9, "the first due is drawn from half its range", _ShortFirstDue),
     (10, "a reset due is not random", _FixedDue),
     (11, "a reset beat due is random", _RandomBeats),
-    (12, "the tasks go on while the work is stopped", _AlwaysWorks),
+    (12, "the tasks continue while the work is stopped", _AlwaysWorks),
     (13, "votes are asked for before the counters are reset", _ResetsAfterwards),
     (14, "a campaign keeps what others supported", _KeepsVotes),
     (15, "a vote call that failed counts as support", _FailureIsConsent),
@@ -183,15 +183,15 @@ _FLIPS: tuple[tuple[int, str, type[Rules]], ...] = (
     (20, "a grant does not put off the own campaign", _GrantPutsNothingOff),
     (21, "the same leader is announced with every answer", broken.SaysItEachTime),
     (22, "half of an even number is a majority", broken.HalfIsEnough),
-    (23, "everybody beats", _EverybodyBeats),
+    (23, "every node beats", _EverybodyBeats),
     (24, "beats say nothing of the items", _BareBeats),
     (25, "beats of nodes that do not lead are accepted", _AnySenderLeads),
     (26, "beats of lower terms are accepted", _AnyTermBeats),
     (27, "an accepted beat leaves a candidate a candidate", _StaysWhatItWas),
     (28, "an accepted beat puts nothing off", _BeatPutsNothingOff),
     (29, "an accepted beat puts nothing off", _BeatPutsNothingOff),
-    (30, "a former leader's record is never asked for anew", broken.KeepsFormer),
-    (31, "the protocol goes on after the switch to the new version", _GoesOn),
+    (30, "a former leader's record is never fetched again", broken.KeepsFormer),
+    (31, "the protocol continues after the switch to the new version", _GoesOn),
     (32, "followers keep published items in memory only", _OnlyInMemory),
 )
 

@@ -14,13 +14,13 @@
 Answers are 200 with the responder's record, the items or ``ok``; a refused call is 500 with ``illegal state: …`` or
 ``illegal argument: …``. Numbers that the original does not send travel as query parameters.
 
-Promises: ``parse_request(*request(body)) == body`` and ``parse_response(asked, *response(body)) == body``; a request
-that makes no sense raises ``BadRequest`` with the status to answer, and nothing else; an answer that makes no sense is
-``CallError``, that is "not OK". No input is unpacked beyond ``BODY_MAX`` bytes.
+Guarantees: ``parse_request(*request(body)) == body`` and ``parse_response(asked, *response(body)) == body``; an invalid
+request raises ``BadRequest`` with the status to answer, and nothing else; an invalid answer is ``CallError``, that is
+"not OK". No input is unpacked beyond ``BODY_MAX`` bytes.
 
-Leaves out: addresses. The ``ip`` in a record is a NODE NAME; ``sender`` reads it off a request that carries one.
+Out of scope: addresses. The ``ip`` in a record is a NODE NAME; ``sender`` reads it off a request that carries one.
 
-Source: specification of Nacos 1.4.1 naming Raft, §4.
+Source: docs/sources.md, nacos.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def request(body: NacosRequest) -> tuple[str, str, Headers, bytes]:
 
 
 def parse_request(method: str, path: str, headers: Headers, content: bytes) -> NacosRequest:  # noqa: ARG001
-    """The message that a call is; raises BadRequest. Compression is told by the bytes, as the original does."""
+    """The message that a call is; raises BadRequest. As in the original, the bytes themselves show compression."""
     try:
         parts = urlsplit(path)
         query = dict(parse_qsl(parts.query, keep_blank_values=True, max_num_fields=16))

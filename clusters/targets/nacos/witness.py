@@ -1,24 +1,24 @@
-"""What a node did about its election, read off its messages and its disk, whatever its core says.
+"""What a node did about its election, read off its messages and its disk, independent of its core's own notes.
 
 * ``vote`` (term, candidate): a campaign's vote for itself, when a vote request with the own record CANDIDATE leaves;
   and a grant, when the answer to a vote request leaves with ``term`` and ``voteFor`` of the candidate although the own
-  term was lower when the request came. The ``voteFor`` of a refusal or of an accepted beat is a label, never a vote; so
-  is one in a term in which the node has campaigned, or that it first stored with another vote.
+  term was lower when the request arrived. The ``voteFor`` of a refusal or of an accepted beat is a label, never a vote;
+  so is one in a term in which the node has campaigned, or that it first stored with another vote.
 * ``elected`` (term, voters): the first message that leaves with the own record LEADER in a term. Voters are the node
   itself, if it campaigned in that term, and those whose answers carried this term and this node.
-* ``found`` (term, file): what meta.properties held at the start. Its ``voteFor`` is not told: a beat relabels it, too.
+* ``found`` (term, file): what meta.properties held at the start, without ``voteFor``, which a beat relabels, too.
 * ``persisted`` (term, voted_for): a new meta.properties is in place.
 * ``answered`` (term): an accepted beat is answered in that term for the first time.
 
-Promises: the own term is what was last sent in an own record, or synced to meta.properties, or loaded together with a
+Guarantees: the own term is the one last sent in an own record, or synced to meta.properties, or loaded together with a
 vote; nothing is taken from the core. Messages may leave late and out of order (they wait for connections), answers may
-never leave (the asker hung up). A change of term within one leadership (``term_jump``) is no election.
+never leave (the asker closed the connection). A change of term within one leadership (``term_jump``) is no election.
 
-Leaves out: acknowledgements and log ends; this protocol has no log index. A leadership that ended before any message
+Out of scope: acknowledgements and log ends; this protocol has no log index. A leadership that ended before any message
 left is not seen. A refusal can pass for a grant if the term was raised by data whose write was still under way when the
-request came; the candidate counts that refusal as a vote, too.
+request arrived; the candidate counts that refusal as a vote, too.
 
-Source: specification of Nacos 1.4.1 naming Raft, "Added decisions".
+Source: docs/sources.md, nacos.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class NacosWitness:
         except storage.Damaged:
             return [Witnessed("found", 0, {"file": "unreadable"})]
         # A term alone may be ignored at the start (``restart_term``), so only a term with its vote is a floor. A node
-        # without a vote cannot refuse with somebody's name, so nothing is taken for a vote that is none.
+        # without a vote cannot name another in a refusal, so no refusal is mistaken for a vote.
         if meta.vote_for is not None:
             self._term = meta.term
         return [Witnessed("found", meta.term, {"file": "read" if storage.META in disk else "absent"})]
@@ -94,7 +94,7 @@ class NacosWitness:
         return []
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
-        """A batch was carried out."""
+        """A batch is done."""
         meta = storage.meta_written(ops)
         if meta is None:
             return []
@@ -153,7 +153,7 @@ class NacosWitness:
         )
         stored = self._stored.get(record.term, record.vote_for)
         voted_before = record.term in self._campaigns or stored != record.vote_for
-        # Answers to one asker leave in order, so whatever asked for this term or less has had its answer or gets none.
+        # Answers to one asker leave in order, so requests for this term or less were answered or never will be.
         while asked and asked[0].term <= record.term:
             asked.popleft()
         if granted and not voted_before:

@@ -1,7 +1,7 @@
-"""The acceptor: what it promises, what it accepts, what it tells a learner that asks.
+"""The acceptor: what it promises, what it accepts, what it reports to a learner that asks.
 
-Promises: the answer leaves after the record that it rests on is on disk; a refusal changes nothing. Leaves out who
-counts the answers (`proposer`, `learner`).
+Guarantees: the answer leaves after the record that it rests on is on disk; a refusal changes nothing. Out of scope:
+counting the answers (`proposer`, `learner`).
 
 Source: Lamport, "Paxos Made Simple", 2.2, phases 1b and 2b.
 """
@@ -61,7 +61,7 @@ def promise(n: Node, src: str, inst: Instance, number: int, *, before: tuple[Dis
 
 
 def on_propose(n: Node, src: str, body: Propose) -> None:
-    """Phase 2b: an acceptance is told to the proposer and every learner, this node's own included."""
+    """Phase 2b: report an acceptance to the proposer and every learner, this node's own included."""
     if not n.accepting:
         return
     inst = n.instance(body.instance)
@@ -105,7 +105,7 @@ def _refuse(n: Node, name: str, src: str, inst: Instance, number: int) -> None:
 
 
 def on_ask(n: Node, src: str, body: Ask) -> None:
-    """Tell a learner what was accepted here."""
+    """Report to a learner what was accepted here."""
     if not n.accepting:
         return
     last = min(body.last, body.first + ASK_MAX - 1)

@@ -1,10 +1,10 @@
 """The rules of the planted bugs, and of the harmless builds: each class overrides what it is named for.
 
-Promises: the number is the one of the table of planted bugs, its sense carried over: a promise or an acceptance is
-Paxos' vote, what an acceptor reports is its log check. Out of scope: flips (`flips`).
+Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs), carried over: a
+promise or an acceptance is Paxos' vote, an acceptor's report is its log check. Out of scope: flips (`flips`).
 """
 
-# ruff: noqa: D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+# ruff: noqa: D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PromiseBeforePersist(Rules):
         return what != "promise"
 
 
-@mutant("04-ignore-failed-write", says="goes on after its file could not be written", caught_by=(_AGREE, _DURABLE))
+@mutant("04-ignore-failed-write", says="ignores that its file could not be written", caught_by=(_AGREE, _DURABLE))
 class IgnoreFailedWrite(Rules):  # The answer of that moment is lost with the write, later ones are not
     def on_persist_error(self) -> Literal["halt", "ignore"]:
         return "ignore"
@@ -59,7 +59,7 @@ class NotSynced(Rules):
 
 @mutant(
     "07-unreadable-means-fresh",
-    says="takes an unreadable file for a node that never took part",
+    says="treats an unreadable file as a node that never took part",
     caught_by=(_AGREE, _DURABLE),
 )
 class UnreadableMeansFresh(Rules):
@@ -72,7 +72,7 @@ class UnreadableMeansFresh(Rules):
 
 @mutant("10-resumes-number", says="after a restart proposes another value under its last number", caught_by=(_AGREE,))
 class ResumesNumber(Rules):
-    """After a restart it proposes under the number of its last life, for which it holds promises, it thinks."""
+    """After a restart it proposes under the number of its last life, as if it still held promises for it."""
 
     def resumes(self, acceptor: Acceptor, *, place: int, nodes: int) -> int:
         return acceptor.max_id if acceptor.max_id and acceptor.max_id % nodes == place else 0
@@ -92,14 +92,14 @@ class ForgetsOwnAcceptances(Rules):  # After a restart it does not know what it 
         return loaded
 
 
-@mutant("46-accepts-before-sync", says="tells of acceptances that a crash can take", caught_by=(_AGREE, _DURABLE))
+@mutant("46-accepts-before-sync", says="reports acceptances that a crash can undo", caught_by=(_AGREE, _DURABLE))
 class AcceptsBeforePersist(Rules):
     def waits_for_disk(self, what: Literal["promise", "accepted"]) -> bool:
         return what != "accepted"
 
 
 @mutant("plain-promise-not-written", says="stores what it accepted but no promise", caught_by=(_AGREE, _DURABLE))
-class PromiseNotWritten(Rules):  # Beside 01: what was accepted is on disk, promises are not
+class PromiseNotWritten(Rules):  # Unlike 01, what was accepted is on disk; promises are not
     def promised_record(self, instance: int, acceptor: Acceptor) -> DiskRecord | None:
         del instance, acceptor
         return None
@@ -108,8 +108,8 @@ class PromiseNotWritten(Rules):  # Beside 01: what was accepted is on disk, prom
 # --- promises ---------------------------------------------------------------------------------------------------
 
 
-@mutant("12-promise-hides-accepted", says="promises without telling what it accepted", caught_by=(_AGREE,))
-class HidesAccepted(Rules):  # The promise does not tell what was accepted
+@mutant("12-promise-hides-accepted", says="promises without reporting what it accepted", caught_by=(_AGREE,))
+class HidesAccepted(Rules):  # The promise does not report what was accepted
     def reports(self, acceptor: Acceptor) -> Report:
         del acceptor
         return None
@@ -137,7 +137,7 @@ class NackIsPromise(Rules):  # A refusal with a higher number is tallied all the
         return True
 
 
-@mutant("18-promises-are-acceptances", says="takes a majority of promises for a decision", caught_by=(_AGREE,))
+@mutant("18-promises-are-acceptances", says="treats a majority of promises as a decision", caught_by=(_AGREE,))
 class PromisesChoose(Rules):  # A majority of the first phase is taken for one of the second
     def promises_choose(self) -> bool:
         return True
@@ -158,7 +158,7 @@ class MajorityOfReachable(Rules):
 
 
 @mutant(
-    "22-half-is-enough", says="takes half of an even number for a majority", caught_by=(_AGREE, _MAJORITY), nodes_min=4
+    "22-half-is-enough", says="counts half of an even number as a majority", caught_by=(_AGREE, _MAJORITY), nodes_min=4
 )
 class HalfIsEnough(Rules):
     def majority(self, acceptors: int, *, reachable: int) -> int:
@@ -182,8 +182,8 @@ class PromiseMayFall(Rules):  # A request with a lower number is promised, and l
 # --- proposals --------------------------------------------------------------------------------------------------
 
 
-@mutant("px-b5-ignores-accepted", says="proposes its own value whatever was accepted", caught_by=(_AGREE,))
-class IgnoresAccepted(Rules):  # PX-B5: proposes its own value whatever the promises report
+@mutant("px-b5-ignores-accepted", says="proposes its own value despite accepted ones", caught_by=(_AGREE,))
+class IgnoresAccepted(Rules):  # PX-B5: proposes its own value regardless of what the promises report
     def select(self, reports: Mapping[str, Report], own: Value | None) -> tuple[Value | None, int]:
         return (own, 0) if own is not None else super().select(reports, own)
 
@@ -195,8 +195,8 @@ class AdoptsLowest(Rules):  # Adopts the value of the lowest number that was rep
         return (own, 0) if least is None else (least[1], least[0])
 
 
-@mutant("44-accepts-any-number", says="accepts whatever its promise", caught_by=(_AGREE,))
-class AcceptsAnyNumber(Rules):  # Accepts whatever is proposed, promised higher or not
+@mutant("44-accepts-any-number", says="accepts regardless of its promise", caught_by=(_AGREE,))
+class AcceptsAnyNumber(Rules):  # Accepts every proposal, even below its promise
     def accepts(self, number: int, acceptor: Acceptor) -> bool:
         del number, acceptor
         return True
@@ -209,21 +209,21 @@ class AcceptsAnyNumber(Rules):  # Accepts whatever is proposed, promised higher 
 
 
 @mutant("40-counts-across-numbers", says="counts acceptances under different numbers together", caught_by=(_AGREE,))
-class CountsAcrossNumbers(Rules):  # Counts everybody who ever accepted anything for the number that it heard of last
+class CountsAcrossNumbers(Rules):  # Counts every earlier acceptor for the last number that it saw
     def chosen(self, tally: Tally, number: int, *, majority: int) -> bool:
         del number
         return len({name for _, acceptors in tally.values() for name in acceptors}) >= majority
 
 
-@mutant("42-learns-from-one", says="takes one acceptance for a decision", caught_by=(_AGREE, _MAJORITY))
-class LearnsFromOne(Rules):  # The first acceptance that is heard of counts as the decision, the own one included
+@mutant("42-learns-from-one", says="treats one acceptance as a decision", caught_by=(_AGREE, _MAJORITY))
+class LearnsFromOne(Rules):  # The first acceptance that arrives counts as the decision, the own one included
     def chosen(self, tally: Tally, number: int, *, majority: int) -> bool:
         del majority
         return bool(tally[number][1])
 
 
-@mutant("56-answers-own-value", says="tells each client its own value", caught_by=(_AGREE,))
-class AnswersOwnValue(Rules):  # Tells a client its own value once something was decided
+@mutant("56-answers-own-value", says="answers each client with its own value", caught_by=(_AGREE,))
+class AnswersOwnValue(Rules):  # Answers a client with its own value once something was decided
     def answer(self, chosen: Value, own: Value | None) -> Value:
         return chosen if own is None else own
 

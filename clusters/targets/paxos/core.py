@@ -1,7 +1,7 @@
-"""The Paxos core: boots from a disk, hands each event to its handler, then what the own acceptor answered.
+"""The Paxos core: boots from a disk, passes each event to its handler, then the answers of its own acceptor.
 
-Promises: deterministic; dispatch by type; after ``Halt`` nothing happens any more. Leaves out every rule (`rules`) and
-the handlers (one module a role).
+Guarantees: deterministic; dispatch by type; after ``Halt`` the core does nothing. Out of scope: every rule (`rules`)
+and the handlers (one module per role).
 
 Source: Lamport, "Paxos Made Simple", 2001.
 """
@@ -59,7 +59,7 @@ def _on_ping(n: Node, src: str, body: Ping) -> None:
 
 
 def _on_pong(n: Node, src: str, body: Pong) -> None:
-    """Its sender was heard of; that is all."""
+    """It only shows that its sender lives."""
 
 
 class PaxosCore(KitCore[Node]):
@@ -148,7 +148,7 @@ class PaxosCore(KitCore[Node]):
         requests.on_request(self.node, request, body)
 
     def disk_done(self, done: DiskDone) -> None:
-        """A batch was carried out, or failed."""
+        """A batch succeeded or failed."""
         _disk_done(self.node, done)
 
     def violation(self, data: dict[str, Any]) -> None:
@@ -223,7 +223,7 @@ class PaxosCore(KitCore[Node]):
 
 
 def _make_durable(n: Node, disk: DiskImage, loaded: Loaded) -> None:
-    """Nothing is said before what was read is certainly durable: the last life may have died before its fsync."""
+    """Nothing leaves before what was read is certainly durable: the last life may have died before its fsync."""
     if FILE not in disk:
         return
     if loaded.torn:
@@ -233,7 +233,7 @@ def _make_durable(n: Node, disk: DiskImage, loaded: Loaded) -> None:
 
 
 def _disk_done(n: Node, done: DiskDone) -> None:
-    """A batch was carried out, or failed: then the node stops, for it would forget what it is about to say."""
+    """A batch succeeded, or failed: then the node stops, as it would forget what it is about to send."""
     batch = n.stored(done.token)
     if batch is None:
         return

@@ -1,11 +1,11 @@
 """Epochs: an election on top of Paxos. Instance −k decides who leads epoch k.
 
-Each contender proposes its own name; the decided one leads until epoch k + 1 is decided. The leader sends heartbeats;
-who hears none for a random time contends for the next epoch. Promises: safety is that of Paxos alone: one leader an
-epoch, whatever clocks and heartbeats do. A leader that is cut off does not notice that it was replaced. After a restart
-an epoch is learnt again, never read from disk (unless ``learner=disk``). Leaves out leases.
+Each contender proposes its own name; the decided one leads until epoch k + 1 is decided. The leader sends heartbeats; a
+node that hears none for a random time contends for the next epoch. Guarantees: safety is that of Paxos alone: one
+leader per epoch, independent of clocks and heartbeats. A leader that is cut off does not notice that it was replaced.
+After a restart an epoch is learned again, never read from disk (unless ``learner=disk``). Out of scope: leases.
 
-Source: ours; Lamport, "Paxos Made Simple", 3, elects its leader by other means.
+Source: ours; "Paxos Made Simple", 3, elects its leader by other means.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def begin(n: Node) -> None:
 
 
 def on_contend_timer(n: Node) -> None:
-    """Nothing was heard of a leader: propose oneself for the next epoch."""
+    """No leader was heard: propose oneself for the next epoch."""
     if n.leads:
         return
     epoch = max(n.epoch + 1, n.top_epoch)
@@ -60,7 +60,7 @@ def on_decided(n: Node, epoch: int, value: Value, voters: list[str]) -> None:
 
 
 def on_beat_timer(n: Node) -> None:
-    """The leader of an epoch says that it is there."""
+    """The leader of an epoch announces itself."""
     if n.leads:
         n.send_peers(Heartbeat(n.epoch))
         n.arm(BEAT, n.rules.heartbeat())

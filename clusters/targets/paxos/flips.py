@@ -1,6 +1,6 @@
 """One small broken rule for each safety claim: the build under which the claim's test must turn red.
 
-Promises: each class overrides the rule of its claim and nothing else. Leaves out the claims (`claims`).
+Guarantees: each class overrides only the rule of its claim (docs/sources.md, claims). Out of scope: the claims.
 """
 
 from __future__ import annotations

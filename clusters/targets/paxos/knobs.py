@@ -29,7 +29,7 @@ class PaxosKnobs(Settings, frozen=True, kw_only=True):
             "all",
             _acceptors,
             "all, or a whole number",
-            "the first so many members accept (0: all); every member proposes and learns",
+            "how many members, from the first, accept (0: all); every member proposes and learns",
         ),
     ]
     accept_rule: Annotated[

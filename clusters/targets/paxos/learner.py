@@ -1,8 +1,8 @@
-"""The learner: counts acceptances, knows what was chosen, answers those who wait for it, and asks where it missed it.
+"""The learner: counts acceptances, knows what was chosen, answers waiting clients, asks acceptors for what it missed.
 
-Promises: a value is learned once a majority of acceptors accepted it under one number, or from the own disk
-(``learner=disk``). A learner that started again asks acceptors; if their answers show acceptances but no majority for
-one number, an attempt without a value of its own brings the decision to light. Leaves out who proposes (`proposer`).
+Guarantees: a value is learned once a majority of acceptors accepted it under one number, or from the own disk
+(``learner=disk``). A restarted learner asks acceptors; if their answers show acceptances but no majority for one
+number, an attempt without a value of its own finds the decision. Out of scope: who proposes (`proposer`).
 
 Source: Lamport, "Paxos Made Simple", 2.3.
 """
@@ -39,7 +39,7 @@ def _count(n: Node, src: str, inst: Instance, body: Accepted) -> None:
 
 
 def decide(n: Node, inst: Instance, number: int, value: Value, acceptors: list[str]) -> None:
-    """The value is chosen: remember it, answer, go on."""
+    """The value is chosen: remember it, answer, continue."""
     if inst.chosen is not None:
         return
     inst.chosen, inst.chosen_id = value, number
@@ -71,7 +71,7 @@ def settle(n: Node, inst: Instance, acceptors: list[str]) -> None:
 
 
 def answer(n: Node, request: int, inst: Instance, own: Value | None) -> None:
-    """Tell a client what was decided."""
+    """Answer a client with what was decided."""
     if inst.chosen is None:
         return
     if request in n.open and own is not None and own == inst.chosen:
@@ -127,7 +127,7 @@ def on_told(n: Node, src: str, body: Told) -> None:
 
 
 def on_timer(n: Node, number: int) -> None:
-    """Not everybody answered in time."""
+    """Not all answered in time."""
     inst = n.instances.get(number)
     if inst is not None and inst.asking is not None:
         _conclude(n, inst, inst.asking)

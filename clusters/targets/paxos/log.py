@@ -1,9 +1,9 @@
-"""The log: Paxos repeated, one instance an entry, and the small state machine behind it.
+"""The log: Paxos repeated, one instance per entry, and the small state machine behind it.
 
 A node proposes one command at a time, in the lowest instance that it does not know to be decided; where another value
-was chosen, it goes on in the next one. So an instance is never skipped, and a command is never decided twice. Reads are
-commands, too. Promises: the same decisions give the same answers on every node. Leaves out what Multi-Paxos saves by a
-stable leader: each entry takes both phases.
+was chosen, it continues in the next one. So no instance is skipped, and no command is decided twice. Reads are
+commands, too. Guarantees: the same decisions give the same answers on every node. Out of scope: what Multi-Paxos saves
+by a stable leader: each entry takes both phases.
 
 Source: Lamport, "Paxos Made Simple", 3.
 """
@@ -27,14 +27,14 @@ def submit(n: Node, request: int, body: LogRequest) -> None:
 
 
 def in_use(n: Node, number: int) -> None:
-    """A command was accepted somewhere in that instance: whatever lies below is decided, or soon will be."""
+    """A command was accepted in that instance: all below it is decided, or soon will be."""
     n.log_used = True
     n.top = max(n.top, number)
     _watch(n)
 
 
 def on_decided(n: Node, inst: Instance) -> None:
-    """Carry out what is decided without a gap, answer, and go on."""
+    """Carry out what is decided without a gap, answer, and continue."""
     n.log_used = n.log_used or isinstance(inst.chosen, Command)
     n.top = max(n.top, inst.number)
     while True:
@@ -86,7 +86,7 @@ def carry_out(values: dict[str, Any], index: int, request: LogRequest) -> Any:
 
 
 def drop(n: Node, request: int) -> None:
-    """A client's patience ended: its command goes on only where it was already proposed."""
+    """A client's patience ended: its command stays only where it was already proposed."""
     if n.active is None or n.active[1] != request:
         n.queue = type(n.queue)(entry for entry in n.queue if entry[0] != request)
         n.reply(request, Failed("not proposed in time"))

@@ -1,11 +1,11 @@
-"""What Paxos nodes say to each other, and the values that they decide on.
+"""The messages between Paxos nodes, and the values that they decide on.
 
-Every message carries its instance; its sender is the one that the transport names. Instances 1, 2, 3 … are the
-clients': values proposed for a numbered instance, and the commands of the log, share them. Instance −k decides who
-leads epoch k, where an election is asked for. Promises: PREPARE carries no value; immutable. Leaves out the wire.
+Every message carries its instance; the transport names its sender. Instances 1, 2, 3 … are the clients': values
+proposed for a numbered instance, and the commands of the log, share them. Instance −k decides who leads epoch k, where
+an election is configured. Guarantees: PREPARE carries no value; immutable. Out of scope: the wire.
 
-Source: Lamport, "Paxos Made Simple", 2001, 2.2-2.3. ``Ask``, ``Told``, ``Ping``, ``Pong``, ``Heartbeat``: our own,
-for a learner that starts again, for "is a majority reachable", and for the election on top.
+Source: docs/sources.md, paxos: "Paxos Made Simple", 2.2-2.3. ``Ask``, ``Told``, ``Ping``, ``Pong``, ``Heartbeat`` are
+ours: for a restarted learner, for "is a majority reachable", and for the election on top.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def kind_of(value: Value) -> Kind:
 
 
 def shown(value: Value | None) -> Any:
-    """A value as plain JSON: what clients are told and traces hold."""
+    """A value as plain JSON, for clients and traces."""
     if value is None:
         return None
     if isinstance(value, Given):

@@ -1,7 +1,7 @@
-"""The state of one node, and the verbs by which every handler sends, stores, arms timers and says what happened.
+"""The state of one node, and the verbs by which every handler sends, stores, arms timers and notes what happened.
 
-Promises: nothing is said before what it rests on is durable (``store`` appends a batch and an ``Await``); the own
-acceptor's answers reach the own proposer and learner the same way: when their batch is done. Leaves out every rule
+Guarantees: nothing leaves before what it rests on is durable (``store`` appends a batch and an ``Await``); the node's
+own acceptor answers its own proposer and learner the same way: when their batch is done. Out of scope: every rule
 (`rules`) and the handlers (`acceptor`, `proposer`, `learner`, `log`, `election`, `requests`).
 """
 
@@ -32,7 +32,7 @@ NEVER = -(1 << 62)
 class Attempt:
     """A proposer's work on one instance. ``own`` is None where it only wants to learn.
 
-    ``waiting``: request → that client's own value. ``kept``: it goes on although no client waits.
+    ``waiting``: request → that client's own value. ``kept``: it continues although no client waits.
     """
 
     __slots__ = ("accepts", "failures", "id", "kept", "own", "own_sent", "promises", "state", "val", "waiting")
@@ -69,7 +69,7 @@ class Instance:
         self.number = number
         self.acceptor = Acceptor()
         self.seen = 0
-        """The highest number heard of."""
+        """The highest number seen."""
         self.attempt: Attempt | None = None
         self.done = False
         """The own proposer's work here ended with a decision."""
@@ -155,7 +155,7 @@ class Node(KitNode):
         return found
 
     def reachable(self) -> int:
-        """How many other acceptors were heard of within a phase's time."""
+        """How many other acceptors were heard within a phase's time."""
         since = self.mono - self.knobs.phase_timeout
         heard = self.heard.get
         count = 0

@@ -1,10 +1,10 @@
-"""The proposer: one attempt an instance, from a fresh number to a majority of acceptances, and again.
+"""The proposer: one attempt per instance, from a fresh number to a majority of acceptances, and again.
 
     IDLE -PREPARE-> PREPARING -majority of promises-> PROPOSING -majority of acceptances-> DONE
     PREPARING, PROPOSING -refusal or timeout-> IDLE, a wait, a higher number
 
-Promises: a number is stored before it is used; an attempt that is given up counts nothing that still comes for its
-number; it ends when nobody waits for it. Leaves out what acceptors and learners do.
+Guarantees: a number is stored before it is used; an abandoned attempt ignores late answers to its number; it ends when
+no client waits for it. Out of scope: what acceptors and learners do.
 
 Source: Lamport, "Paxos Made Simple", 2.2 (phases 1a, 2a), 2.4 (progress).
 """
@@ -73,7 +73,7 @@ def _start(n: Node, inst: Instance, attempt: Attempt) -> None:
 
 
 def heard_somebody(n: Node) -> None:
-    """Somebody is there: attempts that wait for a majority may go on."""
+    """A peer answers again: attempts that wait for a majority may continue."""
     if n.may_start():
         for number in sorted(n.unreached):
             inst = n.instances[number]
@@ -214,7 +214,7 @@ def stop(n: Node, inst: Instance) -> None:
 
 
 def _finish(n: Node, inst: Instance, attempt: Attempt) -> None:
-    """Nothing is to be learned: those who wait are told so."""
+    """There is nothing to learn: answer the waiting clients so."""
     stop(n, inst)
     for request in attempt.waiting:
         n.reply(request, Ok(None))

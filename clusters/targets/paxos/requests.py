@@ -1,8 +1,8 @@
-"""Client requests: which part of the node serves them, and what is said when nothing is decided in time.
+"""Client requests: which part of the node serves them, and what it answers when nothing is decided in time.
 
-Promises: every request is answered within ``patience``, with ``Failed`` only if its value was certainly never proposed;
-requests that wait are bounded, and above the bound are refused without effect. Leaves out redirection: there is no
-leader, any node serves.
+Guarantees: every request is answered within ``patience``, with ``Failed`` only if its value was certainly never
+proposed; waiting requests are bounded, and requests above the bound are refused without effect. Out of scope:
+redirection: there is no leader, any node serves.
 
 Source: ours.
 """

@@ -1,8 +1,8 @@
 """Every rule of Paxos that a planted bug or a flip may override, one small method each.
 
-Promises: the honest build is exactly this class; a variant (`variants`) overrides the rule that it is named for, and
+Guarantees: the honest build is exactly this class; a variant (`variants`) overrides the rule that it is named for, and
 nothing else decides what the rule decides. Rules take values and return values; only `backoff` and `silence` draw, from
-the generator that they are given. Leaves out what no knob and no variant changes; that stands in the handlers.
+the generator that they are given. Out of scope: what no knob and no variant changes; the handlers hold that.
 
 Source: Lamport, "Paxos Made Simple", 2001, 2.2-2.4.
 """
@@ -28,7 +28,7 @@ Tally = Mapping[int, tuple[Value, set[str]]]
 
 
 class Rules:
-    """The honest rules under these knobs. One object a core."""
+    """The honest rules under these knobs. One object per core."""
 
     def __init__(self, knobs: PaxosKnobs) -> None:
         self.knobs = knobs
@@ -36,7 +36,7 @@ class Rules:
     # --- numbers ------------------------------------------------------------------------------------------------
 
     def next_counter(self, cnt: int, *, seen: int, place: int, nodes: int) -> int:
-        """The counter of a fresh number: above every one used here, and above ``seen``, the highest number heard of."""
+        """The counter of a fresh number: above every one used here, and above ``seen``, the highest number seen."""
         if self.knobs.id_scheme == "plain_counter":
             return max(cnt, seen) + 1
         least = seen // nodes + (place <= seen % nodes)
@@ -61,13 +61,13 @@ class Rules:
         return max(number, max_id)
 
     def reports(self, acceptor: Acceptor) -> Report:
-        """What the promise tells of earlier acceptances."""
+        """What the promise reports of earlier acceptances."""
         if acceptor.accepted_value is None:
             return None
         return acceptor.accepted_id, acceptor.accepted_value
 
     def accepts(self, number: int, acceptor: Acceptor) -> bool:
-        """Phase 2b, by ``accept_rule``: at the promised number, or at least at it; whatever was accepted before."""
+        """Phase 2b, by ``accept_rule``: at the promised number, or also above it, regardless of earlier acceptances."""
         if self.knobs.accept_rule == "eq":
             return number == acceptor.max_id
         return number >= acceptor.max_id
@@ -77,14 +77,14 @@ class Rules:
         return max_id if self.knobs.accept_rule == "ge_literal" else number
 
     def tells(self, learners: Collection[str], proposer: str) -> Collection[str]:
-        """Who is told of an acceptance: the proposer and every learner."""
+        """Who gets a report of an acceptance: the proposer and every learner."""
         del proposer
         return learners
 
     # --- proposer -----------------------------------------------------------------------------------------------
 
     def may_start(self, reachable: int, *, own: bool, acceptors: int) -> bool:
-        """Whether a number is worth trying. ``reachable``: other acceptors heard of lately; ``own``: this is one."""
+        """Whether a number is worth trying. ``reachable``: other acceptors heard lately; ``own``: this is one."""
         if self.knobs.start_needs == "one":
             return reachable > 0 or acceptors == own
         return reachable + own >= quorum(acceptors)
@@ -149,7 +149,7 @@ class Rules:
         return len(tally[number][1]) >= majority
 
     def answer(self, chosen: Value, own: Value | None) -> Value:
-        """What a client is told: the chosen value, whoever proposed it."""
+        """The answer to a client: the chosen value, regardless of its proposer."""
         del own
         return chosen
 
@@ -208,7 +208,7 @@ class Rules:
         return 1
 
     def nacks(self) -> bool:
-        """Whether a refusal is said."""
+        """Whether a refusal is sent."""
         return self.knobs.nack
 
     def heartbeat(self) -> Ns:

@@ -1,7 +1,7 @@
-"""The Paxos target as the shells meet it: ``TARGET``.
+"""The Paxos target as the shells use it: ``TARGET``.
 
-Promises: one stateless object; profiles ``paxos`` (values by instance, a log; nobody leads) and ``paxos-election``
-(with epochs on top). Leaves out processes, sockets and files (`dethrone.clusters.node`) and virtual time
+Guarantees: one stateless object; profiles ``paxos`` (values by instance, a log; no leader) and ``paxos-election`` (with
+epochs on top). Out of scope: processes, sockets and files (`dethrone.clusters.node`) and virtual time
 (`dethrone.clusters.sim`).
 """
 

@@ -1,12 +1,11 @@
 """The deliberately broken builds, the harmless ones that must raise no alarm, and the flips of claims.
 
-Promises: each broken build overrides one rule (`broken` holds the classes; 21, 22, 25 and 44 two, of which one lets the
-other show) and is named by its number in the table of planted bugs (``plain``: none of that table; ``px``: a known
-weakness of the specification). It inherits the promise of its profile. Of that table, what is about leaders that step
-down, leases, pre-votes, membership and log ends has no counterpart here. 06 has none as the file is only appended to;
-33 and 34 have none as equal waits split nothing: of those who begin together the highest number wins, and its PROPOSE
-is ahead of a loser's next PREPARE by the shortest back-off at least.
-Leaves out finding them: that is the checkers' exam.
+Guarantees: each broken build overrides one rule (`broken` holds the classes; 21, 22, 25 and 44 two, of which one lets
+the other show) and is named by its number (docs/sources.md, planted-bugs; ``plain``: no number; ``px``: a known
+weakness of Paxos). It inherits the promise of its profile. Numbers about leaders that step down, leases, pre-votes,
+membership and log ends have no counterpart here. 06 has none as the file is only appended to; 33 and 34 have none as
+equal waits split nothing: of attempts that begin together the highest number wins, and its PROPOSE is ahead of a
+loser's next PREPARE by at least the shortest back-off. Out of scope: finding the bugs, which is the exam's task.
 """
 
 from __future__ import annotations

@@ -2,15 +2,15 @@
 
 * ``promised`` (instance, id, candidate: the proposer): the first time that a PROMISE for that number leaves;
 * ``accepted`` (instance, id, value, kind): the first time that an ACCEPTED of it leaves, or a PROMISE that reports it.
-  Whoever holds these of all acceptors knows every chosen value, whatever the learners say;
+  These events of all acceptors determine every chosen value, independent of the learners;
 * ``elected`` (term = epoch, voters): the first heartbeat of an epoch that leaves; the voters are the acceptors whose
   ACCEPTED, with this node as the value and under one number, arrived here or left here;
 * ``persisted`` (instance, max_id, accepted_id): a record is durable;
 * ``found`` (file, instances: number → [max_id, accepted_id]): what a new incarnation finds, the latest
   ``FOUND_MAX`` instances of it.
 
-Promises: it sees what was really sent, received and carried out. Leaves out a group of one node (it sends nothing), and
-rules: it imports messages and the storage format only.
+Guarantees: it sees what was really sent, received and carried out. Out of scope: a group of one node (it sends
+nothing), and rules: it imports messages and the storage format only.
 
 Source: Lamport, "Paxos Made Simple", 2.2-2.3.
 """
@@ -26,7 +26,7 @@ from dethrone.clusters.targets.paxos.storage import FILE, DiskRecord, Promised, 
 from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync, Witnessed, Write
 
 FOUND_MAX = 5_000
-"""So many instances, counted from either end of what is in use, are told of a disk; more are left out."""
+"""The largest number of instances of a disk that are recorded, from either end of those in use; others are omitted."""
 
 
 class PaxosWitness:
@@ -113,7 +113,7 @@ class PaxosWitness:
             self._votes.setdefault(-body.instance, {}).setdefault(body.id, set()).add(acceptor)
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
-        """This batch was carried out: what its fsync made durable."""
+        """This batch is done: what its fsync made durable."""
         out: list[Witnessed] = []
         for op in ops:
             if isinstance(op, Write) and op.path == FILE:

@@ -1,8 +1,8 @@
 """The leader's handling of AppendEntries answers.
 
-Promises: an answer of the own term, success or not, proves contact as of the round that it echoes; a steady heartbeat's
-answer costs a few comparisons and no effect. A failure older than the newest answer is ignored; a newer one is believed
-even below what was matched: the follower may have lost its disk. Leaves out sending (`replication`).
+Guarantees: an answer of the leader's own term, success or not, proves contact as of the round that it echoes; a steady
+heartbeat's answer costs a few comparisons and no effect. A failure older than the newest answer is ignored; a newer one
+counts even below the matched index: the follower may have lost its disk. Out of scope: sending (`replication`).
 
 Source: Raft paper, 5.3 (the conflict hint included); thesis 6.2.
 """

@@ -1,10 +1,10 @@
 """The planted bugs, and the harmless builds: each class overrides the rule that its name and its mistake are listed on.
 
-Guarantees: the number is the one of the table of planted bugs; a comment names the real systems that made the mistake.
-Out of scope: builds that break a single claim (`flips`), and what has no counterpart here (`variants`).
+Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs); a comment names the
+real systems that made it. Out of scope: builds that break a single claim (`flips`) and bugs without a counterpart here.
 """
 
-# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class AnswerBeforePersist(Rules):  # redis 533d0e0
         return False
 
 
-@mutant("04-ignore-failed-vote-write", says="goes on after the vote could not be written", caught_by=(_VOTE, _DURABLE))
+@mutant("04-ignore-failed-vote-write", says="ignores that the vote could not be written", caught_by=(_VOTE, _DURABLE))
 class IgnoreFailedVoteWrite(Rules):
     """Seen in jraft 1241, DLedger, JoyQueue: that answer is lost with the write, the repeated one is not."""
 
@@ -71,7 +71,7 @@ class DeleteThenRename(Rules):  # DLedger; ZK-4269
 
 @mutant(
     "07-unreadable-means-fresh",
-    says="takes an unreadable vote file for a node that never voted",
+    says="treats an unreadable vote file as a node that never voted",
     caught_by=(_VOTE, _TERM, _DURABLE),
 )
 class UnreadableMeansFresh(Rules):  # DLedger
@@ -84,7 +84,7 @@ class UnreadableMeansFresh(Rules):  # DLedger
 
 @mutant(
     "10-resumes-leadership",
-    says="goes on leading its term after a restart",
+    says="resumes leading its term after a restart",
     caught_by=("log-matching",),
     needs={"noop": "on"},
 )
@@ -125,10 +125,10 @@ class NoLogCheck(Rules):  # Nacos 785. In pre-votes and votes, or the honest one
 
 @mutant(
     "plain-votes-twice",
-    says="votes for everybody who campaigns in a term, and all campaign at once",
+    says="votes for every candidate of a term, and all campaign at once",
     caught_by=(_VOTE, _LEADER),
 )
-class VotesTwice(Rules):  # Grants whatever it granted before; without jitter, so that campaigns of one term meet
+class VotesTwice(Rules):  # Grants regardless of earlier votes; without jitter, so that campaigns of one term meet
     def deadline(self, rng: Rng) -> Ns:
         return self.knobs.election_timeout_min
 
@@ -188,7 +188,7 @@ class MajorityOfResponders(Rules):  # Sentinel f4be6f1, JGroups views
         return len(votes) >= self.quorum_size(len(answered))
 
 
-@mutant("22-half-is-enough", says="takes half of an even number for a majority", caught_by=(_LEADER,), nodes_min=4)
+@mutant("22-half-is-enough", says="counts half of an even number as a majority", caught_by=(_LEADER,), nodes_min=4)
 class HalfIsEnough(Rules):  # The class of braft 3884640
     def quorum_size(self, voters: int) -> int:
         return (voters + 1) // 2
@@ -201,7 +201,7 @@ class HalfIsEnough(Rules):  # The class of braft 3884640
     needs=_SINGLE,
 )
 class NonMembersVote(Rules):
-    """Seen in hashicorp 477, NATS: everybody that any configuration in the log ever named is asked and counted."""
+    """Seen in hashicorp 477, NATS: every node that any configuration in the log named is asked and counted."""
 
     def electorate(self, config: Config, configs: Sequence[tuple[int, Config]]) -> tuple[str, ...]:
         names = dict.fromkeys(config.voters)
@@ -210,7 +210,7 @@ class NonMembersVote(Rules):
         return tuple(names)
 
 
-@mutant("25-term-may-fall", says="takes over a lower term from an old AppendEntries", caught_by=(_TERM,))
+@mutant("25-term-may-fall", says="adopts a lower term from an old AppendEntries", caught_by=(_TERM,))
 class TermMayFall(Rules):  # NATS 25561f4, WRaft 4
     def next_term(self, own_term: int, seen: int) -> int:
         return seen
@@ -231,7 +231,7 @@ class RefusesCampaignedTerm(Rules):
 
 @mutant(
     "28-never-steps-down",
-    says="goes on leading without a quorum",
+    says="keeps leading without a quorum",
     caught_by=("step-down-without-quorum",),
     needs={"check_quorum": "on"},
 )
@@ -242,7 +242,7 @@ class NeverStepsDown(Rules):  # KAFKA-15489, JoyQueue, Nacos
 
 @mutant(
     "30-sending-is-contact",
-    says="takes its own sending for contact with a voter",
+    says="counts its own sending as contact with a voter",
     caught_by=("step-down-without-quorum",),
     needs={"check_quorum": "on"},
 )
@@ -253,7 +253,7 @@ class SendingIsContact(Rules):  # Nacos sendBeat
 
 @mutant(
     "31-any-request-resets-deadline",
-    says="waits anew after every vote request, granted or not",
+    says="restarts its election timer after every vote request, granted or not",
     caught_by=(_OWED, _LIVELOCK),
 )
 class AnyRequestResetsDeadline(Rules):  # NATS 5fe8be8, tikv 8223
@@ -268,7 +268,7 @@ class NoJitter(Rules):  # Raft paper, 9.3; etcd 780bbb2
 
 
 @mutant("plain-wants-every-vote", says="is elected only with the votes of all voters", caught_by=(_OWED,))
-class WantsEveryVote(Rules):  # Nobody is elected while any voter is silent
+class WantsEveryVote(Rules):  # No node is elected while any voter is silent
     def is_quorum(
         self,
         votes: Collection[str],
@@ -352,7 +352,7 @@ class CommitsOldTerms(Rules):  # PySyncObj 169, NATS c8687fc, DLedger, JoyQueue;
         return True
 
 
-@mutant("42-follower-commit-unchecked", says="takes over the leader's commit index as it is", caught_by=(_COMMIT,))
+@mutant("42-follower-commit-unchecked", says="adopts the leader's commit index unchecked", caught_by=(_COMMIT,))
 class FollowerCommitUnchecked(Rules):  # PySyncObj 166
     def follower_commit(self, *, leader_commit: int, last_new: int, commit: int) -> int:
         return leader_commit
@@ -376,15 +376,13 @@ class NeverTruncates(Rules):  # Entries of a deposed leader stay where its succe
         return False
 
 
-@mutant(
-    "45-acks-after-local-append", says="tells the client ok when only it itself holds the write", caught_by=(_ACKED,)
-)
+@mutant("45-acks-after-local-append", says="acknowledges a write that only the leader holds", caught_by=(_ACKED,))
 class AcksAfterLocalAppend(Rules):  # Nacos, Redis
     def acks_client(self, at: Literal["appended", "committed"]) -> bool:
         return True
 
 
-@mutant("46-acks-before-sync", says="acknowledges entries that a power loss can take", caught_by=(_ACKED,))
+@mutant("46-acks-before-sync", says="acknowledges entries that a power loss can undo", caught_by=(_ACKED,))
 class AcksBeforeSync(Rules):  # NATS 2.12, ZK-3911
     def syncs(self, file: str) -> bool:
         return file != "log"

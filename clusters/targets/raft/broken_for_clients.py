@@ -1,9 +1,9 @@
-"""Planted bugs that break nothing of the election and show in what clients see, and the harmless builds.
+"""Planted bugs that leave the election intact and show only in what clients see, and the harmless builds.
 
-Guarantees: as `broken`; none of them is of the table of planted bugs.
+Guarantees: as `broken`; these bugs have no number.
 """
 
-# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class SilentSticky(Rules):  # An ignored vote request gets no answer
         return False
 
 
-@mutant("harmless-eager-commit", says="tells followers of a commit at once")
-class EagerCommitNotice(Rules):  # Followers hear of a commit at once
+@mutant("harmless-eager-commit", says="notifies followers of a commit at once")
+class EagerCommitNotice(Rules):  # Followers learn of a commit at once
     def notices_commit_eagerly(self) -> bool:
         return True

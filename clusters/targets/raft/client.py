@@ -1,7 +1,7 @@
-"""Client requests: who may be served here, and through which door.
+"""Client requests: which node may serve them, and how each one is served.
 
-Promises: a node that does not lead redirects with the leader it knows; requests that wait are bounded, and above the
-bound are refused without effect. Leaves out time-outs: they are the client's.
+Guarantees: a node that does not lead redirects to the leader it knows; waiting requests are bounded, and requests above
+the bound are refused without effect. Out of scope: time-outs, which belong to the client.
 
 Source: Raft paper, 8; thesis 6.
 """

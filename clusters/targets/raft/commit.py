@@ -1,8 +1,8 @@
-"""Commit and apply: when an entry counts as stored by a majority, and who is then told.
+"""Commit and apply: when an entry counts as stored by a majority, and which clients then get their answer.
 
-Promises: entries are applied in order, once an incarnation; the leader counts itself only up to what its own disk has
-done; a committed configuration ends its change, and a leader that it leaves out steps down after it. Leaves out how
-followers learn of commits (`following`).
+Guarantees: entries are applied in order, once per incarnation; the leader counts itself only up to what its own disk
+holds; a committed configuration ends its change, and a leader outside that configuration steps down afterwards. Out of
+scope: how followers learn of commits (`following`).
 
 Source: Raft paper, 5.3, 5.4.2 and figure 8; thesis 4.2.2 (a leader outside its configuration does not count itself).
 """

@@ -1,7 +1,7 @@
-"""The Raft core: boots from a disk, hands each event to its handler, puts the write of term and vote in its place.
+"""The Raft core: boots from a disk, passes each event to its handler, places the write of term and vote.
 
-Promises: deterministic; dispatch by type, so that a steady heartbeat costs a lookup and its handler (`hear`, `ring`);
-after ``Halt`` nothing happens any more. Leaves out every rule (`rules`) and the handlers (one module a concern).
+Guarantees: deterministic; dispatch by type, so that a steady heartbeat costs a lookup and its handler (`hear`, `ring`);
+after ``Halt`` the core does nothing. Out of scope: every rule (`rules`) and the handlers (one module per concern).
 
 Source: Raft paper, figure 2.
 """
@@ -104,7 +104,7 @@ class RaftCore(KitCore[Node]):
         on_request(self.node, request, body)
 
     def disk_done(self, done: DiskDone) -> None:
-        """A batch was carried out, or failed."""
+        """A batch succeeded or failed."""
         _disk_done(self.node, done)
 
     def violation(self, data: dict[str, Any]) -> None:
@@ -133,7 +133,7 @@ class RaftCore(KitCore[Node]):
 
 
 def _load(n: Node, disk: DiskImage) -> HardState:
-    """Read vote and log; `Unreadable` if this node must not go on from them."""
+    """Read vote and log; `Unreadable` if this node must not start from them."""
     if not n.knobs.persist:
         return HardState()
     content = file_of(disk, storage.LOG)
@@ -146,7 +146,7 @@ def _load(n: Node, disk: DiskImage) -> HardState:
 
 
 def _make_durable(n: Node, disk: DiskImage) -> None:
-    """Nothing is said before what was read is certainly durable: the last life may have died before its fsync.
+    """Nothing leaves before what was read is certainly durable: the last life may have died before its fsync.
 
     A torn tail is cut in the same batch. Until then ``status`` knows no term.
     """
@@ -162,7 +162,7 @@ def _make_durable(n: Node, disk: DiskImage) -> None:
 
 
 def _disk_done(n: Node, done: DiskDone) -> None:
-    """A batch was carried out, or failed: then the node stops, for it would forget what it is about to say."""
+    """A batch succeeded, or failed: then the node stops, as it would forget what it is about to send."""
     batch = n.disk_pending.pop(done.token, None)
     if batch is None:
         return

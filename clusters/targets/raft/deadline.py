@@ -1,8 +1,8 @@
-"""The election deadline: when nobody was heard for too long.
+"""The election deadline: how long a node waits without hearing from a leader.
 
-Promises: the election timeout is uniform in its range and drawn anew for each reset; the draw itself is put off until
-the shortest possible timeout has passed without another reset, which changes nothing in its distribution and saves a
-draw and a timer a heartbeat. Leaves out what resets it (the handlers).
+Guarantees: the election timeout is uniform in its range and drawn again at each reset; the draw is delayed until the
+shortest possible timeout has passed without another reset. The delay keeps the distribution and saves a draw and a
+timer per heartbeat. Out of scope: what resets the deadline (the handlers).
 
 Source: Raft paper, 5.2, 9.3.
 """
@@ -52,7 +52,7 @@ def deadline_passed(n: Node) -> None:
 
 
 def on_retry_timer(n: Node) -> None:
-    """Requests that nobody answered are sent again."""
+    """Send unanswered requests again."""
     if n.role == CANDIDATE:
         ask_for_votes(n)
     elif n.round is not None:

@@ -1,7 +1,7 @@
-"""Elections: a campaign, votes given and counted, the start of a leadership.
+"""Elections: a campaign, granting and counting votes, the start of a leadership.
 
-Promises: a candidate's own vote counts when it is on disk; one vote a term; the log decides only between equal terms.
-Leaves out when to campaign (`deadline`) and pre-votes (`prevote`).
+Guarantees: a candidate's own vote counts once it is on disk; one vote per term; the log decides only between equal
+terms. Out of scope: when to campaign (`deadline`) and pre-votes (`prevote`).
 
 Source: Raft paper, 5.2, 5.4.1; thesis 4.2.3 (ignoring vote requests while a leader is heard).
 """
@@ -84,7 +84,7 @@ def tally(n: Node) -> None:
 
 
 def on_request_vote(n: Node, src: str, m: RequestVote) -> None:
-    """Somebody asks for this node's vote: rows 1-4 of the table, stickiness between row 1 and the term rule."""
+    """A candidate requests this node's vote: rows 1-4 of the table, stickiness between row 1 and the term rule."""
     log = (m.last_log_term, m.last_log_index)
     if n.rules.resets_deadline("asked"):
         n.reset_deadline()

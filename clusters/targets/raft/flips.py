@@ -1,7 +1,7 @@
 """The flips of the claims about Raft: builds in which the very rule of one claim is broken.
 
-Promises: a flip overrides one rule and is named ``flip-<source>-<n>`` after its claim; where a planted bug breaks that
-rule, the flip is that bug. Leaves out who would catch it: a flip is there for its claim's test.
+Guarantees: a flip overrides one rule and is named ``flip-<source>-<n>`` after its claim (docs/sources.md, claims); a
+planted bug that breaks this rule serves as its flip. Out of scope: checkers; only the claim's test must catch a flip.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class _CommitsWhatItStores(Rules):
 
 _FLIPS: tuple[tuple[int, str, type[Rules]], ...] = (
     (15, "a follower turns leader without ever being a candidate", broken.ResumesLeadership),
-    (16, "nobody ever stands", _NeverCampaigns),
-    (17, "a campaign that nobody won goes on in its term", _SameTermAgain),
+    (16, "no node ever campaigns", _NeverCampaigns),
+    (17, "a lost campaign continues in its term", _SameTermAgain),
     (18, "votes are asked for before the own vote is stored", broken.AnswerBeforePersist),
     (19, "a vote does not keep from another one in its term", _SecondVote),
     (20, "half of an even number elects", broken.HalfIsEnough),
@@ -79,7 +79,7 @@ _FLIPS: tuple[tuple[int, str, type[Rules]], ...] = (
     (28, "the death of a leader is noticed after a minute", _WaitsAMinute),
     (29, "entries are sent before the leader writes them", _SendsFirst),
     (30, "a follower that is silent for long is given up", _GivesUp),
-    (31, "followers apply what they store, told or not", _CommitsWhatItStores),
+    (31, "followers apply what they store before the leader commits it", _CommitsWhatItStores),
     (32, "entries that conflict with the leader's stay", broken.NeverTruncates),
 )
 

@@ -1,9 +1,9 @@
 """The follower's side of replication: AppendEntries.
 
-Promises: the answer leaves after the entries that it speaks for are on disk; an AppendEntries of a lower term is always
-answered with the own term, so that a deposed leader steps down; contact is recorded before the answer, matching log or
-not. A steady heartbeat appends one effect and no notes: ``hb_received`` is noted only when leader or term changes, for
-a line a heartbeat would cost more than it tells. Leaves out who leads (`election`).
+Guarantees: the answer leaves after the entries it acknowledges are on disk; an AppendEntries of a lower term is always
+answered with the own term, so that a deposed leader steps down; contact is recorded before the answer, whether the log
+matches or not. A steady heartbeat appends one effect and no notes: ``hb_received`` is noted only when leader or term
+changes, because a line per heartbeat would cost more than it is worth. Out of scope: who leads (`election`).
 
 Source: Raft paper, 5.3, figure 2.
 """
@@ -78,7 +78,7 @@ def _accept(n: Node, src: str, m: AppendEntries) -> bool:
 
 
 def _refuse(n: Node, src: str, m: AppendEntries, own: int) -> None:
-    """No entry like the leader's at prevLogIndex: hint where to go on."""
+    """There is no entry like the leader's at prevLogIndex: hint where to continue."""
     log = n.log
     conflict = log.last_index + 1 if own < 0 else log.first_of_term(m.prev_log_index)
     n.note("append_refused", {"why": "prev", "prev": (m.prev_log_term, m.prev_log_index), "own_term": own})

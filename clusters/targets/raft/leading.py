@@ -1,6 +1,6 @@
-"""What a node holds only while it leads, or only while it asks: plain records without behaviour.
+"""What a node holds only while it leads or campaigns: plain records without behaviour.
 
-Promises: a leadership's state goes with it; nothing here is stored. Leaves out what changes it (the handlers).
+Guarantees: a leadership's state ends with it; nothing here is stored. Out of scope: what changes it (the handlers).
 
 Source: Raft paper, figure 2 (volatile state on leaders); thesis 3.10, 4.2, 6.4, 9.6.
 """
@@ -57,7 +57,7 @@ class Progress:
         self.leaving = 0
         """The entry that removed this peer; 0: it is a member."""
         self.leave_seq = 0
-        """The first round that tells it so for good; 0: not yet committed."""
+        """The first round that reports its removal as committed; 0: not yet committed."""
 
 
 class Read:
@@ -144,7 +144,7 @@ class Leading:
         self.writes: dict[int, int] = {}
         """Log index → the client's request that waits for its commit."""
         self.early: dict[int, Any] = {}
-        """Log index → what is answered whatever comes of it, where a rule decided before the entry was ordered."""
+        """Log index → the answer fixed by a rule before the entry was ordered, regardless of the result."""
         self.reads: deque[Read] = deque()
         self.read_seq = 0
         """The outstanding round of reads; 0: none."""

@@ -1,7 +1,7 @@
 """The log in memory: entries, their digests, what was handed to the disk and what is durable.
 
-Promises: indexes start at 1; the configuration in force is found without a scan; records wait here, encoded once, until
-they are taken as one disk batch (group commit). Leaves out input and output: it returns operations.
+Guarantees: indexes start at 1; the configuration in force is found without a scan; records wait here, encoded once,
+until they are taken as one disk batch (group commit). Out of scope: input and output: it returns operations.
 
 Source: Raft paper, figure 2 and 5.3; thesis 4.1 (configuration entries).
 """
@@ -46,7 +46,7 @@ class Log:
         self.written = 0
         """Last index handed to the disk."""
         self.durable = 0
-        """Last index known to be carried out."""
+        """Last index known to be on disk."""
 
     def load(self, found: Recovered[Entry]) -> None:
         """Start from what the disk holds."""

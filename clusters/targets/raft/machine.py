@@ -1,9 +1,9 @@
 """The client state machine: lists, registers, locks and their guards by key, changed by committed entries only.
 
-Promises: the same entries give the same state and answers on every node: no clock decides. A lock runs out through an
-`Expire` entry; every node keeps, beside the state, its own monotonic deadline of each lock, counted from when it
-applied the entry that gave or renewed it, which is later than the holder's, who counts from its request. A fencing
-token is the index of the entry that gave the lock. Leaves out sessions: a retried command is a new command.
+Guarantees: the same entries give the same state and answers on every node: no clock decides. A lock expires through an
+`Expire` entry. In addition to the state, every node keeps its own monotonic deadline for each lock, counted from when
+it applied the entry that gave or renewed it. That is later than the holder's deadline, which counts from its request. A
+fencing token is the index of the entry that gave the lock. Out of scope: sessions (a retried command is a new command).
 
 Source: thesis 6.1-6.4 (clients); lock tokens after Kleppmann, "How to do distributed locking", 2016.
 """
@@ -57,7 +57,7 @@ class Machine:
         return list(value) if isinstance(value, list) else value
 
     def answer(self, asked: Get | Holder) -> Any:
-        """What a read is told: a key's value, or a lock's [owner, token]; None where there is none."""
+        """The answer to a read: a key's value, or a lock's [owner, token]; None where there is none."""
         if isinstance(asked, Get):
             return self.read(asked.key)
         lock = self.locks.get(asked.key)

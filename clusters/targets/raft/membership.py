@@ -1,9 +1,9 @@
 """Single-server membership changes: one voter added or removed at a time, learners first.
 
-Promises: a change starts only when the last configuration and an entry of the own term are committed; a new voter is a
-learner until a catch-up round took less than an election timeout (at most 10 rounds, at most 10 timeouts in all); the
-client hears Ok when the final configuration is committed. Leaves out joint consensus. Where catching up fails, the
-learner is removed again.
+Guarantees: a change starts only when the last configuration and an entry of the leader's own term are committed; a new
+voter is a learner until a catch-up round takes less than an election timeout (at most 10 rounds and 10 timeouts in
+all), and is removed again where catching up fails; the client gets Ok when the final configuration is committed. Out of
+scope: joint consensus.
 
 Source: thesis chapter 4; its erratum "bug in single-server membership changes" (raft-dev, 2015) for the own-term rule.
 """

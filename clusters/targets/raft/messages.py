@@ -1,10 +1,10 @@
-"""What Raft nodes say to each other, and the commands that their logs hold.
+"""The messages between Raft nodes, and the commands in their logs.
 
-Promises: field names on the wire are the paper's (camel case); a body is frozen and may be shared between sends. Leaves
-out InstallSnapshot: the log is kept whole.
+Guarantees: field names on the wire are the paper's (camel case); a body is frozen and may be shared between sends. Out
+of scope: InstallSnapshot, because the log is kept whole.
 
-Source: Ongaro, Ousterhout, "In Search of an Understandable Consensus Algorithm", 2014, figure 2; Ongaro's thesis, 3.10
-(TimeoutNow), 4 (configuration entries), 9.6 (pre-vote).
+Source: docs/sources.md, raft: the paper's figure 2; the thesis, 3.10 (TimeoutNow), 4 (configuration entries), 9.6
+(pre-vote).
 """
 
 from __future__ import annotations

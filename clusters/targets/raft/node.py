@@ -1,9 +1,9 @@
 """The state of one Raft node and the steps that every handler shares: notes, terms, roles, deadlines, the disk.
 
-Promises: a change of term or vote is on disk before anything that shows it leaves: the first such change of an event
-marks its place among the effects, and one write with one barrier is put there when the event was handled. A leader's
-own log batches carry no barrier: it sends at once and counts itself when the batch is done. What a node says to
-``status`` is what it could still say after a crash. Leaves out every decision (`rules`) and the handlers.
+Guarantees: a change of term or vote is on disk before anything that shows it leaves. The first such change of an event
+marks its place among the effects; one write with one barrier goes there once the event is handled. A leader's own log
+batches carry no barrier: it sends at once and counts itself when the batch is done. A node reports to ``status`` only
+what it could still report after a crash. Out of scope: every decision (`rules`) and the handlers.
 
 Source: Raft paper, figure 2; thesis 3.8 (persisted state), 10.2.1 (writing to the leader's disk in parallel).
 """
@@ -133,12 +133,12 @@ class Node(KitNode):
     # --- terms and roles ------------------------------------------------------------------------------------------
 
     def touch_vote(self) -> None:
-        """Term or vote changed: everything said from here on in this event waits for the disk."""
+        """Term or vote changed: everything that leaves from here on in this event waits for the disk."""
         if self.vote_mark < 0:
             self.vote_mark = len(self.out)
 
     def adopt(self, term: int, why: str) -> None:
-        """Take over a term that was seen: no vote given in it yet, follower, no leader known. The deadline is kept."""
+        """Adopt a term that was seen: no vote given in it yet, follower, no leader known. The deadline is kept."""
         before = self.term
         if self.leading is not None:
             self.stop_leading("higher_term")
@@ -194,7 +194,7 @@ class Node(KitNode):
             self._end_handover(lead.handover, why)
 
     def _end_handover(self, handover: Handover, why: str) -> None:
-        """The transfer's client is told that this node leads no more; whether the target does, only time tells."""
+        """Answer the transfer's client that this node no longer leads; whether the target does is not yet known."""
         self.out.append(SetTimer(TRANSFER, None))
         done = handover.sent and why == "higher_term"
         self.note("transfer", {"phase": "done" if done else "aborted", "target": handover.target, "why": why})
@@ -207,7 +207,7 @@ class Node(KitNode):
         return self.wall if self.election_wall else self.mono
 
     def reset_deadline(self) -> None:
-        """Start waiting anew. The timer moves only if it would now ring after the earliest possible deadline."""
+        """Restart the wait. The timer moves only if it would now ring after the earliest possible deadline."""
         self.reset_at = now = self.wall if self.election_wall else self.mono
         self.deadline = None
         if self.armed > now + self.timeout_min:
@@ -235,7 +235,7 @@ class Node(KitNode):
         return self.rules.holds_off_after_start() and self.mono - self.booted_at < self.timeout_min
 
     def last_log(self) -> Position:
-        """The end of the log as told to others."""
+        """The end of the log as reported to others."""
         return self.rules.last_log(self.log.last_term, self.log.last_index, self.term)
 
     def own_log(self) -> Position:
@@ -287,7 +287,7 @@ class Node(KitNode):
             if peer not in lead.progress:
                 lead.progress[peer] = Progress(self.log.last_index + 1)
         for peer, p in lead.progress.items():
-            # a removed peer is sent entries until it stores its removal: else it would go on campaigning, unknowing
+            # a removed peer gets entries until it stores its removal: else it would keep campaigning, unaware of it
             p.leaving = 0 if peer in self.peers else p.leaving or index
 
     # --- disk -----------------------------------------------------------------------------------------------------

@@ -1,9 +1,8 @@
-"""Pre-votes: ask whether an election could be won before raising the term.
+"""Pre-votes: ask whether a campaign could win before raising the term.
 
-Promises: a round is no role: the node stays FOLLOWER; asking and granting change no term, vote or disk, nor the
-granter's deadline; answers are matched by the echoed (reqTerm, round), never by their term, so that a voter with a
-lower term still helps; an asker with a lower term is answered, so that it catches up. Leaves out the election after it.
-
+Guarantees: a round is not a role: the node stays FOLLOWER. Asking and granting change no term, vote, disk or deadline
+of the granter. Answers are matched by the echoed (reqTerm, round), never by their term, so that a voter with a lower
+term still helps. A node that asks with a lower term gets an answer, to catch up. Out of scope: the election itself.
 Source: thesis 9.6; the pitfalls of terms in pre-votes: canonical/raft 279, etcd 8243.
 """
 
@@ -56,7 +55,7 @@ def _won(n: Node, opened: PreRound) -> bool:
 
 
 def on_pre_vote(n: Node, src: str, m: PreVote) -> None:
-    """Somebody asks whether it could win: the rows of the table, in order."""
+    """A node asks whether it could win: the rows of the table, in order."""
     own_log = n.own_log()
     if n.rules.resets_deadline("asked"):
         n.reset_deadline()

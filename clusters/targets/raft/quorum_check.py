@@ -1,9 +1,9 @@
-"""A leader's tick: does a majority still answer, then a round of heartbeats.
+"""A leader's tick: checks whether a majority still answers, then starts a round of heartbeats.
 
-Promises: contact is counted from the SENDING time of the newest round that a voter answered, so that answers buffered
-while the process was stopped do not count as fresh; the check comes before queued messages after a late tick (the core
+Guarantees: contact counts from the SENDING time of the newest round that a voter answered, so that answers buffered
+while the process was stopped do not count as fresh; after a late tick, the check precedes queued messages (the core
 calls `tick` first); a new leader has one window, never a lease. A leader whose own disk hangs for longer than
-electionTimeoutMax sends nothing, so that others replace it. Leaves out what stepping down answers (`node`).
+electionTimeoutMax sends nothing, so that others replace it. Out of scope: the answers on stepping down (`node`).
 
 Source: thesis 6.2 (a leader steps down without a majority).
 """
@@ -21,7 +21,7 @@ from dethrone.harness.core.machine import SetTimer
 def quorum_age(n: Node, lead: Leading) -> Ns:
     """How long ago the newest round was sent that a majority of the voters answered."""
     since = lead.since
-    if not n.config_index and n.me in n.voters:  # everybody who is sent to votes: the members of the start
+    if not n.config_index and n.me in n.voters:  # every peer that gets rounds votes: the members of the start
         others = [p.acked_at for p in lead.progress.values()]
         need = n.rules.quorum_size(len(n.voters))
         if need < 2:
@@ -43,7 +43,7 @@ def quorum_age(n: Node, lead: Leading) -> Ns:
 def start_ticking(n: Node, lead: Leading) -> None:
     """The first round of a leadership, without a check."""
     _schedule(n, lead)
-    if lead.seq == 0:  # else the blank entry went to everybody just now
+    if lead.seq == 0:  # else the blank entry just went to all peers
         broadcast(n, lead)
 
 

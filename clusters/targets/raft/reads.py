@@ -1,10 +1,10 @@
 """Reads at the leader: local, through the log, by read-index, under a lease.
 
-Promises: a read-index read is answered only after an entry of the own term was committed, a round that STARTED after
-the read arrived was answered by a majority, and everything up to its index is applied; rounds are shared, one is
-outstanding at a time and every heartbeat is one. A lease is computed for each read after it arrived, from the sending
-times of answered rounds; where it does not cover the read, the read is confirmed by a round instead. Reads at anybody
-but the leader are redirected. Leaves out follower reads.
+Guarantees: a read-index read is answered only once an entry of the leader's own term is committed, a majority has
+answered a round that STARTED after the read arrived, and everything up to its index is applied. Rounds are shared, one
+is outstanding at a time, and every heartbeat is one. A lease is computed for each read after it arrived, from the
+sending times of answered rounds; a read that it does not cover is confirmed by a round instead. Any other node
+redirects a read to the leader. Out of scope: follower reads.
 
 Source: thesis 6.4 (read-index, leases).
 """

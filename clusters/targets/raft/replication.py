@@ -1,8 +1,8 @@
-"""The leader's side of replication: rounds of AppendEntries, one batch in flight a follower, own appends.
+"""The leader's side of replication: rounds of AppendEntries, one batch in flight per follower, own appends.
 
-Promises: every send belongs to a numbered round whose sending time is kept, which check-quorum, leases and reads count
-from; at most one batch of entries is outstanding to a follower and is sent again after rpcTimeout, without limit; while
-one is outstanding, heartbeats go on empty. A steady heartbeat costs one message a follower and no notes. Leaves out
+Guarantees: every send belongs to a numbered round with a recorded sending time, from which check-quorum, leases and
+reads count; at most one batch of entries per follower is outstanding and is sent again after rpcTimeout, without limit;
+meanwhile heartbeats continue, empty. A steady heartbeat costs one message per follower and no notes. Out of scope:
 answers (`acks`) and commits (`commit`).
 
 Source: Raft paper, 5.3; thesis 10.2.1 (the leader sends before its own write is done), 10.2.2 (batching).
@@ -33,7 +33,7 @@ def new_round(n: Node, lead: Leading) -> int:
 
 
 def broadcast(n: Node, lead: Leading) -> int:
-    """Send a round to everybody: entries where some are due, else a heartbeat. Its number."""
+    """Send a round to all peers: entries where some are due, else a heartbeat. Its number."""
     seq = new_round(n, lead)
     last = n.log.last_index
     shared: AppendEntries | None = None

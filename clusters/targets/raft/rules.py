@@ -1,10 +1,10 @@
 """Every rule of Raft that a planted bug may override, one small pure method each.
 
-Promises: the honest build is exactly this class; a variant (`variants`) overrides the one rule that it is named for,
+Guarantees: the honest build is exactly this class; a variant (`variants`) overrides the one rule that it is named for,
 and nothing else decides what the rule decides. Rules take values and return values; only `deadline` draws, from the
-generator that it is given. Leaves out what no knob and no variant changes; that stands in the handlers.
+generator that it is given. Out of scope: what no knob and no variant changes; the handlers hold that.
 
-Source: Raft paper, figure 2; thesis 3.10, 4, 6.2, 6.4, 9.6; the commit restriction: paper 5.4.2.
+Source: docs/sources.md, raft: the paper, figure 2 and 5.4.2 (commit restriction); the thesis, 3.10, 4, 6.2, 6.4, 9.6.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Position = tuple[int, int]
 
 
 class Rules:
-    """The honest rules under these knobs. One object a core."""
+    """The honest rules under these knobs. One object per core."""
 
     def __init__(self, knobs: RaftKnobs) -> None:
         self.knobs = knobs
@@ -48,7 +48,7 @@ class Rules:
         return node in voters or leaving
 
     def retries_same_term(self) -> bool:
-        """A campaign that nobody won is over; the next one has a term of its own."""
+        """A lost campaign is over; the next one has a term of its own."""
         return self.knobs.retry_same_term
 
     def needs_pre_vote(self) -> bool:
@@ -79,11 +79,11 @@ class Rules:
         return own_term
 
     def answers_lower_term(self) -> bool:
-        """A pre-vote request for a term below the own one is refused aloud, or its sender never catches up."""
+        """A pre-vote request for a term below the own one is refused with an answer, or its sender never catches up."""
         return True
 
     def counts_pre_vote(self, *, granted: bool, answer_term: int, own_term: int, from_voter: bool) -> bool:
-        """A grant that echoes the open round counts, whatever term it carries."""
+        """A grant that echoes the open round counts, regardless of its term."""
         del answer_term, own_term
         return granted and from_voter
 
@@ -103,7 +103,7 @@ class Rules:
         return candidate >= own or not self.knobs.log_check
 
     def last_log(self, last_term: int, last_index: int, current_term: int) -> Position:
-        """What a candidate says of its log's end."""
+        """What a candidate reports of its log's end."""
         del current_term
         return last_term, last_index
 
@@ -133,7 +133,7 @@ class Rules:
         return voters // 2 + 1
 
     def is_quorum(self, votes: Collection[str], voters: Collection[str], answered: Collection[str]) -> bool:
-        """Whether these (counted) votes elect, among these voters; who answered at all does not matter."""
+        """Whether these (counted) votes elect, among these voters; regardless of how many answered."""
         del answered
         return len(votes) >= self.quorum_size(len(voters))
 
@@ -155,7 +155,7 @@ class Rules:
         return own_term_committed
 
     def resumes_leadership(self, *, node: str, state: HardState, last_log_term: int) -> bool:
-        """Whether a restarted node goes on leading its stored term without an election: never."""
+        """Whether a restarted node resumes leading its stored term without an election: never."""
         del node, state, last_log_term
         return False
 
@@ -170,7 +170,7 @@ class Rules:
         return True
 
     def on_persist_error(self, file: str) -> Literal["halt", "ignore"]:
-        """A node that could not write stops: it must not go on from what it will forget."""
+        """A node that could not write stops: it must not continue from state that it will forget."""
         del file
         return "halt"
 
@@ -283,7 +283,7 @@ class Rules:
         return now < end
 
     def clock(self, timer: Literal["election", "lease"]) -> ClockName:
-        """The clock behind a deadline: one that nobody can set."""
+        """The clock behind a deadline: one that cannot be set."""
         del timer
         return "mono"
 
@@ -323,5 +323,5 @@ class Rules:
         return self.knobs.heartbeat_interval
 
     def notices_commit_eagerly(self) -> bool:
-        """Whether followers are told of a commit at once or with the next AppendEntries."""
+        """Whether followers learn of a commit at once or with the next AppendEntries."""
         return self.knobs.eager_commit_notice

@@ -1,8 +1,8 @@
-"""What a Raft node says of itself when asked.
+"""What a Raft node reports about itself.
 
-Promises: no side effect; nothing that a crash at this moment could take back: while a term or vote is still being
-written, the node answers with the ones on disk, as a follower without a leader. Leaves out the shell's share of the
-observer record (node name, start time, the file as it lies on disk).
+Guarantees: no side effect; nothing that a crash at this moment could undo: while a term or vote is still being written,
+the node reports the ones on disk, as a follower without a leader. Out of scope: the fields of the observer record that
+the shell adds (node name, start time, the file on disk).
 
 Source: Raft paper, figure 2, for the fields.
 """

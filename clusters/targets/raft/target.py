@@ -1,7 +1,7 @@
-"""The Raft target as the shells meet it.
+"""The Raft target as the shells use it.
 
-Promises: one stateless object, `TARGET`; profiles ``raft`` (pre-vote, check-quorum, stickiness, no-op on) and
-``raft-paper`` (all off). Leaves out processes, sockets and files (`dethrone.clusters.node`) and virtual time
+Guarantees: one stateless object, `TARGET`; profiles ``raft`` (pre-vote, check-quorum, stickiness, no-op on) and
+``raft-paper`` (all off). Out of scope: processes, sockets and files (`dethrone.clusters.node`) and virtual time
 (`dethrone.clusters.sim`).
 """
 

@@ -1,8 +1,8 @@
 """Leadership transfer: bring the target up to date, then ask it to campaign at once.
 
-Promises: no writes are taken meanwhile; the lease is void from the moment TimeoutNow leaves and stays off for the rest
-of the term, also after an abort, for the message may still arrive; a transfer ends within electionTimeoutMax. Leaves
-out choosing a target.
+Guarantees: no writes are accepted meanwhile; the lease is void from the moment TimeoutNow leaves and stays off for the
+rest of the term, even after an abort, because the message may still arrive; a transfer ends within electionTimeoutMax.
+Out of scope: choosing a target.
 
 Source: thesis 3.10; 6.4.1 (a transfer breaks the lease).
 """

@@ -1,10 +1,10 @@
 """The deliberately broken builds, and the harmless ones that must raise no alarm.
 
-Promises: each broken build overrides one rule (37: the two that make its deadlock; `broken` holds the classes), is
-named by its number in the table of planted bugs (``plain``: none of that table, but shown by nearly any schedule, for
-the acceptance of each checker on live clusters; ``clients``: none of it either, for it breaks nothing of the election,
-and shows in what clients of one workload see), and says which knobs it shows nothing without. It inherits the promise
-of its profile. Leaves out finding them: that is the checkers' exam.
+Guarantees: each broken build overrides one rule (37: the two that make its deadlock; `broken` holds the classes), is
+named by its number (docs/sources.md, planted-bugs) and names the knobs without which it shows nothing. It inherits the
+promise of its profile. Bugs without a number: ``plain`` shows under nearly any schedule, so that each checker can be
+accepted on live clusters; ``clients`` leaves the election intact and shows in what clients of one workload see. Out of
+scope: finding the bugs, which is the exam's task.
 """
 
 from __future__ import annotations

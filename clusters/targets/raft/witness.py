@@ -1,14 +1,13 @@
 """Votes, elections, acknowledgements and log ends of one Raft node, read off its wire and its disk.
 
-Promises: it sees what was really sent, received and carried out, so no planted bug can hide; steady heartbeats cost
-a few comparisons and say nothing new. ``found`` is the vote file as a new incarnation finds it; ``answered`` is told
-once a term, where no vote, acknowledgement or election of that term told it already; ``refused`` is a vote that was not
-given because this node voted in that term already; ``config`` is an entry of the log
-that names the members, as it stands on disk. ``elected`` is the first AppendEntries of a term that names this node as
-leader; its voters are those whose granted answers of that term arrived, plus the node itself if it stood (it sent a
-request or, where it is the only voter, wrote its own name). ``persisted`` needs the rename AND its fsync. Leaves out a
-group of one node (it sends nothing, so nothing shows its election), and rules: it imports messages and the storage
-format only.
+Guarantees: it sees what was really sent, received and carried out, so no planted bug can hide; steady heartbeats cost a
+few comparisons and add nothing. ``found`` is the vote file as a new incarnation finds it; ``answered`` is recorded once
+per term, where no vote, acknowledgement or election recorded that term already; ``refused`` is a vote denied because
+this node already voted in that term; ``config`` is an entry of the log on disk that names the members. ``elected`` is
+the first AppendEntries of a term that names this node as leader; its voters are those whose granted answers of that
+term arrived, plus the node itself if it campaigned (it sent a request or, where it is the only voter, wrote its own
+name). ``persisted`` needs the rename AND its fsync. Out of scope: a group of one node (it sends nothing that could show
+its election), and rules: the witness imports messages and the storage format only.
 
 Source: Raft paper, figure 2.
 """
@@ -78,7 +77,7 @@ class RaftWitness(ElectionWatch):
         return []
 
     def _refusal(self, body: VoteReply, to: str) -> list[Witnessed]:
-        """Refused because the vote of this term is gone: reported once a candidate and term."""
+        """Refused because the vote of this term is gone: reported once per candidate and term."""
         out = self.answers(body.term, to)
         if body.reason == "voted" and (body.term, to) not in self._refused:
             self._refused.add((body.term, to))
@@ -100,7 +99,7 @@ class RaftWitness(ElectionWatch):
         return []
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
-        """This batch was carried out."""
+        """This batch is done."""
         out: list[Witnessed] = []
         for op in ops:
             if not isinstance(op, Rename) and op.path == LOG:

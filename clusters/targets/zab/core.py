@@ -1,7 +1,7 @@
-"""The ZAB core: boots from a disk and hands each event to the role that the node has.
+"""The ZAB core: boots from a disk and passes each event to the node's current role.
 
-Guarantees: deterministic; after ``Halt`` nothing happens any more. A batch that fails halts the node, for it would
-forget what it is about to say. Out of scope: every rule (`rules`) and the roles (one module each).
+Guarantees: deterministic; after ``Halt`` the core does nothing. A batch that fails halts the node, which would
+otherwise forget what it is about to send. Out of scope: every rule (`rules`) and the roles (one module each).
 
 Source: Apache ZooKeeper, QuorumPeer (loadDataBase, run).
 """

@@ -1,10 +1,10 @@
-"""Fast leader election: votes, rounds, and the decision who is nominated.
+"""Fast leader election: votes, rounds, and the decision which node is nominated.
 
-Guarantees: it only nominates; which epoch a node leads, and whether, is decided by discovery. A node that leads or
-follows answers with the vote that it decided on, so that a newcomer finds a working leader. The core sees the role that
-a decision gives, and begins it. Out of scope: connections.
+Guarantees: it only nominates; discovery decides whether a node leads, and in which epoch. A node that leads or follows
+answers with the vote that it decided on, so that a newcomer finds a working leader. The core sees the role that a
+decision gives, and starts it. Out of scope: connections.
 
-Source: Apache ZooKeeper, FastLeaderElection; ZOOKEEPER-1732 and 1805 for votes of nodes that do not look.
+Source: docs/sources.md, zab: FastLeaderElection; ZOOKEEPER-1732 and 1805 for votes of nodes that do not look.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dethrone.clusters.targets.zab.rules import ELECTION, FOLLOWING, LEADING, LO
 
 
 def look(n: Node, why: str) -> None:
-    """Leave whatever role this is, and look for a leader."""
+    """Leave the current role, and look for a leader."""
     if n.role != LOOKING or n.phase != ELECTION:
         n.note("step_down" if n.role == LEADING else "looking", {"why": why})
     if n.lead is not None:
@@ -47,7 +47,7 @@ def look(n: Node, why: str) -> None:
 
 
 def on_notify_timer(n: Node) -> None:
-    """The vote is sent again, ever more seldom."""
+    """Send the vote again, at growing intervals."""
     if n.role == LOOKING:
         n.interval = min(2 * n.interval, n.knobs.max_notification_interval)
         n.timer(NOTIFY, n.interval)
@@ -55,7 +55,7 @@ def on_notify_timer(n: Node) -> None:
 
 
 def on_finalize_timer(n: Node) -> None:
-    """Nothing better was heard: decide."""
+    """No better vote was heard: decide."""
     if n.finalizing:
         voters = [sid for sid, other in n.received.items() if other.vote == n.vote]
         _decide(n, n.vote, voters)
@@ -149,7 +149,7 @@ def _agreeing(among: Mapping[str, Notification], body: Notification) -> list[str
 
 
 def _leader_ok(n: Node, among: Mapping[str, Notification], body: Notification) -> bool:
-    """The leader itself says that it leads; the own nomination counts in its own round."""
+    """The leader itself reports that it leads; the own nomination counts in its own round."""
     if body.vote.leader == n.me:
         return body.round == n.round
     own = among.get(body.vote.leader)

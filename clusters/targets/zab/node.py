@@ -124,7 +124,7 @@ class Node:
         self.out.append(Send(to, Packet(link.number, link.sent, body)))
 
     def close(self, to: str, link: Link) -> None:
-        """Say that a connection is over."""
+        """Report that a connection is over."""
         self.send(to, Closed(link.number))
 
     def reply(self, request: int, body: ClientReply) -> None:
@@ -148,7 +148,7 @@ class Node:
     # --- disk -------------------------------------------------------------------------------------------------------
 
     def write(self, ops: tuple[DiskOp, ...], done: Callable[[], None] = lambda: None) -> int:
-        """Start a batch; ``done`` is called when it was carried out."""
+        """Start a batch; ``done`` is called when the disk has it."""
         self.token += 1
         self.pending[self.token] = done
         self.out.append(Disk(self.token, ops))
@@ -176,7 +176,7 @@ class Node:
         self.store(epoch_ops(ACCEPTED, epoch), done)
 
     def current_ops(self, epoch: int) -> tuple[DiskOp, ...]:
-        """Take over an epoch's history: the batch that says so."""
+        """Adopt an epoch's history: the batch that stores it."""
         self.current = epoch
         return epoch_ops(CURRENT, epoch)
 

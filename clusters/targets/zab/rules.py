@@ -2,9 +2,8 @@
 
 Guarantees: no state. A build that differs overrides one of them (`variants`). Out of scope: what happens then.
 
-Source: the rows of discovery, synchronization and broadcast: Junqueira, Reed, Serafini, "Zab: High-performance
-broadcast for primary-backup systems", DSN 2011, and Apache ZooKeeper's Leader, LearnerHandler, Learner, QuorumPeer and
-FastLeaderElection.
+Source: docs/sources.md, zab: discovery, synchronization and broadcast of the paper, and Leader, LearnerHandler,
+Learner, QuorumPeer and FastLeaderElection of Apache ZooKeeper.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class Rules:
     compares_epochs = True
     """A vote, and a follower's history, are compared by epoch before zxid."""
     adopts_round = True
-    """A node that hears of a later round of the election joins it."""
+    """A node that learns of a later round of the election joins it."""
     refreshes_stored_vote = True
     """A follower that reaches broadcast stores the new epoch in the vote that it answers newcomers with."""
     shows_log_end = True

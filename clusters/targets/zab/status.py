@@ -1,8 +1,8 @@
-"""What a ZAB node says of itself when asked.
+"""What a ZAB node reports about itself.
 
-Guarantees: no side effect; nothing that a crash at this moment could take back: while acceptedEpoch is being written
-the node answers with the epoch on disk, as LOOKING. ``term`` is acceptedEpoch, for currentEpoch lags; the leader is
-named once its epoch is known to be won. Places in the log stand for zxids: ``log_end`` is (epoch, place).
+Guarantees: no side effect; nothing that a crash at this moment could undo: while acceptedEpoch is being written the
+node reports the epoch on disk, as LOOKING. ``term`` is acceptedEpoch, for currentEpoch lags; the leader is named once
+its epoch is known to be won. Places in the log stand for zxids: ``log_end`` is (epoch, place).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ZAB target as the shells meet it: one profile, ``zab``, all members voters."""
+"""The ZAB target as the shells use it: one profile, ``zab``, all members voters."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ VARIANTS: Mapping[str, Mutant] = {
     "no-trunc": bug(  # ZOOKEEPER-1154
         "does not have a diverging follower cut its log", without("truncates"), *_LOST, _CONVERGE
     ),
-    "no-step-down": bug("goes on leading without a quorum", without("steps_down"), _STEP_DOWN),
-    "ack-before-fsync": bug("acknowledges proposals that a power loss can take", without("syncs_before_ack"), *_LOST),
+    "no-step-down": bug("keeps leading without a quorum", without("steps_down"), _STEP_DOWN),
+    "ack-before-fsync": bug("acknowledges proposals that a power loss can undo", without("syncs_before_ack"), *_LOST),
     "harmless-more-notifications": bug(
         "repeats its vote sooner", scaled(Rules, "min_notification_interval", Fraction(1, 2))
     ),

@@ -5,12 +5,12 @@
   the node itself if its LEADERINFO left.
 * ``acked``: an ACK leaves: of NEWLEADER, for the whole history that was sent; of a proposal, up to its place.
 * ``commit``: UPTODATE leaves (the whole initial history), or, after it, the COMMIT of a transaction of that epoch; the
-  COMMITs of a sync say nothing, for an initial history is yet to be committed.
+  COMMITs of a sync do not count, because an initial history is yet to be committed.
 * ``persisted``: either epoch file; ``found``: acceptedEpoch. Neither holds a vote: that an epoch is acknowledged once
   follows from the order of the epochs.
 
-Guarantees: nothing is taken from the core. Places are indexes from 1: NEWLEADER says how long the history before its
-epoch is, and counters follow it without a gap. Out of scope: an ensemble of one node, which sends nothing; rules.
+Guarantees: nothing is taken from the core. Places are indexes from 1: NEWLEADER carries the length of the history
+before its epoch, and counters follow it without a gap. Out of scope: an ensemble of one (it sends nothing); rules.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class ZabWitness:
     # --- the disk ---------------------------------------------------------------------------------------------------
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
-        """This batch was carried out."""
+        """This batch is done."""
         out: list[Witnessed] = []
         for op in ops:
             if isinstance(op, Write):

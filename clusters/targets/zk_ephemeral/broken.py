@@ -1,10 +1,10 @@
-"""The overridden rules of the deliberately broken builds, one class a mistake, and of the harmless ones.
+"""The overridden rules of the deliberately broken builds, one class per mistake, and of the harmless ones.
 
-Promises: each class overrides the one rule that its variant is named for. Out of scope: what has no counterpart
+Guarantees: each class overrides the one rule that its variant is named for. Out of scope: bugs without a counterpart
 here (`variants`).
 """
 
-# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake is to ignore what one is given
+# ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class AnswerBeforePersist(Rules):
 
 @mutant(
     "04-ignore-failed-write",
-    says="the service goes on after a change could not be written",
+    says="the service continues after a change could not be written",
     caught_by=(_LEADER, _TERM, _DURABLE),
 )
-class IgnoreFailedWrite(Rules):  # What could not be written is left out, and what comes later is appended all the same
+class IgnoreFailedWrite(Rules):  # A change that could not be written is skipped; later ones are appended all the same
     def appends_at(self, end: int) -> int | None:
         return None
 
@@ -66,7 +66,7 @@ class TreeNotSynced(Rules):
 
 @mutant(
     "07-unreadable-means-fresh",
-    says="the service takes an unreadable tree for an empty one",
+    says="the service treats an unreadable tree as an empty one",
     caught_by=(_LEADER, _TERM, _DURABLE),
 )
 class UnreadableMeansFresh(Rules):
@@ -79,7 +79,7 @@ class UnreadableMeansFresh(Rules):
 
 @mutant(
     "10-resumes-leadership",
-    says="a restarted broker goes on leading because the stored state names it",
+    says="a restarted broker resumes leading because the stored state names it",
     caught_by=(_LEADER, _MATCH),
     needs={"mode": "race"},
 )
@@ -121,7 +121,7 @@ class EpochMayFall(Rules):  # Obeys any controller and any epoch; the guard agai
 
 @mutant(
     "28-never-steps-down",
-    says="goes on leading when it lost its session, or contact",
+    says="keeps leading when it lost its session, or contact",
     caught_by=("convergence-after-heal",),
 )
 class NeverStepsDown(Rules):
@@ -131,7 +131,7 @@ class NeverStepsDown(Rules):
 
 @mutant(
     "42-follower-hw-unchecked",
-    says="a follower takes over the leader's high watermark as it is",
+    says="a follower adopts the leader's high watermark unchecked",
     caught_by=(_COMMIT,),
     advised={"mode": "controller", "acks": "all"},
 )
@@ -164,7 +164,7 @@ class AcksAfterLocalAppend(Rules):
 
 @mutant(
     "46-acks-before-sync",
-    says="a follower tells the leader of records that a power loss can take",
+    says="a follower acknowledges records that a power loss can undo",
     caught_by=(_ACKED,),
     advised=_SAFE,
 )
@@ -181,7 +181,7 @@ class NeverWatchesAgain(Rules):  # ZK-B9
 
 @mutant(
     "plain-two-creators",
-    says="the service lets every creator win, and everybody overwrite the state",
+    says="the service lets every creator win, and any node overwrite the state",
     caught_by=(_LEADER,),
 )
 class TwoCreators(Rules):  # Two owners of one node

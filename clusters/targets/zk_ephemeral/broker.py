@@ -1,9 +1,9 @@
 """A broker: one replica of the partition, its session, and, in mode ``controller``, its part in that election.
 
-Promises: deterministic; dispatch by type; nothing about the election is on its disk, so after a restart it knows no
-epoch until the service or the controller tells it. Leaves out the rules and the two modes' own steps.
+Guarantees: deterministic; dispatch by type; nothing about the election is on its disk, so after a restart it knows no
+epoch until it learns one from the service or the controller. Out of scope: the rules and the two modes' own steps.
 
-Source: specification of Kafka's ephemeral-node election, §3, §5, §7, §8.
+Source: docs/sources.md, zk-ephemeral.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             self.controller.on_timer(timer)
 
     def disk_done(self, done: DiskDone) -> None:
-        """A batch was carried out, or failed."""
+        """A batch succeeded or failed."""
         index = self.batches.pop(done.token, None)
         if done.error is not None:
             self.note("persist_failed", {"file": "log" if index is not None else "hw", "error": done.error})
@@ -213,7 +213,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         elif self.fetching and log.durable == log.end:
             replica.fetch(self)
 
-    # --- what the session tells -----------------------------------------------------------------------------------
+    # --- what the session reports ---------------------------------------------------------------------------------
 
     def on_session_open(self) -> None:
         """Register, then find out who leads."""
@@ -352,7 +352,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
     # --- status ---------------------------------------------------------------------------------------------------
 
     def status(self, now: Clocks) -> CoreStatus:
-        """The observer record. ``term`` is the leader epoch; nobody votes."""
+        """The observer record. ``term`` is the leader epoch; there are no votes."""
         log, leading, session = self.log, self.leading, self.session
         since = None if session.id is None else (now.mono - session.contact) // MS
         extra: dict[str, Any] = {

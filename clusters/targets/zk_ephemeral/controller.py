@@ -1,11 +1,11 @@
 """Mode ``controller``: one broker is elected controller; it chooses the partition's leader from the live ISR.
 
-Promises: a controller acts only between its election and the end of its session as far as it knows; every change of the
-partition state is written with compare-and-set before any broker hears of it; commands are repeated until the broker
-answers. Brokers refuse a lower controller epoch and ignore a lower leader epoch (with fencing), and a command meant for
-their former life. Leaves out replication.
+Guarantees: a controller acts only between its election and the known end of its session; every change of the partition
+state is written with compare-and-set before any broker learns of it; commands are repeated until the broker answers.
+Brokers refuse a lower controller epoch, and ignore a lower leader epoch (with fencing) and a command for their former
+life. Out of scope: replication.
 
-Source: specification of Kafka's ephemeral-node election, §5.2; KIP-380 (commands are bound to a registration).
+Source: docs/sources.md, zk-ephemeral; KIP-380 (commands are bound to a registration).
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class Controller:
         self.b.session.call(m.GetNode(m.STATE_PATH), told)
 
     def _decide(self) -> None:
-        """Who should lead now; write it if it changed, then tell everybody who has not heard."""
+        """Determine the leader; write it if it changed, then notify the brokers that have not confirmed it."""
         if self.writing or self.reading or not self.live:
             return
         wanted = self._wanted()
@@ -288,7 +288,7 @@ class Controller:
                 self.b.send(broker, metadata)
 
     def on_timer(self, timer: str) -> None:
-        """Repeat what nobody answered."""
+        """Repeat unanswered commands."""
         if timer != RESEND or not self.elected:
             return
         for broker, command in self.unanswered.items():

@@ -1,10 +1,10 @@
 """The knobs of the ephemeral-node target: typed, scaled, free of contradictions before anything starts.
 
-Promises: every time is an integer of ns, scaled exactly by ``time_factor``; Kafka's own spelling of a name (with dots)
-is accepted; an unknown knob or a bad value is a ConfigError that names the nearest. Leaves out rules: planted bugs
-override a rule (`variants`), not a knob.
+Guarantees: every time is an integer of ns, scaled exactly by ``time_factor``; Kafka's own spelling of a name (with
+dots) is accepted; an unknown knob or a bad value is a ConfigError that names the nearest. Out of scope: rules: planted
+bugs override a rule (`variants`), not a knob.
 
-Source: specification of Kafka's ephemeral-node election, §4; defaults of Kafka 3.3.1 in ZooKeeper mode.
+Source: docs/sources.md, zk-ephemeral: the defaults of Kafka 3.3.1 in ZooKeeper mode.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A replica's log with its epochs, its high watermark on disk, and the registers and lists behind it.
 
-Promises: `durable` is what the disk certainly holds; a cut lowers it at once, whatever is under way. Reads see what the
-high watermark covers. Leaves out snapshots, and every decision when to cut.
+Guarantees: `durable` is what the disk certainly holds; a cut lowers it at once, even during a write. Reads see what the
+high watermark covers. Out of scope: snapshots, and every decision when to cut.
 
-Source: specification of Kafka's ephemeral-node election, §3, §5.3; Kafka's leader-epoch truncation (KIP-101, KIP-595).
+Source: docs/sources.md, zk-ephemeral: Kafka's leader-epoch truncation (KIP-101, KIP-595).
 """
 
 from __future__ import annotations

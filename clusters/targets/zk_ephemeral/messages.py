@@ -1,10 +1,10 @@
-"""What brokers and the coordination service say to each other, and what stands in a replica's log.
+"""The messages between brokers and the coordination service, and the records of a replica's log.
 
-Promises: bodies are frozen; paths of the service are fixed here. Service data is plain JSON: the leader node holds
-``{"id", "epoch"}``, the partition state ``{"leader", "leader_epoch", "isr", "controller_epoch"}``. Leaves out topics:
-the target is one partition of one topic, replicated by all brokers.
+Guarantees: bodies are frozen; paths of the service are fixed here. Service data is plain JSON: the leader node holds
+``{"id", "epoch"}``, the partition state ``{"leader", "leader_epoch", "isr", "controller_epoch"}``. Out of scope:
+topics: the target is one partition of one topic, replicated by all brokers.
 
-Source: specification of Kafka's ephemeral-node election, §2, §3, §5.
+Source: docs/sources.md, zk-ephemeral.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Create(msgspec.Struct, frozen=True, gc=False, tag="create"):
 
 
 class GetNode(msgspec.Struct, frozen=True, gc=False, tag="get"):
-    """Data and version of an existing node; ``watch``: tell me once of the next change."""
+    """Data and version of an existing node; ``watch``: notify the caller once of the next change."""
 
     path: str
     watch: bool = False
@@ -194,7 +194,7 @@ class FetchReply(msgspec.Struct, frozen=True, gc=False, tag="fetch_reply"):
 
 
 class LeaderNotice(msgspec.Struct, frozen=True, gc=False, tag="leader_notice"):
-    """``fencing=epochs`` in mode race: a new leader tells the others its epoch, so that a deposed one hears of it."""
+    """``fencing=epochs`` in mode race: a new leader announces its epoch, so that a deposed one learns of it."""
 
     epoch: int
 
@@ -220,7 +220,7 @@ class LeaderAndIsrReply(msgspec.Struct, frozen=True, gc=False, tag="leader_and_i
 
 
 class UpdateMetadata(msgspec.Struct, frozen=True, gc=False, tag="update_metadata"):
-    """The controller tells everybody who leads and which brokers live."""
+    """The controller announces to all brokers who leads and which brokers live."""
 
     controller_epoch: int
     leader: str | None

@@ -1,10 +1,10 @@
 """Mode ``race``: the replicas themselves race for the partition's leader node.
 
-Promises: a winner leads only once the service holds its new epoch, written with compare-and-set over the state that it
-read; so no epoch has two leaders, whoever stalls where. Others learn an epoch from the leader node, which names it only
-from then on. Leaves out replication (`replica`).
+Guarantees: a winner leads only once the service holds its new epoch, written with compare-and-set over the state that
+it read; so no epoch has two leaders, regardless of stalls. Others learn an epoch from the leader node, which names it
+only from then on. Out of scope: replication (`replica`).
 
-Source: specification of Kafka's ephemeral-node election, §5.1.
+Source: docs/sources.md, zk-ephemeral.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _looked(b: BrokerCore, answer: m.Answer) -> None:
 
 
 def _vacant(b: BrokerCore, answer: m.Answer) -> None:
-    """There is no leader node: contend, or wait for somebody who may."""
+    """There is no leader node: contend, or wait for a replica that may."""
     stored = read_state(answer.data) if answer.code == m.OK else None
     if b.leading is not None:
         replica.stop_leading(b, "the leader node is gone")

@@ -1,10 +1,10 @@
 """A replica's side of the partition: leading or following, the ISR, the high watermark, clients' writes.
 
-Promises: HW = least log end over the ISR, where a joining follower counts from the moment it is decided and a leaving
-one until the service holds the smaller ISR; ISR changes are written with compare-and-set, one at a time. Leaves out how
-a leader is found (`race`, `controller`).
+Guarantees: HW = least log end over the ISR, where a joining follower counts from the moment it is decided and a leaving
+one until the service holds the smaller ISR; ISR changes are written with compare-and-set, one at a time. Out of scope:
+how a leader is found (`race`, `controller`).
 
-Source: specification of Kafka's ephemeral-node election, §5.3; Kafka's "maximal ISR" (KIP-497).
+Source: docs/sources.md, zk-ephemeral: Kafka's "maximal ISR" (KIP-497).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Follower:
 
 
 class Parked:
-    """A fetch that waits for something to tell."""
+    """A fetch that waits for new records or a new high watermark."""
 
     __slots__ = ("at", "body")
 
@@ -53,8 +53,8 @@ class Parked:
 class Leadership:
     """What exists while a node leads. ``isr``: the published one; ``joining``, ``leaving``: the change under way.
 
-    ``start``: its log end as it began to lead. Everything up to there may be committed, whatever its high watermark
-    says, which is older: a follower that lacks some of it must not join the ISR (KAFKA-7128).
+    ``start``: its log end as it began to lead. Everything up to there may be committed, even above its high watermark,
+    which is older: a follower that lacks some of it must not join the ISR (KAFKA-7128).
     """
 
     __slots__ = ("controller_epoch", "followers", "isr", "joining", "leaving", "parked", "start", "version", "writes")
@@ -166,7 +166,7 @@ def _progress(b: BrokerCore, leading: Leadership, src: str, follower: Follower, 
 
 
 def answer_fetch(b: BrokerCore, leading: Leadership, src: str, body: m.Fetch, *, late: bool = False) -> bool:
-    """Answer if there is something to tell, or if it waited long enough."""
+    """Answer if there is news, or if the fetch waited long enough."""
     log = b.log
     if not late and body.log_end >= log.durable and body.hw >= min(log.hw, body.log_end):
         return False
@@ -177,7 +177,7 @@ def answer_fetch(b: BrokerCore, leading: Leadership, src: str, body: m.Fetch, *,
 
 
 def answer_parked(b: BrokerCore, leading: Leadership) -> None:
-    """Answer those waiting fetches to whom there is something to tell."""
+    """Answer the waiting fetches for which there is news."""
     for src, parked in list(leading.parked.items()):
         if answer_fetch(b, leading, src, parked.body):
             leading.parked.pop(src, None)
@@ -282,7 +282,7 @@ def _isr_changed(b: BrokerCore, leading: Leadership, isr: tuple[str, ...], versi
 
 
 def reread(b: BrokerCore, leading: Leadership, data: Any, version: int) -> None:
-    """The stored state is another one than this leader's: it leads on only if the state still names it."""
+    """The stored state is another one than this leader's: it keeps leading only if the state still names it."""
     stored = read_state(data)
     if stored is None or stored.leader != b.me or stored.epoch != b.term:
         b.deposed(b.term if stored is None else stored.epoch, "the stored state names another leader or epoch")
@@ -372,7 +372,7 @@ def on_fetch_reply(b: BrokerCore, src: str, body: m.FetchReply) -> None:
     elif body.code == m.OUT_OF_RANGE:
         cut(b, body.end, "out of range")
         _fetch_after_cut(b)
-    else:  # not the leader (any more): the service or the controller tells who is; ask again later
+    else:  # not the leader (any more): the service or the controller names the leader; ask again later
         b.note(
             "fenced" if body.code == m.FENCED else "not_leader",
             {"what": "fetch refused", "by": src, "epoch": body.epoch},

@@ -1,9 +1,9 @@
 """Every rule of the ephemeral-node election that a planted bug may override, one small pure method each.
 
-Promises: the honest build is exactly this class; a variant overrides the rule that it is named for, and nothing else
-decides what the rule decides. Leaves out what no knob and no variant changes.
+Guarantees: the honest build is exactly this class; a variant overrides the rule that it is named for, and nothing else
+decides what the rule decides. Out of scope: what no knob and no variant changes.
 
-Source: specification of Kafka's ephemeral-node election, §2, §5.
+Source: docs/sources.md, zk-ephemeral.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dethrone.harness.core.clock import Ns
 
 
 class Rules:
-    """The honest rules under these knobs. One object a core."""
+    """The honest rules under these knobs. One object per core."""
 
     def __init__(self, knobs: ZkKnobs) -> None:
         self.knobs = knobs
@@ -91,7 +91,7 @@ class Rules:
     # --- the race -------------------------------------------------------------------------------------------------
 
     def may_contend(self, node: str, isr: Collection[str] | None, *, unclean: bool) -> bool:
-        """Members of the last published ISR try; at the very first start everybody; ``unclean``: no ISR member lives
+        """Members of the last published ISR try; at the very first start all; ``unclean``: no ISR member lives
         and the knob allows it.
         """
         return not isr or node in isr or unclean
@@ -101,11 +101,11 @@ class Rules:
         return node in isr
 
     def reacts_to_deletion(self) -> bool:
-        """A follower that hears of the deletion tries to take the lead."""
+        """A follower that learns of the deletion tries to take the lead."""
         return True
 
     def leads_after(self, code: str) -> bool:
-        """Only whoever created the node leads."""
+        """Only the creator of the node leads."""
         return code == "OK"
 
     def owns(self, owner: int, session: int | None) -> bool:
@@ -130,7 +130,7 @@ class Rules:
         return self.knobs.step_down_on_disconnect if why == "disconnected" else True
 
     def resumes_leadership(self, *, node: str, leader: str | None) -> bool:
-        """Whether a restarted broker goes on leading because the stored state names it: never."""
+        """Whether a restarted broker resumes leading because the stored state names it: never."""
         del node, leader
         return False
 
@@ -151,7 +151,7 @@ class Rules:
     # --- replication ----------------------------------------------------------------------------------------------
 
     def serves_clients(self, *, leads: bool, reading: bool) -> bool:
-        """The leader takes all reads and writes; followers serve nobody."""
+        """The leader takes all reads and writes; followers serve no client."""
         del reading
         return leads
 
@@ -165,7 +165,7 @@ class Rules:
         return max(hw, min(leader_hw, log_end))
 
     def truncates_to(self, *, hw: int, log_end: int, new_leader: bool) -> int:
-        """Where a follower cuts its log when it begins to follow: behind its HW, unless epochs tell better."""
+        """Where a follower cuts its log when it begins to follow: after its HW, unless epochs give a better place."""
         return min(hw, log_end) if new_leader and self.knobs.truncate == "hw" else log_end
 
     def acks_client(self, at: Literal["appended", "committed"]) -> bool:

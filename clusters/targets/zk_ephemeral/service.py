@@ -1,12 +1,12 @@
 """The coordination service: sessions, a tree of nodes with compare-and-set, one-shot watches. One process.
 
-Promises: every change is on disk before anybody is answered or told; calls of one session are carried out in the order
-of their numbers, each once; a watch event is sent again with each ping until the client has seen it; nothing is heard
-for a session's timeout on the server's clock and the session ends, with its ephemeral nodes. After a restart each known
-session gets a fresh full timeout, and all watches are gone (clients see the new start and set them again). Leaves out
-replication: a replicated service would need its own majority for every write.
+Guarantees: every change is on disk before any answer or notification leaves; calls of one session are carried out in
+the order of their numbers, each once; a watch event is sent again with each ping until the client has seen it; a
+session that is silent for its timeout on the server's clock ends, with its ephemeral nodes. After a restart each known
+session gets a fresh full timeout, and all watches are gone (clients see the new start and set them again). Out of
+scope: replication: a replicated service would need its own majority for every write.
 
-Source: specification of Kafka's ephemeral-node election, §2; ZooKeeper's programmer's guide for watches.
+Source: docs/sources.md, zk-ephemeral: ZooKeeper's programmer's guide, for sessions and watches.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class ServiceCore:
         self._flush(out)
 
     def status(self, now: Clocks) -> CoreStatus:
-        """Owners, partition states, sessions with age, watches. It has no term: it leads and follows nobody."""
+        """Owners, partition states, sessions with age, watches. It has no term, no leader and no followers."""
         clock = now.wall if self.wall else now.mono
         nodes = self.tree.nodes
         return CoreStatus(

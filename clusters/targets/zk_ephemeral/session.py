@@ -1,10 +1,10 @@
 """A broker's session with the coordination service: pings, calls one at a time, watch events, what it knows of its end.
 
-Promises: calls are answered in order, each once; a lost one is sent again under its number; a watch event is handled
-once. That the session expired is learnt only when the service is reached again; meanwhile, after two thirds of the
-timeout without contact, the client knows itself disconnected and no more. Leaves out what calls are for.
+Guarantees: calls are answered in order, each once; a lost one is sent again under its number; a watch event is handled
+once. The client learns that its session expired only when it reaches the service again; until then, after two thirds of
+the timeout without contact, it only knows itself disconnected. Out of scope: the purpose of the calls.
 
-Source: specification of Kafka's ephemeral-node election, §2.
+Source: docs/sources.md, zk-ephemeral: ZooKeeper's programmer's guide, for sessions.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Session:
         self._arm_ping()
 
     def call(self, op: m.Operation, then: Then) -> None:
-        """Carry out ``op`` after all earlier calls, then tell. Dropped when the session ends."""
+        """Carry out ``op`` after all earlier calls, then call ``then``. Dropped when the session ends."""
         if self.id is None:
             return
         self.queue.append((op, then))
@@ -159,7 +159,7 @@ class Session:
             self.owner.on_watch(event.path, event.kind)
 
     def on_expired(self, body: m.SessionExpired) -> None:
-        """The service knows this session no more."""
+        """The service no longer knows this session."""
         session = self.id
         if session is None or body.session != session:
             return
@@ -170,7 +170,7 @@ class Session:
     # --- time -----------------------------------------------------------------------------------------------------
 
     def on_ping_timer(self) -> None:
-        """Say that this client lives, or ask again for a session."""
+        """Report that this client lives, or ask again for a session."""
         if self.state == CLOSED:
             return
         if self.id is None:
@@ -214,7 +214,7 @@ class Session:
             self.owner.on_reconnected()
         if start > self.start:
             self.start = start
-            self.seen = 0  # events are numbered anew, and the watches are gone
+            self.seen = 0  # the service restarts the numbers of events, and the watches are gone
             self.waiting_events.clear()
             self.owner.on_watches_lost()
 

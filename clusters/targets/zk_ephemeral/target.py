@@ -1,9 +1,9 @@
-"""The ephemeral-node target as the shells meet it.
+"""The ephemeral-node target as the shells use it.
 
-Promises: one stateless object, `TARGET`; profiles ``race`` (the sketch: replicas race for the leader node),
+Guarantees: one stateless object, `TARGET`; profiles ``race`` (the sketch: replicas race for the leader node),
 ``controller`` (what Kafka in ZooKeeper mode does) and ``race-strict`` (race with epochs, acks=all, two in-sync replicas
 and a leader that steps down when it loses contact). One member is the coordination service: the last, unless the knob
-``coordinator`` names another. Leaves out processes and virtual time.
+``coordinator`` names another. Out of scope: processes and virtual time.
 """
 
 from __future__ import annotations

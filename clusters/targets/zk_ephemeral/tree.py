@@ -1,9 +1,9 @@
 """The coordination service's durable content: a tree of nodes and the list of sessions, as records on disk.
 
-Promises: `apply` is the only way in which the content changes, live and at a restart alike, so that a replayed file
-gives the same tree. Leaves out watches and ages of sessions: they are memory.
+Guarantees: `apply` is the only way in which the content changes, live and at a restart alike, so that a replayed file
+gives the same tree. Out of scope: watches and ages of sessions: they are memory.
 
-Source: specification of Kafka's ephemeral-node election, §2.
+Source: docs/sources.md, zk-ephemeral: ZooKeeper's programmer's guide.
 """
 
 from __future__ import annotations

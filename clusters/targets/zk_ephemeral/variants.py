@@ -1,11 +1,11 @@
 """The deliberately broken builds, the harmless ones that must raise no alarm, and the flips of claims.
 
-Promises: numbers and sense are those of the project's table of planted bugs: where Raft has a vote file, this protocol
-has the coordination service's tree, which decides who leads. Each inherits the promise of its profile. Left out of the
-table, for there is nothing to break: votes, campaigns, pre-votes, terms and quorums of brokers (06, 11, 14, 16-18,
-21-23, 27, 31-40, 47, 49, 53, 54), and 56, 58: a new leader's log is its state, and a hung broker with a live session
-keeps the lead by design. 30 and 52 break only what no profile promises: that a leader without contact to the service
-steps down for a lost majority, and that healthy brokers keep their sessions (ZK-B5, ZK-B7).
+Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs): where Raft has a
+vote file, this protocol has the coordination service's tree, which decides who leads. Each inherits the promise of its
+profile. Not applicable here: votes, campaigns, pre-votes, terms and quorums of brokers (06, 11, 14, 16-18, 21-23, 27,
+31-40, 47, 49, 53, 54), and 56, 58: a new leader's log is its state, and a hung broker with a live session keeps the
+lead by design. 30 and 52 break only what no profile promises (a leader without contact to the service steps down for a
+lost majority, ZK-B5; healthy brokers keep their sessions, ZK-B7).
 """
 
 from __future__ import annotations
@@ -21,5 +21,5 @@ VARIANTS: Mapping[str, Mutant] = {
     "flip-1-11": bug("claim 1-11 turned: reads are spread over followers", broken.FollowersServe),
     "flip-1-12": bug("claim 1-12 turned: the leader's node is not ephemeral", broken.LeaderNodePersists),
     "flip-1-13": bug("claim 1-13 turned: followers do nothing when the node vanishes", broken.IgnoresDeletion),
-    "flip-1-14": bug("claim 1-14 turned: every creator is told that it won", broken.EveryCreatorWins),
+    "flip-1-14": bug("claim 1-14 turned: every creator believes that it won", broken.EveryCreatorWins),
 }

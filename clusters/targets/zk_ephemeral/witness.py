@@ -3,17 +3,17 @@
 Read off the wire and the disk:
 
 * ``elected`` (term): the service confirmed this node's new epoch in the partition state; or this node answered a fetch,
-  accepted its controller's command, or told others, as the leader of an epoch for the first time in this life.
-* ``commit`` (index): the high watermark as a leader tells it to its followers.
+  accepted its controller's command, or notified others, as the leader of an epoch for the first time in this life.
+* ``commit`` (index): the high watermark as a leader sends it to its followers.
 * ``log_append``, ``log_truncate``: what was carried out on the log file;
 * of the service, ``granted`` (term, candidate) and ``answered`` (term): it is about to confirm a change of the
   partition state with that epoch; ``found`` (term): the epoch in the tree that its next process finds. The last member
-  is taken for the service where its disk holds nothing (what rests on it is promised of no other).
+  is taken for the service where its disk holds nothing (no other member is owed what rests on it).
 
-Promises: nothing is taken from the core. Leaves out votes (there are none) and acknowledgements: a majority that stores
-a record commits nothing here, the ISR does.
+Guarantees: nothing is taken from the core. Out of scope: votes (there are none) and acknowledgements: a majority that
+stores a record commits nothing here, the ISR does.
 
-Source: specification of Kafka's ephemeral-node election, §5, §7.
+Source: docs/sources.md, zk-ephemeral.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class LogWitness:
         return []
 
     def synced(self, ops: tuple[DiskOp, ...]) -> list[Witnessed]:
-        """This batch was carried out."""
+        """This batch is done."""
         return [seen for op in ops if not isinstance(op, Rename) and op.path == LOG for seen in self._log.carried(op)]
 
 
@@ -178,8 +178,8 @@ def _epoch_in(op: m.Operation) -> int:
 def _claims(op: m.Operation, node: str) -> int:
     """The epoch in which this operation on the partition state makes ``node`` the leader by its own will; 0: none.
 
-    A leader's change of its ISR says the same epoch again, which is no new election; a controller's choice of itself
-    is told by its answers to fetches.
+    A leader's change of its ISR repeats the same epoch, which is no new election; a controller that chooses itself
+    shows this by its answers to fetches.
     """
     if not isinstance(op, m.SetNode | m.Create) or op.path != m.STATE_PATH or not isinstance(op.data, dict):
         return 0
