@@ -1,6 +1,7 @@
-"""A campaign with its reports: a page a run as it ends, a line a seed, then CI's files for all of them.
+"""A campaign with its reports: one page per run as it ends, one line per seed, then CI's files for all runs.
 
-Promises: a run's page is drawn as soon as its row is there; a page that cannot be drawn is said and stops nothing.
+Guarantees: the page of a run is drawn as soon as its row exists; a page that cannot be drawn is reported and stops
+nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The verdict on a history of another tool, for people and for programs.
 
-Promises: certificates are spelled out as operations with their lines. Leaves out judging.
+Guarantees: certificates are spelled out as operations with their lines. Judging is out of scope.
 """
 
 from __future__ import annotations

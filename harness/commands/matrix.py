@@ -1,7 +1,7 @@
-"""The verdict matrix on a screen: run, then one table of invariants and systems, every proof that failed, one object.
+"""Runs the verdict matrix on a screen: a table of invariants and systems, every proof that failed, one JSON object.
 
-Promises: exit code 0 when every proof showed what it must, 1 otherwise, 130 when interrupted, 3 for trouble; a cell
-that no run could judge is never shown as held. Leaves out running it (``dethrone.harness.engine.exam.verdict_matrix``).
+Guarantees: exit code 0 when every proof showed what it must, 1 otherwise, 130 when interrupted, 3 for trouble; a cell
+that no run could judge is never shown as held. ``dethrone.harness.engine.exam.verdict_matrix`` runs the proofs.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 """Two strategies over the same planted bugs: how soon each finds them, as a table and as one JSON object.
 
-A time to find is that of one sitting: from its first seed on, until the bug was found. It is told in two measures:
+A time to find belongs to one sitting: from its first seed until the bug was found. There are two measures:
 
-    simulated   the clusters' time: all runs before, and the one that shows the bug up to the last event of the
-                certificate. What somebody waits for whose clusters are real
-    core        time of one core of this machine: whole runs and their judging, so that what is found in the first run
-                differs by little, however early in it that was
+    simulated   the clusters' time: all earlier runs, plus the run that shows the bug up to the last event of the
+                certificate. This is how long a user of real clusters waits
+    core        time of one core of this machine: whole runs and their judging, so bugs found in the first run differ
+                little, however early in it they were found
 
-Whoever did not find the bug is censored where the sitting gave up: at the budget of core time, or at the simulated time
-that this budget was worth. Of several sittings the median is told (Kaplan and Meier's, as they may be censored at
-different times); where half of them or more were censored, all that is known is that it is later. A factor is the other
-strategy's median through the first one's: at least so much where only the other's is censored, at most so much where
-only the first one's is, unknown where both are.
+A strategy that did not find the bug is censored where the sitting gave up: at the budget of core time, or at the
+simulated time that this budget was worth. Of several sittings the table shows the median (Kaplan–Meier, as they may be
+censored at different times); where half of them or more were censored, only a lower limit is known. A factor is the
+other strategy's median divided by the first one's: a lower limit where only the other's is censored, an upper limit
+where only the first one's is, unknown where both are.
 
-Promises: pure. Leaves out running anything.
+Guarantees: pure. Running anything is out of scope.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def compared(rows: Sequence[Row], *, one: str, other: str, budget_ns: Ns) -> Com
     def simulated(found: Found) -> tuple[Ns, bool]:
         if found.by and found.found_at_ns is not None:
             return found.found_at_ns, True
-        return found.simulated_ns, bool(found.by)  # rows of former versions do not tell when in the last run
+        return found.simulated_ns, bool(found.by)  # rows of former versions do not record when in the last run
 
     return Comparison(
         strategies=(one, other),
@@ -101,7 +101,7 @@ def _lines(rows: Sequence[Row], one: str, other: str, reading: Reading) -> Itera
 
 
 def median(sittings: Sequence[Found], reading: Reading) -> Median:
-    """The first time by which at least half have found it, whoever gave up before counting as one of those left."""
+    """The first time by which at least half have found it; sittings that gave up earlier count as still searching."""
     known = sorted((*reading(found), found.runs) for found in sittings)
     found = sum(by for _, by, _ in known)
     runs = sorted(runs for _, by, runs in known if by)
@@ -136,7 +136,7 @@ def _factor(one: Median, other: Median) -> tuple[float | None, Bound]:
 
 
 def compare_object(comparison: Comparison) -> dict[str, Any]:
-    """JSON values. What stands beside ``simulated`` is in time of one core."""
+    """JSON values. Everything next to ``simulated`` is in time of one core."""
     core, simulated = comparison.core, comparison.simulated
     in_order = zip(core, simulated, strict=True)
     return {

@@ -1,7 +1,7 @@
-"""The exam as a table and as one JSON object: which bug was found, by whom, how soon; and every alarm.
+"""The exam as a table and as one JSON object: which bug was found, by which checker, how soon; and every alarm.
 
-Promises: a bug that was found by no checker named for it is never counted as found, whoever else failed; alarms are
-listed one by one. Leaves out running it.
+Guarantees: a bug counts as found only if a checker named for it found it, regardless of other failures; alarms are
+listed one by one. Running the exam is out of scope.
 """
 
 from __future__ import annotations

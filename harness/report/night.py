@@ -1,7 +1,7 @@
-"""A night as people and machines read it: a table, one offline page that links every run, the JSON object, exit code.
+"""A night for people and machines: a table, one offline page that links every run, the JSON object, the exit code.
 
-Promises: the page is rewritten after every run, so a night can be watched; nothing in it comes from a network; a red
-night says which findings are new. Leaves out the pages of the runs themselves (``report_files``).
+Guarantees: the page is rewritten after every run, so a night can be watched; it loads nothing from a network; a red
+night says which findings are new. ``report_files`` writes the pages of the runs.
 """
 
 from __future__ import annotations

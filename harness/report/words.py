@@ -1,8 +1,7 @@
-"""Events in readable words: one line an event, the same line on every surface (terminal, page, annotations).
+"""Events in readable words: one line per event, the same on every surface (terminal, page, annotations).
 
-Promises: pure, deterministic, never raises on an event of an unknown protocol vocabulary; a sentence is one line, and
-nothing in it is escaped for any markup.
-Leaves out which events are worth telling (``marks``) and where they are shown.
+Guarantees: pure, deterministic, never raises on an event of an unknown protocol vocabulary; a sentence is one line,
+without escapes for any markup. ``marks`` selects the events worth showing.
 """
 
 from __future__ import annotations

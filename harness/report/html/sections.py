@@ -1,7 +1,7 @@
 """The page's texts and tables, complete without any script.
 
-Promises: every text goes through ``escape``; every property is listed, n/a and never exercised included. Leaves out the
-drawings.
+Guarantees: every text goes through ``escape``; every property is listed, including n/a and never exercised ones. The
+drawings are out of scope.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _card(verdict: Verdict, why: str) -> str:
 
 
 def caps(found: Sequence[Mapping[str, Any]]) -> str:
-    """What the drawings leave out."""
+    """What the drawings omit."""
     return escape("; ".join(f"drawn: {cap['shown']:,} of {cap['total']:,} {cap['what']}" for cap in found))
 
 
@@ -194,7 +194,7 @@ def failover(files: RunFiles) -> str:
         "write acknowledged after it. “open”: the next fault or heal came first; such times are censored, not dropped "
         "(Kaplan–Meier quantiles).</p>"
         + (
-            f"<p>{len(rows) - len(quiet)} of {len(rows)} are left out: noise of the hosts touched them.</p>"
+            f"<p>{len(rows) - len(quiet)} of {len(rows)} omitted: host noise affected them.</p>"
             if noisy
             else ""
         )
