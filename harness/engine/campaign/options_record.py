@@ -1,9 +1,9 @@
-"""What a campaign's runs are made by, beside its rows: ``campaign.json``, so that one table never mixes two campaigns.
+"""The options of a campaign's runs, stored with its rows: ``campaign.json``, so that one table never mixes campaigns.
 
-Promises: a campaign goes on only with the options (and the dethrone) that it was begun with, a named file by its
-content; else a ConfigError says what differs, and nothing is touched. Which seeds, where they are kept, who simulates
-and how many at once may change. As long as there is no row, options may be corrected. Rows of a campaign of an older
-dethrone, which wrote no such file, are taken for rows of these options, and it is said so.
+Guarantees: a campaign resumes only with the options (and the dethrone) that began it; files are compared by content.
+Otherwise a ConfigError says what differs, and nothing is touched. Which seeds, where they are kept, who simulates and
+how many at once may change. Until the first row, options may be corrected. Rows of a campaign of an older dethrone,
+which wrote no such file, are taken for rows of these options, with a message.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The rows of a campaign in a file, and what they come to, in memory that does not grow with their number.
+"""The rows of a campaign in a file, and their sum, in memory that does not grow with their number.
 
-Promises: one writer at a time; a row stands in the file once, whole, as soon as it is written; a last line that was cut
-short is dropped before the next is written. Of very many rows only the first, and the first that did not pass, are held
-(``LISTED_MAX``), and it is said which. Leaves out running (``campaign``).
+Guarantees: one writer at a time; a row is in the file once, whole, as soon as it is written; a last line that was cut
+short is dropped before the next is written. Memory holds only the first rows and the first that did not pass
+(``LISTED_MAX``), and the result says which. ``campaign`` runs.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class RowWriter:
 
 @contextlib.contextmanager
 def writing(out: Path) -> Iterator[RowWriter]:
-    """The rows of the campaign in this directory, to go on with. ConfigError: somebody else is at it."""
+    """The campaign rows of this directory, open for more. ConfigError: another process writes them."""
     out.mkdir(parents=True, exist_ok=True)
     path = out / ROWS
     with path.open("ab") as file:

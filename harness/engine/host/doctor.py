@@ -1,7 +1,4 @@
-"""What this machine can do, row by row, with the reason and the remedy where it cannot.
-
-Leaves out repairing anything.
-"""
+"""What this machine can do, row by row, with the reason and the remedy where it cannot. It repairs nothing."""
 
 from __future__ import annotations
 

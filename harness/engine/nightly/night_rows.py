@@ -1,6 +1,6 @@
-"""What a night leaves behind, as data: what was decided, a row a run, what was told of, and what a call came to.
+"""What a night stores, as data: what was decided, a row per run, what was reported, and the result of a call.
 
-Leaves out where it lies (``night``).
+``night`` knows the paths.
 """
 
 from __future__ import annotations

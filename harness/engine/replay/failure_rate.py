@@ -1,8 +1,8 @@
 """One schedule, run several times: how often does it fail as it did? On real hosts that is a rate, not an answer.
 
-Promises: a run counts as reproducing only if a checker fails that was asked for; a run in harness trouble counts as
-none, and is told; real runs differ by chance alone, simulated ones by their seeds (the same seed gives the same run),
-the first of which is the stored run's. Leaves out where schedules come from.
+Guarantees: a run counts as reproducing only if one of the wanted checkers fails; a run in harness trouble does not
+count, and is reported; real runs differ by chance alone, simulated ones by their seeds (the same seed gives the same
+run), the first of which is the stored run's. Where schedules come from is out of scope.
 """
 
 from __future__ import annotations

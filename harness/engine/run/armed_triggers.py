@@ -1,7 +1,7 @@
 """Armed triggers: counts what they wait for, as events come, and says which hit and which ran out of time. Pure.
 
-Promises: events are taken in the order in which they are fed; a happening that two events tell of counts once; nothing
-is heard while nothing is armed. Leaves out what a hit leads to, and what an event means (``Condition``).
+Guarantees: events are taken in the order in which they are fed; an occurrence that two events report counts once;
+events are ignored while nothing is armed. ``Condition`` interprets events; what a hit leads to is out of scope.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Armed:
 
 
 class ArmedTriggers:
-    """All triggers that wait now. ``traced``: the system writes traces, so what polls tell is not listened to."""
+    """All triggers that wait now. ``traced``: the system writes traces, so polls are ignored."""
 
     def __init__(self, conditions: Mapping[str, Condition], *, traced: bool) -> None:
         self._conditions = conditions
@@ -68,7 +68,7 @@ class ArmedTriggers:
         return any(armed.key[0] == kind for armed in self._armed)
 
     def arm(self, key: Key, trigger: OnEvent, now: Ns, view: ClusterView | None = None) -> None:
-        """Wait for ``trigger`` from now on. ``view``: what polls tell of terms up to its leader's is no news."""
+        """Wait for ``trigger`` from now on. ``view``: polls that report terms up to its leader's are no news."""
         floor = view.terms.get(view.leader, 0) if view is not None and view.leader is not None else 0
         armed = _Armed(key, trigger, self._conditions[trigger.event], now + trigger.within_ns, floor)
         self._armed.append(armed)
@@ -97,7 +97,7 @@ class ArmedTriggers:
         return [(armed.key, armed.trigger) for armed in late]
 
     def feed(self, event: Any, now: Ns, view: Callable[[], ClusterView]) -> list[Hit]:
-        """What this event, of a type in ``hears``, brings about. ``view``: asked for where somebody is compared."""
+        """The hits of this event, of a type in ``hears``. ``view``: called only if a trigger compares nodes."""
         kind = type(event)
         if kind is Invoke:
             self._asked[event.op] = event

@@ -1,7 +1,7 @@
-"""From what a user said to a complete plan: names resolved, knobs filled in, schedule drawn, everything validated.
+"""From a user's options to a complete plan: names resolved, knobs filled in, schedule drawn, everything validated.
 
-Promises: nothing is started, no clock read; bad input is a ConfigError. The same options and seed give the same plan.
-Leaves out the run directory and the cluster.
+Guarantees: starts nothing, reads no clock; bad input is a ConfigError. The same options and seed give the same plan.
+The run directory and the cluster are out of scope.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     conditions: Mapping[str, Condition] = {}
     """Of the schedule's triggers, by name."""
     more: Continue | None = None
-    """Draws what a run that has not shown everything goes on with; None: it ends with its schedule."""
+    """Draws further steps for a run that has not shown everything; None: it ends with its schedule."""
 
 
 def node_names(count: int) -> tuple[str, ...]:
@@ -313,7 +313,7 @@ def _schedule(
     limit_ns: Ns,
     seed: int,
 ) -> tuple[Schedule, Continue | None]:
-    """The schedule, and what draws more of it; None for one that somebody wrote."""
+    """The schedule, and what draws more of it; None for one that a user wrote."""
     if options.schedule is not None:
         return load_schedule(options.schedule, nodes=options.nodes), None
     if options.scenario is not None:

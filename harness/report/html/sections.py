@@ -193,11 +193,7 @@ def failover(files: RunFiles) -> str:
         '<p class="hint">From a fault in force on the leader to the first candidate, the next election and the first '
         "write acknowledged after it. “open”: the next fault or heal came first; such times are censored, not dropped "
         "(Kaplan–Meier quantiles).</p>"
-        + (
-            f"<p>{len(rows) - len(quiet)} of {len(rows)} omitted: host noise affected them.</p>"
-            if noisy
-            else ""
-        )
+        + (f"<p>{len(rows) - len(quiet)} of {len(rows)} omitted: host noise affected them.</p>" if noisy else "")
         + dots(quiet)
         + _table(["figure", "faults", "open", "median", "90 %", "longest seen"], dist, numbers=(1, 2, 3, 4, 5))
         + "<h3>One by one</h3>"
