@@ -40,8 +40,8 @@ LEFT = {
     "clusters/ssh": 1,
     "clusters/systems": 127,
     "clusters/targets": 584,
-    "harness/engine": 221,
-    "harness/pipeline": 74,
+    "harness/engine": 29,
+    "harness/pipeline": 2,
 }
 """Folder or document → words that are still to be rewritten. A number may only fall; at 0 its line goes."""
 FOLDERS = ("harness", "checkers", "nemesis", "workloads", "clusters", "docs")

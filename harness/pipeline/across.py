@@ -1,10 +1,10 @@
-"""What only several runs together can show: whether runs of one plan and one version came out the same.
+"""What only several runs together can show: whether runs of one plan and one version gave the same history.
 
 Simulated runs of the same plan, seed and version of dethrone have the same bytes of history. Groups of them are
 compared by their digests, which the manifest holds; where they differ, the events of the group are brought together
-(``applyInArrow``) and the first difference is told. Figures, never a judgement: a development version changes its code
-without changing its number. The answer is a row ``reproducible`` in the verdicts of each run of such a group, ``n/a``,
-and stale as soon as the group changes.
+(``applyInArrow``) and the first difference is reported. Figures, never a judgement: a development version changes its
+code without changing its number. The answer is a row ``reproducible`` in the verdicts of each run of such a group,
+``n/a``, and stale as soon as the group changes.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def first_difference(rows: pa.Table) -> pa.Table:
         if len(set(said.values())) > 1:
             key = rows.column("key")[0].as_py()
             return pa.Table.from_pylist([{"key": key, "seq": seq, "told": as_json(said)}], schema=schema)
-    return schema.empty_table()  # the digests differ and the events do not: nothing to tell
+    return schema.empty_table()  # the digests differ and the events do not: no difference to report
 
 
 def rows_for(groups: Sequence[Group], differences: Mapping[str, Difference]) -> list[dict[str, Any]]:

@@ -170,7 +170,7 @@ class _Run:
         return max(1, int(self.spark.sparkContext.defaultParallelism))
 
     def look(self) -> str:
-        """Who can work for us, in words. HarnessError: nobody can, and what to do."""
+        """The executors that can work for us, in words. HarnessError: there are none, and what to do."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
@@ -220,7 +220,7 @@ class _Run:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        self.look()  # if nobody can work any more, it is not the fault of a seed
+        self.look()  # if no executor can work any more, it is not the fault of a seed
         parts = halves(wave)
         if not parts:
             yield dead(wave[0][0], _short(error))

@@ -81,7 +81,7 @@ def look(packed: bytes, seed: int) -> bytes:
 
 @contextlib.contextmanager
 def unpacked(packed: bytes) -> Iterator[RunOptions]:
-    """The options, with their files beside them for as long."""
+    """The options; their files exist until this ends."""
     work = msgspec.json.decode(packed, type=Work)
     options = work.options
     if work.schedule is None and work.known is None:

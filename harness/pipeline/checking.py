@@ -61,7 +61,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check came to. ``judged``: verdicts that were given now, of so many runs."""
+    """The result of a check. ``judged``: new verdicts, and the number of runs that they are of."""
 
     runs: tuple[RunOutcome, ...]
     judged: int
@@ -82,7 +82,7 @@ def check(
     *,
     loader: Loader = load_checkers,
 ) -> Checked:
-    """Judge what is stale, write it, and tell how all selected runs stand. ConfigError: an unknown checker."""
+    """Judge what is stale, write it, and report the state of all selected runs. ConfigError: an unknown checker."""
     began = time.monotonic_ns()
     checkers = _chosen(asked.checkers, loader())
     runs = corpus.runs(*judging.RUN_COLUMNS, since=asked.since, system=asked.system, stored=True)

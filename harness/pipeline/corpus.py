@@ -104,7 +104,7 @@ def open_corpus(at: str | Place, *, make: bool = False) -> Corpus:
 
 
 def _only_ours(place: Place) -> bool:
-    """Whether somebody began to make a corpus here and was stopped."""
+    """Whether a process that began to make a corpus here was stopped."""
     return all(entry.path.startswith("_") for entry in place.files(""))
 
 

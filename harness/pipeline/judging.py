@@ -2,7 +2,7 @@
 
 The same code judges a single run. Guarantees: a checker that raises makes its own verdict ``unknown`` and no other;
 events that cannot be read make all asked verdicts ``unknown``, not settled, so that they are tried again; a history
-that is not complete, or tells of trouble, never passes (the row ``history``). Out of scope: which run goes where
+that is incomplete, or contains trouble, never passes (the row ``history``). Out of scope: which run goes where
 (``checking``).
 """
 

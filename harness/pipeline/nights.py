@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 STAGES = ("detect", "elect", "write")
 ANY = "any"
-"""In place of a fault: whatever happened in the run."""
+"""In place of a fault: everything that happened in the run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ with another (the nights before it):
   proof;
 * **standing**: a violation that earlier runs showed too. It stays red until it is mended or known.
 
-Guarantees: of a hundred clean comparisons at most one raises a difference wrongly, however many cells there are (the
+Guarantees: of a hundred clean comparisons at most one reports a false difference, for any number of cells (the
 correction is Holm's over all tests of a comparison; ``Policy.alpha`` is stricter still); a cell with too few runs is
-told as not compared and never as clean; runs are only compared with runs of the same setup. Out of scope: where the
+reported as not compared and never as clean; runs are only compared with runs of the same setup. Out of scope: where the
 facts come from (``nights``, ``gathering``) and what is known already (``known``).
 """
 
@@ -481,7 +481,7 @@ def _by_signature(facts: Facts, cell: Cell, runs: Sequence[str]) -> dict[str, li
 
 
 def _returned(facts: Facts, cell: Cell, before: Sequence[str], earliest: str) -> bool:
-    """Whether the runs in between were so many that it was certainly away: what was mended and returns is new."""
+    """Whether enough runs lie in between that it was certainly gone: what was mended and returns is new."""
     last, checker = max(facts.runs[name].night for name in before), cell.metric.partition("/")[2]
     clean = of = 0
     for one in facts.judged:

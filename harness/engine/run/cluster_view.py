@@ -79,7 +79,7 @@ class ViewKeeper:
         """Every host is healthy, all nodes answered just now, all voters name one leader, which leads in no lower term.
 
         Where no leader is owed, no node need name one; where nodes do not say whom they follow, exactly one must lead.
-        Only answers to polls sent after ``since`` count. A follower may know a lower term: Nacos' beats do not raise it.
+        Only answers to polls sent after ``since`` count. A follower may know a lower term: Nacos' beats keep it.
         """
         if any(not state.healthy for state in self.state.values()):
             return False
