@@ -127,7 +127,7 @@ def _value(op: Op, body: bytes) -> Any:
 
 
 def _place(value: Any) -> Mapping[str, int] | None:
-    """Where an appended entry stands, if the answer tells it whole."""
+    """The place of an appended entry, if the answer has all of it."""
     if isinstance(value, dict) and all(type(value.get(name)) is int for name in ("index", "term")):
         return {"index": value["index"], "term": value["term"]}
     return None

@@ -96,7 +96,7 @@ class LogTable(Table, frozen=True, kw_only=True):
 class TraceTable(Table, frozen=True, kw_only=True):
     """``[trace]``: which lines the nodes print (all of them whenever they apply), and where.
 
-    ``voters``: the ``elected`` lines tell who voted.
+    ``voters``: the ``elected`` lines name the voters.
     """
 
     events: tuple[str, ...]
@@ -121,9 +121,9 @@ class Op(Table, frozen=True, kw_only=True):
 
 
 class PromiseTable(Table, frozen=True, kw_only=True):
-    """``[promise]``: what the system claims. What is left out is not promised, and so not judged.
+    """``[promise]``: what the system claims. What it omits is not promised, and so not judged.
 
-    ``tolerates``: faults under which everything promised holds; ``safe_under``: besides, those under which safety does.
+    ``tolerates``: faults under which everything promised holds; ``safe_under``: further faults under which safety does.
     """
 
     election_timeout: str

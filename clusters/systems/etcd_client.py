@@ -6,9 +6,9 @@
     put, get, cas     one key ``register/<key>``
     txn, acquire, release, use   see ``dethrone.clusters.systems.etcd_talks``
 
-Promises: one request is sent once; an error is ``fail`` only if it names itself as refused before it was proposed
-(``DEFINITE_CODES``) or nothing was sent; any other unanswered write is ``info``. Leaves out leader redirection: members
-forward by themselves.
+Guarantees: one request is sent once; an error is ``fail`` only if its code says that it was refused before it was
+proposed (``DEFINITE_CODES``) or nothing was sent; any other unanswered write is ``info``. There is no redirection to
+the leader: members forward by themselves.
 
 Source: etcd 3.4 API reference (gRPC gateway); gRPC status codes.
 """

@@ -1,8 +1,8 @@
 """A blocking connection on which both sides send frames: a 4-byte big-endian length, then that many bytes.
 
-Promises: whoever connects in vain has certainly sent nothing (`NeverSentError`); once a frame began to leave, trouble
-is `NoAnswerError`; every wait ends at the deadline it is given (ns of the monotonic clock). Leaves out what is in the
-frames, and which answer belongs to which question.
+Guarantees: a failed connect has certainly sent nothing (`NeverSentError`); once a frame began to leave, trouble is
+`NoAnswerError`; every wait ends at its deadline (ns of the monotonic clock). Out of scope: the content of frames, and
+which answer belongs to which question.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Versions that both Kafka 3.9 and 4.1 serve and whose fields are not tagged: Meta
 Fetch 11; record batches of magic 2, one record each, not compressed. ListOffsets 5 is the first that says
 OFFSET_NOT_AVAILABLE while a new leader does not know yet how far its log is committed (KIP-207).
 
-Promises: an answer that is cut short or has another form raises `BadAnswerError`, never anything else. Leaves out
+Guarantees: an answer that is cut short or has another form raises `BadAnswerError`, never anything else. Out of scope:
 partitions beyond 0, several topics in one request, sessions, transactions.
 
 Source: Kafka protocol guide (request header 1, response header 0; record batch; error codes).
@@ -51,7 +51,7 @@ class BadAnswerError(Exception):
 
 
 class Leader(NamedTuple):
-    """Who leads partition 0 of a topic, by a broker's metadata. ``node``: a broker id, -1: nobody."""
+    """The leader of partition 0 of a topic, by a broker's metadata. ``node``: a broker id, -1: none."""
 
     error: int
     node: int

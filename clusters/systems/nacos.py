@@ -97,7 +97,7 @@ class NacosSystem(TargetSystem):
         )
 
     def profile_defaults(self, profile: str) -> RunDefaults:
-        """Of the mended one at leisure: whoever is expected to pass has to show liveness, too.
+        """Of the mended one, with more time: a profile that is expected to pass has to show liveness, too.
 
         Faults then last beyond the bound for a leader, 6.2 s at a tenth, and there is time for one of each.
         """
@@ -111,7 +111,7 @@ class NacosSystem(TargetSystem):
         return VARIANTS
 
     def exam(self) -> ExamPlan:
-        """The mended one, for the original fails by its specification; nobody writes, as that hides votes.
+        """The mended one, for the original fails by its specification; without writes, as they hide votes.
 
         Timers at a twentieth; also four members, clocks, and a file that cannot be read.
         """

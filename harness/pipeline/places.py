@@ -71,7 +71,7 @@ class Place(Protocol):
         """Keep other writers out, where the place can."""
 
     def sweep(self) -> int:
-        """Remove staged files of broken writers, where the place can tell them apart; their number. 0 while one writes."""
+        """Remove what broken writers left staged, unless a writer is at work; the number of removed files."""
 
 
 class LocalPlace:

@@ -274,8 +274,8 @@ class _Examination:
                 "probe",
                 f"{untermed} leads in a term",
                 "it claims to lead in term 0, which is not a valid term: leaders cannot be distinguished",
-                "let term in [probe] name where the status reports the term of its leader, from 1; if a node leads"
-                " without an election, give --nodes 3",
+                "let term in [probe] name where the status reports the term of its leader, from 1; if a single node"
+                " leads without an election, give --nodes 3",
             )
         elif leader is None:
             self._no(
