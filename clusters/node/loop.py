@@ -185,7 +185,7 @@ class Node:
         self._show()
 
     def _say_goodbye(self) -> None:
-        """Report the stop to the core and send what it answers, until that has left or time is up."""
+        """Report the stop to the core and send its last words, until they have left or time is up."""
         self._look()
         self._gone_at = self._now.mono + GOODBYE_NS
         self._handle(Fired(SHUTDOWN))

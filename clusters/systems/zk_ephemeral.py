@@ -42,7 +42,7 @@ _NO_VOTES = NotPromised("nodes do not vote: the coordination service decides who
 _SERVICE_ELSEWHERE = NotPromised("the disk of a service that is not the last member is not looked at", "not observable")
 _NO_ROUNDS = NotPromised("nodes do not campaign in rounds: a refused creation waits for the owner's node to vanish")
 _LEASE = NotPromised(
-    "leadership is a lease that only the service checks: a leader cut from it continues (ZK-B2), in any number of epochs"
+    "leadership is a lease that only the service checks: a leader cut off continues (ZK-B2), in any number of epochs"
 )
 _FLAPS = NotPromised(
     "a paused service, or a flapping link to it, moves the lead between healthy brokers (ZK-B5, ZK-B7)"

@@ -1,6 +1,6 @@
 """Runs the exam on a screen: one line per bug as it is found, the table at the end, the JSON object on request.
 
-Guarantees: exit code 0 if a checker named for it found every bug and nothing failed in the correct builds; 1 otherwise;
+Guarantees: exit code 0 when every bug was found by a checker named for it and no correct build failed; 1 otherwise;
 130 when interrupted. The exam itself is out of scope.
 """
 
