@@ -282,7 +282,7 @@ class Node:
         self._fire_due()
 
     def _fire_due(self) -> None:
-        # A core that re-arms a timer for a moment that has passed must not keep messages out for ever.
+        # A core that re-arms a timer for a past moment must not block messages for ever.
         for _ in range(len(self._timers) + 1):
             name = self._timers.pop_due(self._now)
             if name is None:

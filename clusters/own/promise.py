@@ -102,14 +102,14 @@ def _unseen(description: Description) -> dict[str, NotPromised]:
     if "recovered" not in told:
         out["vote-is-durable"] = "no recovered lines"
     if not names_leader(description):
-        out["leader-when-owed"] = out["convergence-after-heal"] = "the probe does not say whom a node follows"
+        out["leader-when-owed"] = out["convergence-after-heal"] = "the probe does not report whom a node follows"
     if "elected" not in told and not said.leader_bound_to_term:
         out["one-leader-per-term"] = "no elected lines, and the probe's leader is not bound to its term"
     return {name: NotPromised(why, "not observable") for name, why in out.items()}
 
 
 def names_leader(description: Description) -> bool:
-    """Whether a status answer says whom the node follows."""
+    """Whether a status answer names the leader that the node follows."""
     probe = description.probe
     patterns = [*probe.became.values(), probe.pattern or ""]
     return probe.leader is not None or any("(?P<leader>" in pattern for pattern in patterns)

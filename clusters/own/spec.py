@@ -29,7 +29,7 @@ class SystemTable(Table, frozen=True, kw_only=True):
 class NodeTable(Table, frozen=True, kw_only=True):
     """``[node]``: how a node is started. ``files``: path on the host → file here; ``texts``: → content with words.
 
-    ``member`` is said of each node, joined by ``join``: that is ``{members}``; ``{others}`` is without the node itself.
+    ``member`` is filled in for each node and joined by ``join``: ``{members}``; ``{others}`` omits the node itself.
     ``ports``: name → number; each name is a word. ``secrets``: knobs that are never shown. ``memory`` (``"512m"``,
     ``"4g"``) and ``pids``: what a host may use, where hosts have limits. ``user``, ``capabilities``: as whom, and with
     which; by default a node has a user of its own on its host and none. ``shows``: paths of this machine that nodes

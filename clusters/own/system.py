@@ -224,7 +224,7 @@ class OwnSystem:
         return parse_duration(self._description.probe.every)
 
     def trace_path(self, node: NodeSpec) -> str | None:
-        """Where the nodes print their trace lines: their output, unless it is said otherwise."""
+        """Where the nodes print their trace lines: their output by default."""
         trace = self._description.trace
         if trace is None:
             return None

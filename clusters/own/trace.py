@@ -159,7 +159,7 @@ EVENTS: Mapping[str, Kind] = {
         name="leader_seen",
         source="core",
         when="a node follows a leader that it did not follow before",
-        fields=(Field("leader", "name", "whom it follows"),),
+        fields=(Field("leader", "name", "the leader that it follows"),),
     ),
     "members_changed": Kind(
         name="config",

@@ -156,7 +156,7 @@ class Network:
         return at
 
     def missed(self, link: Link, body: Any) -> None:
-        """A message that was on its way came to a link that was closed meanwhile."""
+        """A message in flight reached a link that was closed meanwhile."""
         self.dropped += 1
         if not self.flows:
             link.src.unheard(link, body)

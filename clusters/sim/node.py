@@ -352,7 +352,7 @@ class SimNode(Storing):
         self._witnessed(self._sent(link.dst.name, shown))
 
     def unheard(self, link: Link, body: Any) -> None:
-        """A message of ours came to a closed link, on a transport without flows."""
+        """A message of this node met a closed link, on a transport without flows."""
         self.calls.unheard(link, body)
 
     def failed(self, to: str, body: Any, error: str) -> None:

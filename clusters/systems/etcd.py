@@ -130,7 +130,7 @@ class EtcdSystem(Released):
         return self.recipe
 
     def files(self, node: NodeSpec) -> Mapping[str, bytes]:
-        """None: everything is said by flags."""
+        """None: flags configure everything."""
         del node
         return {}
 

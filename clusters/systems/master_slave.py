@@ -58,7 +58,7 @@ class MasterSlaveSystem(TargetSystem):
         return {
             "master-slave": "one master, slaves that copy asynchronously; nothing elects",
             "sync": "synchronous copies and flushes: SEND_OK means also on a slave",
-            "demand-failover": "the same as master-slave, of which a failover is demanded: it must be found missing",
+            "demand-failover": "the same as master-slave, but a failover is demanded: the run must report it missing",
         }
 
     def defaults(self) -> RunDefaults:

@@ -4,7 +4,7 @@
     read   key        the entries of that list, in the order of the log
 
 A frame holds a header's length, a JSON header and a JSON body. The node that an operation names is asked; it does not
-forward, so one that does not lead is ``fail`` and names the leader, to whom the operation then goes (`HOPS_MAX`).
+forward, so one that does not lead is ``fail`` and names the leader, to which the operation then goes (`HOPS_MAX`).
 
 There is one request an entry, so a read asks for many at once and keeps what it read of a leader for `KEPT_NS` at most,
 on the same connection and in the same term: a leader does not change its own log within its term. What a leader is

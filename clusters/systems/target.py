@@ -290,7 +290,7 @@ def in_proportion(usual_ns: Ns, *, timer_ns: Ns, usual_timer_ns: Ns, least_ns: N
 
 
 def _number_word(number: Fraction) -> str:
-    """A decimal where there is an exact one, for every target reads those; else a fraction."""
+    """A decimal if it is exact, as every target reads those; else a fraction."""
     rest = number.denominator
     for prime in (2, 5):
         while rest % prime == 0:

@@ -98,7 +98,7 @@ class ZkEphemeralSystem(TargetSystem):
     def exam(self) -> ExamPlan:
         """With a controller and acks=all: the race loses acknowledged writes by its specification (ZK-B1, B2).
 
-        Short waits of fetches, so that followers hear of high watermarks that differ; and in some of the runs followers
+        Short waits of fetches, so that followers learn different high watermarks; and in some of the runs followers
         leave the ISR while a fault lasts, not after it: who decides by an old ISR is seen only then.
         """
         plan = super().exam()

@@ -121,7 +121,7 @@ class RealZkEphemeralSystem(ZkEphemeralSystem):
         return msgspec.structs.replace(command, argv=(*argv, *command.argv), env=env)
 
     def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
-        """As of the target, but for the service's disk."""
+        """As for the target, except the service's disk."""
         promise = super().promise(knobs, profile=profile, voters=voters)
         return msgspec.structs.replace(promise, exempt={**promise.exempt, "vote-is-durable": _ELSEWHERE})
 

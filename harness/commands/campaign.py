@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """What a campaign came to, earlier calls included.
+    """The result of a campaign, earlier calls included.
 
     ``rows``: all, or of very many the first that did not pass. ``counts``: of all runs. ``code``: the exit code of all.
     ``corpus``: what was brought where, None if nothing was to be.

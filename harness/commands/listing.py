@@ -118,7 +118,7 @@ def strategies(_: str | None = None) -> Table:
 
 
 def triggers(_: str | None = None) -> Table:
-    """Event, what it is, whom its selectors may name, channels of which one is needed."""
+    """Event, what it is, the nodes its selectors may name, the channels (one is needed)."""
 
     def describe(name: str, condition: Any) -> list[tuple[str, ...]]:
         needs = " or ".join(sorted(condition.channels())) or "nothing"
@@ -160,7 +160,7 @@ def first_line(thing: Any) -> str:
 
 
 def matrix(system: str | None = None) -> Table:
-    """The verdict matrix as it is declared: what is said of each invariant, and what shows it."""
+    """The verdict matrix as it is declared: the claim about each invariant, and what shows it."""
     from dethrone.harness.commands.matrix import declared
 
     headers, rows = declared()

@@ -72,7 +72,7 @@ def chosen(systems: Sequence[str]) -> list[Column]:
 
 
 def declared() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Headers and rows: what is said of each invariant, and what shows it; nothing is run."""
+    """Headers and rows: the claim about each invariant, and what shows it; runs nothing."""
     rows: list[tuple[str, ...]] = [
         (column.name, cell.invariant, cell.said, "; ".join(f"{says} {_by(proof)}" for _, says, proof in cell.proofs()))
         for column in all_columns()
@@ -104,7 +104,7 @@ def mark(judged: Judged) -> str:
 
 
 def lines(judged: Sequence[Judged]) -> list[str]:
-    """What it came to, in sentences."""
+    """The result, in sentences."""
     proofs = [one for cell in judged for one in cell.shown]
     held = [one for one in proofs if one.says == "holds"]
     broken = [one for one in proofs if one.says == "broken"]

@@ -731,7 +731,7 @@ class Condition(Protocol):
         """The roles that its occurrences name, ``actor`` first."""
 
     def channels(self) -> frozenset[str]:
-        """Channels of ``Plan.observable`` of which one is enough to see it; empty: it needs none."""
+        """Channels of ``Plan.observable``, one of which is enough to see it; empty: it needs none."""
 
     def hears(self) -> tuple[type[Event], ...]:
         """The types of events that ``match`` has to be asked about."""

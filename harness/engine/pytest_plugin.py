@@ -323,7 +323,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _seed(text: str) -> int:
-    """A number, or ``commit``: the same for everybody who tests that commit, another with the next."""
+    """A number, or ``commit``: the same for all tests of that commit, another with the next."""
     if text.isdecimal():
         return int(text)
     if text != "commit":

@@ -153,7 +153,7 @@ def rows_for(groups: Sequence[Group], differences: Mapping[str, Difference]) -> 
 
 
 def stale(groups: Sequence[Group], verdicts: Sequence[Mapping[str, Any]]) -> list[Group]:
-    """Groups of which not all runs have the answer of this version to this group."""
+    """Groups in which some run lacks this version's answer to the group."""
     known = {row["run"]: row["content"] for row in verdicts if row["checker"] == NAME and row["version"] == VERSION}
     return [group for group in groups if any(known.get(run["run"]) != group.content for run in group.runs)]
 

@@ -52,7 +52,7 @@ class Corpus:
         return said_by(self.verdicts("run", "checker", "written_ns"), tables.read(self.place, layout.FINDINGS))
 
     def seeds(self, *columns: str) -> pa.Table:
-        """What simulated campaigns came to, a row a seed."""
+        """The results of simulated campaigns, a row per seed."""
         return tables.read(self.place, layout.SEEDS, columns)
 
     def campaigns(self, *columns: str) -> pa.Table:

@@ -36,7 +36,7 @@ def spark_url(place: Place, path: str) -> str:
 
 
 def literal(url: str) -> str:
-    """A URL of which no character is a wildcard."""
+    """A URL without wildcard characters."""
     return _WILD.sub(r"\\\1", url)
 
 

@@ -1,4 +1,4 @@
-"""``corpus add``: a run goes into the corpus exactly once, or not at all, and it is said why.
+"""``corpus add``: a run goes into the corpus exactly once, or not at all with the reason.
 
 Answers: ``stored`` · ``duplicate`` (the same run with the same bytes is there) · ``conflict`` (the same run with other
 bytes is there, which stays) · ``refused`` (half written, damaged, of a newer schema). The events are written first, the

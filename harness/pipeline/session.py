@@ -1,6 +1,6 @@
 """The one Spark session of a process: checked before it is started, quiet while it runs.
 
-Guarantees: a missing or too old Java, pyspark or pandas is said before anything starts; workers run this interpreter;
+Guarantees: a missing or old Java, pyspark or pandas is reported before anything starts; workers run this interpreter;
 no user interface, no metastore, few shuffle partitions, UTC; what Spark and Java write goes to a log file, not to the
 terminal, and the error names that file; a session that other code started in this process is used as it is, and left
 running. Every setting can be overridden. Out of scope: what is asked of it.

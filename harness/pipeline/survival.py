@@ -4,7 +4,7 @@ Kaplan–Meier with log-log bounds and Fisher's exact test are scipy's. What is 
 are not independent (one cluster, one host, one hour), so the log-rank statistic is summed by run, compared within
 strata of equal setup, and its variance is that of dealing *runs*, not times, to the two sides; medians are
 bootstrapped by run as well. Guarantees: the same arguments give the same answer; ``seed`` is the only chance. Out of
-scope: what is compared with what, and what is said of it (``trends``).
+scope: what is compared with what, and the conclusions (``trends``).
 
 Sources: Kaplan and Meier 1958; Peto and Peto 1972 (log-rank scores and their permutation); Holm 1979.
 """

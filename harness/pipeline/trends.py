@@ -113,7 +113,7 @@ class Compared:
     rates: tuple[Rate, ...]
     faster: tuple[Slowness, ...]
     unjudged: tuple[str, ...]
-    """Runs asked about, of which no checker said anything."""
+    """Runs asked about that no checker judged."""
     thin: tuple[str, ...]
     """Systems of which one of the sides has too few runs of a setup that the other has, too: next to nothing is known
     of what became slower or more frequent in them."""
@@ -139,7 +139,7 @@ def nights_before(facts: Facts, asked: str, policy: Policy) -> tuple[Callable[[R
 
 
 def sides(facts: Facts, mine: Callable[[Run], bool], theirs: Callable[[Run], bool]) -> dict[str, bool]:
-    """Which run is of which side; one of both is of the side asked about."""
+    """The side of each run; a run of both belongs to the side asked about."""
     return {name: is_mine for name, run in facts.runs.items() if (is_mine := mine(run)) or theirs(run)}
 
 

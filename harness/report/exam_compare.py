@@ -182,7 +182,7 @@ def compare_table(comparison: Comparison) -> Table:
 
 
 def compare_lines(value: dict[str, Any]) -> list[str]:
-    """What it came to, in sentences."""
+    """The result, in sentences."""
     (one, other), (first, second) = value["strategies"], value["found"]
     each = f"within {value['budget_s']} s of one core each"
     lines = [f"{one} found {first} of {value['total']} planted bugs, {other} {second}, {each}"]

@@ -70,7 +70,7 @@ def exam_table(rows: Sequence[Found]) -> Table:
 
 
 def exam_lines(value: dict[str, Any]) -> list[str]:
-    """What it came to, in sentences."""
+    """The result, in sentences."""
     where = " of one core" if value["backend"] == "sim" else f" on {value['backend']}"
     lines = [f"found {value['found']} of {value['total']} planted bugs ({value['strategy']})"]
     if value["median_find_s"] is not None:

@@ -162,7 +162,7 @@ def campaign_object(
 
 
 def error_object(error: HarnessError | None, *, message: str, exit_code: int) -> dict[str, Any]:
-    """What ``--json`` prints when it never came to a run."""
+    """What ``--json`` prints when no run began."""
     parts = {"what": message, "where": "", "cause": "", "next": ""}
     if error is not None:
         parts = {"what": error.what, "where": error.where, "cause": error.cause, "next": error.next_step}

@@ -102,7 +102,7 @@ def show(ended: Ended, screen: Screen) -> None:
 
 
 def sums(rows: Sequence[NightRow], total: int) -> str:
-    """How many runs came to what, and how many had no turn."""
+    """The number of runs per outcome, and of those that had no turn."""
     counts = Counter(_counted(row) for row in rows)
     words = [f"{counts[word]} {word}" for word in ("pass", "fail", *UNKNOWN) if counts[word]]
     trouble = sum(row.exit_code == EXIT_TROUBLE for row in rows)

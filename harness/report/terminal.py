@@ -208,7 +208,7 @@ class Watcher:
 
 
 def hung(text: str) -> str:
-    """A text of several lines, of which only the first begins a line of ours."""
+    """A text of several lines; only the first starts one of our lines."""
     return text.replace("\n", "\n  | ")
 
 

@@ -252,7 +252,7 @@ def skew(clock: ClockSkew) -> str:
 
 
 def fault_line(kind: str, victims: Sequence[str], roles: Mapping[str, str], params: Mapping[str, Any]) -> str:
-    """A fault and whom it hit: ``partition of n1 (leader), n2``."""
+    """A fault and the nodes that it hit: ``partition of n1 (leader), n2``."""
     who = ", ".join(f"{victim} ({roles[victim]})" if roles.get(victim) else victim for victim in victims)
     detail = parameters(params)
     return f"{kind}{' of ' + who if who else ''}{' · ' + detail if detail else ''}"

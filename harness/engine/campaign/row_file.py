@@ -65,7 +65,7 @@ class Tally:
         self.counts: Counter[Outcome] = Counter()
         self.codes: set[int] = set()
         self.kept = 0
-        """Failing runs of which all files are kept."""
+        """Failing runs whose files are all kept."""
         self._max = listed_max
         self._first: list[CampaignRow] = []
         self._telling: list[CampaignRow] = []

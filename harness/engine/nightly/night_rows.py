@@ -67,7 +67,7 @@ class Raised(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call came to. ``left``: jobs without a run; ``new``: keys of findings that no earlier night had."""
+    """The result of a call. ``left``: jobs without a run; ``new``: keys of findings that no earlier night had."""
 
     directory: Path
     drawn: Drawn

@@ -115,7 +115,7 @@ def carry_out(
 
 
 def refuse_impossible(cells: Mapping[str, Cell], *, base: Path) -> None:
-    """Before a night begins: ConfigError, with the cell's name, for the first cell of which no run could be drawn."""
+    """Before a night begins: ConfigError, with the cell's name, for the first cell without a possible run."""
     for key, cell in cells.items():
         entry = cell.entry
         options = RunOptions(

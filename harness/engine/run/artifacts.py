@@ -31,7 +31,7 @@ CUT = "cut.txt"
 
 
 class Collected(msgspec.Struct, frozen=True):
-    """``trouble``: hosts whose files are lost. ``cut``: files of which only a part was copied, or nothing."""
+    """``trouble``: hosts whose files are lost. ``cut``: files that were copied in part, or not at all."""
 
     trouble: list[str]
     cut: list[str]

@@ -113,7 +113,7 @@ class Course:
             self.trouble.append(f"cannot write {store.PARQUET}: {error.strerror or error}")
 
     def result(self, started_ns: int) -> RunResult:
-        """What it came to; also stored. ``started_ns``: of the process' monotonic clock."""
+        """The result; also stored. ``started_ns``: of the process' monotonic clock."""
         self.figures["elapsed_s"] = round((time.monotonic_ns() - started_ns) / SECOND, 1)
         result = RunResult(
             run_dir=self.run_dir,

@@ -257,7 +257,7 @@ def _profile(system: System, wanted: str | None) -> str:
 
 
 def _settings(words: Mapping[str, str], system: System, backend: Backend) -> tuple[dict[str, str], Mapping[str, str]]:
-    """What is said to the system, and what to a backend in virtual time (``sim.latency_us``)."""
+    """The knobs for the system, and those for a backend in virtual time (``sim.latency_us``)."""
     prefix = f"{backend.name}."
     own = {name.removeprefix(prefix): word for name, word in words.items() if name.startswith(prefix)}
     rest = {name: word for name, word in words.items() if not name.startswith(prefix)}
