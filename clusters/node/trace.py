@@ -1,4 +1,4 @@
-"""The trace log: what this node did about its own election, one JSON object a line, in its own order.
+"""The trace log: what this node did about its own election, one JSON object per line, in its own order.
 
 Guarantees: ``flush`` returns after the lines are in the page cache (which a ``kill -9`` leaves alone), so a caller that
 flushes before it sends has traced everything that it shows; a line torn by an earlier crash never joins a later one.

@@ -1,4 +1,4 @@
-"""A client of a described system: one kept HTTP connection a node, one request an operation.
+"""A client of a described system: one kept HTTP connection per node, one request per operation.
 
 What a request says and how an answer is understood stands in ``[ops]``. Words in the path are percent-encoded; words
 in the body are JSON. Guarantees: a request is sent once; an answer that the description does not name leaves a changing

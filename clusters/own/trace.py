@@ -1,4 +1,4 @@
-"""The published format of trace lines: JSON objects that any implementation can print, one a line.
+"""The published format of trace lines: JSON objects that any implementation can print, one per line.
 
     {"dethrone": 1, "event": "elected", "term": 3, "voters": ["n1", "n2"]}
 

@@ -1,4 +1,4 @@
-"""A client of etcd over its JSON gateway: one kept HTTP connection a member.
+"""A client of etcd over its JSON gateway: one kept HTTP connection per member.
 
     append [key, v]   a transaction that creates ``list/<key>/<v>`` if it is not there
     add               the same

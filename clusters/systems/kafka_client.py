@@ -1,4 +1,4 @@
-"""A client of Kafka brokers in the words of the protocol itself: one topic a list, one partition a topic.
+"""A client of Kafka brokers in the words of the protocol itself: one topic per list, one partition per topic.
 
     append [key, v]   one record to topic ``key``, acknowledged by all replicas in sync (acks=all)
     read   key        the records of the topic from the first to the committed end, in the order of their offsets

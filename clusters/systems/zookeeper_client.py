@@ -1,4 +1,4 @@
-"""A client of ZooKeeper: one session a server that it talks to, and one of its own for each lock that it takes.
+"""A client of ZooKeeper: one session per server that it talks to, and one more for each lock that it takes.
 
     append [list, v], add   a sequential node below ``/list-<list>`` whose NAME carries the value: one write
     read   list             the names there in the order of their numbers: one read

@@ -40,7 +40,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a campaign, earlier calls included.
 
     ``rows``: all, or of very many the first that did not pass. ``counts``: of all runs. ``code``: the exit code of all.
-    ``corpus``: what was brought where, None if nothing was to be.
+    ``corpus``: what was stored where, None if not requested.
     """
 
     rows: Sequence[CampaignRow]
@@ -110,7 +110,7 @@ def _check(by: By, *, virtual: bool, out: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """Where it is shown how a campaign goes."""
+    """Where the progress of a campaign is shown."""
 
     screen: Screen
     watcher: Watcher
@@ -186,7 +186,7 @@ def _code(codes: Iterable[int], *, done: int, wanted: int) -> int:
 
 
 def write_junit(rows: Sequence[CampaignRow], out: Path, path: Path) -> None:
-    """One file, a suite a seed."""
+    """One file, a suite per seed."""
     suites = []
     for row in rows:
         if not row.run_dir and row.exit_code != EXIT_TROUBLE:

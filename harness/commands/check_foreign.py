@@ -92,7 +92,7 @@ def check(
     most: int | None,
     fail_on: FailOn,
 ) -> Checked:
-    """Judge one file; what is wrong with it is its own trouble and hides no other file."""
+    """Judge one file; its trouble hides no other file."""
     try:
         found = check_file(path, form=form, model=model, options=options, most=most)
     except ConfigError:

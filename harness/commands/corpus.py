@@ -85,7 +85,7 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
-    """What hears of new findings: a command of the shell (""; none), but for those that the file ``known`` covers."""
+    """The shell command that gets new findings (""; none), except those that the file ``known`` covers."""
 
     command: str = ""
     known: Path | None = None

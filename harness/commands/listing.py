@@ -19,7 +19,7 @@ Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
 def _rows(group: str, columns: int, describe: Callable[[str, Any], Sequence[Sequence[str]]]) -> list[tuple[str, ...]]:
-    """A row (or several) a plug-in: its name, ``columns`` of words, its origin."""
+    """One or more rows per plug-in: its name, ``columns`` of words, its origin."""
     out: list[tuple[str, ...]] = []
     for name, point in registry.names(group).items():
         try:
@@ -78,7 +78,7 @@ def checkers(_: str | None = None) -> Table:
 
 
 def models(_: str | None = None) -> Table:
-    """Name and operations of what histories of other tools are judged by."""
+    """Name and operations of the models that judge histories of other tools."""
 
     def describe(name: str, model: Any) -> list[tuple[str, ...]]:
         return [(name, model.summary())]
@@ -128,7 +128,7 @@ def triggers(_: str | None = None) -> Table:
 
 
 def scenarios(system: str | None = None) -> Table:
-    """Name, system, nodes, what it shows, what must come of it; of one system or of all."""
+    """Name, system, nodes, what it shows, the expected result; of one system or of all."""
 
     def describe(_: str, found: Any) -> list[tuple[str, ...]]:
         return [

@@ -96,7 +96,7 @@ class ChaosResult:
         return self
 
     def assert_holds(self, *names: str) -> ChaosResult:
-        """Fail unless each of these properties was judged and held, with evidence; the others may do what they like.
+        """Fail unless each of these properties was judged and held, with evidence; the others do not matter.
 
         Raises AssertionError; UsageError for a property that no checker of this run judges; as ``assert_valid``.
         """

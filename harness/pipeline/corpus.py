@@ -44,7 +44,7 @@ class Corpus:
         ]
 
     def verdicts(self, *columns: str) -> pa.Table:
-        """What the checkers said last, a row a run and checker."""
+        """The latest verdicts, a row per run and checker."""
         return tables.read(self.place, layout.VERDICTS, columns)
 
     def findings(self) -> pa.Table:

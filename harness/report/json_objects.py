@@ -137,7 +137,7 @@ def campaign_object(
 ) -> dict[str, Any]:
     """What ``campaign --json`` prints. ``counts``: of all runs, where ``rows`` are only the first that did not pass.
 
-    ``corpus``: what was brought where, if anything was to be.
+    ``corpus``: what was stored where, if requested.
     """
     of_all: Mapping[Outcome, int] = Counter(row.outcome for row in rows) if counts is None else counts
     return {

@@ -222,7 +222,7 @@ TABLE_ROWS_MAX = 100
 
 
 def campaign_table(rows: Sequence[CampaignRow]) -> RenderableType:
-    """A row a seed; of very many only those that did not pass, and not all of them."""
+    """A row per seed; of very many only some of those that did not pass."""
     if len(rows) > TABLE_ROWS_MAX:
         rows = [row for row in rows if row.outcome != "pass" or row.excused][:TABLE_ROWS_MAX]
     table = _table("seed", "verdict", "time", "elections", "faults", "ops ok", "why")

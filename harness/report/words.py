@@ -51,7 +51,7 @@ def verdict_parts(judgement: Judgement | None) -> tuple[tuple[str, str], ...]:
 
 
 def announced(judgement: Judgement | None) -> str:
-    """What follows the verdict's word where nothing failed, and something was excused: a pass is not silent on it."""
+    """The text after the verdict if nothing failed but findings were excused: a pass mentions them."""
     if judgement is None or judgement.outcome == "fail" or not judgement.excused:
         return ""
     return f", with {excused_words(judgement.excused)}"

@@ -36,7 +36,7 @@ from dethrone.harness.engine.run.runner import run
 
 KEEP_FAILING = 5
 NOISE_REPEATS = 2
-"""So often a seed is run again whose run noise alone kept from a verdict."""
+"""How often a seed is run again if noise alone kept its run from a verdict."""
 _AGAIN = ("", "-again", "-again-2")
 
 
@@ -213,7 +213,7 @@ def _run_seed(options: RunOptions, seed: int, out: Path, listener: Listener) -> 
 
 
 def _spoiled(result: RunResult) -> bool:
-    """Whether noise alone keeps this run from a verdict: it says nothing, and another one may."""
+    """Whether noise alone keeps this run from a verdict: another run may get one."""
     judgement = result.judgement
     return judgement is not None and judgement.host_noise and not result.interrupted and not result.trouble
 

@@ -28,7 +28,7 @@ LISTED_MAX = 10_000
 """Rows that are held and listed; of more than these only those that did not pass, and not more of them."""
 
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
-"""What file systems without locks say."""
+"""Errors of file systems without locks."""
 
 _BLOCK = 4096
 _CHUNK = 1 << 16
@@ -42,7 +42,7 @@ class SeedSet:
         self._count = 0
 
     def add(self, seed: int) -> bool:
-        """False: it was there."""
+        """False: it was already in the set."""
         block, bit = seed // _BLOCK, 1 << seed % _BLOCK
         there = self._blocks.get(block, 0)
         if there & bit:
@@ -59,7 +59,7 @@ class SeedSet:
 
 
 class Tally:
-    """What rows come to: how many of each outcome, which exit codes, and the rows worth listing."""
+    """The sum of rows: how many of each outcome, which exit codes, and the rows worth listing."""
 
     def __init__(self, *, listed_max: int = LISTED_MAX) -> None:
         self.counts: Counter[Outcome] = Counter()
@@ -104,7 +104,7 @@ class RowWriter:
         self._file = file
 
     def rows(self) -> Iterator[CampaignRow]:
-        """Those that stand there, one after another. ConfigError if they are not ours."""
+        """The rows of the file, one after another. ConfigError if they are not ours."""
         yield from stream_rows(self._path)
 
     def write(self, row: CampaignRow) -> None:

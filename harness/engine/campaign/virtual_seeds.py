@@ -135,7 +135,7 @@ def _elections(history: History) -> int:
 
 
 def findings(judgement: Judgement | None) -> tuple[str, ...]:
-    """What is not excused, a sentence each."""
+    """The findings without an excuse, a sentence each."""
     return tuple(
         f"{verdict.checker}: {finding.sentence}"
         for verdict in (judgement.verdicts if judgement else ())
@@ -157,7 +157,7 @@ class Meter:
         self._told: Ns = self._began
 
     def count(self, _row: CampaignRow) -> None:
-        """One more, which the tally has."""
+        """One more row, which the tally counts already."""
         self._tell(0, at_once=self._tally.total == self._total)
 
     def on_the_way(self, seeds: int) -> None:

@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 def spread(work: Callable[[T], R], tasks: Sequence[T], *, jobs: int, keep: Callable[[R], None]) -> None:
-    """``keep(work(task))`` for every task. ``work`` and what it takes and gives travel between processes."""
+    """``keep(work(task))`` for every task. ``work``, its arguments and its results are pickled."""
     if jobs == 1:
         for task in tasks:
             keep(work(task))

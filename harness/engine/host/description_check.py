@@ -421,7 +421,7 @@ def examine_lines(lines: Iterable[bytes]) -> list[Row]:
 
 
 def ask(address: str, call: StatusCall, limit_ns: Ns) -> bytes:
-    """One status question over a connection of its own. OSError: no answer; ValueError: one that is none."""
+    """One status question over its own connection. OSError: no answer; ValueError: a malformed answer."""
     deadline = time.monotonic_ns() + limit_ns
     with socket.create_connection((address, call.port), timeout=limit_ns / SECOND) as connection:
         connection.sendall(call.request)

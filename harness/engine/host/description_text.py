@@ -63,7 +63,7 @@ def text_of(answers: Answers) -> str:
 
 
 def place_of(program: str) -> str:
-    """Where a program that is copied to hosts lies there."""
+    """The path on the hosts of a program that is copied to them."""
     return "{run_dir}/" + program.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 

@@ -194,7 +194,7 @@ def _over(night: Night, drawn: Drawn, now_ns: Ns) -> bool:
 
 
 def _healed(command: Sequence[str], say: Callable[[str], None]) -> list[str]:
-    """What earlier runs left, undone; what could not be, as trouble."""
+    """Heal what earlier runs left; return what could not be healed, as trouble."""
     try:
         done = subprocess.run([*command, "heal", "--json"], capture_output=True, timeout=_HEAL_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

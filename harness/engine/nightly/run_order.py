@@ -108,7 +108,7 @@ def order(cells: Mapping[str, Cell], past: Mapping[str, Past], *, night: str, ve
 
 
 def reason(cell: Cell, before: Past | None, version: str) -> Why:
-    """Where a cell belongs."""
+    """The place of a cell in the order."""
     if before is not None and before.outcome == "fail":
         return "failed before"
     if before is None or before.fingerprint != cell.fingerprint(version):

@@ -144,7 +144,7 @@ def refuse_impossible(cells: Mapping[str, Cell], *, base: Path) -> None:
 
 
 def words(job: Job, cell: Cell, out: Path, *, base: Path, known: Path | None = None) -> list[str]:
-    """The command of one run; its knobs go by the environment, where other users do not see them."""
+    """The command of one run; its knobs are passed in the environment, where other users do not see them."""
     entry = cell.entry
     parts = ["run", _system(entry.system, base), "--seed", str(job.seed), "--nodes", str(cell.nodes), "--on", entry.on]
     parts += ["--strategy", cell.strategy, "--time-limit", f"{entry.time_limit_ns}ns", "--out", str(out), "--json"]

@@ -27,7 +27,7 @@ from dethrone.harness.engine.run.runner import run
 BACK_MAX = 6
 
 LIMIT_MIN_NS = 3 * SECOND
-"""Left to a schedule at least, however short it is."""
+"""The minimum for a schedule, however short it is."""
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -118,7 +118,7 @@ def room_for(schedule: Schedule, *, at_most: Ns) -> Ns:
 
 
 def _step_ns(step: Step) -> Ns:
-    """If every trigger comes as late as it may."""
+    """The length if every trigger comes as late as it may."""
     begun: dict[str, Ns] = {}
     last = 0
     for fault in step.faults:

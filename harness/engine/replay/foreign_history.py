@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ForeignCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """What was judged, and what came of it."""
+    """What was judged, and the result."""
 
     form: str
     model: str

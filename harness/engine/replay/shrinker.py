@@ -229,7 +229,7 @@ def _with_gap(schedule: Schedule, number: int, gap_ns: Ns) -> Schedule:
 
 
 def _with_faults(schedule: Schedule, number: int, faults: tuple[PlannedFault, ...]) -> Schedule | None:
-    """None where a fault that is left waits for one that is not."""
+    """None if a remaining fault waits for a removed one."""
     step = schedule.steps[number]
     try:
         made = Step(faults=faults, gap_ns=step.gap_ns, when=step.when)

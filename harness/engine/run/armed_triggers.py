@@ -21,7 +21,7 @@ Key = tuple[str, int]
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A trigger got what it waited for, and is armed no more."""
+    """A trigger got what it waited for, and is no longer armed."""
 
     key: Key
     trigger: OnEvent
@@ -75,12 +75,12 @@ class ArmedTriggers:
         self._listen()
 
     def disarm(self, key: Key) -> None:
-        """Wait for it no more; nothing, if it is not armed."""
+        """Disarm it, if it is armed."""
         self._armed = [armed for armed in self._armed if armed.key != key]
         self._listen()
 
     def clear(self) -> None:
-        """Wait for nothing."""
+        """Disarm all."""
         self._armed.clear()
         self._listen()
 
@@ -89,7 +89,7 @@ class ArmedTriggers:
         return min((armed.deadline for armed in self._armed), default=None)
 
     def expire(self, now: Ns) -> list[tuple[Key, OnEvent]]:
-        """Those whose time is over: misses, armed no more."""
+        """Those that ran out of time: misses, no longer armed."""
         late = [armed for armed in self._armed if armed.deadline <= now]
         if late:
             self._armed = [armed for armed in self._armed if armed.deadline > now]

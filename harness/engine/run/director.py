@@ -223,7 +223,7 @@ class Director:
 
     @property
     def elections(self) -> int:
-        """Different (term, leader) pairs seen."""
+        """Distinct (term, leader) pairs seen."""
         return len(self._elections)
 
     # --- happenings -------------------------------------------------------------------------------------------

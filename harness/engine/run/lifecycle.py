@@ -86,7 +86,7 @@ class Course:
         return director
 
     def directed(self, director: Director) -> None:
-        """The run is over, however it ended: what the director knows of it."""
+        """The run is over, for any reason: what the director knows of it."""
         realised = director.realised()
         self.trouble += director.trouble
         self.store(store.REALISED, realised)
@@ -203,5 +203,5 @@ def default_dir(plan: Plan) -> Path:
 
 
 def versions() -> dict[str, str]:
-    """Of what a run depends on."""
+    """Versions of what a run depends on."""
     return {"dethrone": version("dethrone"), "python": platform.python_version(), "kernel": platform.release()}

@@ -220,7 +220,7 @@ class NemesisDriver:
         return out
 
     def realised(self) -> RealisedSchedule:
-        """What really happened so far."""
+        """What actually happened so far."""
         return RealisedSchedule(seed=self._schedule.seed, faults=tuple(self._realised))
 
     def wake_at(self) -> Ns | None:

@@ -335,7 +335,7 @@ class _Run(Course):
 
 
 def node_specs(plan: Plan, hosts: Mapping[str, Host]) -> dict[str, NodeSpec]:
-    """What the system's adapter gets to know of each node."""
+    """What the system's adapter learns about each node."""
     members = {name: hosts[name].address for name in plan.nodes}
     places = {name: host.places if isinstance(host, Placed) else IN_A_CONTAINER for name, host in hosts.items()}
     return {
@@ -379,7 +379,7 @@ def prepare_host(system: System, host: Host, node: NodeSpec) -> None:
 
 
 def shared_users(hosts: Mapping[str, Host]) -> dict[str, list[str]]:
-    """Nodes that do not run as a user of their own: why → which. They could undo what is done to them."""
+    """Nodes that do not run as a user of their own: why → which. They could undo their faults."""
     out: dict[str, list[str]] = {}
     for name, host in hosts.items():
         why = host.shares_user if isinstance(host, Confining) else ""
@@ -389,7 +389,7 @@ def shared_users(hosts: Mapping[str, Host]) -> dict[str, list[str]]:
 
 
 def refuse_uncut(needs: frozenset[str], uncut: Mapping[str, str]) -> None:
-    """MissingCapability where links are to be cut that cannot all be."""
+    """MissingCapability if links are to be cut and some cannot be."""
     if "iptables" not in needs or not uncut:
         return
     raise MissingCapability(

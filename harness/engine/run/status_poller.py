@@ -176,7 +176,7 @@ class Poller:
             self._drop(line)
 
     def _read(self, line: _Line, body: bytes) -> tuple[Reading | None, str]:
-        """What the answer says; or None, and why it says nothing."""
+        """The answer's reading; or None, and why there is none."""
         try:
             reading = self._system.reading(line.node, body)
             trouble = "" if reading is None else reading_trouble(reading)

@@ -349,7 +349,7 @@ def watched(files: RunFiles) -> str:
 
 
 def run(files: RunFiles) -> str:
-    """How to have it again; knobs and promise."""
+    """How to run it again; knobs and promise."""
     out = ['<section id="run"><h2>The run</h2>']
     if files.plan is not None:
         plan = files.plan
@@ -386,7 +386,7 @@ def _borne(tolerated: Mapping[str, int | None]) -> str:
 
 
 def footer(files: RunFiles) -> str:
-    """Where it all stands."""
+    """Where the files are."""
     end = files.history.end
     reason = f"ended: {end.reason}, digest {end.digest}" if end else "has no end record"
     return escape(f"Drawn from history.jsonl ({len(files.history)} events; {reason}).")
