@@ -131,7 +131,7 @@ def call_for(f: str, value: Any) -> Call | None:
 
 
 def understand(f: str, call: Call, status: int, body: bytes, *, node: str) -> OpOutcome:
-    """How the operation ended, by the member's answer. Doubt is ``info``."""
+    """How the operation ended, by the member's answer; ``info`` in doubt."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):

@@ -46,7 +46,7 @@ class Refused(Exception):  # noqa: N818 - an outcome, not a mistake
 
 
 Talk = Generator[Ask, Answer, Any]
-"""Requests out, their answers in; the operation's value in the end."""
+"""Yields requests, receives their answers, and returns the operation's value."""
 
 
 def talk_for(f: str, value: Any) -> Talk | None:

@@ -43,7 +43,7 @@ class FramedLine:
         self._frames: deque[bytes] = deque()
 
     def ended(self) -> bool:
-        """Whether the other end hung up, or spoke unasked: nothing may be sent here any more."""
+        """Whether the other end closed, or sent unasked bytes: this connection is no longer used."""
         try:
             return bool(self._frames or self._reader.buffered) or bool(select.select([self._sock], [], [], 0)[0])
         except (OSError, ValueError):

@@ -1,7 +1,7 @@
 """joyqueue: JoyQueue's RaftLeaderElection, as real processes. Profiles for the original, starved and mended.
 
 The known weaknesses among the safety properties (JQ-B1, JQ-B2: a node that no one elected leads) stay promised, for
-safety is owed by everybody: they are what makes ``joyqueue-starved`` fail. Without late send tasks they cannot happen.
+every system owes safety: they are what makes ``joyqueue-starved`` fail. Without late send tasks they cannot happen.
 Not promised are what the original does not have: a leader that steps down without a quorum (JQ-B5), and a leader that
 pre-votes protect (JQ-B4).
 
@@ -41,7 +41,7 @@ LATE_TASKS = 3
 """How many late send tasks in a row an election may meet."""
 
 ROUNDS_MAX = 10
-"""Pre-vote rounds in a row that may fail while everybody hears everybody."""
+"""Pre-vote rounds in a row that may fail while all nodes hear each other."""
 
 SPLIT_WINDOW_NS = 30 * MS
 """From one node's expiry until its vote request keeps another from expiring: three messages and a write."""

@@ -1,4 +1,4 @@
-"""Kafka's wire protocol, as far as a client of one log a topic needs it: requests to bytes, answers to values. Pure.
+"""Kafka's wire protocol, as far as a client of one log per topic needs it: requests to bytes, answers to values. Pure.
 
 Versions that both Kafka 3.9 and 4.1 serve and whose fields are not tagged: Metadata 7, Produce 7, ListOffsets 5,
 Fetch 11; record batches of magic 2, one record each, not compressed. ListOffsets 5 is the first that says
@@ -47,7 +47,7 @@ ERRORS = {
 
 
 class BadAnswerError(Exception):
-    """An answer that is none."""
+    """A malformed answer."""
 
 
 class Leader(NamedTuple):

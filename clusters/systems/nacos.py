@@ -1,6 +1,6 @@
 """nacos: the naming "Raft" of Nacos 1.4.1, as real processes: known to be unsafe; ``nacos-mended`` mends four rules.
 
-The known weaknesses among the safety properties stay promised, for safety is owed by everybody: they are what makes it
+The known weaknesses among the safety properties stay promised, for every system owes safety: they are what makes it
 fail. The others are not promised. Only what its channels can show is judged: there is no log of terms and indexes
 behind its items, and what a record calls ``voteFor`` is also set by beats, so a polled one is no vote.
 

@@ -102,7 +102,7 @@ class PaxosSystem(TargetSystem):
         return max(typed.phase_timeout // 2, 20 * MS)
 
     def interpreted(self, found: Reading, knobs: Mapping[str, str]) -> Reading:
-        """Who a value names leads nothing unless there are epochs."""
+        """Without epochs, the node that a value names leads nothing."""
         if knobs.get("election") == "true":
             return found
         return msgspec.structs.replace(found, leads=False, leader=None)

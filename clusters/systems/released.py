@@ -59,7 +59,7 @@ def milliseconds(default: str, least: int, most: int) -> Number:
 
 
 def bad_knob(system: str, name: str, word: str, wanted: str) -> ConfigError:
-    """What is raised for a knob that cannot have this value."""
+    """The error for a knob that cannot have this value."""
     return ConfigError(f"knob {name} of {system} cannot be {word!r}", next_step=f"give {wanted}")
 
 

@@ -30,7 +30,7 @@ COLUMNS = ("run", "date", "system", "backend", "digest", "version", "plan", "pat
 
 _COMPARED = ("seq", "t", "type", "node", "name", "term", "rest")
 RUNS_MAX = 8
-"""Runs of one group whose events are brought together; more differ no better."""
+"""Runs of one group whose events are compared; more would not show more."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def same(self) -> bool:
-        """Whether all came out the same."""
+        """Whether all histories are the same."""
         return len({run["digest"] for run in self.runs}) == 1
 
 
@@ -94,7 +94,7 @@ def compare(spark: SparkSession, place: Place, groups: Sequence[Group]) -> dict[
 
 
 def _representatives(group: Group) -> Iterator[Mapping[str, Any]]:
-    """One run a digest: the others are its twins."""
+    """One run per digest: the others are its twins."""
     by_digest = {run["digest"]: run for run in reversed(group.runs)}
     yield from sorted(by_digest.values(), key=lambda run: str(run["run"]))[:RUNS_MAX]
 

@@ -47,13 +47,13 @@ def shape(*, left: int, slots: int, seed_ns: Ns | None) -> Shape:
 
 
 def pieces(seeds: Iterator[int], wanted: Shape) -> list[tuple[int, ...]]:
-    """The seeds of a wave, a tuple a task; fewer where there are no more."""
+    """The seeds of a wave, a tuple per task; fewer at the end."""
     found = (tuple(itertools.islice(seeds, wanted.seeds)) for _ in range(wanted.tasks))
     return [piece for piece in found if piece]
 
 
 def halves(wave: list[tuple[int, ...]]) -> list[list[tuple[int, ...]]]:
-    """A wave that failed, as two that come to the same; at most one seed in one piece: none."""
+    """A failed wave as two halves with the same seeds; none for a single seed."""
     if len(wave) > 1:
         return [wave[: len(wave) // 2], wave[len(wave) // 2 :]]
     [piece] = wave

@@ -61,7 +61,7 @@ def simulate(packed: bytes, seeds: Sequence[int]) -> bytes:
 
 
 def rows_from(answer: bytes) -> list[CampaignRow]:
-    """What ``simulate`` gave."""
+    """The result of ``simulate``."""
     return msgspec.json.decode(answer, type=list[CampaignRow])
 
 

@@ -1,4 +1,4 @@
-"""``corpus check``: everything that is stale judged by the checkers of a single run, one Spark task a run.
+"""``corpus check``: everything that is stale judged by the checkers of a single run, one Spark task per run.
 
 Runs go out in waves, largest first, so that no long one is left alone at the end; each wave is written before the next
 goes, so that an interruption costs one wave and the driver holds one wave. Guarantees: what is judged already by this
@@ -216,7 +216,7 @@ def _compare(corpus: Corpus, spark: SparkSession, verdicts: pa.Table, *, again: 
 
 
 def tidy(corpus: Corpus) -> None:
-    """Few files instead of many, once there are too many."""
+    """Merge files, once there are too many."""
     from dethrone.harness.pipeline import upkeep
 
     if max(len(corpus.place.files(table.name)) for table in (layout.VERDICTS, layout.FINDINGS)) > FILES_MAX:
@@ -224,7 +224,7 @@ def tidy(corpus: Corpus) -> None:
 
 
 def outcomes(corpus: Corpus, runs: Sequence[str], checkers: Sequence[str], *, whole: bool) -> Iterator[RunOutcome]:
-    """How these runs stand. ``whole``: all checkers were asked, so a pass needs one of safety and one of liveness."""
+    """How the runs stand. ``whole``: all checkers were asked, so a pass needs one of safety and one of liveness."""
     asked = set(checkers)
     columns = ("run", "date", "system", "checker", "kind", "outcome", "reason", "settled", "excused")
     by_run: dict[str, list[dict[str, Any]]] = {}

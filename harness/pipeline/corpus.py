@@ -1,4 +1,4 @@
-"""One corpus: opened or made, and what stands in it.
+"""One corpus: opened or made, and its content.
 
 Guarantees: a directory that is none of ours is never written to; a corpus of a newer version is refused. Out of scope:
 adding to it (``ingest``), asking it (``checking``, ``native``) and tidying it (``upkeep``).

@@ -43,7 +43,7 @@ _TAIL = 1 << 16
 
 
 class Added(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one run directory. ``why`` is given for conflicts and refusals."""
+    """The result for one run directory. ``why`` is given for conflicts and refusals."""
 
     directory: Path
     answer: Answer
@@ -53,7 +53,7 @@ class Added(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Info(msgspec.Struct, kw_only=True):
-    """What is needed of run.json."""
+    """The needed fields of run.json."""
 
     schema: int
     run_id: str

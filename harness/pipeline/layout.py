@@ -1,4 +1,4 @@
-"""What stands where in a corpus, and the schemas of its tables. Pure.
+"""The layout of a corpus, and the schemas of its tables. Pure.
 
     _corpus.json                                      that this is a corpus, and its version
     events/date=2026-11-21/system=raft/run=<id>/<content>.parquet    one file per run: dethrone.harness.core.parquet
@@ -173,5 +173,5 @@ def usable(name: str) -> bool:
 
 
 def events_path(*, date: str, system: str, run: str, content: str) -> str:
-    """Where the events of a run lie."""
+    """The path of a run's events."""
     return f"{EVENTS}/date={date}/system={system}/run={run}/{content[:16]}.parquet"

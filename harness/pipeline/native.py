@@ -168,7 +168,7 @@ def overlaps(events: DataFrame) -> DataFrame:
 def faults(events: DataFrame) -> DataFrame:
     """run, fault, kind, victims, roles, outcome, begin_lo_ns, begin_hi_ns, end_outcome, end_lo_ns, end_hi_ns.
 
-    ``victims`` (array) and ``roles`` (map: host → what it was). One row a fault that began.
+    ``victims`` (array) and ``roles`` (map: host → what it was). One row per fault that began.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as sf

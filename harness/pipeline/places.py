@@ -32,7 +32,7 @@ STAGING = "_staging"
 _STAGING_LOCK = "_staging_lock"
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://")
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-"""What file systems without hard links say."""
+"""Errors of file systems without hard links."""
 
 _UPLOADS = frozenset({"s3", "gcs", "abfs"})
 """pyarrow's names of file systems on which a file appears when it is closed, and a rename is a copy."""

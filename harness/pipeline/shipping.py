@@ -68,7 +68,7 @@ def pack(directory: Path) -> Parcel:
 
 
 def _write(target: Path, files: Mapping[str, bytes]) -> None:
-    """Whole or not at all."""
+    """Write the file whole or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
     staged = target.with_suffix(f".{os.getpid()}")
     with zipfile.ZipFile(staged, "w", zipfile.ZIP_DEFLATED) as archive:

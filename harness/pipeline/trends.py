@@ -87,7 +87,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """One thing that is worse: what, in which night, by how much, what changed with it, and the runs that show it."""
+    """One regression: what, in which night, by how much, what changed with it, and the runs that show it."""
 
     kind: Kind
     cell: Cell
@@ -120,7 +120,7 @@ class Compared:
 
     @property
     def tested(self) -> int:
-        """How many cells there were enough runs for."""
+        """The number of cells with enough runs."""
         return sum(one.p_slower is not None for one in self.times) + sum(one.p is not None for one in self.rates)
 
 
