@@ -13,10 +13,9 @@ what each consistency level forbids:
 * from ``strong-session-serializable`` on: the same cycles, if they need the order of one client (``-process``);
 * ``strict-serializable``: also if they need real time (``-realtime``).
 
-What the level allows is counted (``tolerated``). Guarantees: what is reported follows from what was seen, whatever
-became of transactions of unknown outcome; linear in the operations, but for the search for short cycles, which is
-bounded. Out of scope: anomalies of predicates; cycles through lists whose order cannot be trusted (they are reported
-themselves).
+What the level allows is counted (``tolerated``). Guarantees: what is reported follows from what was seen, for every
+fate of transactions of unknown outcome; linear in the operations, except the search for short cycles, which is bounded.
+Out of scope: anomalies of predicates; cycles through lists whose order cannot be trusted (those lists are reported).
 
 Source: Adya, "Weak consistency", 1999; Kingsbury, Alvaro, "Elle", VLDB 2020.
 """

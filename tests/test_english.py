@@ -29,22 +29,11 @@ WORDS = {
     "Promises:": r"promises:",  # of a module: guarantees
 }
 LEFT = {
-    "ARCHITECTURE.md": 1,
     "CHANGELOG.md": 36,
-    "checkers": 1,
     "clusters/agent": 70,
-    "clusters/local": 1,
-    "clusters/node": 31,
-    "clusters/own": 44,
-    "clusters/sim": 32,
-    "clusters/ssh": 1,
-    "clusters/systems": 127,
     "clusters/targets": 1,
-    "harness/commands": 25,
-    "harness/core": 31,
-    "harness/engine": 221,
-    "harness/pipeline": 74,
-    "harness/report": 84,
+    "harness/engine": 14,
+    "harness/pipeline": 2,
 }
 """Folder or document → words that are still to be rewritten. A number may only fall; at 0 its line goes."""
 FOLDERS = ("harness", "checkers", "nemesis", "workloads", "clusters", "docs")

@@ -5,8 +5,8 @@ fails or is interrupted takes away what it made; two runs at once get different 
 look at our marks only, for runs of killed harnesses, too. Root makes them in user namespaces whose root is a user of
 this machine that nothing else has (``dethrone.clusters.local.users``), and not at all where the kernel refuses that,
 unless asked to (``unsafe``); other users make them inside a user namespace of their own
-(``dethrone.clusters.local.rootless``). Leaves out everything that happens on a host, which is the agent's, and images:
-a system's program is the one installed on this machine.
+(``dethrone.clusters.local.rootless``). Out of scope: everything that happens on a host, which is the agent's, and
+images: a system's program is the one installed on this machine.
 """
 
 from __future__ import annotations

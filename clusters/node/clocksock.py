@@ -1,4 +1,4 @@
-"""The clock socket: tells anybody on the host what the clocks of THIS process show.
+"""The clock socket: reports to any process on the host what the clocks of THIS process show.
 
 Each connection gets one JSON line {"mono_ns","wall_ns"} and is closed. Guarantees: the clocks are read right before the
 line is sent. Clock faults preloaded into the process (libfaketime) are therefore seen as the process sees them.
@@ -15,7 +15,7 @@ from dethrone.clusters.node.clocks import read_clocks
 
 
 class ClockSocket:
-    """Listens at ``path``, replacing whatever a killed process left there."""
+    """Listens at ``path``, replacing a socket that a killed process left there."""
 
     def __init__(self, path: str, selector: selectors.BaseSelector) -> None:
         self._path = Path(path)

@@ -1,4 +1,4 @@
-"""What one node process is told at its start: ``node.json``, typed, and the lookup of the protocol target.
+"""The configuration of one node process: ``node.json``, typed, and the lookup of the protocol target.
 
 Guarantees: an unknown field, a missing member or an unusable bound is a ConfigError that names the file. Out of scope:
 the protocol's own knobs, which the target types and checks.
@@ -22,7 +22,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """One node process. Times end in their unit; paths are the host's, relative ones start where the process does."""
 
     target: str
-    """A built-in protocol ("raft"), or "package.module:NAME" of a Target object of somebody's own."""
+    """A built-in protocol ("raft"), or "package.module:NAME" of a user's Target object."""
     node: str
     members: dict[str, str]
     """Node name → address, this node included. The order is the core's order of members."""
@@ -42,7 +42,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Counts the starts of this node within a run; it names the stream of random draws."""
     rpc_timeout_ms: int = 50
     clock_socket: str | None = None
-    """Path of the unix socket that tells this process' clocks; None: none."""
+    """Path of the unix socket that reports this process' clocks; None: none."""
     noise_max_ns: int = NOISE_MAX_NS
     """A batch that syncs longer than this is traced as ``fsync_slow``, a loop turn that begins or lasts this much too
     long as ``stall`` (a pause, a starved host)."""

@@ -49,7 +49,7 @@ class Wire(Protocol):
 
 
 def wire_of(target: str) -> Wire:
-    """The module ``wire`` beside the target (named as in the node's configuration). Raises ConfigError."""
+    """The module ``wire`` next to the target (named as in the node's configuration). Raises ConfigError."""
     module = renamed(target).partition(":")[0] if ":" in target else f"dethrone.clusters.targets.{target}.target"
     name = module.rpartition(".")[0] + ".wire" if "." in module else "wire"
     try:
@@ -175,7 +175,7 @@ class HttpPeers:
             self._fail(peer.queue.popleft(), "too many requests wait for this peer")
 
     def stage(self) -> None:
-        """Give waiting requests to free connections and answers to theirs, telling the shell of each before."""
+        """Give waiting requests to free connections and answers to theirs, reporting each to the shell before."""
         for peer in self._peers.values():
             if peer.queue:
                 self._assign(peer)
@@ -312,7 +312,7 @@ class HttpPeers:
                 if message is None:
                     return
                 if call is None:
-                    raise BadHttp("an answer that nobody asked for")
+                    raise BadHttp("an answer without a request")
                 body = self._wire.parse_response(call.body, message.status, message.headers, message.body)
             except (ValueError, RecursionError) as failure:
                 self._count["malformed"] += 1

@@ -298,7 +298,7 @@ class _Events:
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """All lines of a journal. A line that was torn by a crash at the end of an incarnation is left out."""
+    """All lines of a journal, without a line that was torn by a crash at the end of an incarnation."""
     decoder = msgspec.json.Decoder(Line)
     torn: tuple[int, ValueError] | None = None
     with open_regular(path) as file:

@@ -2,8 +2,8 @@
 
 A turn: sleep; fire due timers; take finished disk batches; take what arrived (again timers first, if one fell due
 meanwhile: after a pause, late timers come before queued messages); flush journal and trace; only then write to
-sockets. So whatever anybody can see of this node is in its trace. Guarantees: effects are carried out in the order
-and behind the barriers of `dethrone.harness.core.machine`; no exception is swallowed; the process ends with 0
+sockets. So everything that others can see of this node is in its trace. Guarantees: effects are carried out in the
+order and behind the barriers of `dethrone.harness.core.machine`; no exception is swallowed; the process ends with 0
 (stopped), 70 (``Halt``), 71 (the core raised) or 72 (the shell did). Out of scope: every wire format and file format.
 """
 
@@ -88,7 +88,7 @@ class Node:
         self._started_at = self._now.wall // MS
         self._stopping = ""
         self._gone_at: Ns | None = None
-        """When the process ends, whatever has not left by then."""
+        """When the process ends, even if output is still unsent."""
         self._timers = Timers()
         self._barrier = Barrier()
         self._start_batches: set[int] = set()
@@ -125,7 +125,7 @@ class Node:
     # --- life -----------------------------------------------------------------------------------------------------
 
     def run(self) -> int:
-        """Boot, turn until told to stop, and say how it ended."""
+        """Boot, turn until stopped, and return how it ended."""
         try:
             self._catch_signals()
             self._boot()
@@ -185,7 +185,7 @@ class Node:
         self._show()
 
     def _say_goodbye(self) -> None:
-        """Tell the core of the stop and let go on what it says, until that has left or time is up."""
+        """Report the stop to the core and send its last words, until they have left or time is up."""
         self._look()
         self._gone_at = self._now.mono + GOODBYE_NS
         self._handle(Fired(SHUTDOWN))
@@ -210,7 +210,7 @@ class Node:
 
         text = "".join(traceback.format_exception(error))
         sys.stderr.write(text)
-        # A trace that cannot be written is itself a reason to be here; the exit code still tells.
+        # A trace that cannot be written is itself a reason to be here; the exit code still reports it.
         with contextlib.suppress(ClusterError):
             self._trace.shell(self._now, event, {"where": where, "error": repr(error), "traceback": text})
             self._end(event)
@@ -282,7 +282,7 @@ class Node:
         self._fire_due()
 
     def _fire_due(self) -> None:
-        # A core that re-arms a timer for a moment that has passed must not keep messages out for ever.
+        # A core that re-arms a timer for a past moment must not block messages for ever.
         for _ in range(len(self._timers) + 1):
             name = self._timers.pop_due(self._now)
             if name is None:
@@ -394,7 +394,7 @@ class Node:
         self._handle(Message(src, body, request))
 
     def failed(self, to: str, body: Any, error: str) -> None:
-        """A message that will not be answered; the core is told later in this turn or in the next."""
+        """A message that will not be answered; the core learns of it later in this turn or in the next."""
         self._failures.append(SendFailed(to, body, error))
 
     def leaving(self, to: str, body: Any) -> None:

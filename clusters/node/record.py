@@ -1,4 +1,4 @@
-"""The common observer record: what every node process answers to ``status``, whatever its protocol.
+"""The common observer record: what every node process answers to ``status``, for all protocols.
 
 Guarantees: one schema for all systems, values of one moment (``mono_ns``/``wall_ns`` as this process sees its clocks).
 Out of scope: meaning: ``role``, ``timers``, ``counters`` and ``extra`` are the protocol's own words.
@@ -16,7 +16,7 @@ from dethrone.harness.core.machine import CoreStatus, LogEnd, Witnessed
 
 
 class Persisted(msgspec.Struct, frozen=True, kw_only=True):
-    """What was last seen to be durably stored, read off the disk by the shell and not told by the core."""
+    """What was last seen to be durably stored, read off the disk by the shell and not taken from the core."""
 
     term: int | None = None
     voted_for: str | None = None
@@ -63,7 +63,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hw: int | None
     persisted: Persisted
     held: int
-    """Effects that wait for the disk at this moment. Not 0: what is told here may not survive a crash."""
+    """Effects that wait for the disk at this moment. Not 0: what this record shows may not survive a crash."""
     started_at: int
     """Wall-clock ms at which this process began."""
     mono_ms: int

@@ -1,9 +1,9 @@
 """One-way peer messages over TCP: framed JSON, one persistent outgoing connection to each peer.
 
-The first frame of a connection is a hello with the sender's name; whoever is not a member is refused. Guarantees: a
-connect is given up after one RPC timeout and tried again within another; a flow that a fault cut is found dead by
-the kernel (TCP_USER_TIMEOUT), so it is dialled anew soon after the heal; queues are bounded, what they lose is
-counted and told as failed; nothing that a peer sends can raise here. Messages may be lost, never torn. Out of scope:
+The first frame of a connection is a hello with the sender's name; only members are accepted. Guarantees: a connect is
+given up after one RPC timeout and tried again within another; the kernel detects a flow that a fault cut
+(TCP_USER_TIMEOUT), so it is dialled again soon after the heal; queues are bounded, and what they lose is counted and
+reported as failed; nothing that a peer sends can raise here. Messages may be lost, never torn. Out of scope:
 acknowledgement and encryption.
 """
 
@@ -135,7 +135,7 @@ class TcpPeers:
             self._dirty.add(link)
 
     def stage(self) -> None:
-        """Move what can leave now into the connections' buffers, telling the shell of each message before."""
+        """Move what can leave now into the connections' buffers, reporting each message to the shell before."""
         for link in self._dirty:
             while link.up and link.queue and len(link.out) < OUT_BYTES_LOW:
                 _, body, data = link.queue.popleft()

@@ -12,7 +12,7 @@ from typing import Literal
 from dethrone.harness.core.clock import MS, Clocks, Ns
 
 WALL_LOOK_NS = 25 * MS
-"""A sleep must not be longer than this while a wall timer is armed: nobody wakes us when that clock is stepped."""
+"""A sleep must not be longer than this while a wall timer is armed: no event wakes us when that clock is stepped."""
 
 _Entry = tuple[Ns, int, str]
 

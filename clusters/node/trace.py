@@ -1,8 +1,8 @@
-"""The trace log: what this node did about its own election, one JSON object a line, in its own order.
+"""The trace log: what this node did about its own election, one JSON object per line, in its own order.
 
 Guarantees: ``flush`` returns after the lines are in the page cache (which a ``kill -9`` leaves alone), so a caller that
 flushes before it sends has traced everything that it shows; a line torn by an earlier crash never joins a later one.
-What names a consensus group in its data (``group``) carries it beside its term, and each group has a role of its own.
+A line that names a consensus group in its data (``group``) has it next to its term, and each group has its own role.
 Out of scope: durability against a power loss, and meaning.
 """
 
@@ -33,7 +33,7 @@ class TraceLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     source: Literal["core", "shell"]
     data: Mapping[str, Any]
     group: str = ""
-    """The consensus group; left out where a node has one only."""
+    """The consensus group; omitted where a node has only one."""
 
 
 class TraceLog:

@@ -1,7 +1,7 @@
 """What peer transports and the loop ask of each other, and how their sockets are made.
 
 Guarantees of a transport: it never calls the shell from within ``send``; nothing leaves between two ``write`` calls;
-each message is told to the shell (``leaving``) before its bytes are written. Out of scope: the wire formats.
+each message is reported to the shell (``leaving``) before its bytes are written. Out of scope: the wire formats.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Transport(Protocol):
         """Queue a message."""
 
     def stage(self) -> None:
-        """Decide what leaves in this turn and tell the shell."""
+        """Decide what leaves in this turn and report it to the shell."""
 
     def write(self) -> None:
         """Write what was staged."""

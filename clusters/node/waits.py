@@ -1,7 +1,7 @@
 """How long the calling thread waited for a processor, and what the machine withheld: what explains a stall.
 
-Guarantees: the kernel's own figures, since the last ``mark``, of the thread that made the object; a figure that cannot
-be read is left out, so its absence never reads as zero. Out of scope: any threshold, and what a figure excuses.
+Guarantees: the kernel's own figures, since the last ``mark``, of the thread that made the object; an unreadable figure
+is omitted, so its absence never reads as zero. Out of scope: any threshold, and what a figure excuses.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What a node's status answer says: JSON, metrics, the output of a command, or lines of its log.
 
-Guarantees: pure; an answer without a term or a role is None (the observation is unknown), never a guess; a name that is
-none of the members' is no leader that anybody could check. ``explain`` says field by field what was found. Out of
-scope: getting the answer.
+Guarantees: pure; an answer without a term or a role is None (the observation is unknown), never a guess; a name of no
+member counts as an unknown leader. ``explain`` says field by field what was found. Out of scope: getting the answer.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ def explain(probe: ProbeTable, ids: Mapping[str, str], body: bytes) -> list[tupl
             )
         elif name in {"leader", "voted_for"}:
             known = value is None or _text(value).lower() in _NOBODY or _text(value) in ids
-            why = f"nobody is called that; members are called {', '.join(ids)}"
+            why = f"no member has that name; members are called {', '.join(ids)}"
             out.append((shown, Yes() if known else No(why, "say with member_id how the answer calls a node")))
         elif name in {"role", "leads"}:
             out.append((shown, Yes() if _role(probe, _places(probe), look) is not None else No("that is no role")))
@@ -125,7 +124,7 @@ _FORM = "JSON is needed (of `metrics`: lines of the Prometheus text format; of a
 
 
 def _open(probe: ProbeTable, body: bytes) -> tuple[Look, int] | None:
-    """How to look into the answer, and the incarnation that whoever runs beside the node told (0: nobody did)."""
+    """How to look into the answer, and the incarnation that the program next to the node reported (0: none did)."""
     if probe.metrics is not None:
         samples = _samples(body, {place.partition("{")[0] for place in _places(probe).values()})
         return (lambda place: _sample(samples, place), 0) if samples or _metrics_at_all(body) else None
@@ -140,7 +139,7 @@ def _open(probe: ProbeTable, body: bytes) -> tuple[Look, int] | None:
     output = at(told, "out")
     if at(told, "code") != 0 or not isinstance(output, str):
         return None
-    if probe.pattern is not None:  # it was matched beside the node, under a limit
+    if probe.pattern is not None:  # it was matched next to the node, under a limit
         groups = at(told, "groups")
         if not isinstance(groups, dict):
             return None
@@ -216,7 +215,7 @@ def _samples(body: bytes, names: Collection[str]) -> list[tuple[str, dict[str, s
 
 
 def _metrics_at_all(body: bytes) -> bool:
-    """Whether any of the first lines is a sample, of whatever name."""
+    """Whether any of the first lines is a sample, of any name."""
     lines = body[:LINE_MAX].decode("utf-8", "replace").splitlines()
     names = [(line, match[0]) for line in lines if (match := _NAME.match(line)) is not None]
     return any(_read_sample(line, {name}) is not None for line, name in names)

@@ -1,6 +1,6 @@
-"""A program that runs beside a node on its host and answers for it: by a command's output, or by the node's log.
+"""A program that runs next to a node on its host and answers for it: by a command's output, or by the node's log.
 
-    python3 beside.py CONFIG INCARNATION COMMAND ...
+    ``python3 beside.py CONFIG INCARNATION COMMAND ...``
 
 It starts itself once more as a child that answers, and becomes the node: process id, signals and exit code are the
 node's own. The child dies with the node (a parent's death kills it), and a frozen node's child is frozen with it, for
@@ -58,7 +58,7 @@ def search(pattern: re.Pattern[Any], text: Any) -> re.Match[Any] | None:
 
 
 class Log:
-    """The newest role that the log tells of this process."""
+    """The newest role that the log reports of this process."""
 
     def __init__(self, path: str, became: dict[str, str], incarnation: int) -> None:
         self._path = path
@@ -67,12 +67,12 @@ class Log:
         self._incarnation = incarnation
         self._said: dict[str, Any] = {"incarnation": incarnation}
         try:
-            self._offset = os.stat(path).st_size  # noqa: PTH116 - whatever stands there is an earlier process'
+            self._offset = os.stat(path).st_size  # noqa: PTH116 - existing lines are an earlier process'
         except OSError:
             self._offset = 0
 
     def answer(self) -> dict[str, Any]:
-        """What is known now. A role whose line tells no term keeps the last one that was told."""
+        """What is known now. A role whose line has no term keeps the last term that was reported."""
         deadline = time.monotonic() + READ_LIMIT_S
         try:
             with open(self._path, "rb") as file:  # noqa: PTH123
@@ -92,7 +92,7 @@ class Log:
         for line in lines:
             try:
                 self._read(line[:LINE_MAX])
-            except TooSlow:  # it may have told a new role: until the next one nothing is known
+            except TooSlow:  # it may have reported a new role: until the next one nothing is known
                 self._said = {"incarnation": self._incarnation, "slow": line[:SHOWN_MAX].decode("utf-8", "replace")}
 
     def _read(self, line: bytes) -> None:
@@ -131,7 +131,7 @@ class Command:
 
 
 def bounded_run(argv: list[str]) -> tuple[int, bytes]:
-    """Exit code and the first ``OUTPUT_MAX`` bytes of output; over in time, whatever holds the output open. OSError."""
+    """Exit code and the first ``OUTPUT_MAX`` bytes of output; in time, even if the output stays open. OSError."""
     deadline = time.monotonic() + COMMAND_LIMIT_S
     out = bytearray()
     with (
@@ -162,7 +162,7 @@ def bounded_run(argv: list[str]) -> tuple[int, bytes]:
 
 
 def serve(listener: socket.socket, answerer: Log | Command) -> None:
-    """Answer for ever, one question after another: whoever asks waits for nobody longer than an answer takes."""
+    """Answer for ever, one question after another: a client waits at most as long as an answer to another takes."""
     asked: dict[socket.socket, int] = {}
     with selectors.DefaultSelector() as selector:
         selector.register(listener, selectors.EVENT_READ)

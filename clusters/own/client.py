@@ -1,4 +1,4 @@
-"""A client of a described system: one kept HTTP connection a node, one request an operation.
+"""A client of a described system: one kept HTTP connection per node, one request per operation.
 
 What a request says and how an answer is understood stands in ``[ops]``. Words in the path are percent-encoded; words
 in the body are JSON. Guarantees: a request is sent once; an answer that the description does not name leaves a changing
@@ -127,7 +127,7 @@ def _value(op: Op, body: bytes) -> Any:
 
 
 def _place(value: Any) -> Mapping[str, int] | None:
-    """Where an appended entry stands, if the answer tells it whole."""
+    """The place of an appended entry, if the answer has all of it."""
     if isinstance(value, dict) and all(type(value.get(name)) is int for name in ("index", "term")):
         return {"index": value["index"], "term": value["term"]}
     return None

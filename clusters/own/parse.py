@@ -1,8 +1,8 @@
 """From the text of a description to a ``Description``, everything checked.
 
-Guarantees: pure but for ``read``, the function that is given to fetch the files that nodes get; whatever is unknown,
-missing, contradictory or of the wrong form is a ConfigError that names the table and, for an unknown key, the nearest
-one. Out of scope: names of faults, which the engine knows.
+Guarantees: pure except for ``read``, the function that fetches the files that nodes get; an unknown, missing,
+contradictory or malformed key is a ConfigError that names the table and, for an unknown key, the nearest one. Out of
+scope: names of faults, which the engine knows.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _table(kind: type[T], raw: Mapping[str, Any], *, where: str) -> T:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
         raise ConfigError(
-            f"a value has the wrong form: {error}", where=where, next_step="docs/own-system.md tells each key's form"
+            f"a value has the wrong form: {error}", where=where, next_step="docs/own-system.md shows each key's form"
         ) from error
 
 
@@ -276,7 +276,7 @@ def _probe(probe: ProbeTable, node: NodeTable, knobs: Mapping[str, str], *, wher
         return probe
     if probe.term is None or (probe.role is None and probe.leads is None):
         raise ConfigError(
-            "a probe tells a node's term, and its role or whether it leads",
+            "a probe needs a node's term, and its role or whether it leads",
             where=where,
             next_step='write term = "…", and role = "…" or leads = "…": places in the answer',
         )
@@ -289,7 +289,7 @@ def _log_probe(probe: ProbeTable, *, where: str) -> ProbeTable:
     check_words([probe.log or ""], PLACES, where=f"{where} log")
     if "leader" not in probe.became or len(probe.became) < 2:
         raise ConfigError(
-            "a probe by log needs the lines that tell a new role",
+            "a probe by log needs the lines that report a new role",
             where=where,
             next_step="write became = { leader = '…(?P<term>\\d+)…', follower = '…' }: patterns of a log line",
         )
@@ -363,7 +363,7 @@ def _trace(trace: TraceTable, *, where: str) -> TraceTable:
     if not trace.events:
         raise ConfigError("no trace line is named", where=where, next_step=f"known: {', '.join(EVENTS)}")
     if trace.voters and "elected" not in trace.events:
-        raise ConfigError("voters are told by `elected` lines, which are not among the events", where=where)
+        raise ConfigError("voters come from `elected` lines, which are not among the events", where=where)
     check_words([trace.file], PLACES, where=f"{where} file")
     return trace
 

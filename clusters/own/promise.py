@@ -1,8 +1,7 @@
 """What a described system promises and shows: its description as a ``Promise``, and what that leaves unjudged.
 
 Guarantees: nothing is assumed. A property of liveness that the description does not bound is not promised; one of
-safety that its channels cannot show is not observable; each with the reason, which a report tells. Pure. Out of scope:
-judging.
+safety that its channels cannot show is not observable; the report shows each reason. Pure. Out of scope: judging.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def _unbounded(description: Description) -> dict[str, NotPromised]:
     if not said.pre_vote:
         out["leader-stability"] = NotPromised("the description promises no pre-vote")
     elif told and not {"pre_vote_started", "pre_vote_won"} <= told:
-        why = "the trace tells no pre-vote rounds (pre_vote_started, pre_vote_won)"
+        why = "the trace has no pre-vote rounds (pre_vote_started, pre_vote_won)"
         out["leader-stability"] = NotPromised(why, "not observable")
     return out
 
@@ -90,9 +89,9 @@ def _unseen(description: Description) -> dict[str, NotPromised]:
     counted = bool(description.trace and description.trace.voters)
     by_votes = said.leader_bound_to_term and ("vote_granted" in told or probe.voted_for is not None)
     if not counted and not by_votes:
-        out["leader-has-majority"] = "the elected lines do not tell the voters"
+        out["leader-has-majority"] = "the elected lines do not name the voters"
     if not counted:
-        out["members-only"] = "the elected lines do not tell the voters"
+        out["members-only"] = "the elected lines do not name the voters"
     ends = "appended" in told or (probe.log_index is not None and probe.log_term is not None)
     if not ends:
         out["leader-completeness"] = "neither appended lines nor a probed log end"
@@ -103,14 +102,14 @@ def _unseen(description: Description) -> dict[str, NotPromised]:
     if "recovered" not in told:
         out["vote-is-durable"] = "no recovered lines"
     if not names_leader(description):
-        out["leader-when-owed"] = out["convergence-after-heal"] = "the probe does not say whom a node follows"
+        out["leader-when-owed"] = out["convergence-after-heal"] = "the probe does not report whom a node follows"
     if "elected" not in told and not said.leader_bound_to_term:
         out["one-leader-per-term"] = "no elected lines, and the probe's leader is not bound to its term"
     return {name: NotPromised(why, "not observable") for name, why in out.items()}
 
 
 def names_leader(description: Description) -> bool:
-    """Whether a status answer says whom the node follows."""
+    """Whether a status answer names the leader that the node follows."""
     probe = description.probe
     patterns = [*probe.became.values(), probe.pattern or ""]
     return probe.leader is not None or any("(?P<leader>" in pattern for pattern in patterns)

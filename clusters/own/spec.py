@@ -29,7 +29,7 @@ class SystemTable(Table, frozen=True, kw_only=True):
 class NodeTable(Table, frozen=True, kw_only=True):
     """``[node]``: how a node is started. ``files``: path on the host → file here; ``texts``: → content with words.
 
-    ``member`` is said of each node, joined by ``join``: that is ``{members}``; ``{others}`` is without the node itself.
+    ``member`` is filled in for each node and joined by ``join``: ``{members}``; ``{others}`` omits the node itself.
     ``ports``: name → number; each name is a word. ``secrets``: knobs that are never shown. ``memory`` (``"512m"``,
     ``"4g"``) and ``pids``: what a host may use, where hosts have limits. ``user``, ``capabilities``: as whom, and with
     which; by default a node has a user of its own on its host and none. ``shows``: paths of this machine that nodes
@@ -96,7 +96,7 @@ class LogTable(Table, frozen=True, kw_only=True):
 class TraceTable(Table, frozen=True, kw_only=True):
     """``[trace]``: which lines the nodes print (all of them whenever they apply), and where.
 
-    ``voters``: the ``elected`` lines tell who voted.
+    ``voters``: the ``elected`` lines name the voters.
     """
 
     events: tuple[str, ...]
@@ -121,9 +121,9 @@ class Op(Table, frozen=True, kw_only=True):
 
 
 class PromiseTable(Table, frozen=True, kw_only=True):
-    """``[promise]``: what the system claims. What is left out is not promised, and so not judged.
+    """``[promise]``: what the system claims. What it omits is not promised, and so not judged.
 
-    ``tolerates``: faults under which everything promised holds; ``safe_under``: besides, those under which safety does.
+    ``tolerates``: faults under which everything promised holds; ``safe_under``: further faults under which safety does.
     """
 
     election_timeout: str

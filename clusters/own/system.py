@@ -2,10 +2,10 @@
 
     dethrone run my.toml --on docker
 
-Guarantees: whatever the file does not say is not assumed; files of nodes are read once, when the description is; the
-node process keeps its own process id, signals and exit code whatever is put in front of its command. Out of scope:
-clock faults (nobody tells the process' own clock, so a skew could not be measured), members that change, and several
-groups: for those a class and an entry point are the way (docs/own-system.md).
+Guarantees: nothing is assumed that the file does not say; files of nodes are read once, with the description; the node
+process keeps its own process id, signals and exit code even behind a wrapper. Out of scope: clock faults (no interface
+reports the process' own clock, so a skew could not be measured), membership changes, and several groups: those need a
+class and an entry point (docs/own-system.md).
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class OwnSystem:
         return {**ports, "name": name, "number": number, "address": node.members[name]}
 
     def _beside(self, node: NodeSpec) -> dict[str, Any] | None:
-        """What the program beside the node is to do; None: the node answers for itself."""
+        """The configuration of the program next to the node; None: the node answers for itself."""
         probe = self._description.probe
         if probe.command is None and probe.log is None:
             return None
@@ -196,7 +196,7 @@ class OwnSystem:
     # --- what it says -----------------------------------------------------------------------------------------
 
     def status_call(self, node: NodeSpec) -> StatusCall:
-        """A GET, or a question to the program beside the node."""
+        """A GET, or a question to the program next to the node."""
         probe = self._description.probe
         if self._beside(node) is not None:
             return StatusCall(port=BESIDE_PORT, request=bytes(4), framing="u32")
@@ -224,7 +224,7 @@ class OwnSystem:
         return parse_duration(self._description.probe.every)
 
     def trace_path(self, node: NodeSpec) -> str | None:
-        """Where the nodes print their trace lines: their output, unless it is said otherwise."""
+        """Where the nodes print their trace lines: their output by default."""
         trace = self._description.trace
         if trace is None:
             return None
@@ -273,8 +273,8 @@ class OwnSystem:
         """Everything but clocks."""
         if kind == "clock":
             return No(
-                "nobody tells the clock of a described process, so its skew could not be measured",
-                "leave clock out of --faults, or write an adapter class (docs/own-system.md)",
+                "a described process does not report its clock, so its skew could not be measured",
+                "remove clock from --faults, or write an adapter class (docs/own-system.md)",
             )
         return Yes()
 
@@ -361,7 +361,7 @@ def load(path: Path) -> OwnSystem:
 
 
 def _check_names(description: Description) -> None:
-    """Raise ConfigError for a fault that nobody knows, and for the name of a system that is installed."""
+    """Raise ConfigError for an unknown fault, and for the name of a system that is installed."""
     kinds = registry.names(registry.FAULTS)
     said = description.promise
     for key, named in (("tolerates", said.tolerates), ("safe_under", said.safe_under)):

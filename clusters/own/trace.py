@@ -1,10 +1,10 @@
-"""The published format of trace lines: JSON objects that any implementation can print, one a line.
+"""The published format of trace lines: JSON objects that any implementation can print, one per line.
 
     {"dethrone": 1, "event": "elected", "term": 3, "voters": ["n1", "n2"]}
 
 A line may have other words before the object, never behind it, so a logger's prefix does no harm. Lines without the
 word ``"dethrone"`` are not of the trace and passed over. What is torn off by a crash and glued to the next process'
-first line is dropped: whoever died while it printed had not done yet what it was about to tell.
+first line is dropped: a process that died while printing had not yet done what the line reports.
 
 Guarantees: pure; a line that means to be of the trace but does not fit the format is ``Malformed`` with what is wrong,
 never guessed at. Out of scope: when a line must be printed: docs/own-system.md says that, and the checkers rely on it.
@@ -42,7 +42,7 @@ class Field(msgspec.Struct, frozen=True):
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of line. ``name``, ``source``, ``role``, ``data``: the event of a history that it becomes.
 
-    ``term``: whether the line must tell the node's term. ``when``: when it is printed.
+    ``term``: whether the line must have the node's term. ``when``: when it is printed.
     """
 
     name: str
@@ -123,7 +123,7 @@ EVENTS: Mapping[str, Kind] = {
     "acknowledged": Kind(
         name="acked",
         source="shell",
-        when="a follower's entries are stored, before it tells its leader so",
+        when="a follower's entries are stored, before it acknowledges them to its leader",
         fields=(Field("index", "count", "everything up to here is stored"),),
     ),
     "recovered": Kind(
@@ -159,7 +159,7 @@ EVENTS: Mapping[str, Kind] = {
         name="leader_seen",
         source="core",
         when="a node follows a leader that it did not follow before",
-        fields=(Field("leader", "name", "whom it follows"),),
+        fields=(Field("leader", "name", "the leader that it follows"),),
     ),
     "members_changed": Kind(
         name="config",

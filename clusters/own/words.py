@@ -1,8 +1,7 @@
 """Words in braces, ``{address}``, in commands, files and requests: what they stand for.
 
-Guarantees: only a lower-case name in braces is a word, so JSON's own braces stay as they are; a word that stands for
-nothing is a ConfigError that names the nearest one. Pure. Out of scope: what words there are: whoever fills a text
-says.
+Guarantees: only a lower-case name in braces is a word, so JSON's own braces stay as they are; an undefined word is a
+ConfigError that names the nearest one. Pure. Out of scope: which words exist: the caller defines them.
 """
 
 from __future__ import annotations

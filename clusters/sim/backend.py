@@ -1,7 +1,7 @@
 """The ``sim`` backend: nodes are protocol cores in virtual time, on this one thread, thousands of times faster.
 
 Guarantees: nothing outside the process is touched; every fault that needs what ``CAPABILITIES`` names takes effect as
-asked. Out of scope: systems that are programs of somebody else: they have no core to simulate.
+asked. Out of scope: systems that are foreign programs: they have no core to simulate.
 """
 
 from __future__ import annotations

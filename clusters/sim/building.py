@@ -1,4 +1,4 @@
-"""What the nodes of one simulated cluster have in common: what they are made of, and whom they tell."""
+"""What the nodes of one simulated cluster share: their parts, and the listeners that they report to."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Build:
 
 
 class Ears:
-    """Where a node's doings are told: traces, starts and ends of its processes, answers to clients."""
+    """Listeners for a node's events: traces, starts and ends of its processes, answers to clients."""
 
     __slots__ = ("answered", "ended", "started", "traced")
 

@@ -1,8 +1,8 @@
 """Request/response between simulated nodes, for targets that speak HTTP: every request ends in an answer or a failure.
 
 Guarantees: a call fails by ``timeout`` when one RPC time-out passed on the caller's clock, by ``connection refused``
-when nobody listens there, by ``connection lost`` when the process that was asked ends; a late answer meets nobody.
-Leaves out connections (the real shell keeps a few a peer and makes no more) and the wire format.
+when no process listens there, by ``connection lost`` when the asked process ends; a late answer is dropped. Out of
+scope: connections (the real shell keeps a few per peer and makes no more) and the wire format.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Calls:
         self._last_request = 0
 
     def forget(self) -> None:
-        """The process ended: whoever waits for an answer of it hears that the connection is lost."""
+        """The process ended: callers that wait for its answer get ``connection lost``."""
         for link, question in self._asked.values():
             caller = link.src
             self._line.at(self._line.now + self._network.delay(), caller.calls.lost, question, "connection lost")
@@ -62,7 +62,7 @@ class Calls:
         self._asked.clear()
 
     def begin(self, to: str, body: Any, answers: int | None) -> tuple[Link, Any] | None:
-        """What is to be sent over which link; None: nothing (an answer that nobody waits for, no such peer)."""
+        """What to send over which link; None: nothing (an answer without a waiting caller, no such peer)."""
         if answers is not None:
             asked = self._asked.pop(answers, None)
             if asked is None:
@@ -96,7 +96,7 @@ class Calls:
         return None if found is None else found[0]
 
     def unheard(self, link: Link, body: Any) -> None:
-        """A message of this node met a closed link: nobody listens, or a cut (then only time tells)."""
+        """A message of this node met a closed link: no process listens, or a cut (then only the time-out shows it)."""
         if type(body) is Question and not link.cut:
             self._line.at(self._line.now + self._network.delay(), self.lost, body, "connection refused")
 

@@ -35,7 +35,7 @@ RETRY_NS = 80 * MS
 
 
 class _Op:
-    """One operation under way. ``attempt`` counts requests: answers to older ones meet nobody."""
+    """One operation under way. ``attempt`` counts requests: answers to older ones are dropped."""
 
     __slots__ = ("action", "attempt", "deadline", "done", "hops", "node", "outcome", "request", "sent")
 
@@ -330,7 +330,7 @@ class Observer:
         if reading is None:
             self._line.at(back, self._silent, one, number)
             return
-        one.open = False  # nothing can keep it from arriving: it is told at that moment
+        one.open = False  # nothing can keep it from arriving: it is reported at that moment
         self._said(back, Polled(one.node.name, Span(one.asked_at, back), reading))
         self._ask(one, max(one.due, back))
 

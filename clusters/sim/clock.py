@@ -1,7 +1,7 @@
 """The two clocks of one simulated host: what they show at a moment of the simulation, and when they show something.
 
-Guarantees: integers only; the monotonic clock never goes back, whatever is done to it, and keeps what a wrong rate gave
-it; the wall clock is true again when its skew ends. Out of scope: timers.
+Guarantees: integers only; the monotonic clock never goes back, under all faults, and keeps the offset of a wrong rate;
+the wall clock is true again when its skew ends. Out of scope: timers.
 """
 
 from __future__ import annotations

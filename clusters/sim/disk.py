@@ -55,7 +55,7 @@ class _File:
             del data[end:]
 
     def revert(self, torn: int | None) -> None:
-        """Take the unsynced writes back; ``torn``: but for so many bytes of the first of them."""
+        """Take the unsynced writes back; ``torn``: except this number of bytes of the first of them."""
         first = self.undo[0] if self.undo else None
         data = self.data
         for undo in reversed(self.undo):

@@ -3,10 +3,9 @@
 A link carries what ``src`` sends to ``dst``. Guarantees: messages of one flow arrive in their order, unless a quality
 reorders them; a cut drops what arrives while it is there. As on the real transport (``dethrone.clusters.node.tcp``): a
 flow is found dead after its user time-out; what was handed to a dead flow is lost, what is sent without one waits for
-the next, not for ever; a new flow takes a dial, which comes within one RPC time-out. Request/response transports have
-no waiting:
-their calls fail. Out of scope: what the nodes do (``node``). In one point it is purer than TCP: a flow whose
-acknowledgements alone are cut goes on.
+the next, not for ever; a new flow takes a dial, which comes within one RPC time-out. Request/response transports do not
+wait: their calls fail. Out of scope: what the nodes do (``node``). In one point it is purer than TCP: a flow whose
+acknowledgements alone are cut continues.
 """
 
 from __future__ import annotations
@@ -157,7 +156,7 @@ class Network:
         return at
 
     def missed(self, link: Link, body: Any) -> None:
-        """A message that was on its way came to a link that was closed meanwhile."""
+        """A message in flight reached a link that was closed meanwhile."""
         self.dropped += 1
         if not self.flows:
             link.src.unheard(link, body)

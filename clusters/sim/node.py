@@ -214,7 +214,7 @@ class SimNode(Storing):
         self.look_again()
 
     def _stop(self) -> None:
-        """SIGTERM: a graceful core is told, what it says at that leaves, what the disk has in hand is finished."""
+        """SIGTERM: notify a graceful core, send what it says at that, finish the disk's current work."""
         core: Any = self._core
         told = isinstance(core, Graceful) and self._look()
         if told:
@@ -352,7 +352,7 @@ class SimNode(Storing):
         self._witnessed(self._sent(link.dst.name, shown))
 
     def unheard(self, link: Link, body: Any) -> None:
-        """A message of ours came to a closed link, on a transport without flows."""
+        """A message of this node met a closed link, on a transport without flows."""
         self.calls.unheard(link, body)
 
     def failed(self, to: str, body: Any, error: str) -> None:
@@ -452,7 +452,7 @@ class SimNode(Storing):
         if self._barred:
             if len(out) == 1 and self._dying is None:
                 only = out[0]
-                if type(only) is SetTimer:  # a tick: it waits for nothing, whatever is held back
+                if type(only) is SetTimer:  # a tick: it waits for nothing, even behind held effects
                     out.clear()
                     self._set_timer(only)
                     return

@@ -1,8 +1,8 @@
 """The disk of a simulated node and the batches that it carries out, one after another, as the real shell's thread does.
 
 Guarantees: a batch takes as long as its writes and syncs, longer on a slow disk; a disk in trouble ends a batch early
-and the core is told; a kill leaves any prefix of the operations under way, a loss of power what was synced. Out of
-scope: the files themselves (``disk``).
+and the core gets the error; a kill leaves any prefix of the operations under way, a loss of power what was synced. Out
+of scope: the files themselves (``disk``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SLOW_NS = 100 * MS
 """A batch that syncs longer, and a stall that lasts longer, is traced."""
 
 SLICE_NS = 20 * MS
-"""How soon a batch that a slow disk delays goes on once the disk is well again."""
+"""How soon a batch that a slow disk delays resumes once the disk is well again."""
 
 
 class Storing(Timed):

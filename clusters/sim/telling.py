@@ -1,4 +1,4 @@
-"""What a simulated node tells of itself: trace lines, as ``dethrone.clusters.node.trace`` writes them into its file.
+"""What a simulated node reports: trace lines, as ``dethrone.clusters.node.trace`` writes them into its file.
 
 Guarantees: lines are numbered from 1 within an incarnation, in the order in which things happened; a line of the shell
 carries the role that the group's last note named. Out of scope: when they are read (``world``).
@@ -17,7 +17,7 @@ from dethrone.harness.core.world import Traces, TraceTold
 
 
 class Teller:
-    """The traced side of a node. ``traced`` gets what was told in one moment."""
+    """The traced side of a node. ``traced`` gets the lines of one moment."""
 
     __slots__ = ("_line", "_lines", "_n", "_persisted", "_roles", "_term", "_traced", "incarnation", "name")
 

@@ -69,7 +69,7 @@ class Timed(Teller):
         self._wake: Ns = FAR
         """No timer is due before, unless ``_stepped``."""
         self._stepped = False
-        """A clock was set, or time passed unseen: a timer may be due although nobody was woken for it."""
+        """A clock was set, or time passed unseen: a timer may be due although no event woke the node for it."""
         self._out: list[Effect] = []
         self._step: Callable[[CoreEvent, Clocks, Rng, list[Effect]], None] = _no_core
         self._ring: Callable[[str, Ns, Ns, list[Effect]], None] = self._ring_as_event
@@ -103,7 +103,7 @@ class Timed(Teller):
         if not self.alive or self.frozen:
             return
         self._wake = FAR
-        if self._walls:  # nobody wakes a process when its wall clock is stepped: it looks now and then
+        if self._walls:  # no event wakes a process when its wall clock is stepped: it looks now and then
             self._stepped = True
             look = now + self.chance.below(WALL_LOOK_NS)
             self._arm(min([look, *(self.clock.mono_due(at) for at, _, wall in self._armed.values() if not wall)]))
@@ -160,7 +160,7 @@ class Timed(Teller):
                 self._crashed("handle(Fired)", error)
                 return
             if out:
-                self._carry(out)  # whatever timer this arms sees to its own wake
+                self._carry(out)  # a timer that this arms sets its own wake
         else:
             self._fire_due()
             if life != self.life:
@@ -237,4 +237,4 @@ def _fired(name: str) -> Fired:
 
 
 def _no_core(_event: CoreEvent, _now: Clocks, _rng: Rng, _out: list[Effect]) -> None:
-    """Nobody is there."""
+    """No core."""

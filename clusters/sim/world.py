@@ -2,8 +2,8 @@
 
 Guarantees: the same plan gives the same happenings in the same order, on any machine and Python (integers, named
 streams of the seed, no clock, no set is ever iterated); a change of a host's state takes effect at a drawn moment
-within the span that its evidence tells; changes are carried out one after another. Out of scope: what nodes, links and
-clients do.
+within the span of its evidence; changes are carried out one after another. Out of scope: what nodes, links and clients
+do.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class SimWorld:
         self._line = line = Timeline()
         self._inbox: list[Happening] = []
         self._told: deque[tuple[Ns, Happening]] = deque()
-        """What agents and the observer have to tell, by the moment at which the harness gets it."""
+        """Reports of agents and of the observer, by the moment at which the harness gets them."""
         self._urgent = False
         self.eager = False
-        """Return from ``wait`` at every observation, too (else they are told with whatever comes next)."""
+        """Return from ``wait`` at every observation, too (else they come together with the next other event)."""
         target, typed = system.target(), system.typed(plan.knobs, profile=plan.profile)
         network = self._network = Network(
             line, rng, settings, rpc_timeout_ns=system.rpc_timeout_ns(typed), flows=target.transport == "tcp"
@@ -162,10 +162,10 @@ class SimWorld:
         self._urgent = False
         return inbox
 
-    # --- what nodes and clients tell ------------------------------------------------------------------------------
+    # --- what nodes and clients report ----------------------------------------------------------------------------
 
     def _tell(self, happening: Happening) -> None:
-        """An agent tells something: a little later, and behind everything that was told before."""
+        """An agent reports something: a little later, and behind all earlier reports."""
         self._hand_over(self._line.now + self._trace_delay(), happening)
 
     def _look(self, _one: None, _two: None) -> None:

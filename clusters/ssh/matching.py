@@ -1,8 +1,8 @@
 """A user's pattern over the command lines of a machine, matched by a process of its own.
 
-Guarantees: a pattern that runs away costs a limited number of milliseconds of that process and is an error, while all
-else here goes on; the same program and the same limits as the agent's. Out of scope: which command lines these are
-(``processes``).
+Guarantees: a pattern that runs away costs a limited number of milliseconds of that process and is an error, while
+everything else continues; the same program and the same limits as the agent's. Out of scope: which command lines these
+are (``processes``).
 """
 
 from __future__ import annotations

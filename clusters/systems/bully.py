@@ -1,8 +1,8 @@
 """bully: elections by id, and MongoDB's leases before it had terms, as real processes: a negative target.
 
-There are no terms, so nothing that is bound to one is promised (n/a); ``local_term`` shows a node's own round in its
-place, for the matrix. What clients were told must survive, as everywhere, and breaks by design: each part of a cut
-cluster elects, and the one that has the highest id overwrites the others.
+There are no terms, so no property that needs a term is promised (n/a); ``local_term`` shows a node's own round in its
+place, for the matrix. Acknowledged writes must survive, as everywhere, and are lost by design: each part of a cut
+cluster elects, and the leader with the highest id overwrites the others.
 
 Source of the promise: specification of the bully target, §6; bounds out of its times.
 """

@@ -25,7 +25,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Claims:
-    """What ``dethrone list claims`` asks for."""
+    """For ``dethrone list claims``."""
 
     def rows(self) -> list[tuple[str, ...]]:
         """(number, kind, system, claim, level, flip, test, status) of each claim."""

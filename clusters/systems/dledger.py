@@ -1,6 +1,6 @@
 """dledger: the leader election and log of RocketMQ DLedger, as real processes.
 
-H is the heartbeat period. The safety properties stay promised whatever a knob breaks: that is how ``persist_mode``,
+H is the heartbeat period. The safety properties stay promised under all knobs: that is how ``persist_mode``,
 ``ledger_end_term``, ``commit_own_term_only``, ``push_checks_leader`` and ``fsync`` fail. The known weaknesses of the
 election among the other properties are not promised: a lagging node with a higher term never comes back (DL-B1), one
 with an equal log deposes a healthy leader (DL-B2), an immediate vote after a raised term finds no leader (DL-B7). With
@@ -33,8 +33,8 @@ ALLOWANCE_NS = 200 * MS
 """Round trips and fsyncs of containers on a shared machine."""
 
 IN_VAIN = 5
-"""Campaigns in vain that B leaves room for. With a peer silent each waits in full, and where all survivors are needed,
-one that stands beside another spoils both: simulated, one in a hundred elections takes two, one in a thousand three."""
+"""Lost campaigns that B leaves room for. With a peer silent each waits in full, and where all survivors are needed, two
+that stand at once both lose: in simulation, one in a hundred elections takes two, one in a thousand three."""
 
 ROUNDS_MAX = 12
 SPLIT_VOTE_PERCENT = 40
@@ -44,8 +44,8 @@ USUAL_PERIOD_NS = 2 * SECOND
 DELAY_NS = 20 * MS
 LOSS_PERCENT = 0
 """Calls go once, over a connection that loses nothing. Where single messages are lost, a campaign waits in full for a
-lost answer; and each gap of a pipeline of pushes costs a second until it is told and up to three until the logs are
-compared, while clients are told "unknown" after 2.5 s: entries commit, yet hardly a write is acknowledged."""
+lost answer; and each gap of a pipeline of pushes takes a second until it is reported and up to three until the logs are
+compared, while clients get "unknown" after 2.5 s: entries commit, yet hardly a write is acknowledged."""
 
 CALL_LIMIT_NS = 500 * MS
 
@@ -157,7 +157,7 @@ def _exempt(knobs: DledgerKnobs) -> dict[str, NotPromised]:
     if knobs.flag_handling == "immediate":
         out["leader-when-owed"] = out["no-livelock"] = NotPromised(
             "with flag_handling=immediate a peer votes for itself in every term that it raised, before it can be asked"
-            " again: terms climb and nobody wins (DL-B7)"
+            " again: terms climb and no node wins (DL-B7)"
         )
     return out
 

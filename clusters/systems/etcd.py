@@ -1,7 +1,7 @@
 """etcd 3.4, 3.5 and 3.7, through the same door as our own targets: each release a system of its own.
 
 ``etcd`` is 3.4 (Debian's package), ``etcd-3.5`` is 3.5.1 (a package of the Python index carries the binary) and
-``etcd-3.7`` is 3.7.3 (built from its Go module). 3.4 runs without pre-vote unless told so, the others with it.
+``etcd-3.7`` is 3.7.3 (built from its Go module). By default 3.4 runs without pre-vote, the others with it.
 
 It is observed at ``/debug/vars``: the Raft status there (role, term, leader, commit) is taken in the Raft loop, at one
 moment. The status call of the API is not used, for its ``raftTerm`` is the term of the last APPLIED entry: a member
@@ -10,8 +10,8 @@ would seem to share a term. Member ids are computed as etcd does for an initial 
 first. The port in ``--cors`` carries the incarnation: the same answer shows it among the process' arguments, and no
 client of ours sends an Origin.
 
-Promises: what etcd's channels cannot show is ``not observable``, not passed. Leaves out clock faults (a static Go
-binary) and members that change.
+Guarantees: what etcd's channels cannot show is ``not observable``, not passed. Clock faults (a static Go binary) and
+membership changes are out of scope.
 
 Source: etcd documentation of each release (API guarantees, failures, tuning, configuration flags); its raft package
 (CheckQuorum, pre-vote); Raft's safety does not depend on timing (Ongaro, Ousterhout, 2014, 5.6). Leases and the locks
@@ -61,7 +61,7 @@ LEADER_BOUND_NS = 10 * SECOND
 ALLOWANCE_NS = 500 * MS
 
 PRE_VOTE_SINCE = (3, 5)
-"""The first release that runs with pre-vote unless it is told not to."""
+"""The first release that runs with pre-vote by default."""
 
 _SWITCH = ("on", "off", "true", "false")
 _KNOBS: Mapping[str, Knob] = {
@@ -71,7 +71,7 @@ _KNOBS: Mapping[str, Knob] = {
 }
 
 _NO_TRACE = "etcd writes no trace of its votes, and a polled vote may not be on disk yet"
-_NO_LOG = "etcd does not tell the term and index of its log's end"
+_NO_LOG = "etcd does not report the term and index of its log's end"
 
 
 class _RaftStatus(msgspec.Struct, frozen=True, gc=False, rename={"state": "raftState"}):
@@ -99,7 +99,7 @@ class EtcdSystem(Released):
     binary = BINARY
 
     def known_knobs(self) -> Mapping[str, Knob]:
-        """Pre-vote is on since 3.5, unless it is told not to be."""
+        """Pre-vote is on by default since 3.5."""
         return {**_KNOBS, "pre_vote": Choice("on" if self.release >= PRE_VOTE_SINCE else "off", _SWITCH)}
 
     def knobs(self, settings: Mapping[str, str], *, profile: str | None, variant: str | None) -> Mapping[str, str]:
@@ -130,7 +130,7 @@ class EtcdSystem(Released):
         return self.recipe
 
     def files(self, node: NodeSpec) -> Mapping[str, bytes]:
-        """None: everything is said by flags."""
+        """None: flags configure everything."""
         del node
         return {}
 
@@ -271,7 +271,7 @@ def _exempt(*, pre_vote: bool) -> dict[str, NotPromised]:
     }
     if not pre_vote:
         out["leader-stability"] = NotPromised(
-            "without pre-vote, as 3.4 runs unless told otherwise, a healed member's higher term deposes the leader once"
+            "without pre-vote, the default of 3.4, a healed member's higher term deposes the leader once"
         )
     return out
 

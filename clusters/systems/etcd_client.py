@@ -1,4 +1,4 @@
-"""A client of etcd over its JSON gateway: one kept HTTP connection a member.
+"""A client of etcd over its JSON gateway: one kept HTTP connection per member.
 
     append [key, v]   a transaction that creates ``list/<key>/<v>`` if it is not there
     add               the same
@@ -6,9 +6,9 @@
     put, get, cas     one key ``register/<key>``
     txn, acquire, release, use   see ``dethrone.clusters.systems.etcd_talks``
 
-Promises: one request is sent once; an error is ``fail`` only if it names itself as refused before it was proposed
-(``DEFINITE_CODES``) or nothing was sent; any other unanswered write is ``info``. Leaves out leader redirection: members
-forward by themselves.
+Guarantees: one request is sent once; an error is ``fail`` only if its code says that it was refused before it was
+proposed (``DEFINITE_CODES``) or nothing was sent; any other unanswered write is ``info``. There is no redirection to
+the leader: members forward by themselves.
 
 Source: etcd 3.4 API reference (gRPC gateway); gRPC status codes.
 """
@@ -131,7 +131,7 @@ def call_for(f: str, value: Any) -> Call | None:
 
 
 def understand(f: str, call: Call, status: int, body: bytes, *, node: str) -> OpOutcome:
-    """How the operation ended, by the member's answer. Doubt is ``info``."""
+    """How the operation ended, by the member's answer; ``info`` in doubt."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):

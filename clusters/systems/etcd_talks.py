@@ -6,10 +6,10 @@
     release  [lock, owner]           a transaction that deletes it if the owner is this one
     use      [lock, token]           a transaction that raises ``guard/<lock>`` unless it is above the token
 
-The fencing token is the revision at which the lock's key was created. Promises: pure; a talk yields requests and is
-sent their answers. Of its requests only those that say so can have an effect that anybody sees, and each of them is
-asked only when all before it certainly had none. Leaves out sockets and time; renewing: 3.4 renews a lease at whoever
-believes that it leads, without asking a majority.
+The fencing token is the revision at which the lock's key was created. Guarantees: pure; a talk yields requests and
+receives their answers. Only requests that say so can have a visible effect, and each of them is sent only when all
+before it certainly had none. Out of scope: sockets, time, and renewal: 3.4 renews a lease at any member that believes
+that it leads, without asking a majority.
 
 Source: etcd 3.4 API reference (transactions, leases); the fencing token after Kleppmann, "How to do distributed
 locking", 2016.
@@ -46,7 +46,7 @@ class Refused(Exception):  # noqa: N818 - an outcome, not a mistake
 
 
 Talk = Generator[Ask, Answer, Any]
-"""Requests out, their answers in; the operation's value in the end."""
+"""Yields requests, receives their answers, and returns the operation's value."""
 
 
 def talk_for(f: str, value: Any) -> Talk | None:

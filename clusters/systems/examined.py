@@ -1,7 +1,7 @@
-"""How targets of ours tell the exam of their planted bugs: from their tables of variants.
+"""Planted bugs for the exam, from our targets' tables of variants.
 
-Promises: flips of claims are left out; a knob that a variant needs, or with which it shows sooner, becomes a setting.
-Leaves out the tables, which lie beside the protocol cores.
+Guarantees: flips of claims are omitted; a knob that a variant needs, or with which it shows sooner, becomes a setting.
+The tables are next to the protocol cores.
 """
 
 from __future__ import annotations

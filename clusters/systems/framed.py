@@ -1,8 +1,8 @@
 """A blocking connection on which both sides send frames: a 4-byte big-endian length, then that many bytes.
 
-Promises: whoever connects in vain has certainly sent nothing (`NeverSentError`); once a frame began to leave, trouble
-is `NoAnswerError`; every wait ends at the deadline it is given (ns of the monotonic clock). Leaves out what is in the
-frames, and which answer belongs to which question.
+Guarantees: a failed connect has certainly sent nothing (`NeverSentError`); once a frame began to leave, trouble is
+`NoAnswerError`; every wait ends at its deadline (ns of the monotonic clock). Out of scope: the content of frames, and
+which answer belongs to which question.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class FramedLine:
         self._frames: deque[bytes] = deque()
 
     def ended(self) -> bool:
-        """Whether the other end hung up, or spoke unasked: nothing may be sent here any more."""
+        """Whether the other end closed, or sent unasked bytes: this connection is no longer used."""
         try:
             return bool(self._frames or self._reader.buffered) or bool(select.select([self._sock], [], [], 0)[0])
         except (OSError, ValueError):

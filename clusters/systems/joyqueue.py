@@ -1,12 +1,12 @@
 """joyqueue: JoyQueue's RaftLeaderElection, as real processes. Profiles for the original, starved and mended.
 
 The known weaknesses among the safety properties (JQ-B1, JQ-B2: a node that no one elected leads) stay promised, for
-safety is owed by everybody: they are what makes ``joyqueue-starved`` fail. Without late send tasks they cannot happen.
+every system owes safety: they are what makes ``joyqueue-starved`` fail. Without late send tasks they cannot happen.
 Not promised are what the original does not have: a leader that steps down without a quorum (JQ-B5), and a leader that
 pre-votes protect (JQ-B4).
 
-Damaged metadata are tolerated: a node that cannot read them stays down. A damaged log is not: what is cut off its end
-cannot be told from what was never written.
+Damaged metadata are tolerated: a node that cannot read them stays down. A damaged log is not: entries cut off its end
+look like entries that were never written.
 
 T is ``election_timeout_ms``; an election timer runs for T to 2 T. Reads go through the log by default, so they are as
 linearizable as leaders are single.
@@ -41,7 +41,7 @@ LATE_TASKS = 3
 """How many late send tasks in a row an election may meet."""
 
 ROUNDS_MAX = 10
-"""Pre-vote rounds in a row that may fail while everybody hears everybody."""
+"""Pre-vote rounds in a row that may fail while all nodes hear each other."""
 
 SPLIT_WINDOW_NS = 30 * MS
 """From one node's expiry until its vote request keeps another from expiring: three messages and a write."""
@@ -72,7 +72,7 @@ class JoyQueueSystem(TargetSystem):
         """The original first."""
         return {
             "joyqueue": "as JoyQueue does it, with its two coding oddities, which need late send tasks to show",
-            "joyqueue-starved": "the same with an exhausted thread pool: leaders that nobody elected",
+            "joyqueue-starved": "the same with an exhausted thread pool: leaders that were not elected",
             "joyqueue-mended": "both oddities mended; a deaf leader still stays, a healed follower still deposes",
         }
 
@@ -112,7 +112,7 @@ class JoyQueueSystem(TargetSystem):
         )
 
     def rpc_timeout_ns(self, typed: Knobs) -> Ns:
-        """A quarter of a heartbeat period: a connect that takes longer is tried anew, well within an election timeout.
+        """A quarter of a heartbeat period: a slower connect is retried, well within an election timeout.
 
         ``send_command_timeout_ms`` is the patience with answers, which the core itself has.
         """
@@ -168,10 +168,10 @@ def _split_votes(knobs: Knobs, voters: int) -> int:
 
 _EXEMPT: Mapping[str, NotPromised] = {
     "step-down-without-quorum": NotPromised(
-        "nobody counts the answers to heartbeats: a leader that is cut off calls itself leader without limit (JQ-B5)"
+        "a leader does not count the answers to heartbeats: once cut off, it calls itself leader without limit (JQ-B5)"
     ),
     "leader-stability": NotPromised(
-        "a pre-vote is granted by the log alone, whoever leads: a follower that returns, or that misses one link only, "
+        "a pre-vote is granted by the log alone, even under a leader: a follower that returns, or misses one link, "
         "deposes a working leader while no new entries are written (JQ-B4)"
     ),
 }

@@ -7,7 +7,7 @@ node, a majority in sync, no unclean leaders); ``controllers`` is the quorum alo
 It is observed by what it publishes of its Raft (``jvm/KafkaNode.java``): role, leader, vote and epoch of one epoch, and
 the high watermark. A node's vote is stored before it can be seen.
 
-Promises: elections as KRaft has them; and that a record acknowledged by all replicas in sync is not lost as long as
+Promised are elections as in KRaft, and that a record acknowledged by all replicas in sync is not lost as long as
 one of them lives, which kills and cuts respect. Not promised: reads at a deposed topic leader (no linearizable
 reads). Not observable: the nodes' logs. The bounds are those of the timers: a follower waits for the fetch time-out,
 then elections of at most two election time-outs and a back-off.
@@ -46,7 +46,7 @@ CLUSTER_ID = "ZGV0aHJvbmUtLWthZmthLQ"
 
 HEAP_MB = 256
 ROUNDS = 5
-"""Elections in vain that the bound leaves room for; see ``dethrone.clusters.systems.kraft``."""
+"""Lost elections that the bound leaves room for; see ``dethrone.clusters.systems.kraft``."""
 
 ALLOWANCE_NS = 500 * MS
 
@@ -117,7 +117,7 @@ class KafkaSystem(Released):
         return self._recipe
 
     def files(self, node: NodeSpec) -> Mapping[str, bytes]:
-        """Its properties, how it logs, and what runs beside it."""
+        """Its properties, how it logs, and the program that runs next to it."""
         properties = "".join(f"{name}={value}\n" for name, value in self._properties(node).items())
         return {
             **jvm.sources(node, "KafkaNode"),
@@ -132,7 +132,7 @@ class KafkaSystem(Released):
         return jvm.command(node, "KafkaNode", arguments, heap_mb=HEAP_MB, options=options)
 
     def status_call(self, node: NodeSpec) -> StatusCall:
-        """A frame to what runs beside it."""
+        """A frame to the program that runs next to the server."""
         del node
         return jvm.status_call()
 
@@ -146,7 +146,7 @@ class KafkaSystem(Released):
         leads = found.state == _LEADS
         leader = names.get(found.leader)
         if leader == node.name and not leads:
-            leader = None  # it resigned: the epoch keeps its name, nobody is led
+            leader = None  # it resigned: the epoch keeps its name, but it does not lead
         return Reading(
             role=found.state,
             leads=leads,

@@ -1,4 +1,4 @@
-"""A client of Kafka brokers in the words of the protocol itself: one topic a list, one partition a topic.
+"""A client of Kafka brokers in the words of the protocol itself: one topic per list, one partition per topic.
 
     append [key, v]   one record to topic ``key``, acknowledged by all replicas in sync (acks=all)
     read   key        the records of the topic from the first to the committed end, in the order of their offsets
@@ -6,11 +6,11 @@
 The node that an operation names is asked who leads the topic (and makes it if it is not there); the leader then serves
 it. What was learnt is kept until something goes wrong.
 
-Promises: a record is sent once, without a producer id: nothing is sent again behind our back. A write is ``fail`` only
-if it was certainly appended nowhere: refused before the append (`REFUSED`), or refused by a broker that does not lead
+Guarantees: a record is sent once, without a producer id: nothing is resent behind our back. A write is ``fail`` only if
+it was certainly appended nowhere: refused before the append (`REFUSED`), or refused by a broker that does not lead
 and names no offset. NOT_LEADER_OR_FOLLOWER with an offset is ``info``: the leader had appended and lost its
 leadership while it waited for its followers, so the record may survive. A read asks how far the log is committed
-before it fetches, for only that answer waits until a new leader knows it (KIP-207). Leaves out consumer groups.
+before it fetches, for only that answer waits until a new leader knows it (KIP-207). Consumer groups are out of scope.
 
 Source: Kafka protocol guide; ``DelayedProduce`` and ``ReplicaManager`` of Kafka 3.9 and 4.1 for what an error leaves.
 """

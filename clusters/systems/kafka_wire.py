@@ -1,10 +1,10 @@
-"""Kafka's wire protocol, as far as a client of one log a topic needs it: requests to bytes, answers to values. Pure.
+"""Kafka's wire protocol, as far as a client of one log per topic needs it: requests to bytes, answers to values. Pure.
 
 Versions that both Kafka 3.9 and 4.1 serve and whose fields are not tagged: Metadata 7, Produce 7, ListOffsets 5,
 Fetch 11; record batches of magic 2, one record each, not compressed. ListOffsets 5 is the first that says
 OFFSET_NOT_AVAILABLE while a new leader does not know yet how far its log is committed (KIP-207).
 
-Promises: an answer that is cut short or has another form raises `BadAnswerError`, never anything else. Leaves out
+Guarantees: an answer that is cut short or has another form raises `BadAnswerError`, never anything else. Out of scope:
 partitions beyond 0, several topics in one request, sessions, transactions.
 
 Source: Kafka protocol guide (request header 1, response header 0; record batch; error codes).
@@ -47,11 +47,11 @@ ERRORS = {
 
 
 class BadAnswerError(Exception):
-    """An answer that is none."""
+    """A malformed answer."""
 
 
 class Leader(NamedTuple):
-    """Who leads partition 0 of a topic, by a broker's metadata. ``node``: a broker id, -1: nobody."""
+    """The leader of partition 0 of a topic, by a broker's metadata. ``node``: a broker id, -1: none."""
 
     error: int
     node: int

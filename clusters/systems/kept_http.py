@@ -1,8 +1,8 @@
-"""One kept HTTP connection a node, under deadlines: what clients of systems that talk HTTP have in common.
+"""One kept HTTP connection per node, with deadlines: the common part of clients of systems that speak HTTP.
 
-Promises: a connection that the other end hung up, or on which it spoke unasked, is never sent anything; connecting,
-sending and the whole answer end by the deadline, however slowly its bytes come; an answer over a limit is none. Leaves
-out what is said, and what an answer or its absence means: until ``exchange`` is called nothing was sent.
+Guarantees: a connection that the other end closed, or on which it sent unasked bytes, is not used again; connecting,
+sending and the whole answer end by the deadline, however slowly its bytes come; an answer over a limit counts as none.
+The content, and the meaning of a missing answer, are out of scope: until ``exchange`` is called nothing was sent.
 """
 
 from __future__ import annotations

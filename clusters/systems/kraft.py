@@ -29,18 +29,18 @@ from dethrone.harness.core.promise import NotPromised, Promise, noise_limit_ns
 
 ALLOWANCE_NS = 200 * MS
 ROUNDS_MAX = 30
-"""Rounds in a row that a voter may stand in vain. Of 6,400 honest epochs with messages of 5 to 20 ms the longest row
-was 4; but a voter whose log is behind, and that cannot win, stands again after a back-off of at most one election
-timeout and half of that on average, until the timer of another one that its requests do not wind up has run out (at
-most two), and until that one led for long enough to bring it up to date: 13 in a row were seen where disks are slow.
-No share of split votes is promised: fetch timers run out together (KR-B7), and a fifth of the epochs was split."""
+"""Rounds in a row that a voter may stand and lose. Of 6,400 honest epochs with messages of 5 to 20 ms the longest row
+was 4; but a voter whose log is behind cannot win. It stands again after a back-off of at most one election timeout
+(half of it on average), until another voter's timer has run out that its requests do not reset (at most two timeouts)
+and that voter has led for long enough to bring it up to date: 13 in a row were seen where disks are slow. No share of
+split votes is promised: fetch timers run out together (KR-B7), and a fifth of the epochs was split."""
 
 ROUNDS_RANDOM = 6
 """The back-off is 100 ms times a random number below 2 to the power of the rounds so far, but at most
 ``controller.quorum.election.backoff.max.ms``: from the tenth round on it is that maximum nearly always, the same for
-every candidate. Who stands at the same moment as another one then does so in every round; two of three voters were seen
+every candidate. Two candidates that stand at the same moment then do so in every round; two of three voters were seen
 in step for 5 s with timers at a quarter, and three of four for 6.7 s over links of 15 ms. So after an outage in which
-several stood many times in vain nothing is promised of the time until there is a leader. Kafka had it so until 2025
+several stood and lost many times, no time until there is a leader is promised. Kafka had it so until 2025
 (KAFKA-18345)."""
 
 DELAY_NS = 20 * MS
@@ -105,7 +105,7 @@ class KraftSystem(TargetSystem):
         return msgspec.structs.replace(found, leads=found.role == LEADER)
 
     def voters(self, nodes: tuple[str, ...], knobs: Mapping[str, str], *, profile: str) -> tuple[str, ...]:
-        """The nodes that are no observers. Raises ConfigError for an observer that is no node, or nobody left."""
+        """The nodes that are not observers. Raises ConfigError for an unknown observer, or if no voter is left."""
         typed: KraftKnobs = self.typed(knobs, profile=profile)
         check_observers(typed, nodes)
         return typed.voters(nodes)
@@ -148,7 +148,7 @@ def _leader_bound(knobs: KraftKnobs) -> Ns:
     """F, then six rounds of at most 2 E and a back-off, the last of them won at once: 19 s with the defaults.
 
     Three would be 10 s; but where two voters are left and disks are slow, both stand in the same epoch again and again:
-    five rounds in vain were seen.
+    five lost rounds were seen.
     """
     rounds_ms = 6 * (2 * knobs.election_timeout_ms + knobs.election_backoff_max_ms)
     return knobs.ns(knobs.fetch_timeout_ms + rounds_ms - knobs.election_timeout_ms) + ALLOWANCE_NS

@@ -1,8 +1,8 @@
 """master-slave: RocketMQ's deployments without election, as real processes: the negative target.
 
-The last member is a name server, the others are brokers. Nothing elects, so nothing about leaders is promised; what
-clients were told must survive, and logs of one group must agree, and both break by design (MS-B2, B3, B4). A run of the
-default profile can therefore fail or stay undecided, but never pass; ``demand-failover`` promises what the protocol
+The last member is a name server, the others are brokers. There is no election, so no property of leaders is promised;
+acknowledged writes must survive, and logs of one group must agree, and both break by design (MS-B2, B3, B4). A run of
+the default profile can therefore fail or stay undecided, but never pass; ``demand-failover`` promises what the protocol
 lacks, so that a run reports the missing failover.
 
 Source of the promise: specification of RocketMQ's master/slave deployments, §5.3, §6.
@@ -37,7 +37,7 @@ _NO_FAILOVER = NotPromised(
 _NO_QUORUM = NotPromised("a master has no quorum to lose: cut off, it serves on, and so may a second one (MS-B4)")
 _OPERATOR = NotPromised("after an operator's split brain two logs diverge for ever (MS-B4)")
 _SPREAD = NotPromised("messages are spread over groups, and a read of one broker shows one group's", "not observable")
-_UNTERMED = NotPromised("nobody deposes a master, but without terms there is nothing to see it by", "not observable")
+_UNTERMED = NotPromised("no node deposes a master, but without terms no channel shows it", "not observable")
 _GROUPS = NotPromised("traces do not name the group, and each group has a log of its own", "not observable")
 
 
@@ -58,7 +58,7 @@ class MasterSlaveSystem(TargetSystem):
         return {
             "master-slave": "one master, slaves that copy asynchronously; nothing elects",
             "sync": "synchronous copies and flushes: SEND_OK means also on a slave",
-            "demand-failover": "the same as master-slave, of which a failover is demanded: it must be found missing",
+            "demand-failover": "the same as master-slave, but a failover is demanded: the run must report it missing",
         }
 
     def defaults(self) -> RunDefaults:
@@ -198,7 +198,7 @@ class MasterSlaveClient(TargetClient):
         found: list[OpOutcome] = []
         for group in self._routes.groups():
             readers = self._routes.readers(group)
-            outcome = OpOutcome(status="fail", error=f"nobody serves {group}")
+            outcome = OpOutcome(status="fail", error=f"no broker serves {group}")
             for reader in readers:
                 share = (deadline - time.monotonic_ns()) // max(1, len(readers))
                 if share <= 0:

@@ -1,6 +1,6 @@
 """nacos: the naming "Raft" of Nacos 1.4.1, as real processes: known to be unsafe; ``nacos-mended`` mends four rules.
 
-The known weaknesses among the safety properties stay promised, for safety is owed by everybody: they are what makes it
+The known weaknesses among the safety properties stay promised, for every system owes safety: they are what makes it
 fail. The others are not promised. Only what its channels can show is judged: there is no log of terms and indexes
 behind its items, and what a record calls ``voteFor`` is also set by beats, so a polled one is no vote.
 
@@ -97,7 +97,7 @@ class NacosSystem(TargetSystem):
         )
 
     def profile_defaults(self, profile: str) -> RunDefaults:
-        """Of the mended one at leisure: whoever is expected to pass has to show liveness, too.
+        """Of the mended one, with more time: a profile that is expected to pass has to show liveness, too.
 
         Faults then last beyond the bound for a leader, 6.2 s at a tenth, and there is time for one of each.
         """
@@ -111,7 +111,7 @@ class NacosSystem(TargetSystem):
         return VARIANTS
 
     def exam(self) -> ExamPlan:
-        """The mended one, for the original fails by its specification; nobody writes, as that hides votes.
+        """The mended one, for the original fails by its specification; without writes, as they hide votes.
 
         Timers at a twentieth; also four members, clocks, and a file that cannot be read.
         """

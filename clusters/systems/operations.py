@@ -1,15 +1,15 @@
-"""The operations of workloads, and how they are said to protocol targets of ours and understood from them.
+"""The operations of workloads, and how they are sent to our protocol targets and their answers understood.
 
-    append  [key, v] → {"index", "term"} of the entry, None where it is not told     read  key → list of v
+    append  [key, v] → {"index", "term"} of the entry, None where it is not known    read  key → list of v
     propose [instance, v] → what was decided there     learn  instance → what was decided there, None: not known
     put     [key, v] → None      get  key → v      cas  [key, old, new] → whether it was set
     acquire, renew  [lock, owner, ttl_ms] → the fencing token      release  [lock, owner] → the token given back
     add     [set, v] → None      txn  [["append", k, v], ["r", k, None] …] → the same with what was read for None
     use     [lock, token] → the token
-    holder  lock → [owner, token], None: nobody      reconfigure  ["add" or "remove", node] → None
+    holder  lock → [owner, token], None: no owner      reconfigure  ["add" or "remove", node] → None
 
-Promises: a reading operation that was not answered is ``fail``, for it certainly changed nothing; a changing one that
-was not answered is ``info`` unless it was certainly never sent. Leaves out sockets.
+Guarantees: an unanswered operation that only reads is ``fail``, as it changed nothing; an unanswered one that writes is
+``info`` unless it was certainly never sent. Sockets are out of scope.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def outcome_of(f: str, reply: ClientReply, *, node: str) -> OpOutcome:
 
 
 def unanswered(f: str, error: str, *, node: str | None = None) -> OpOutcome:
-    """An operation that was sent, or may have been, and whose fate nobody told."""
+    """An operation that was sent, or may have been, and whose outcome is unknown."""
     return OpOutcome(status="fail" if f in READING else "info", error=error, node=node)
 
 

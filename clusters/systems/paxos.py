@@ -1,8 +1,8 @@
-"""paxos: basic Paxos, repeated instance by instance, as real processes. Nobody leads; ``paxos-election`` adds epochs.
+"""paxos: basic Paxos, repeated instance by instance, as real processes. No node leads; ``paxos-election`` adds epochs.
 
 What is promised is agreement, that acknowledged writes of the log survive, and that an acceptor's disk holds what it
-said; whatever rule a knob breaks (``persist``, ``id_scheme``, ``accept_rule=ge_literal``), all stay promised: that is
-how a known-bad setting fails. Everything about leaders is not promised, for Paxos has none. With epochs, each has one
+answered. All stay promised under knobs that break a rule (``persist``, ``id_scheme``, ``accept_rule=ge_literal``): that
+is how a known-bad setting fails. Nothing about leaders is promised, for Paxos has none. With epochs, each has one
 leader, elected by a majority, and one is owed in time unless proposers do not back off.
 
 Source of the promise: Lamport, "Paxos Made Simple", 2001; progress needs one undisturbed proposer (Fischer, Lynch,
@@ -41,7 +41,7 @@ EXAM_CROWD_PER_S = 100
 
 DAMAGE_SEEN: Mapping[str, int | None] = dict.fromkeys((f"damage:{FILE}:flipped", f"damage:{FILE}:unreadable"))
 """The records have checksums, and a node that cannot read them stays down: that costs an acceptor, never a promise.
-What is cut off between two records cannot be told from what was never written."""
+Records cut off between two others look like records that were never written."""
 
 _NO_LEADER = NotPromised("Paxos has no leader")
 _ACCEPTS_AGAIN = NotPromised("an acceptor may accept several proposals of one instance; agreement says what must hold")
@@ -71,7 +71,7 @@ class PaxosSystem(TargetSystem):
         """The one with epochs first: without leaders there is no liveness to judge yet, so a run stays unknown."""
         return {
             "paxos-election": "values decided by instance, a log of them, and instance -k decides who leads epoch k",
-            "paxos": "the same without epochs; nobody leads",
+            "paxos": "the same without epochs; no node leads",
         }
 
     def variant_table(self) -> Mapping[str, Mutant]:
@@ -102,7 +102,7 @@ class PaxosSystem(TargetSystem):
         return max(typed.phase_timeout // 2, 20 * MS)
 
     def interpreted(self, found: Reading, knobs: Mapping[str, str]) -> Reading:
-        """Who a value names leads nothing unless there are epochs."""
+        """Without epochs, the node that a value names leads nothing."""
         if knobs.get("election") == "true":
             return found
         return msgspec.structs.replace(found, leads=False, leader=None)

@@ -1,7 +1,7 @@
 """raft: textbook Raft with switchable rules, as real processes. Profiles ``raft`` and ``raft-paper``.
 
-E is the longest election timeout, A an allowance for round trips and fsyncs. Whatever rule a knob breaks (``persist``,
-``log_check`` …), the safety properties stay promised: that is how a known-bad target fails. Liveness follows the knobs.
+E is the longest election timeout, A an allowance for round trips and fsyncs. The safety properties stay promised under
+knobs that break a rule (``persist``, ``log_check`` …): so a known-bad target fails. Liveness follows the knobs.
 
 Sources of the promise: Ongaro, Ousterhout, "In search of an understandable consensus algorithm", 2014; Ongaro, thesis,
 6.2 (check-quorum), 6.4 (reads), 9.6 (pre-vote); the bounds of 10 and 12 E, and of rounds in a row, from simulation of
@@ -39,7 +39,7 @@ ELECTIONS_WITHOUT = 12
 
 ROUNDS_WITH_PRE_VOTE = 10
 ROUNDS_WITHOUT = 12
-"""Rounds in a row that a voter may seek to lead in vain. Of 18,500 honest terms with messages of 5 to 20 ms, or 30 % of
+"""Rounds in a row that a voter may campaign and lose. Of 18,500 honest terms with messages of 5 to 20 ms, or 30 % of
 them lost, the longest row was 5, and each further round was five to six times rarer."""
 
 SPLIT_WINDOW_NS = 10 * MS
@@ -51,12 +51,12 @@ USUAL_TIMEOUT_NS = 300 * MS
 DELAY_NS = 20 * MS
 
 EXAM_OFTEN_PER_S, EXAM_SELDOM_PER_S = 30, 2
-"""Operations: often enough to meet what an election leaves open for a moment; and so seldom that whoever is cut off is
-not behind at once, as under load, and may win an election that it should not ask for."""
+"""Operations: often enough to meet the short gaps of an election; and so seldom that a node that is cut off is not
+behind at once, as under load, and may win an election that it should not ask for."""
 
 DAMAGED_VOTE: Mapping[str, int | None] = {"damage:vote": None}
 """The vote file is checksummed, and a node that cannot read it stays down: that costs a node, never a second vote.
-Damage of the log is not borne: what is cut off between two records cannot be told from what was never written."""
+Damage of the log is not borne: entries cut off between two others look like entries that were never written."""
 
 _SOURCE = "Raft paper (2014); thesis 6.2, 6.4, 9.6; bounds in election timeouts from simulation of the profile"
 
@@ -178,7 +178,7 @@ def _exempt(knobs: RaftKnobs) -> dict[str, NotPromised]:
         )
     elif not (knobs.prevote_leader_check and knobs.check_quorum):
         out["leader-stability"] = NotPromised(
-            "pre-votes are granted beside a working leader without prevote_leader_check and check_quorum (RX-B5)"
+            "pre-votes are granted despite a working leader without prevote_leader_check and check_quorum (RX-B5)"
         )
     return out
 

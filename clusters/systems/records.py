@@ -1,7 +1,7 @@
-"""What node processes of ours say, parsed: the status answer, and lines of the trace log.
+"""Parses what our node processes report: the status answer, and lines of the trace log.
 
-Promises: anything that is not a proper answer or line of that very node is None, never a guess. Leaves out what roles
-mean beyond "this one leads".
+Guarantees: anything that is not a proper answer or line of that very node is None, never a guess. What roles mean
+beyond "this one leads" is out of scope.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What adapters of released systems have in common: somebody else's build has knobs and profiles, and no planted bugs.
+"""The common part of adapters of released systems: another project's build has knobs and profiles, no planted bugs.
 
-Promises: a word that no knob has, a profile or a variant that there is not, and a value out of its knob's limits are
-ConfigErrors that name the system and what would do. Leaves out everything that differs from system to system; a
-``Released`` is a ``System`` once it has the rest.
+Guarantees: an unknown knob, profile or variant, and a value outside its knob's limits, is a ConfigError that names the
+system and the allowed values. Everything that differs between systems is out of scope; a ``Released`` is a ``System``
+once it has the rest.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ def milliseconds(default: str, least: int, most: int) -> Number:
 
 
 def bad_knob(system: str, name: str, word: str, wanted: str) -> ConfigError:
-    """What is raised for a knob that cannot have this value."""
+    """The error for a knob that cannot have this value."""
     return ConfigError(f"knob {name} of {system} cannot be {word!r}", next_step=f"give {wanted}")
 
 
 class Released:
-    """See ``dethrone.harness.core.interfaces.System``: the part that is alike for every build of somebody else's."""
+    """See ``dethrone.harness.core.interfaces.System``: the part that is the same for all released builds."""
 
     name: str
 
@@ -82,7 +82,7 @@ class Released:
             raise unknown_name(f"profile of {self.name}:", profile, self.profiles())
         if variant is not None:
             raise ConfigError(
-                f"{self.name} has no variant {variant!r}", next_step="leave it out: it is somebody else's build"
+                f"{self.name} has no variant {variant!r}", next_step="omit the variant: this is a released build"
             )
         known = self.known_knobs()
         for name, word in settings.items():
@@ -117,6 +117,6 @@ class Released:
         return None
 
     def fault_support(self, kind: str) -> Available:
-        """All kinds, unless the system says otherwise; a JVM reads its clocks through libc, and tells them."""
+        """All kinds, unless the system says otherwise; a JVM reads its clocks through libc, and reports them."""
         del kind
         return Yes()

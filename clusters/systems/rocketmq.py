@@ -1,16 +1,16 @@
 """RocketMQ's DLedger as released, 0.4.3, 0.3.2 and 0.2.2: a Raft-like log that brokers replicate with.
 
 Each node is one ``DLedgerServer`` of the jar, started by a main class of ours (``jvm/DLedgerNode.java``; releases after
-0.2 have none) that also tells the member's state, read in its own monitor: role, leader, term, vote, log end and commit
-belong to one moment.
+0.2 have none) that also reports the member's state, read in its own monitor: role, leader, term, vote, log end and
+commit belong to one moment.
 
-Promises: what its documentation claims of a log on Raft: one leader a term, acknowledged entries stay, a leader that
+Promised is what its documentation claims of a log on Raft: one leader a term, acknowledged entries stay, a leader that
 hears no majority within ``maxHeartBeatLeak`` heartbeats becomes a candidate. Not promised: linearizable reads (its
 ``GET`` answers from the leader's log), stability (no pre-vote), progress under clock steps (timers and time-outs are
 wall-clock). Safety is claimed under clock steps, too: DLedger commits "based on the Raft protocol", whose safety does
 not depend on timing. The disk is not synced before an acknowledgement, so only what survives a process kill is claimed.
 
-A release is judged by this one promise, whatever is known of it: a violation is for the harness to find.
+A release is judged by this one promise, regardless of its known bugs: a violation is for the harness to find.
 
 Source: DLedger's documentation (README, "DLedger introduction", configuration table: heartBeatTimeIntervalMs 2000,
 maxHeartBeatLeak 3, minVoteIntervalMs 300, maxVoteIntervalMs 1000) and ``DLedgerLeaderElector``.
@@ -42,7 +42,7 @@ PORT = 20911
 GROUP = "dethrone"
 HEAP_MB = 128
 IN_VAIN = 5
-"""Campaigns in vain that the bound leaves room for; see ``dethrone.clusters.systems.dledger``."""
+"""Lost campaigns that the bound leaves room for; see ``dethrone.clusters.systems.dledger``."""
 
 ALLOWANCE_NS = 500 * MS
 
@@ -136,7 +136,7 @@ class RocketmqSystem(Released):
         return jvm.command(node, "DLedgerNode", arguments, heap_mb=HEAP_MB, options=options)
 
     def status_call(self, node: NodeSpec) -> StatusCall:
-        """A frame to what runs beside it."""
+        """A frame to the program that runs next to the server."""
         del node
         return jvm.status_call()
 
@@ -203,7 +203,7 @@ class RocketmqSystem(Released):
 
 _EXEMPT: Mapping[str, NotPromised] = {
     "leader-has-majority": NotPromised(_NO_TRACE, "not observable"),
-    "log-matching": NotPromised("DLedger tells the end of its log, not its entries", "not observable"),
+    "log-matching": NotPromised("DLedger reports the end of its log, not its entries", "not observable"),
     "members-only": NotPromised(_NO_TRACE, "not observable"),
     "vote-is-durable": NotPromised(_NO_TRACE, "not observable"),
     "leader-stability": NotPromised(

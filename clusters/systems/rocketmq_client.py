@@ -4,15 +4,15 @@
     read   key        the entries of that list, in the order of the log
 
 A frame holds a header's length, a JSON header and a JSON body. The node that an operation names is asked; it does not
-forward, so one that does not lead is ``fail`` and names the leader, to whom the operation then goes (`HOPS_MAX`).
+forward, so one that does not lead is ``fail`` and names the leader, to which the operation then goes (`HOPS_MAX`).
 
 There is one request an entry, so a read asks for many at once and keeps what it read of a leader for `KEPT_NS` at most,
 on the same connection and in the same term: a leader does not change its own log within its term. What a leader is
 asked for has been appended, not necessarily committed (DLedger's own ``GET`` does not wait).
 
-Promises: an entry is sent once. A write is ``fail`` only where the code is one of `REFUSED`, given before anything is
+Guarantees: an entry is sent once. A write is ``fail`` only where the code is one of `REFUSED`, given before anything is
 appended; 502 (no majority in time), 501 and 403 (the term changed while it waited) and everything else are ``info``.
-Positions count from 1 (DLedger's from 0). Leaves out batches, transfers of leadership, snapshots.
+Positions count from 1 (DLedger's from 0). Batches, transfers of leadership and snapshots are out of scope.
 
 Source: DLedger's protocol classes and ``DLedgerServer.handleAppend``/``handleGet`` of 0.2.2, 0.3.2 and 0.4.
 """

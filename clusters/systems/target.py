@@ -1,8 +1,9 @@
 """The common part of the adapters of our own protocol targets: real processes of ``dethrone.clusters.node`` around a
 core.
 
-A protocol's adapter says what differs: profiles, knobs in words, what its channels show, what it promises.
-Promises: stateless; a wrong knob, profile or variant is a ConfigError before anything starts. Leaves out the processes.
+A protocol's adapter defines what differs: profiles, knobs in words, what its channels show, what it promises.
+Guarantees: stateless; a wrong knob, profile or variant is a ConfigError before anything starts. Processes are out of
+scope.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class TargetSystem:
     tells_vote: bool = True
     """What a status calls the vote is one."""
     tells_disk: bool = False
-    """The witness tells what a new incarnation finds stored."""
+    """The witness reports what a new incarnation finds stored."""
     served: frozenset[str] = OPERATIONS
 
     # --- what differs -----------------------------------------------------------------------------------------
@@ -212,7 +213,7 @@ class TargetSystem:
         return found
 
     def several_groups(self, knobs: Mapping[str, str]) -> bool:
-        """Whether a node is in several groups under these knobs, and tells of each in its status."""
+        """Whether a node is in several groups under these knobs, and reports each of them in its status."""
         del knobs
         return False
 
@@ -289,7 +290,7 @@ def in_proportion(usual_ns: Ns, *, timer_ns: Ns, usual_timer_ns: Ns, least_ns: N
 
 
 def _number_word(number: Fraction) -> str:
-    """A decimal where there is an exact one, for every target reads those; else a fraction."""
+    """A decimal if it is exact, as every target reads those; else a fraction."""
     rest = number.denominator
     for prime in (2, 5):
         while rest % prime == 0:
@@ -300,7 +301,7 @@ def _number_word(number: Fraction) -> str:
 
 
 def check_voters(system: str, voters: int) -> None:
-    """Raise ConfigError where nobody votes."""
+    """Raise ConfigError if there is no voter."""
     if voters < 1:
         raise ConfigError(f"{system} needs at least one voter, {voters} given", next_step="give more --nodes")
 

@@ -1,8 +1,8 @@
-"""A client of our protocol targets: framed JSON over one kept connection a node.
+"""A client of our protocol targets: framed JSON over one kept connection per node.
 
-Promises: one request is sent once; it goes to another node only after an answer that it certainly had no effect
+Guarantees: one request is sent once; it goes to another node only after an answer that it certainly had no effect
 (``not_leader``, at most ``HOPS_MAX`` times); a connection on which an answer is missing is dropped, so that a late
-answer never meets a later request. Leaves out sharing: one thread uses one client.
+answer is never taken for a later request's. One client belongs to one thread.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Profiles: ``race`` (the sketch: replicas race for the leader node), ``controller`` (Kafka in ZooKeeper mode) and
 ``race-strict`` (race with epochs, acks=all, two in-sync replicas, a leader that steps down when it loses contact).
 
-The safety weaknesses (acknowledged writes of acks=1 are lost with their leader) stay promised: they are what makes it
-fail. "Term" is the leader epoch; nobody votes, but the service's disk must hold every epoch that it granted. Failover
+The safety weaknesses (acknowledged writes of acks=1 are lost with their leader) stay promised: that is how they fail.
+"Term" is the leader epoch; nodes do not vote, but the service's disk must hold every epoch that it granted. Failover
 takes the session timeout, a third of it and a round trip.
 
 Source of the promise: specification of Kafka's ephemeral-node election, §6.
@@ -38,11 +38,11 @@ DAMAGE_SEEN: Mapping[str, int | None] = dict.fromkeys((f"damage:{TREE}:flipped",
 RACE_LOSES = ("acknowledged-survives", "commit-never-regresses", "leader-completeness", "log-matching")
 """What the honest race fails without fencing, by its specification (ZK-B1, ZK-B2)."""
 
-_NO_VOTES = NotPromised("nobody votes: the coordination service decides who leads")
+_NO_VOTES = NotPromised("nodes do not vote: the coordination service decides who leads")
 _SERVICE_ELSEWHERE = NotPromised("the disk of a service that is not the last member is not looked at", "not observable")
-_NO_ROUNDS = NotPromised("nobody campaigns in rounds: a refused creation waits for the owner's node to vanish")
+_NO_ROUNDS = NotPromised("nodes do not campaign in rounds: a refused creation waits for the owner's node to vanish")
 _LEASE = NotPromised(
-    "leadership is a lease that the service alone checks: a leader cut from it goes on (ZK-B2), in any number of epochs"
+    "leadership is a lease that only the service checks: a leader cut off continues (ZK-B2), in any number of epochs"
 )
 _FLAPS = NotPromised(
     "a paused service, or a flapping link to it, moves the lead between healthy brokers (ZK-B5, ZK-B7)"
@@ -98,7 +98,7 @@ class ZkEphemeralSystem(TargetSystem):
     def exam(self) -> ExamPlan:
         """With a controller and acks=all: the race loses acknowledged writes by its specification (ZK-B1, B2).
 
-        Short waits of fetches, so that followers hear of high watermarks that differ; and in some of the runs followers
+        Short waits of fetches, so that followers learn different high watermarks; and in some of the runs followers
         leave the ISR while a fault lasts, not after it: who decides by an old ISR is seen only then.
         """
         plan = super().exam()

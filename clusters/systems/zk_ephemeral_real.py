@@ -1,11 +1,11 @@
 """zk-ephemeral-zookeeper: Kafka's election through ephemeral nodes, with a real ZooKeeper as the coordination service.
 
-Brokers are those of ``zk-ephemeral``. On the coordination service's host a ZooKeeper 3.9.3 runs by itself, and beside
-it a bridge (``zookeeper_bridge``) through which brokers reach it; a kill, a pause, a cut hits both. Nobody can plant
-bugs in it, and it runs on real hosts only.
+Brokers are those of ``zk-ephemeral``. The coordination service's host runs a ZooKeeper 3.9.3 and next to it a bridge
+(``zookeeper_bridge``) through which brokers reach it; a kill, a pause, a cut hits both. It has no planted bugs, and it
+runs on real hosts only.
 
-Promises: as ``zk-ephemeral``, but that nothing is said of the service's disk. Source: as there; ZooKeeper programmer's
-guide (sessions, ephemeral nodes, watches).
+The promise is that of ``zk-ephemeral``, without the service's disk. Source: as there; ZooKeeper programmer's guide
+(sessions, ephemeral nodes, watches).
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class RealZkEphemeralSystem(ZkEphemeralSystem):
         return msgspec.structs.replace(command, argv=(*argv, *command.argv), env=env)
 
     def promise(self, knobs: Mapping[str, str], *, profile: str, voters: int) -> Promise:
-        """As of the target, but for the service's disk."""
+        """As for the target, except the service's disk."""
         promise = super().promise(knobs, profile=profile, voters=voters)
         return msgspec.structs.replace(promise, exempt={**promise.exempt, "vote-is-durable": _ELSEWHERE})
 

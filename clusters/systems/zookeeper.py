@@ -2,13 +2,13 @@
 
 A term is an epoch. A node leads once a quorum has acknowledged it as the leader of its epoch and it serves clients
 (LEADING, broadcasting); it names its leader once it is in step with it. Before that its term is the epoch that it has
-accepted, which it stores before it says so. ``Beside`` its server a node tells these, as its peer holds them
-(``jvm/ZooKeeperNode.java``); its log tells each leadership that began, also the short ones between two polls.
+accepted, which it stores before it says so. ``Beside`` reports these from the server's peer object
+(``jvm/ZooKeeperNode.java``); the log records each leadership that began, also the short ones between two polls.
 
-Promises: what ZAB and its documentation state. Reads are linearizable behind a write of their session (``reads`` =
-``quorum``). Behind ``sync`` they are not promised to be: it is no quorum operation, and a leader that does not yet know
-that it was deposed answers it. Votes are not observable: they stand in memory, by rounds of their own, and mean
-nothing across restarts. Leaves out observers, hierarchies of quorums, and members that change.
+Promised is what ZAB and its documentation state. Reads are linearizable behind a write of their session (``reads`` =
+``quorum``). Behind ``sync`` they are not promised to be: it is not a quorum operation, and a deposed leader that does
+not know it yet answers it. Votes are not observable: they stay in memory, by rounds of their own, and mean nothing
+across restarts. Observers, hierarchies of quorums and membership changes are out of scope.
 
 Source: ZooKeeper 3.9 administrator's guide (initLimit, syncLimit, tickTime, fastleader.maxNotificationInterval);
 ZooKeeper internals (consistency guarantees; sync: ZOOKEEPER-1675); Junqueira, Reed, Serafini, "Zab: high-performance
@@ -63,8 +63,8 @@ _ELECTED = re.compile(
     rb"quorum\.Leader - Have quorum of supporters, sids: \[(.*)\]; starting up .* zxid: 0x([0-9a-f]+)"
 )
 
-_NO_VOTE = "ZooKeeper's votes stand in memory and by rounds of their own; none is told"
-_NO_LOG = "ZooKeeper does not tell the end of its log"
+_NO_VOTE = "ZooKeeper keeps votes in memory, by rounds of their own, and reports none"
+_NO_LOG = "ZooKeeper does not report the end of its log"
 
 
 class _Status(msgspec.Struct, frozen=True, gc=False):
@@ -111,7 +111,7 @@ class ZooKeeperSystem(Released):
         return "zookeeper"
 
     def files(self, node: NodeSpec) -> Mapping[str, bytes]:
-        """The configuration, and what runs beside the server."""
+        """The configuration, and the program that runs next to the server."""
         lines = [
             f"tickTime={node.knobs['tick_time_ms']}",
             f"initLimit={node.knobs['init_limit_ticks']}",
@@ -187,7 +187,7 @@ class ZooKeeperSystem(Released):
         return found[0] if found and isinstance(found[0], TraceLine) else None
 
     def trace_lines(self, line: bytes) -> Sequence[TraceLine | Malformed]:
-        """The beginning of a leadership: a quorum has acknowledged it, and the epoch's first zxid tells the epoch."""
+        """The beginning of a leadership: a quorum has acknowledged it, and the epoch's first zxid names the epoch."""
         found = _ELECTED.search(line)
         if found is None:
             return ()

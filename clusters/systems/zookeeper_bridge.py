@@ -4,10 +4,10 @@ Brokers speak to it as to the target's own service. Each of their sessions is a 
 their own pings and nothing else: ZooKeeper alone decides when one expires, who may create a node, which watches fire.
 The process that is killed, paused or cut is both, the server and this.
 
-Promises: a call is carried out once a number; a watch event is sent again with each ping until it was seen; a session
-is taken up again after a restart (its password is on disk before it is told), its watches are gone then, as ``start``
-says. Leaves out a disk of the core's own: what is stored, ZooKeeper stores. Its answers come from threads, so a journal
-of it could not be executed again; none is written.
+Guarantees: a call is carried out once per number; a watch event is sent again with each ping until it was seen; a
+session resumes after a restart (its password is on disk before it is sent), without its watches, as ``start`` says.
+The core has no disk: ZooKeeper stores everything. Its answers come from threads, so a journal of it could not be
+re-executed; none is written.
 
 Source: ZooKeeper programmer's guide (sessions, watches); ``dethrone.clusters.targets.zk_ephemeral.service``, whose
 words it speaks.
@@ -134,7 +134,7 @@ class Bridge:
             return []
         found = []
         for line in self.file.read_bytes().splitlines():
-            with contextlib.suppress(msgspec.MsgspecError):  # the last line may be torn: it was never told
+            with contextlib.suppress(msgspec.MsgspecError):  # the last line may be torn: it was never sent
                 found.append(msgspec.json.decode(line, type=Kept))
         return found
 
@@ -373,7 +373,7 @@ class BridgeCore:
             out.append(SetTimer(LOOK, now.mono + LOOK_NS))
 
     def status(self, now: Clocks) -> CoreStatus:
-        """It leads and follows nobody."""
+        """It neither leads nor follows."""
         del now
         living = {str(number): relay.client for number, relay in self._bridge.relays.items() if not relay.gone.is_set()}
         return CoreStatus(

@@ -1,4 +1,4 @@
-"""A client of ZooKeeper: one session a server that it talks to, and one of its own for each lock that it takes.
+"""A client of ZooKeeper: one session per server that it talks to, and one more for each lock that it takes.
 
     append [list, v], add   a sequential node below ``/list-<list>`` whose NAME carries the value: one write
     read   list             the names there in the order of their numbers: one read
@@ -10,12 +10,12 @@
     use [lock, token]       raises ``/guard-<lock>`` unless it is above the token
 
 A read is preceded, in its session, by a write to ``/barrier`` (``reads`` = ``quorum``): a session's requests are
-carried out in their order, so it shows whatever was acknowledged before it was asked. With ``reads`` = ``sync`` it is
+carried out in their order, so it shows every write acknowledged before it was sent. With ``reads`` = ``sync`` it is
 preceded by ``sync`` instead, which no quorum confirms.
 
-Promises: each request is sent once; what may have changed something and was not answered is ``info``; before it every
-step was answered. A lock whose session or node may not exist is not held. Leaves out watches, moving sessions between
-servers, renewing locks.
+Guarantees: each request is sent once; an unanswered request that may have changed something is ``info``, and every step
+before it was answered. A lock whose session or node may not exist is not held. Out of scope: watches, moving sessions
+between servers, renewing locks.
 
 Source: ZooKeeper programmer's guide (sessions, sequence nodes), recipes (locks), internals (consistency guarantees).
 """
@@ -230,7 +230,7 @@ class ZooKeeperClient:
         return token
 
     def _use(self, path: str, token: int, target: str, deadline: Ns) -> int:
-        """The guard only rises: whatever is read, however old, is no higher than it is now."""
+        """The guard only rises: any value read, however old, is no higher than it is now."""
         mine = f"{token:0{TOKEN_DIGITS}}".encode()
         for _ in range(TRIES_MAX):
             data, version = self._get(path, target, deadline)
@@ -290,7 +290,7 @@ class Session:
             raise UnknownFateError(str(error)) from error
 
     def read(self, kind: int, path: str, deadline: Ns, reads: Reads | None) -> Reader:
-        """Send a question, behind whatever makes its answer fresh; the answer. Raises Refused or NoAnswer."""
+        """Send a question behind the request that makes its answer fresh; the answer. Raises Refused or NoAnswer."""
         question = (kind, wire.unwatched(path))
         if reads is None:
             return self._answers([question], deadline)

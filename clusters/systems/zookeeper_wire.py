@@ -1,7 +1,7 @@
 """ZooKeeper's client protocol as bytes: jute records in frames of a 4-byte length.
 
-Promises: pure; what cannot be read is a ValueError, never a guess. Leaves out what no client of ours asks for: watches,
-authentication, multi-operations, access lists other than "anyone may do anything".
+Guarantees: pure; what cannot be read is a ValueError, never a guess. Out of scope is what our clients do not need:
+watches, authentication, multi-operations, access lists other than "world:anyone".
 
 Source: Apache ZooKeeper 3.9, zookeeper.jute, ZooDefs.OpCode, KeeperException.Code.
 """
@@ -115,7 +115,7 @@ class Reader:
         return Session(number, timeout_ms, self.buffer())
 
     def watch(self) -> tuple[int, str]:
-        """What a watch tells: the kind of change, and the node."""
+        """What a watch reports: the kind of change, and the node."""
         kind = self.number()
         self.number()
         return kind, self.text()
@@ -164,7 +164,7 @@ def unwatched(path: str) -> bytes:
 
 
 def watched(path: str) -> bytes:
-    """The same, with a watch that tells of the next change."""
+    """The same, with a watch for the next change."""
     return _text(path) + b"\1"
 
 

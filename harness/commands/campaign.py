@@ -1,6 +1,7 @@
-"""A campaign with its reports: a page a run as it ends, a line a seed, then CI's files for all of them.
+"""A campaign with its reports: one page per run as it ends, one line per seed, then CI's files for all runs.
 
-Promises: a run's page is drawn as soon as its row is there; a page that cannot be drawn is said and stops nothing.
+Guarantees: the page of a run is drawn as soon as its row exists; a page that cannot be drawn is reported and stops
+nothing.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """What a campaign came to, earlier calls included.
+    """The result of a campaign, earlier calls included.
 
     ``rows``: all, or of very many the first that did not pass. ``counts``: of all runs. ``code``: the exit code of all.
-    ``corpus``: what was brought where, None if nothing was to be.
+    ``corpus``: what was stored where, None if not requested.
     """
 
     rows: Sequence[CampaignRow]
@@ -109,7 +110,7 @@ def _check(by: By, *, virtual: bool, out: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """Where it is shown how a campaign goes."""
+    """Where the progress of a campaign is shown."""
 
     screen: Screen
     watcher: Watcher
@@ -185,7 +186,7 @@ def _code(codes: Iterable[int], *, done: int, wanted: int) -> int:
 
 
 def write_junit(rows: Sequence[CampaignRow], out: Path, path: Path) -> None:
-    """One file, a suite a seed."""
+    """One file, a suite per seed."""
     suites = []
     for row in rows:
         if not row.run_dir and row.exit_code != EXIT_TROUBLE:

@@ -1,6 +1,6 @@
-"""A stored history judged again, with all that is shown of it.
+"""Judges stored histories again and shows the result.
 
-Promises: a file that is no history is that path's trouble and hides no other; nothing is written unless asked.
+Guarantees: a path without a readable history is reported and hides no other path; writes nothing unless asked to.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The verdict on a history of another tool, for people and for programs.
 
-Promises: certificates are spelled out as operations with their lines. Leaves out judging.
+Guarantees: certificates are spelled out as operations with their lines. Judging is out of scope.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def check(
     most: int | None,
     fail_on: FailOn,
 ) -> Checked:
-    """Judge one file; what is wrong with it is its own trouble and hides no other file."""
+    """Judge one file; its trouble hides no other file."""
     try:
         found = check_file(path, form=form, model=model, options=options, most=most)
     except ConfigError:

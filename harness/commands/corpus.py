@@ -1,7 +1,7 @@
-"""What ``dethrone corpus`` tells: lines for people as it goes, one object for programs at the end.
+"""What ``dethrone corpus`` prints: lines for people as it runs, one object for programs at the end.
 
-Promises: runs that are there already are counted, not listed; whatever was not stored is listed with its reason.
-Leaves out the work itself (``dethrone.harness.pipeline``), which is imported only here and only when asked for.
+Guarantees: runs that are already stored are counted, not listed; every run that was not stored is listed with its
+reason. The work itself is in ``dethrone.harness.pipeline``, which is imported only here and only when needed.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
-    """What hears of new findings: a command of the shell (""; none), but for those that the file ``known`` covers."""
+    """The shell command that gets new findings (""; none), except those that the file ``known`` covers."""
 
     command: str = ""
     known: Path | None = None

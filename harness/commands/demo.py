@@ -37,7 +37,7 @@ PROOFS = ("one-leader-per-term", "one-vote-per-term")
 
 
 def show(screen: Screen, *, seed: int | None, out: Path | None, backend: str, base: str | None) -> dict[str, Any]:
-    """Both runs, and what they came to, as the ``--json`` object."""
+    """Both runs and their results, as the ``--json`` object."""
     seed = secrets.randbelow(2**31) if seed is None else seed
     rng = Rng(seed)
     say = _sayer(screen)

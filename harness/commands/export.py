@@ -1,6 +1,6 @@
 """The client operations of a stored run, for other tools.
 
-Promises: a damaged history is exported as far as it goes, and that is said; a file is written whole or not at all.
+Guarantees: a damaged history is exported up to the damage, with a message; a file is written whole or not at all.
 """
 
 from __future__ import annotations

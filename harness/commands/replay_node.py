@@ -1,8 +1,8 @@
-"""One node of a stored run, re-executed from its journal: the same core, the same inputs, every effect compared.
+"""Re-executes one node of a stored run from its journal: the same core, the same inputs, every effect compared.
 
-Of a planted bug it also shows the first step at which the build without it does otherwise on the same inputs.
+For a planted bug it also shows the first step at which the build without the bug acts differently on the same inputs.
 
-Promises: a step that gives other effects than it gave live is an error that names the step. Leaves out the other nodes.
+Guarantees: a step whose effects differ from the live run is an error that names the step. Other nodes are out of scope.
 """
 
 from __future__ import annotations

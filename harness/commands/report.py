@@ -14,7 +14,7 @@ from dethrone.harness.report.rundir import RunFiles, read_run
 
 
 def redraw(path: Path, out: Path | None = None) -> tuple[RunFiles, Path]:
-    """The files and the page's path: in the run directory, or beside a history file, or ``out``."""
+    """The files and the page's path: in the run directory, next to a history file, or ``out``."""
     files = read_run(path)
     if files.judgement is None:
         from dethrone.harness.engine.run import judge

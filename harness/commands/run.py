@@ -1,7 +1,7 @@
-"""One run with all that people and programs are shown of it: the engine's run, its reports, the last screen.
+"""One run with everything that it shows to people and programs: the engine's run, its reports, the last screen.
 
-Promises: reports are written also when the run failed, was interrupted, or ended in trouble after its first line; a
-report that cannot be written becomes trouble (exit 3) and hides nothing. Leaves out options and flags (``cli``).
+Guarantees: reports are written even if the run failed, was interrupted, or ended in trouble after its first line; a
+report that cannot be written becomes trouble (exit 3) and hides nothing. ``cli`` handles options and flags.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _run(options: RunOptions, screen: Screen) -> RunResult:
                 exit_code=error.exit_code,
             )
         except Exception:
-            # a bug of ours: what the run left behind is still worth a page; the caller tells of the bug
+            # a bug of ours: what the run left behind is still worth a page; the caller reports the bug
             if watcher.seen is not None:
                 _draw_what_is_there(watcher.seen.run_dir)
             raise

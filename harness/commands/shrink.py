@@ -93,7 +93,7 @@ def shrink_run(
 
 
 def _scenario(options: RunOptions, stored: Stored, schedule: Schedule, fails: Sequence[str]) -> Scenario:
-    """The shrunk run by what it is made of."""
+    """The shrunk run by its parts."""
     plan = stored.plan
     return Scenario(
         name="shrunk",

@@ -1,8 +1,8 @@
-"""What ``dethrone corpus trends`` and ``dethrone compare`` tell: terminal, JSON, one page, JUnit, and the exit code.
+"""What ``dethrone corpus trends`` and ``dethrone compare`` show: terminal, JSON, one page, JUnit, and the exit code.
 
-Promises: 1 if anything is red, that is worse and not known; 2 if nothing is, but runs were not judged or nothing could
-be compared: then green would say more than anybody knows; 0 otherwise. Every number comes with the words of a command
-that lists its runs. Leaves out comparing (``dethrone.harness.pipeline.trends``), which is imported only when asked for.
+Guarantees: exit code 1 if anything is red (worse and not known); 2 if nothing is red, but runs were not judged or
+nothing could be compared, so that green would claim too much; 0 otherwise. Every number comes with a command that lists
+its runs. ``dethrone.harness.pipeline.trends`` compares; it is imported only when needed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is told. ``command``: words that ask the same again, to which ``--trace CELL`` is added."""
+    """The whole answer. ``command``: words that ask the same again, to which ``--trace CELL`` is added."""
 
     corpus: str
     command: str

@@ -137,7 +137,7 @@ def restless(measured: Measured, promise: Promise) -> bool:
 
 
 def choose(factor: float) -> float | None:
-    """The smallest of ``SCALES`` that is enough; None: none is, the machine is too slow."""
+    """The smallest sufficient one of ``SCALES``; None: the machine is too slow for all."""
     return next((scale for scale in SCALES if scale >= factor), None)
 
 

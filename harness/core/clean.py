@@ -1,4 +1,4 @@
-r"""Text from outside on its way to a person or a CI service: one place that takes the teeth out of it.
+r"""Text from outside on its way to a person or a CI service: one place that makes it harmless.
 
 Roles, names, logs and all else in a run directory may carry escape sequences (colours, OSC 52 for the clipboard),
 letters that change the direction of what follows, line ends that forge lines of ours, or commands that a CI runner

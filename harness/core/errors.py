@@ -20,7 +20,7 @@ class HarnessError(Exception):
         self.next_step = next_step
 
     def __str__(self) -> str:
-        """All four parts, one a line; parts that were not given are omitted."""
+        """All four parts, one per line; parts that were not given are omitted."""
         parts = [self.what]
         if self.where:
             parts.append(f"  where: {self.where}")

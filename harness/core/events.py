@@ -34,7 +34,7 @@ NOISE_FIGURES = frozenset({"sources", "load", "summary"})
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Base: ``seq`` rises by one a line; ``group`` is the consensus group, "" where a system has one only."""
+    """Base: ``seq`` rises by one per line; ``group`` is the consensus group, "" where a system has only one."""
 
     seq: int
     t: Ns

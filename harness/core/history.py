@@ -29,7 +29,7 @@ MAX_EVENTS = 20_000_000
 
 
 class HistoryWriter:
-    """Appends events; the main thread only. Raises HistoryError when the disk refuses (full): what stands, stands."""
+    """Appends events; the main thread only. Raises HistoryError when the disk refuses (full): earlier lines stay."""
 
     def __init__(self, path: Path, *, sync: bool = True) -> None:
         try:

@@ -1,6 +1,6 @@
 """Every interface between the layers, in one place: what the engine needs of its four siblings.
 
-Built-ins and anybody's plug-in come through the same entry points. Each interface says what it must NOT do. Optional
+Built-ins and plug-ins come through the same entry points. Each interface says what it must NOT do. Optional
 abilities are small extra protocols.
 """
 
@@ -79,8 +79,8 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """How the node process is started: argument vector, environment, working directory.
 
-    ``user``: as whom, by name or number; None: as a user that the host sets apart for nodes. ``capabilities``: what
-    that user has on its host beside (``NET_RAW`` …); none is the rule.
+    ``user``: the user that runs it, by name or number; None: a user that the host reserves for nodes.
+    ``capabilities``: what that user may do on its host in addition (``NET_RAW`` …); usually empty.
     """
 
     argv: tuple[str, ...]
@@ -103,11 +103,11 @@ class StatusCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What a status answer says; fields as in ``dethrone.harness.core.events.Observed``. ``incarnation`` None: not
+    """The content of a status answer; fields as in ``dethrone.harness.core.events.Observed``. ``incarnation`` None: not
     known.
 
-    ``others``: of a node in several groups, what it says of the rest of them, in the same breath. ``tells_leader``:
-    False where nobody says whom they follow, so that ``leader`` None means nothing.
+    ``others``: for a node in several groups, what the same answer says of its other groups. ``tells_leader``: False
+    where no node says which leader it follows, so that ``leader`` None means nothing.
     """
 
     role: str
@@ -127,8 +127,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 class TraceLine(msgspec.Struct, frozen=True, kw_only=True):
     """One parsed line of a node's trace log. ``mono_ns`` is of the host's monotonic clock.
 
-    A line that does not tell them itself: ``incarnation`` and ``n`` 0, ``mono_ns`` None. Then they are the running
-    process', the number of the line among those of that process, and when the agent found it.
+    In a line without these fields, ``incarnation`` and ``n`` are 0 and ``mono_ns`` is None. The reader then takes the
+    running process's incarnation, the number of the line in its output, and the time at which the agent found it.
     """
 
     incarnation: int
@@ -238,7 +238,7 @@ class Electorate(Protocol):
 
 @runtime_checkable
 class Telling(Protocol):
-    """A system whose trace lines somebody else writes: among other output, glued together by a crash, or wrong."""
+    """A system whose trace lines a foreign program writes: among other output, glued together by a crash, or wrong."""
 
     def trace_lines(self, line: bytes) -> Sequence[TraceLine | Malformed]:
         """What a line of the trace log holds, in place of ``System.trace``; nothing, if it is not of the trace."""
@@ -309,7 +309,7 @@ class Described(Protocol):
         """Operations to try on a healthy cluster, in this order."""
 
     def remarks(self) -> Sequence[tuple[str, Available]]:
-        """What the description leaves out, and what can therefore not be judged."""
+        """What the description omits, and what can therefore not be judged."""
 
 
 class Contrast(msgspec.Struct, frozen=True, kw_only=True):
@@ -394,14 +394,14 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 CLOCK_SOCKET = "clock.sock"
-"""Where in its run directory a node process tells its own clocks, if it does."""
+"""Where in its run directory a node process reports its own clocks, if it does."""
 
 
 class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent needs to start, restart and tail a node by itself.
 
     The agent replaces the text ``{incarnation}`` in argv and env. ``faketime``: preload libfaketime at offset 0.
-    ``clock_socket``: a unix socket where the process tells its own clocks (``{"mono_ns", "wall_ns"}``), or None.
+    ``clock_socket``: a unix socket where the process reports its own clocks (``{"mono_ns", "wall_ns"}``), or None.
     The directories of ``data_dir``, ``log_path`` and ``run_dir`` become the node's own.
     ``fatal``: plain texts; a line that contains one is reported. They are looked for in ``fatal_path``, or in the
     node's output where that is None.
@@ -421,10 +421,10 @@ class NodeStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostNews(msgspec.Struct, frozen=True, kw_only=True):
-    """Something an agent says unasked. ``kind``: ``started``, ``exited``, ``fatal``, ``trace``, ``noise``, ``lost``.
+    """A report of an agent. ``kind``: ``started``, ``exited``, ``fatal``, ``trace``, ``noise``, ``lost``.
 
     ``span``: when, in harness ns. ``data``: by kind — started: pid, incarnation, asked; exited: pid, incarnation, code,
-    asked, and where nobody asked for it ``lines`` (the last of its output) and ``detail`` as in ``NodeDied``; fatal:
+    asked, and if the exit was not requested ``lines`` (the end of its output) and ``detail`` as in ``NodeDied``; fatal:
     pattern, line, incarnation; trace: lines (list of bytes), incarnation; noise: kind, value_ns; lost: the connection
     broke (not the node).
     """
@@ -442,7 +442,7 @@ class Host(Protocol):
     address: str
 
     def prepare(self, start: NodeStart, peers: Mapping[str, str], *, dead_man_ns: Ns) -> None:
-        """Tell the agent what the node is and who the peers are (name → address). Starts nothing."""
+        """Send the agent the node's definition and its peers (name → address). Starts nothing."""
 
     def start_node(self) -> None:
         """Start the node process (next incarnation). News follow."""
@@ -464,7 +464,7 @@ class Host(Protocol):
         """Run a command on the host: exit code, stdout, stderr (each at most 1 MiB)."""
 
     def read_file(self, path: str, *, most: int | None = None) -> bytes:
-        """A regular file of the host (at most 64 MiB); with ``most`` the last so many bytes of it."""
+        """A regular file of the host (at most 64 MiB); with ``most`` only its last ``most`` bytes."""
 
     def write_file(self, path: str, content: bytes) -> None:
         """Atomically replace a file of the host."""
@@ -523,7 +523,7 @@ class Measuring(Protocol):
     name: str
     address: str
     sets_timers: bool
-    """Whether the node there runs with our configuration; False: somebody else started it with his own."""
+    """Whether the node there runs with our configuration; False: its operator configured and started it."""
 
     def measure(
         self, directory: str, peers: Mapping[str, str], *, window_ns: Ns, writes_per_s: int
@@ -597,12 +597,12 @@ class Daring(Protocol):
     """A backend that keeps this machine safe from its hosts, and can do without where the machine does not let it."""
 
     def unsafe(self) -> Backend:
-        """The same without that safety; who asks for it has been told."""
+        """The same backend without that safety; the caller has been warned."""
 
 
 @runtime_checkable
 class Lending(Protocol):
-    """A backend whose hosts are lent by somebody who names them, in a file or one by one."""
+    """A backend whose hosts belong to the user, who names them in a file or one by one."""
 
     def lent(self, file: Path | None, words: Sequence[str]) -> Backend:
         """The backend of these hosts; nothing is connected. Raises ConfigError for a file or word that is wrong."""
@@ -624,9 +624,9 @@ class Entering(Protocol):
     """A backend whose hosts can be made only from a place of their own, for users who are not root."""
 
     def enter(self) -> None:
-        """Go there: return if this process is there already, else become the same command there.
+        """Enter the world: return if this process is inside already, else re-execute the same command there.
 
-        Only a command may call it, before it has done anything. Raises MissingCapability where nobody may go there.
+        Only a command may call it, before it has done anything. Raises MissingCapability if the user may not enter.
         """
 
 
@@ -637,8 +637,8 @@ class Showing(Protocol):
     def shows(self, observable: tuple[str, ...]) -> tuple[str, ...]:
         """Of a system's channels (``Plan.observable``) those that are left.
 
-        The word ``incarnation`` among them: whether nodes are told the number of their start by us; if not, what they
-        say of it is not believed.
+        The word ``incarnation`` among them: whether the harness passes nodes their incarnation; if not, the one that
+        they report is not believed.
         """
 
 
@@ -656,8 +656,8 @@ class Capable(Protocol):
 class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
     """Something that a trigger waited for happened, once. ``span``: when, as far as known.
 
-    ``roles``: who was what in it: ``actor`` always (the node of the event), ``candidate``, ``voter`` … where they make
-    sense. ``key``: equal for two events that tell of the same happening, which counts once.
+    ``roles``: which node did what in it: always ``actor`` (the node of the event), and ``candidate``, ``voter`` … where
+    they make sense. ``key``: equal for two events that report the same occurrence, which counts once.
     """
 
     event: str
@@ -731,7 +731,7 @@ class Condition(Protocol):
         """The roles that its occurrences name, ``actor`` first."""
 
     def channels(self) -> frozenset[str]:
-        """Channels of ``Plan.observable`` of which one is enough to see it; empty: it needs none."""
+        """Channels of ``Plan.observable``, one of which is enough to see it; empty: it needs none."""
 
     def hears(self) -> tuple[type[Event], ...]:
         """The types of events that ``match`` has to be asked about."""
@@ -740,10 +740,10 @@ class Condition(Protocol):
         """Raise ConfigError for fields it does not have, or a ``by`` that selects by chance."""
 
     def match(self, event: Any, trigger: OnEvent, asked: Invoke | None) -> Occurrence | None:
-        """The occurrence that ``event`` tells of, if it is one. ``asked``: for a Return, what it answers."""
+        """The occurrence that ``event`` reports, if any. ``asked``: for a Return, the operation that it answers."""
 
     def concerns(self, trigger: OnEvent, occurrence: Occurrence, view: ClusterView) -> bool:
-        """Whether somebody whom ``trigger.by`` selects did it. Asked only where that is not ``anybody``."""
+        """Whether a node that ``trigger.by`` selects did it. Called only where that is not ``anybody``."""
 
 
 class Strategy(Protocol):

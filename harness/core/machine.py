@@ -1,13 +1,13 @@
 """The contract of a protocol core: a state machine without input, output, clocks or randomness of its own.
 
 One core runs in a real process (`dethrone.clusters.node`) and in virtual time. Its effects are ORDERED, and a crash may
-fall after every prefix of them. Meaning of each effect for whoever carries it out:
+fall after every prefix of them. Meaning of each effect for the shell that carries it out:
 
 * ``Send``, ``Reply``, ``Note`` happen in the order in which they were appended.
 * ``Disk`` starts a batch; batches are carried out one after another, in order; ``DiskDone(token, error)`` comes back
   as an event. A batch without ``Fsync`` is not durable.
 * ``Await(token)`` holds back every LATER ``Send``, ``Reply`` and ``Note`` of this node, in order, until that batch is
-  done, while the core goes on handling events. If the batch fails, the effects held behind it are dropped.
+  done, while the core continues to handle events. If the batch fails, the effects held behind it are dropped.
 * ``SetTimer`` replaces the timer of that name; ``at=None`` cancels it. ``Fired`` comes at or after ``at``.
 * ``Halt`` ends the node process on purpose (an unusable disk, an unreadable file): excused, never a violation.
 
@@ -224,7 +224,7 @@ Glance = tuple[str, int, "str | None", "str | None", tuple[int, int], int]
 
 @runtime_checkable
 class Glancing(Protocol):
-    """A core that can tell the main fields of its status at less cost: an observer looks at them often."""
+    """A core that can report the main fields of its status at less cost: an observer polls them often."""
 
     def glance(self) -> Glance:
         """The same as ``status`` says of these."""
@@ -249,25 +249,25 @@ SHUTDOWN = "shutdown"
 
 @runtime_checkable
 class Graceful(Protocol):
-    """A core that is told of a graceful stop (SIGTERM) by ``Fired(SHUTDOWN)``, a timer that it never sets itself.
+    """A core that learns of a graceful stop (SIGTERM) from ``Fired(SHUTDOWN)``, a timer that it never sets itself.
 
-    What it says at that leaves, if disk and network take it in time; then the process ends. A frozen process, and one
-    that is killed, says nothing.
+    What it sends then leaves the node if disk and network take it in time; then the process ends. A frozen or killed
+    process sends nothing.
     """
 
     graceful: bool
 
 
 class Witnessed(msgspec.Struct, frozen=True, gc=False):
-    """What the shell saw this node do, whatever its core says. ``name`` is one of these.
+    """What the shell saw this node do, regardless of what its core says. ``name`` is one of these.
 
-    ``vote`` (term, candidate) · ``elected`` (term, voters) · ``acked`` (term, index: told a leader that it stores up
-    to here) · ``log_append`` (from, entries [[index, term, hash] …]) · ``log_truncate`` (from) · ``commit`` (index, as
-    it was told to others) · ``persisted`` (term, voted_for: what is durably stored) · ``found`` (term, voted_for, file:
-    what a new incarnation finds stored; file is ``read``, ``absent`` or ``unreadable``, the latter two with term 0; no
-    ``voted_for`` where what is stored under that name is not only a vote) ·
-    ``answered`` (term: the first answer of that term, where none of the above tells it) · ``config`` (term, index,
-    voters, learners: an entry of the stored log that names the members from there on).
+    ``vote`` (term, candidate) · ``elected`` (term, voters) · ``acked`` (term, index: acknowledged to a leader that it
+    stores up to here) · ``log_append`` (from, entries [[index, term, hash] …]) · ``log_truncate`` (from) · ``commit``
+    (index, as it was sent to others) · ``persisted`` (term, voted_for: what is durably stored) · ``found`` (term,
+    voted_for, file: what a new incarnation finds stored; file is ``read``, ``absent`` or ``unreadable``, the latter two
+    with term 0; no ``voted_for`` where what is stored under that name is not only a vote) · ``answered`` (term: the
+    first answer of that term, if none of the above reports it) · ``config`` (term, index, voters, learners: an entry of
+    the stored log that names the members from there on).
     """
 
     name: str

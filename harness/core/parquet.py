@@ -1,6 +1,6 @@
 """A history as one Parquet file: the contract with the readers of many runs.
 
-Guarantees: an explicit, versioned schema (its version is in the file's metadata); one row an event, in order; int64 ns,
+Guarantees: an explicit, versioned schema (version in the file's metadata); one row per event, in order; int64 ns,
 no unsigned and no time types; zstd; reading back gives equal events. Typed nullable columns hold what queries ask for;
 the column ``rest`` holds the other fields as JSON. Derived columns repeat, for queries, what ``rest`` holds; a file of
 an older version lacks some of them and is read all the same. Out of scope: corpora and partitioning. pyarrow is

@@ -84,8 +84,8 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     ``kind:path`` is borne for that file alone, and ``kind:path:how`` only in that way.
     ``rounds_max``: how often in a row a node may stand for election and lose among voters that all hear each other.
     ``rounds_random``: after more lost rounds the waits before the next one are no longer random, and no bound holds;
-    None: they always are. ``splits_max``: where nodes draw from so few moments that split votes are common, so many in
-    a row are chance, and each adds an election timeout to a bound; 0: the bounds have room for those that are likely.
+    None: they always are. ``splits_max``: where nodes draw their timeouts from a small set, split votes are common; up
+    to this number in a row are chance, and each adds an election timeout to a bound; 0: the bounds cover likely splits.
     ``split_vote_percent``: the largest chance that a term in which a node stands ends without
     a winner because several stood at once, over links without added loss or delay. ``leader_bound_to_term``: two nodes
     naming different leaders for one term is a violation. ``owed_in_calm``: nodes that do not vote are needed, too, so a

@@ -54,7 +54,7 @@ def names(group: str) -> dict[str, EntryPoint]:
 
 @functools.lru_cache(maxsize=64)
 def _names(group: str, _places: tuple[str, ...]) -> dict[str, EntryPoint]:
-    """Read once for each search path: a campaign asks ten times a run, and each reading takes milliseconds."""
+    """Read once per search path: a campaign asks ten times per run, and each reading takes milliseconds."""
     out: dict[str, EntryPoint] = {}
     for point in sorted(entry_points(group=group), key=lambda entry: entry.name):
         other = out.get(point.name)

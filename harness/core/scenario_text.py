@@ -119,7 +119,7 @@ def _time(ns: Ns) -> str:
 
 
 def _plain_time(ns: Ns) -> str:
-    """The largest unit of which it is a whole number."""
+    """The largest unit that divides it."""
     if ns == 0:
         return "0s"
     size, unit = next((size, unit) for size, unit in _UNITS if ns % size == 0)

@@ -161,14 +161,14 @@ class VirtualWorld(World, Protocol):
     """A world in virtual time: ``wait`` moves the clock, nothing else does. Single-threaded."""
 
     eager: bool
-    """Return from ``wait`` at every observation and trace. False: they are told together with whatever comes next."""
+    """Return from ``wait`` at every observation and trace. False: deliver them together with the next other event."""
 
     @property
     def happened(self) -> int:
         """Events of the simulation so far (deliveries, timers, disk batches …): a figure, not a promise."""
 
     def logs(self) -> Mapping[str, bytes]:
-        """Node → what its processes would have written to their log files; nodes that said nothing are left out."""
+        """Node → what its processes would have written to their log files; nodes without output are omitted."""
 
 
 @runtime_checkable

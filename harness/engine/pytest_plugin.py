@@ -13,9 +13,9 @@ Several tests can ask for one cluster and its run, each for another property:
         def test_is_live(self, chaos):
             chaos("raft").assert_holds("leader-when-owed")
 
-Promises: loaded by every pytest run, so nothing of the harness is imported before a test asks for ``chaos``; a failed
+Guarantees: every pytest run loads it, so it imports nothing of the harness before a test asks for ``chaos``; a failed
 assertion shows the proof, how to check it again and where its report is. Trouble of the harness is an error of the
-test, never a statement about the system. Leaves out drawing the report: ``dethrone report`` does, as its own program.
+test, never a statement about the system. ``dethrone report`` draws the report, as its own program.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ChaosResult:
         return self
 
     def assert_holds(self, *names: str) -> ChaosResult:
-        """Fail unless each of these properties was judged and held, with evidence; the others may do what they like.
+        """Fail unless each of these properties was judged and held, with evidence; the others do not matter.
 
         Raises AssertionError; UsageError for a property that no checker of this run judges; as ``assert_valid``.
         """
@@ -216,7 +216,7 @@ class Chaos:
         time_scale: float | None = None,
         shared: bool | None = None,
     ) -> ChaosResult:
-        """Run ``system``; arguments as the flags of ``dethrone run``. What is left out comes from the test's
+        """Run ``system``; arguments as the flags of ``dethrone run``. Omitted ones come from the test's
         ``@pytest.mark.chaos(...)``, else: 5 nodes, 30 s, docker, the system's own faults and workload.
 
         ``shared``: tests of this process that ask for the same run get one cluster and one run, made by the first.
@@ -323,7 +323,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _seed(text: str) -> int:
-    """A number, or ``commit``: the same for everybody who tests that commit, another with the next."""
+    """A number, or ``commit``: the same for all tests of that commit, another with the next."""
     if text.isdecimal():
         return int(text)
     if text != "commit":

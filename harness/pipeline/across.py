@@ -1,10 +1,10 @@
-"""What only several runs together can show: whether runs of one plan and one version came out the same.
+"""What only several runs together can show: whether runs of one plan and one version gave the same history.
 
 Simulated runs of the same plan, seed and version of dethrone have the same bytes of history. Groups of them are
 compared by their digests, which the manifest holds; where they differ, the events of the group are brought together
-(``applyInArrow``) and the first difference is told. Figures, never a judgement: a development version changes its code
-without changing its number. The answer is a row ``reproducible`` in the verdicts of each run of such a group, ``n/a``,
-and stale as soon as the group changes.
+(``applyInArrow``) and the first difference is reported. Figures, never a judgement: a development version changes its
+code without changing its number. The answer is a row ``reproducible`` in the verdicts of each run of such a group,
+``n/a``, and stale as soon as the group changes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COLUMNS = ("run", "date", "system", "backend", "digest", "version", "plan", "pat
 
 _COMPARED = ("seq", "t", "type", "node", "name", "term", "rest")
 RUNS_MAX = 8
-"""Runs of one group whose events are brought together; more differ no better."""
+"""Runs of one group whose events are compared; more would not show more."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def same(self) -> bool:
-        """Whether all came out the same."""
+        """Whether all histories are the same."""
         return len({run["digest"] for run in self.runs}) == 1
 
 
@@ -94,7 +94,7 @@ def compare(spark: SparkSession, place: Place, groups: Sequence[Group]) -> dict[
 
 
 def _representatives(group: Group) -> Iterator[Mapping[str, Any]]:
-    """One run a digest: the others are its twins."""
+    """One run per digest: the others are its twins."""
     by_digest = {run["digest"]: run for run in reversed(group.runs)}
     yield from sorted(by_digest.values(), key=lambda run: str(run["run"]))[:RUNS_MAX]
 
@@ -113,7 +113,7 @@ def first_difference(rows: pa.Table) -> pa.Table:
         if len(set(said.values())) > 1:
             key = rows.column("key")[0].as_py()
             return pa.Table.from_pylist([{"key": key, "seq": seq, "told": as_json(said)}], schema=schema)
-    return schema.empty_table()  # the digests differ and the events do not: nothing to tell
+    return schema.empty_table()  # the digests differ and the events do not: no difference to report
 
 
 def rows_for(groups: Sequence[Group], differences: Mapping[str, Difference]) -> list[dict[str, Any]]:
@@ -153,7 +153,7 @@ def rows_for(groups: Sequence[Group], differences: Mapping[str, Difference]) -> 
 
 
 def stale(groups: Sequence[Group], verdicts: Sequence[Mapping[str, Any]]) -> list[Group]:
-    """Groups of which not all runs have the answer of this version to this group."""
+    """Groups in which some run lacks this version's answer to the group."""
     known = {row["run"]: row["content"] for row in verdicts if row["checker"] == NAME and row["version"] == VERSION}
     return [group for group in groups if any(known.get(run["run"]) != group.content for run in group.runs)]
 

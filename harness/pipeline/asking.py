@@ -1,7 +1,7 @@
 """A native table of a corpus for people and programs: its first rows, how many there are, all of them in files.
 
-Guarantees: only as many rows as are shown come to the driver; events that cannot be read are told as damage of the
-corpus. Out of scope: what the tables mean (``native``).
+Guarantees: only as many rows as are shown come to the driver; unreadable events are reported as damage of the corpus.
+Out of scope: what the tables mean (``native``).
 """
 
 from __future__ import annotations

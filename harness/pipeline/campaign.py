@@ -55,7 +55,7 @@ Say = Callable[[str], None]
 
 
 def spark_source(spark: SparkSession, say: Say) -> Source:
-    """Simulates on this session's executors. HarnessError: they cannot, and why."""
+    """Simulates on this session's executors. HarnessError says why they cannot."""
 
     def source(
         options: RunOptions, seeds: Iterable[int], *, count: int, on_the_way: Callable[[int], None]
@@ -170,7 +170,7 @@ class _Run:
         return max(1, int(self.spark.sparkContext.defaultParallelism))
 
     def look(self) -> str:
-        """Who can work for us, in words. HarnessError: nobody can, and what to do."""
+        """The executors that can work for us, in words. HarnessError: there are none, and what to do."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
@@ -205,7 +205,7 @@ class _Run:
         return f"workers on {', '.join(hosts[:5])}{' …' if len(hosts) > 5 else ''}"
 
     def _simulated(self, wave: Wave, group: str) -> list[CampaignRow]:
-        """The rows of a wave: one job, one task a piece."""
+        """The rows of a wave: one job, one task per piece."""
         self.spark.sparkContext.setJobGroup(group, f"{sum(map(len, wave))} seeds", interruptOnCancel=True)
         frame = self.spark.range(0, len(wave), 1, len(wave))
         table: pa.Table = frame.mapInArrow(_simulating(self.packed, wave), "position long, rows binary").toArrow()
@@ -216,11 +216,11 @@ class _Run:
         return rows
 
     def _piecemeal(self, wave: Wave, error: Exception) -> Iterator[CampaignRow]:
-        """The rows of a wave that Spark gave up on."""
+        """The rows of a wave that Spark gave up."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        self.look()  # if nobody can work any more, it is not the fault of a seed
+        self.look()  # if no executor can work any more, it is not the fault of a seed
         parts = halves(wave)
         if not parts:
             yield dead(wave[0][0], _short(error))
@@ -252,7 +252,7 @@ class _Run:
 
 
 def dead(seed: int, why: str) -> CampaignRow:
-    """The row of a seed that no worker outlives: trouble, never a judgement."""
+    """The row of a seed that kills every worker: trouble, never a judgement."""
     return CampaignRow(
         seed=seed,
         outcome="unknown",

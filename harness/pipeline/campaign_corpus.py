@@ -65,7 +65,7 @@ class Bringer:
                 self._there.add(seed.as_py())
 
     def _introduce(self) -> None:
-        """Say once what the campaign is: with its first row, as a campaign that is refused has none."""
+        """Store the campaign once: with its first row, as a refused campaign has none."""
         if self._introduced:
             return
         self._introduced = True
@@ -77,7 +77,7 @@ class Bringer:
         tables.append(self._corpus.place, layout.CAMPAIGNS, table, name=f"campaign-{self.campaign}-{moment}")
 
     def take(self, row: CampaignRow, new: bool) -> None:  # noqa: FBT001 - called by the engine, in this order
-        """A row that stands in the campaign's file; ``new``: by this call."""
+        """A row of the campaign's file; ``new``: by this call."""
         if not new and row.seed in self._there:
             return
         now = time.monotonic_ns()
@@ -88,7 +88,7 @@ class Bringer:
             self.bring()
 
     def bring(self) -> None:
-        """Write what waits."""
+        """Write the rows that wait."""
         if not self._waiting:
             return
         self._introduce()
@@ -138,7 +138,7 @@ def _date(moment: Ns) -> str:
 
 
 def _said(options: RunOptions) -> str:
-    """What makes a simulated run what it is, as JSON; the file that it names by its content."""
+    """Everything that a simulated run depends on, as JSON; a file that it names by its content."""
     schedule = ""
     if options.schedule is not None:
         schedule = hashlib.blake2b(read_regular(options.schedule), digest_size=16).hexdigest()

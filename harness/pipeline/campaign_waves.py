@@ -1,9 +1,9 @@
 """How many seeds go out together and in which pieces: pure arithmetic of a campaign on Spark.
 
 A *wave* is one Spark job, a *task* some seeds that one core takes. Guarantees: a task lasts about ``TASK_NS``, as soon
-as it is known how long a seed takes, so that what Spark needs for each is hidden; towards the end tasks get smaller, so
-that no core waits long for the last; a wave never has more than ``SEEDS_MAX`` seeds, whatever the cluster, which bounds
-the driver's memory. Out of scope: Spark (``campaign``).
+as the time per seed is known, so that Spark's cost per task is hidden; towards the end tasks get smaller, so that no
+core waits long for the last; a wave never has more than ``SEEDS_MAX`` seeds, on any cluster, which bounds the driver's
+memory. Out of scope: Spark (``campaign``).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ TASKS_A_SLOT = 4
 
 SEEDS_MAX = 20_000
 FIRST = 2
-"""Seeds a task while nobody knows how long one takes."""
+"""Seeds per task until the time per seed is known."""
 
 _SHARES = 4
-"""What is left is dealt to each core in at least so many pieces."""
+"""The rest is dealt to each core in at least this number of pieces."""
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """A wave: so many tasks of so many seeds; the last may have fewer."""
+    """A wave: the number of its tasks, and of seeds per task; the last may have fewer."""
 
     tasks: int
     seeds: int
@@ -47,13 +47,13 @@ def shape(*, left: int, slots: int, seed_ns: Ns | None) -> Shape:
 
 
 def pieces(seeds: Iterator[int], wanted: Shape) -> list[tuple[int, ...]]:
-    """The seeds of a wave, a tuple a task; fewer where there are no more."""
+    """The seeds of a wave, a tuple per task; fewer at the end."""
     found = (tuple(itertools.islice(seeds, wanted.seeds)) for _ in range(wanted.tasks))
     return [piece for piece in found if piece]
 
 
 def halves(wave: list[tuple[int, ...]]) -> list[list[tuple[int, ...]]]:
-    """A wave that failed, as two that come to the same; at most one seed in one piece: none."""
+    """A failed wave as two halves with the same seeds; none for a single seed."""
     if len(wave) > 1:
         return [wave[: len(wave) // 2], wave[len(wave) // 2 :]]
     [piece] = wave

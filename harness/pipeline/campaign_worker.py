@@ -61,7 +61,7 @@ def simulate(packed: bytes, seeds: Sequence[int]) -> bytes:
 
 
 def rows_from(answer: bytes) -> list[CampaignRow]:
-    """What ``simulate`` gave."""
+    """The result of ``simulate``."""
     return msgspec.json.decode(answer, type=list[CampaignRow])
 
 
@@ -81,7 +81,7 @@ def look(packed: bytes, seed: int) -> bytes:
 
 @contextlib.contextmanager
 def unpacked(packed: bytes) -> Iterator[RunOptions]:
-    """The options, with their files beside them for as long."""
+    """The options; their files exist until this ends."""
     work = msgspec.json.decode(packed, type=Work)
     options = work.options
     if work.schedule is None and work.known is None:

@@ -1,4 +1,4 @@
-"""``corpus check``: everything that is stale judged by the checkers of a single run, one Spark task a run.
+"""``corpus check``: everything that is stale judged by the checkers of a single run, one Spark task per run.
 
 Runs go out in waves, largest first, so that no long one is left alone at the end; each wave is written before the next
 goes, so that an interruption costs one wave and the driver holds one wave. Guarantees: what is judged already by this
@@ -61,7 +61,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check came to. ``judged``: verdicts that were given now, of so many runs."""
+    """The result of a check. ``judged``: new verdicts, and the number of runs that they are of."""
 
     runs: tuple[RunOutcome, ...]
     judged: int
@@ -82,7 +82,7 @@ def check(
     *,
     loader: Loader = load_checkers,
 ) -> Checked:
-    """Judge what is stale, write it, and tell how all selected runs stand. ConfigError: an unknown checker."""
+    """Judge what is stale, write it, and report the state of all selected runs. ConfigError: an unknown checker."""
     began = time.monotonic_ns()
     checkers = _chosen(asked.checkers, loader())
     runs = corpus.runs(*judging.RUN_COLUMNS, since=asked.since, system=asked.system, stored=True)
@@ -216,7 +216,7 @@ def _compare(corpus: Corpus, spark: SparkSession, verdicts: pa.Table, *, again: 
 
 
 def tidy(corpus: Corpus) -> None:
-    """Few files instead of many, once there are too many."""
+    """Merge files, once there are too many."""
     from dethrone.harness.pipeline import upkeep
 
     if max(len(corpus.place.files(table.name)) for table in (layout.VERDICTS, layout.FINDINGS)) > FILES_MAX:
@@ -224,7 +224,7 @@ def tidy(corpus: Corpus) -> None:
 
 
 def outcomes(corpus: Corpus, runs: Sequence[str], checkers: Sequence[str], *, whole: bool) -> Iterator[RunOutcome]:
-    """How these runs stand. ``whole``: all checkers were asked, so a pass needs one of safety and one of liveness."""
+    """How the runs stand. ``whole``: all checkers were asked, so a pass needs one of safety and one of liveness."""
     asked = set(checkers)
     columns = ("run", "date", "system", "checker", "kind", "outcome", "reason", "settled", "excused")
     by_run: dict[str, list[dict[str, Any]]] = {}

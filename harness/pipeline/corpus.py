@@ -1,4 +1,4 @@
-"""One corpus: opened or made, and what stands in it.
+"""One corpus: opened or made, and its content.
 
 Guarantees: a directory that is none of ours is never written to; a corpus of a newer version is refused. Out of scope:
 adding to it (``ingest``), asking it (``checking``, ``native``) and tidying it (``upkeep``).
@@ -44,7 +44,7 @@ class Corpus:
         ]
 
     def verdicts(self, *columns: str) -> pa.Table:
-        """What the checkers said last, a row a run and checker."""
+        """The latest verdicts, a row per run and checker."""
         return tables.read(self.place, layout.VERDICTS, columns)
 
     def findings(self) -> pa.Table:
@@ -52,7 +52,7 @@ class Corpus:
         return said_by(self.verdicts("run", "checker", "written_ns"), tables.read(self.place, layout.FINDINGS))
 
     def seeds(self, *columns: str) -> pa.Table:
-        """What simulated campaigns came to, a row a seed."""
+        """The results of simulated campaigns, a row per seed."""
         return tables.read(self.place, layout.SEEDS, columns)
 
     def campaigns(self, *columns: str) -> pa.Table:
@@ -104,7 +104,7 @@ def open_corpus(at: str | Place, *, make: bool = False) -> Corpus:
 
 
 def _only_ours(place: Place) -> bool:
-    """Whether somebody began to make a corpus here and was stopped."""
+    """Whether a process that began to make a corpus here was stopped."""
     return all(entry.path.startswith("_") for entry in place.files(""))
 
 

@@ -1,8 +1,8 @@
 """The events of a corpus as a Spark frame: explicit schema, only the runs asked for, partitions by their path.
 
-Guarantees: columns that older files lack are told by what these files have, or null (Spark would silently drop new
-columns if it took the schema of the first file); only runs of the manifest are read, whatever else lies there. Leaves
-out what is asked (``native``, ``across``).
+Guarantees: columns that older files lack are derived from what these files have, or null (Spark would silently drop new
+columns if it took the schema of the first file); only runs of the manifest are read, regardless of other files there.
+``native`` and ``across`` ask.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ def schema() -> str:
 
 
 def spark_url(place: Place, path: str) -> str:
-    """A file of a place, as Spark has to name it, whatever its default file system is."""
+    """A file of a place, as Spark has to name it with any default file system."""
     root = place.url.partition("?")[0]  # what follows are pyarrow's own options
     return f"{root}/{path}" if scheme_of(place.url) else f"file://{place.url}/{path}"
 
 
 def literal(url: str) -> str:
-    """A URL of which no character is a wildcard."""
+    """A URL without wildcard characters."""
     return _WILD.sub(r"\\\1", url)
 
 
 def events(spark: SparkSession, place: Place, runs: Sequence[Mapping[str, Any]]) -> DataFrame:
     """All events of these runs (rows of the manifest: of each its ``path``, and its ``schema`` if that is known).
 
-    What newer files have in columns of their own (``parquet.DERIVED``) is found for older ones, too, in ``rest``: an
-    answer is the same, it only takes longer. So nobody else has to ask how old a file is. ``last_ns`` is the exception:
-    a run lasted at least so long, says each event of an old file.
+    What newer files have in columns of their own (``parquet.DERIVED``) is found for older ones, too, in ``rest``: the
+    answer is the same, it only takes longer. So no caller has to ask how old a file is. ``last_ns`` is the exception:
+    in an old file each event gives a lower bound of the run's length.
     """
     if not runs:
         return spark.createDataFrame([], schema())
@@ -63,7 +63,7 @@ def _read(spark: SparkSession, place: Place, runs: Sequence[Mapping[str, Any]]) 
 
 
 def _told_by_rest(events: DataFrame) -> DataFrame:
-    """The columns that a file may lack; each reads ``rest`` only where it can be told, and only if it is asked for."""
+    """The columns that a file may lack; each reads ``rest`` only where it can hold them, and only if asked for."""
     from pyspark.sql import functions as sf
 
     rest, traced = sf.col("rest"), sf.col("type") == "traced"

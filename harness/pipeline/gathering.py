@@ -3,7 +3,7 @@
 Guarantees: a violation is counted for the kind of fault that had begun last before its proof was complete; verdicts on
 other bytes than the run has now are not counted; a time is counted for faults that hit the leader, and for partitions,
 which may have; a time at which the checker ``failover`` charged noise of the hosts (``noisy_faults``) is the machine's,
-and not counted. Runs of a planted variant are left out unless asked for: they are meant to fail. Out of scope:
+and not counted. Runs of a planted variant are skipped unless asked for: they are meant to fail. Out of scope:
 comparing (``trends``). Of runs whose events were pruned, verdicts count and times do not.
 """
 

@@ -1,4 +1,4 @@
-"""``corpus add``: a run goes into the corpus exactly once, or not at all, and it is said why.
+"""``corpus add``: a run goes into the corpus exactly once, or not at all with the reason.
 
 Answers: ``stored`` · ``duplicate`` (the same run with the same bytes is there) · ``conflict`` (the same run with other
 bytes is there, which stays) · ``refused`` (half written, damaged, of a newer schema). The events are written first, the
@@ -36,14 +36,14 @@ RUN_SCHEMA = 1
 """Of run.json."""
 
 KNOWN = ("run", "content", "path", "bytes", "state")
-"""Of the manifest: what is needed to tell whether a run is there."""
+"""Columns of the manifest that say whether a run is stored."""
 
 DEPTH_MAX = 6
 _TAIL = 1 << 16
 
 
 class Added(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one run directory. ``why`` is given for conflicts and refusals."""
+    """The result for one run directory. ``why`` is given for conflicts and refusals."""
 
     directory: Path
     answer: Answer
@@ -53,7 +53,7 @@ class Added(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Info(msgspec.Struct, kw_only=True):
-    """What is needed of run.json."""
+    """The needed fields of run.json."""
 
     schema: int
     run_id: str
@@ -93,7 +93,7 @@ def add(
     *,
     now_ns: int,
 ) -> Iterator[Added]:
-    """Add these runs, one after another; an answer each. ``now_ns``: of the Unix epoch, as the rows tell it."""
+    """Add these runs, one after another; an answer each. ``now_ns``: since the Unix epoch, as in the rows."""
     with corpus.place.locked():
         known: dict[str, Mapping[str, Any]] = {row["run"]: row for row in corpus.runs(*KNOWN)}
         for number, directory in enumerate(directories):
@@ -124,7 +124,7 @@ def _add(
         told = _told(there, content, directory, info.run_id)
         if told.answer == "conflict" or there["state"] == "pruned" or corpus.place.size(there["path"]):
             return told, None
-        # The row is there and its events are not: somebody removed them. Put back what the row promises.
+        # The row exists and its events were removed. Put back what the row promises.
     started = _started(info.started_at)
     date = started.strftime("%Y-%m-%d")
     path = layout.events_path(date=date, system=plan.system, run=info.run_id, content=content)
@@ -161,10 +161,10 @@ def _add(
     added = Added(directory=directory, answer="stored", run=info.run_id, events=events)
     name = info.run_id if there is None else f"{info.run_id}-again-{now_ns}"
     if not tables.append(corpus.place, layout.RUNS, tables.rows_of(layout.RUNS, [row]), name=name):
-        # somebody else was faster
+        # another writer was faster
         others = {one["run"]: one for one in corpus.runs(*KNOWN)}
         if info.run_id not in others:
-            raise HistoryError(f"the manifest has a file {name}.parquet that does not tell of this run")
+            raise HistoryError(f"the manifest has a file {name}.parquet without this run")
         return _told(others[info.run_id], content, directory, info.run_id), None
     return added, row
 
@@ -239,7 +239,7 @@ def _told(there: Mapping[str, Any], content: str, directory: Path, run: str) -> 
 
 
 def _started(text: str) -> datetime:
-    """``started_at`` in UTC, whatever zone it was written in."""
+    """``started_at`` in UTC, from any time zone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
@@ -249,7 +249,7 @@ def _started(text: str) -> datetime:
 
 @contextlib.contextmanager
 def _columns(directory: Path, end: End | None) -> Iterator[Path]:
-    """The run's own Parquet file if it holds this history, or one made anew from the history."""
+    """The run's own Parquet file if it holds this history, or one made from the history."""
     own = directory / store.PARQUET
     if end is not None and _holds(own, end):
         yield own
@@ -298,4 +298,4 @@ def _put(corpus: Corpus, path: str, file: Path) -> None:
         corpus.place.delete(path)
         corpus.place.create(path, file)
     if corpus.place.size(path) != size:
-        raise HistoryError("the events cannot be stored whole", cause="somebody else writes the same run")
+        raise HistoryError("the events cannot be stored whole", cause="another process writes the same run")

@@ -1,6 +1,6 @@
-"""The Java that Spark needs: which one there is, whether it is new enough, and what to install.
+"""The Java that Spark needs: which one is installed, whether it is new enough, and what to install.
 
-Guarantees: told before anything of Spark is imported or started. Out of scope: installing.
+Guarantees: the error comes before anything of Spark is imported or started. Out of scope: installing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def java_version(env: Mapping[str, str] | None = None) -> int:
     match = _VERSION.search(told)
     if match is None:
         raise MissingCapability(
-            "Java does not tell its version",
+            "Java does not report its version",
             where=program,
             cause=" ".join(told.split())[:200] or "it said nothing",
             next_step=f"install {what_to_install()}",

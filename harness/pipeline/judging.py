@@ -2,7 +2,7 @@
 
 The same code judges a single run. Guarantees: a checker that raises makes its own verdict ``unknown`` and no other;
 events that cannot be read make all asked verdicts ``unknown``, not settled, so that they are tried again; a history
-that is not complete, or tells of trouble, never passes (the row ``history``). Out of scope: which run goes where
+that is incomplete, or contains trouble, never passes (the row ``history``). Out of scope: which run goes where
 (``checking``).
 """
 
@@ -33,7 +33,7 @@ EVENTS_MAX = 40
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One run to judge, and by whom. ``plan``: JSON."""
+    """One run to judge, and the checkers that judge it. ``plan``: JSON."""
 
     run: str
     date: str
@@ -45,7 +45,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of the two tables, but for the moment at which they are written."""
+    """Rows of the two tables, without the time at which they are written."""
 
     verdicts: list[dict[str, Any]]
     findings: list[dict[str, Any]]
@@ -68,7 +68,7 @@ def judge_job(source: Callable[[], Any], job: Job, checkers: Mapping[str, Checke
 
 
 def unsettled(job: Job, why: str, checkers: Mapping[str, Checker]) -> Told:
-    """``unknown`` for everything that was asked, to be tried again."""
+    """``unknown`` for every checker that was asked, to be tried again."""
     rows = []
     for name in job.checkers:
         kind = checkers[name].kind if name in checkers else "metric"

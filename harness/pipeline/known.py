@@ -1,4 +1,4 @@
-"""Which regressions of a comparison somebody knows of, so that red means new. Pure.
+"""Which regressions of a comparison are known already, so that red means new. Pure.
 
 The file and its entries are those of ``dethrone.harness.core.known``; entries that ran out no longer count. Out of
 scope: what is a regression (``trends``).

@@ -1,10 +1,10 @@
-"""What stands where in a corpus, and the schemas of its tables. Pure.
+"""The layout of a corpus, and the schemas of its tables. Pure.
 
     _corpus.json                                      that this is a corpus, and its version
-    events/date=2026-11-21/system=raft/run=<id>/<content>.parquet    one file a run: dethrone.harness.core.parquet
+    events/date=2026-11-21/system=raft/run=<id>/<content>.parquet    one file per run: dethrone.harness.core.parquet
     runs/*.parquet                                    the manifest: a run is in the corpus once its row is
     verdicts/*.parquet   findings/*.parquet           what the checkers said
-    campaigns/*.parquet   seeds/*.parquet             campaigns in virtual time, a row a seed
+    campaigns/*.parquet   seeds/*.parquet             campaigns in virtual time, a row per seed
 
 Dates are UTC, of the moment at which the run began. Guarantees: names that every file system, Hive, Spark, DuckDB and
 pandas take as they are, and take for strings. Out of scope: reading and writing.
@@ -173,5 +173,5 @@ def usable(name: str) -> bool:
 
 
 def events_path(*, date: str, system: str, run: str, content: str) -> str:
-    """Where the events of a run lie."""
+    """The path of a run's events."""
     return f"{EVENTS}/date={date}/system={system}/run={run}/{content[:16]}.parquet"

@@ -2,7 +2,7 @@
 
     votes             who supported whom, in which term                          = dethrone.checkers.facts.votes
     elections         term, winner, rounds, votes, how long                      = checkers.facts.elections, by winner
-    split_votes       terms in which several stood and nobody won                = failover: split_votes
+    split_votes       terms in which several stood and none won                  = failover: split_votes
     windows           stretches in which a node certainly led                    = failover: what exposure is made of
     overlaps          two nodes certainly leading different terms at once        = failover: deposed_leader_exposure_ns
     faults            begin, end, victims, roles, outcome
@@ -34,7 +34,7 @@ WRITES = ("append", "put", "cas", "write", "add", "enqueue", "publish", "propose
 """As in ``dethrone.checkers.base``."""
 
 SURE_HITS = ("kill", "stop", "restart", "pause")
-"""Kinds of faults that hit whom they name, and nobody else."""
+"""Kinds of faults that hit the nodes that they name, and no others."""
 
 MINUTE_NS = 60 * 10**9
 BUCKET_NS = 10 * 10**9
@@ -64,14 +64,14 @@ def votes(events: DataFrame) -> DataFrame:
 def elections(events: DataFrame) -> DataFrame:
     """run, group, term, winner, seq, at_ns, votes, rounds, began_ns, duration_ns.
 
-    One row a winner (two of one term are a violation, and two rows). ``rounds``: terms in which somebody stood since
-    the term that was won before. ``began_ns``: the first note of these rounds; null, as ``duration_ns``, where nobody
-    told of one.
+    One row per winner (two of one term are a violation, and two rows). ``rounds``: terms in which a node stood since
+    the term that was won before. ``began_ns``: the first note of these rounds; null, as ``duration_ns``, if there is
+    none.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
-    winner = sf.when(sf.col("name") == "elected", sf.col("node"))  # a row without one: somebody stood in that term
+    winner = sf.when(sf.col("name") == "elected", sf.col("node"))  # a row without one: a node stood in that term
     terms = (
         _traced(events, ("elected", *ROUNDS))
         .filter("term > 0")
@@ -98,10 +98,10 @@ def elections(events: DataFrame) -> DataFrame:
 
 
 def split_votes(events: DataFrame) -> DataFrame:
-    """run, group, term, candidates: terms in which several voted for themselves and nobody was elected."""
+    """run, group, term, candidates: terms in which several voted for themselves and none was elected."""
     from pyspark.sql import functions as sf
 
-    voter = sf.when(sf.col("name") == "vote", sf.col("node"))  # a row without one: somebody was elected in that term
+    voter = sf.when(sf.col("name") == "vote", sf.col("node"))  # a row without one: a node was elected in that term
     return (
         events.filter(f"({_VOTE}) or (type = 'traced' and name = 'elected' and term > 0)")
         .filter((sf.col("name") == "elected") | (sf.col("candidate") == sf.col("node")))
@@ -168,7 +168,7 @@ def overlaps(events: DataFrame) -> DataFrame:
 def faults(events: DataFrame) -> DataFrame:
     """run, fault, kind, victims, roles, outcome, begin_lo_ns, begin_hi_ns, end_outcome, end_lo_ns, end_hi_ns.
 
-    ``victims`` (array) and ``roles`` (map: host → what it was). One row a fault that began.
+    ``victims`` (array) and ``roles`` (map: host → what it was). One row per fault that began.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
@@ -197,7 +197,7 @@ def faults(events: DataFrame) -> DataFrame:
 def failovers(events: DataFrame) -> DataFrame:
     """run, fault, kind, leader_hit, since_ns, until_ns, rounds, and of each stage its ns and whether it is censored.
 
-    For every fault that was certainly in force, from the moment since which it was: ``detect`` (somebody else seeks to
+    For every fault that was certainly in force, from the moment since which it was: ``detect`` (another node seeks to
     lead), ``elect`` (a leader of a later term), ``write`` (the first write acknowledged after that). A stage not
     reached before the next fault, or the end of the run, is censored there.
     """
@@ -304,13 +304,13 @@ def _roles(json: str) -> Column:
 
 
 def _points(events: DataFrame) -> DataFrame:
-    """All that failovers are made of, a row a moment of a run: ``what`` happened at ``moment``.
+    """All that failovers are made of, a row per moment of a run: ``what`` happened at ``moment``.
 
-    ``poll`` (a term, ``in``, is first told to be led) · ``won`` · ``ran`` (a node seeks to lead) · ``ack`` (of a write;
-    an operation returns once, and of more returns the first and the last count) · ``begin`` (of a fault that was not
-    skipped, at its earliest) · ``since`` (a fault is in force) · ``stop`` · ``last`` (the end of all). One scan, which
-    does without ``rest`` where files are new enough, and one aggregation by numbers, in which polls of one term and
-    both ends of an operation become one row before anything is sent around.
+    ``poll`` (the first report of a leader in a term, ``in``) · ``won`` · ``ran`` (a node seeks to lead) · ``ack`` (of a
+    write; an operation returns once, and of more returns the first and the last count) · ``begin`` (of a fault that was
+    not skipped, at its earliest) · ``since`` (a fault is in force) · ``stop`` · ``last`` (the end of all). One scan,
+    which does without ``rest`` where files are new enough, and one aggregation by numbers, in which polls of one term
+    and both ends of an operation become one row before anything is sent around.
     """
     from pyspark.sql import functions as sf
 
@@ -384,9 +384,9 @@ def _points(events: DataFrame) -> DataFrame:
 
 
 def _beside_what_happened(points: DataFrame) -> DataFrame:
-    """Each fault in force, once for each ``BUCKET_NS`` that it lasts, beside what happened in there (``led``, ``ran``).
+    """Each fault in force, once for each ``BUCKET_NS`` of its time, joined with the events in there (``led``, ``ran``).
 
-    ``until_ns``: the begin of the next fault, or the end of the run; ``term``: the largest that was told to be led
+    ``until_ns``: the begin of the next fault, or the end of the run; ``term``: the largest term with a reported leader
     before it.
     """
     from pyspark.sql import Window

@@ -1,4 +1,4 @@
-"""What comparisons of nights are made of: runs, recovery times, what was said of runs; flakes and time to find. Pure.
+"""The input of comparisons of nights: runs, recovery times, verdicts; flakes and time to find. Pure.
 
 Guarantees: nothing is guessed: a run that no checker judged is in no rate, a stage that was not reached is a time that
 was cut off. Out of scope: where it comes from (``gathering``) and what is worse than before (``trends``).
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 STAGES = ("detect", "elect", "write")
 ANY = "any"
-"""In place of a fault: whatever happened in the run."""
+"""In place of a fault: everything that happened in the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What one checker said of one run. ``fault``: the kind that had begun last before the proof of a violation;
+    """The verdict of one checker on one run. ``fault``: the kind that had begun last before the proof of a violation;
     ``at_ns``: when the proof was complete, since the run began."""
 
     run: str
@@ -57,7 +57,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that comparisons are made of."""
+    """The input of comparisons."""
 
     runs: Mapping[str, Run]
     samples: Sequence[Sample]

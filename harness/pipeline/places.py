@@ -1,7 +1,7 @@
 """Where a corpus lies: a local directory, an object store, a cluster's file system; six verbs on whole files.
 
 Guarantees: a file that can be read is whole (staged and renamed, or one upload, which appears at its end); ``create``
-replaces nothing where the place can tell (a local directory can for certain, others by asking first); paths are
+replaces no file, as far as the place can check (a local directory for certain, others by asking first); paths are
 relative, with ``/``. Out of scope: what the files mean.
 """
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     import pyarrow.fs as pafs
 
 STAGING = "_staging"
-"""Hidden from Spark, pandas and DuckDB by its underscore, or by lying beside the tables."""
+"""Hidden from Spark, pandas and DuckDB by its underscore, and as it is not inside a table."""
 
 _STAGING_LOCK = "_staging_lock"
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://")
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-"""What file systems without hard links say."""
+"""Errors of file systems without hard links."""
 
 _UPLOADS = frozenset({"s3", "gcs", "abfs"})
 """pyarrow's names of file systems on which a file appears when it is closed, and a rename is a copy."""
@@ -50,7 +50,7 @@ class Place(Protocol):
 
     url: str
     locks: bool
-    """Whether ``locked`` keeps anybody out."""
+    """Whether ``locked`` excludes other processes."""
 
     def files(self, below: str) -> list[Entry]:
         """All files below a directory, sorted by path; none where there is no such directory."""
@@ -71,7 +71,7 @@ class Place(Protocol):
         """Keep other writers out, where the place can."""
 
     def sweep(self) -> int:
-        """Remove what broken writers left staged, where the place can tell; how many files. None while one writes."""
+        """Remove what broken writers left staged, unless a writer is at work; the number of removed files."""
 
 
 class LocalPlace:
@@ -129,7 +129,7 @@ class LocalPlace:
         return True
 
     def delete(self, path: str) -> None:
-        """Also the directories that it leaves empty, unless somebody is about to put something there."""
+        """Also removes the directories that it leaves empty, unless another process is about to put a file there."""
         target = self.root / path
         try:
             target.unlink(missing_ok=True)
@@ -164,14 +164,14 @@ class LocalPlace:
 
     @contextlib.contextmanager
     def _staging(self) -> Iterator[None]:
-        """Many stage at once, whether or not they hold ``locked``; while they do, nobody takes away what is staged."""
+        """Many stage at once, with or without ``locked``; while they do, no process removes staged files."""
         with self._opened(_STAGING_LOCK) as file:
             fcntl.flock(file, fcntl.LOCK_SH)
             yield
 
     @contextlib.contextmanager
     def _nobody_staging(self) -> Iterator[bool]:
-        """Whether nobody stages; if so, nobody begins to until this ends. It waits for nobody."""
+        """Whether no process stages; if so, none begins until this ends. It never blocks."""
         with self._opened(_STAGING_LOCK) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -251,7 +251,7 @@ class ArrowPlace:
         return contextlib.nullcontext()
 
     def sweep(self) -> int:
-        """None: nobody can tell whether what is staged is still being written."""
+        """Always 0: an object store cannot say whether a staged file is still being written."""
         return 0
 
 
@@ -312,7 +312,7 @@ def _reading(content: bytes | Path) -> Any:
 
 
 def _name(staged: Path, target: Path) -> None:
-    """Give a staged file its name. FileExistsError: that is taken, which a link tells for certain."""
+    """Give a staged file its name. FileExistsError: the name is taken, which a link detects for certain."""
     try:
         os.link(staged, target)
     except OSError as error:

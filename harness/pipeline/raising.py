@@ -29,7 +29,7 @@ _COLUMNS = ("run", "date", "system", "checker", "version", "sentence", "term", "
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it: keys that the command took, keys that are known, and what went wrong."""
+    """The result: keys that the command took, keys that are known, and what went wrong."""
 
     raised: tuple[str, ...]
     known: tuple[str, ...]

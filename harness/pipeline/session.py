@@ -1,8 +1,8 @@
 """The one Spark session of a process: checked before it is started, quiet while it runs.
 
-Guarantees: a missing or too old Java, pyspark or pandas is said before anything starts; workers run this interpreter;
+Guarantees: a missing or old Java, pyspark or pandas is reported before anything starts; workers run this interpreter;
 no user interface, no metastore, few shuffle partitions, UTC; what Spark and Java write goes to a log file, not to the
-terminal, and the error names that file; a session that somebody else started in this process is used as it is, and left
+terminal, and the error names that file; a session that other code started in this process is used as it is, and left
 running. Every setting can be overridden. Out of scope: what is asked of it.
 """
 
@@ -109,7 +109,7 @@ def settings(options: SparkOptions, *, cores: int, directory: Path, env: Mapping
         "spark.driver.maxResultSize": "512m",
         "spark.driver.extraJavaOptions": " ".join((*collector(env), f"-Dlog4j2.configurationFile={log.as_uri()}")),
     }
-    if local:  # nobody else is to reach it, and a host name that resolves to nothing must not matter
+    if local:  # no other machine may reach it, and a host name that does not resolve must not matter
         ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return {**ours, **options.conf}
 
@@ -157,9 +157,9 @@ def _start(conf: Mapping[str, str], log: Path) -> SparkSession:
 
 
 def collector(env: Mapping[str, str]) -> tuple[str, ...]:
-    """What chooses Java's garbage collector: nothing where the environment does so, as Java does not start with two.
+    """The flag of Java's garbage collector, or none if the environment has one, as Java does not start with two.
 
-    The parallel one stops the world, and takes a tenth less of the cores: nobody waits for a pause here.
+    The parallel one stops the world and takes a tenth less CPU: pauses do not matter here.
     """
     said = " ".join(env.get(name, "") for name in ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"))
     return () if _COLLECTOR.search(said) else ("-XX:+UseParallelGC",)
@@ -203,7 +203,7 @@ def _stderr_to(log: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def watched(spark: SparkSession, progress: Progress) -> Iterator[None]:
-    """Tell ``progress`` how many tasks of the running jobs are done, of how many, twice a second."""
+    """Report to ``progress``, twice a second, how many tasks of the running jobs are done, and of how many."""
     over = threading.Event()
 
     def watch() -> None:

@@ -1,9 +1,9 @@
 """The project's own packages, and those of its plug-ins, as one file that Spark's workers import from.
 
 Made from what is installed here, whether from a wheel or editable: a zip with the packages and their ``dist-info``,
-laid out as in a wheel, so that entry points are found in it, too. Guarantees: the same code gives the same bytes, and
-the file's name tells of them; nothing is built or fetched. Compiled parts cannot be imported from a zip: what has some
-is left out, and has to be installed on the workers, as the dependencies have (``NEEDED_THERE``).
+laid out as in a wheel, so that entry points are found in it, too. Guarantees: the same code gives the same bytes and
+the same file name; nothing is built or fetched. Compiled parts cannot be imported from a zip: packages with such parts
+are omitted and must be installed on the workers, like the dependencies (``NEEDED_THERE``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 from dethrone.harness.core.errors import HarnessError
 
 NEEDED_THERE = ("msgspec", "networkx", "numpy", "pyarrow")
-"""What the workers' Python has to have for simulated runs, beside what pyspark itself needs."""
+"""What the workers' Python needs for simulated runs, in addition to pyspark's own needs."""
 
 _OURS = "dethrone"
 _METADATA = ("METADATA", "WHEEL", "entry_points.txt", "top_level.txt")
@@ -68,7 +68,7 @@ def pack(directory: Path) -> Parcel:
 
 
 def _write(target: Path, files: Mapping[str, bytes]) -> None:
-    """Whole or not at all."""
+    """Write the file whole or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
     staged = target.with_suffix(f".{os.getpid()}")
     with zipfile.ZipFile(staged, "w", zipfile.ZIP_DEFLATED) as archive:

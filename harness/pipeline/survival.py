@@ -4,7 +4,7 @@ Kaplan–Meier with log-log bounds and Fisher's exact test are scipy's. What is 
 are not independent (one cluster, one host, one hour), so the log-rank statistic is summed by run, compared within
 strata of equal setup, and its variance is that of dealing *runs*, not times, to the two sides; medians are
 bootstrapped by run as well. Guarantees: the same arguments give the same answer; ``seed`` is the only chance. Out of
-scope: what is compared with what, and what is said of it (``trends``).
+scope: what is compared with what, and the conclusions (``trends``).
 
 Sources: Kaplan and Meier 1958; Peto and Peto 1972 (log-rank scores and their permutation); Holm 1979.
 """
@@ -84,7 +84,7 @@ def curve(times: Times) -> Curve:
     if not len(times):
         return Curve((), (), (), ())
     if times.censored.all():
-        # nothing was reached: scipy has no bounds for that, and neither has anybody
+        # nothing was reached: there are no bounds for that
         return Curve((int(times.ns.max()),), (1.0,), (float("nan"),), (1.0,))
     sample = stats.CensoredData.right_censored(times.ns.astype(np.float64), times.censored)
     survival = stats.ecdf(sample).sf
@@ -177,7 +177,7 @@ def log_rank(times: Times, asked: Bools, stratum: Ints) -> Difference | None:
 
 
 def more_often(hits: int, of: int, before: int, of_before: int) -> float:
-    """Fisher's exact test, one-sided: how likely so many of ``of``, or more, if both rates were one."""
+    """Fisher's exact test, one-sided: the chance of ``hits`` or more out of ``of`` if both rates were equal."""
     from scipy import stats
 
     if not of or not of_before:

@@ -25,7 +25,7 @@ _META = b"dethrone.table"
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """One table: its directory, columns (name → type), the key of a row, and the column that tells which is newest.
+    """One table: its directory, columns (name → type), the key of a row, and the column that says which is newest.
 
     Types: ``int64``, ``string``, ``bool``, ``strings``, ``ints``. With ``several``, all rows of a key that were
     written at its newest moment are current, and older ones none.
@@ -115,7 +115,7 @@ def current(table: Table, rows: pa.Table) -> pa.Table:
 def compact(
     place: Place, table: Table, *, stamp: int, keep: Callable[[pa.Table], pa.Table] | None = None
 ) -> tuple[int, int]:
-    """One file a date instead of many: how many there were, and are. ``keep`` may drop rows that nobody needs."""
+    """One file per date instead of many: how many there were, and are. ``keep`` may drop rows no longer needed."""
     old = {entry.path: _dates(place, table, entry.path) for entry in place.files(table.name)}
     holders: dict[str, list[str]] = {}
     for path, dates in old.items():

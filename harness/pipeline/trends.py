@@ -11,9 +11,9 @@ with another (the nights before it):
   proof;
 * **standing**: a violation that earlier runs showed too. It stays red until it is mended or known.
 
-Guarantees: of a hundred clean comparisons at most one raises a difference wrongly, however many cells there are (the
+Guarantees: of a hundred clean comparisons at most one reports a false difference, for any number of cells (the
 correction is Holm's over all tests of a comparison; ``Policy.alpha`` is stricter still); a cell with too few runs is
-told as not compared and never as clean; runs are only compared with runs of the same setup. Out of scope: where the
+reported as not compared and never as clean; runs are only compared with runs of the same setup. Out of scope: where the
 facts come from (``nights``, ``gathering``) and what is known already (``known``).
 """
 
@@ -87,7 +87,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """One thing that is worse: what, in which night, by how much, what changed with it, and the runs that show it."""
+    """One regression: what, in which night, by how much, what changed with it, and the runs that show it."""
 
     kind: Kind
     cell: Cell
@@ -113,14 +113,14 @@ class Compared:
     rates: tuple[Rate, ...]
     faster: tuple[Slowness, ...]
     unjudged: tuple[str, ...]
-    """Runs asked about, of which no checker said anything."""
+    """Runs asked about that no checker judged."""
     thin: tuple[str, ...]
     """Systems of which one of the sides has too few runs of a setup that the other has, too: next to nothing is known
     of what became slower or more frequent in them."""
 
     @property
     def tested(self) -> int:
-        """How many cells there were enough runs for."""
+        """The number of cells with enough runs."""
         return sum(one.p_slower is not None for one in self.times) + sum(one.p is not None for one in self.rates)
 
 
@@ -139,7 +139,7 @@ def nights_before(facts: Facts, asked: str, policy: Policy) -> tuple[Callable[[R
 
 
 def sides(facts: Facts, mine: Callable[[Run], bool], theirs: Callable[[Run], bool]) -> dict[str, bool]:
-    """Which run is of which side; one of both is of the side asked about."""
+    """The side of each run; a run of both belongs to the side asked about."""
     return {name: is_mine for name, run in facts.runs.items() if (is_mine := mine(run)) or theirs(run)}
 
 
@@ -481,7 +481,7 @@ def _by_signature(facts: Facts, cell: Cell, runs: Sequence[str]) -> dict[str, li
 
 
 def _returned(facts: Facts, cell: Cell, before: Sequence[str], earliest: str) -> bool:
-    """Whether the runs in between were so many that it was certainly away: what was mended and returns is new."""
+    """Whether enough runs lie in between that it was certainly gone: what was mended and returns is new."""
     last, checker = max(facts.runs[name].night for name in before), cell.metric.partition("/")[2]
     clean = of = 0
     for one in facts.judged:

@@ -74,7 +74,7 @@ def compact(corpus: Corpus, *, now_ns: int) -> Compacted:
 
 
 def _unowned(corpus: Corpus) -> list[str]:
-    """Events that no run of the manifest owns. Only where nobody can be adding them now."""
+    """Events that no run of the manifest owns. Call only while no other process can add runs."""
     owned = {row["path"] for row in corpus.runs("path", stored=True)}
     return [entry.path for entry in corpus.place.files(layout.EVENTS) if entry.path not in owned]
 

@@ -1,7 +1,7 @@
-"""The exam as a table and as one JSON object: which bug was found, by whom, how soon; and every alarm.
+"""The exam as a table and as one JSON object: which bug was found, by which checker, how soon; and every alarm.
 
-Promises: a bug that was found by no checker named for it is never counted as found, whoever else failed; alarms are
-listed one by one. Leaves out running it.
+Guarantees: a bug counts as found only if a checker named for it found it, regardless of other failures; alarms are
+listed one by one. Running the exam is out of scope.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def exam_table(rows: Sequence[Found]) -> Table:
 
 
 def exam_lines(value: dict[str, Any]) -> list[str]:
-    """What it came to, in sentences."""
+    """The result, in sentences."""
     where = " of one core" if value["backend"] == "sim" else f" on {value['backend']}"
     lines = [f"found {value['found']} of {value['total']} planted bugs ({value['strategy']})"]
     if value["median_find_s"] is not None:

@@ -1,7 +1,7 @@
 """Failover figures: from a fault that hit the leader to the moment it was noticed, replaced, and written through.
 
-Promises: pure; times are censored where the next change of the fault state (or the end) comes first, and quantiles are
-Kaplan and Meier's, so that a censored time is never taken for a fast one. Leaves out judging: these are figures.
+Guarantees: pure; times are censored at the next change of the fault state (or the end), and quantiles are Kaplan–Meier
+estimates, so that a censored time never counts as a fast one. Judging is out of scope: these are figures.
 
 Source: Kaplan, Meier, "Nonparametric estimation from incomplete observations", JASA 1958.
 """
@@ -98,7 +98,7 @@ def failovers(history: History) -> list[Failover]:
 
 
 def quantiles(times: Sequence[Ns | None], limits: Sequence[Ns]) -> Quantiles:
-    """Of ``times``; a None was still open after the ``limits`` entry beside it."""
+    """Quantiles of ``times``; a None was still open after the ``limits`` entry of the same index."""
     seen = [time for time in times if time is not None]
     points = sorted(
         [(time, 0) for time in seen] + [(limit, 1) for time, limit in zip(times, limits, strict=True) if time is None]

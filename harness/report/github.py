@@ -1,7 +1,7 @@
 """GitHub's surfaces: workflow commands that become annotations, and the step summary in Markdown.
 
-Promises: a text can neither end its command nor start another (escaped as the runner unescapes); no more than ten
-annotations a run (GitHub drops the rest) and the last one says what was left out. Leaves out writing.
+Guarantees: a text can neither end its command nor start another (escaped as the runner unescapes); at most ten
+annotations per run (GitHub drops the rest), and the last one says how many were omitted. Writing is out of scope.
 """
 
 from __future__ import annotations

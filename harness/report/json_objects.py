@@ -1,7 +1,7 @@
 """The ``--json`` objects: one schema for run, check and campaign, meant for programs.
 
-Promises: ``verdict`` and ``trouble`` apart, always there; keys are only ever added within one schema version; every
-value is plain JSON. Leaves out printing.
+Guarantees: ``verdict`` and ``trouble`` are separate and always present; within one schema version keys are only added;
+every value is plain JSON. Printing is out of scope.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def campaign_object(
 ) -> dict[str, Any]:
     """What ``campaign --json`` prints. ``counts``: of all runs, where ``rows`` are only the first that did not pass.
 
-    ``corpus``: what was brought where, if anything was to be.
+    ``corpus``: what was stored where, if requested.
     """
     of_all: Mapping[Outcome, int] = Counter(row.outcome for row in rows) if counts is None else counts
     return {
@@ -162,7 +162,7 @@ def campaign_object(
 
 
 def error_object(error: HarnessError | None, *, message: str, exit_code: int) -> dict[str, Any]:
-    """What ``--json`` prints when it never came to a run."""
+    """What ``--json`` prints when no run began."""
     parts = {"what": message, "where": "", "cause": "", "next": ""}
     if error is not None:
         parts = {"what": error.what, "where": error.where, "cause": error.cause, "next": error.next_step}
@@ -179,7 +179,7 @@ def error_object(error: HarnessError | None, *, message: str, exit_code: int) ->
 
 
 def worst_outcome(outcomes: Sequence[Outcome | None]) -> Outcome | None:
-    """The worst: fail > unknown > pass; None (nothing judged) counts as unknown beside others, stays None alone."""
+    """The worst: fail > unknown > pass; None (nothing judged) counts as unknown next to others, stays None alone."""
     known = [outcome for outcome in outcomes if outcome is not None and outcome != "n/a"]
     if not known:
         return None

@@ -1,7 +1,7 @@
-"""JUnit XML of one or many runs: a suite a run, a case a property, so that any CI shows which property broke.
+"""JUnit XML of one or many runs: a suite per run, a case per property, so that any CI shows which property broke.
 
-Promises: well-formed whatever the texts hold (characters that XML 1.0 forbids are replaced); fail → ``failure``,
-unknown and trouble → ``error``, n/a → ``skipped``; deterministic from the files. Leaves out writing.
+Guarantees: well-formed for all texts (characters that XML 1.0 forbids are replaced); fail → ``failure``, unknown and
+trouble → ``error``, n/a → ``skipped``; deterministic from the files. Writing is out of scope.
 """
 
 from __future__ import annotations

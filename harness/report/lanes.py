@@ -1,7 +1,7 @@
-"""What each node was, and what was wrong with its host, as intervals: the lanes of the space-time view.
+"""Each node's role and the faults of its host as intervals: the lanes of the space-time view.
 
-Promises: pure; intervals of one kind on one lane never overlap and never leave the history; between two sightings that
-are further apart than ``GAP_NS`` (or than three polls) nothing is claimed. Leaves out single events (``marks``).
+Guarantees: pure; intervals of one kind on one lane never overlap and never leave the history; between two sightings
+further apart than ``GAP_NS`` (or than three polls) the lane is empty. ``marks`` draws single events.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _merge(sightings: list[_Sighting], deaths: list[Ns], *, gap: Ns, end: Ns) ->
     lo = hi = 0
     current: _Sighting | None = None
     since = -1
-    """When a trace line last changed the state: a poll asked before that may still tell the old one."""
+    """When a trace line last changed the state: a poll sent before that may still report the old one."""
 
     def close(until: Ns) -> None:
         if current is not None:

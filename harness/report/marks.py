@@ -1,7 +1,7 @@
-"""The events of a history that a reader of an election wants to see: votes, elections, processes coming and going.
+"""The events of a history that a reader of an election wants to see: votes, elections, process starts and exits.
 
-Promises: pure; drawn from what the shell witnessed where there is a witness, else from the protocol's own words; in
-order of their moments. Leaves out intervals (``lanes``) and sentences (``words``).
+Guarantees: pure; taken from what the shell witnessed if there is a witness, else from the protocol's own words; sorted
+by time. ``lanes`` draws intervals, ``words`` writes sentences.
 """
 
 from __future__ import annotations

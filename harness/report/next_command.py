@@ -1,7 +1,7 @@
-"""What to call next when a run stayed ``unknown``: the one command that most likely gives a verdict.
+"""The next command when a run stayed ``unknown``: the one that most likely gives a verdict.
 
-Promises: pure; noise is answered by a slower run of the same seed, missing evidence by more room for faults, and a
-history that is damaged by the same run again; every command is complete. Out of scope: whether it helps.
+Guarantees: pure; noise asks for a slower run of the same seed, missing evidence for more room for faults, and a damaged
+history for the same run again; every command is complete. Whether it helps is out of scope.
 """
 
 from __future__ import annotations

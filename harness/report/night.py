@@ -1,7 +1,7 @@
-"""A night as people and machines read it: a table, one offline page that links every run, the JSON object, exit code.
+"""A night for people and machines: a table, one offline page that links every run, the JSON object, the exit code.
 
-Promises: the page is rewritten after every run, so a night can be watched; nothing in it comes from a network; a red
-night says which findings are new. Leaves out the pages of the runs themselves (``report_files``).
+Guarantees: the page is rewritten after every run, so a night can be watched; it loads nothing from a network; a red
+night says which findings are new. ``report_files`` writes the pages of the runs.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def show(ended: Ended, screen: Screen) -> None:
 
 
 def sums(rows: Sequence[NightRow], total: int) -> str:
-    """How many runs came to what, and how many had no turn."""
+    """The number of runs per outcome, and of those that had no turn."""
     counts = Counter(_counted(row) for row in rows)
     words = [f"{counts[word]} {word}" for word in ("pass", "fail", *UNKNOWN) if counts[word]]
     trouble = sum(row.exit_code == EXIT_TROUBLE for row in rows)

@@ -1,7 +1,7 @@
 """History, plan and judgement as the compact data that the page draws: plain JSON values, times in µs.
 
-Promises: pure and deterministic; every list is capped, and ``caps`` says what was left out; what proves a finding is
-never left out. Leaves out drawing (``html``).
+Guarantees: pure and deterministic; every list is capped, and ``caps`` says how much was omitted; what proves a finding
+is always kept. ``html`` draws.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def marks(
 def _capped(found: list[NodeMark], proving: set[int], caps: list[dict[str, Any]]) -> list[NodeMark]:
     if len(found) <= MARKS_MAX:
         return found
-    # elections and processes tell the story; votes and campaigns of a storm are what there is too much of
+    # elections and processes explain the run; in a storm, votes and campaigns are what there is too much of
     rank = {"elected": 0, "exited": 1, "started": 1, "step-down": 2, "campaign": 3, "vote": 4, "pre-vote": 5}
     order = sorted(found, key=lambda mark: (mark.seq not in proving, rank[mark.kind], mark.t, mark.seq))
     caps.append({"what": "votes, elections and process events", "shown": MARKS_MAX, "total": len(found)})
@@ -154,7 +154,7 @@ def faults(history: History) -> list[dict[str, Any]]:
 
 
 def phases(history: History) -> list[list[Any]]:
-    """``[t, name]`` of the run's phases, steps of the schedule left out."""
+    """``[t, name]`` of the run's phases, without steps of the schedule."""
     return [[us(event.t), event.name] for event in history.of(Mark) if event.name not in {"step", "more"}]
 
 

@@ -1,7 +1,7 @@
-"""What is printed without colours: errors, what was asked for, and lines for people where no terminal reads them.
+"""Output without colours: errors, requested data, and lines for people where stdout is not a terminal.
 
-Promises: nothing heavy is loaded, so that a command for programs starts fast. Leaves out colours, tables and live
-views (``terminal``).
+Guarantees: loads nothing heavy, so that a command for programs starts fast. ``terminal`` has colours, tables and live
+views.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Plain:
             print(for_output(line), file=sys.stderr)
 
     def parts(self, *parts: str | tuple[str, str], level: int = 0) -> None:
-        """A line in pieces, whose styles are left out."""
+        """A line in pieces, without their styles."""
         self.say("".join(part if isinstance(part, str) else part[0] for part in parts), level=level)
 
     def result(self, value: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
-"""Every file that a run's report consists of, written from the run directory's files, above all when a run failed.
+"""Writes every file of a run's report from the run directory's files, also and above all when a run failed.
 
-Promises: called after the engine returned, however it returned; a report that cannot be drawn is said and never hides
-a verdict. Leaves out printing.
+Guarantees: runs after the engine returned, for every outcome; a report that cannot be drawn is reported and never hides
+a verdict. Printing is out of scope.
 """
 
 from __future__ import annotations

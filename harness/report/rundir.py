@@ -1,6 +1,6 @@
 """A run directory (or a history file alone) read back for its report, forgiving about what does not exist.
 
-Guarantees: what can be read is read; what cannot is said in ``missing``, never raised, except for the history itself.
+Guarantees: reads what can be read; lists the rest in ``missing``, never raises, except for the history itself.
 Out of scope: judging: ``judge`` hands its judgement in where ``verdict.json`` is absent.
 """
 

@@ -1,6 +1,6 @@
-"""Whether a run of a scenario came out as it must, in words and as data.
+"""Whether a run of a scenario ended as expected, in words and as data.
 
-Promises: a scenario that was not judged is never as expected. Leaves out the verdict itself, which stands as it is.
+Guarantees: a scenario that was not judged never counts as expected. The verdict itself does not change.
 """
 
 from __future__ import annotations

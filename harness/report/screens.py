@@ -1,6 +1,6 @@
 """What a person reads in a terminal, as rich renderables: first lines, live view, verdicts, failure screen.
 
-Promises: pure; text from outside (node logs, values) is never read as markup. Leaves out printing (``terminal``).
+Guarantees: pure; text from outside (node logs, values) is never read as markup. ``terminal`` prints.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ TABLE_ROWS_MAX = 100
 
 
 def campaign_table(rows: Sequence[CampaignRow]) -> RenderableType:
-    """A row a seed; of very many only those that did not pass, and not all of them."""
+    """A row per seed; of very many only some of those that did not pass."""
     if len(rows) > TABLE_ROWS_MAX:
         rows = [row for row in rows if row.outcome != "pass" or row.excused][:TABLE_ROWS_MAX]
     table = _table("seed", "verdict", "time", "elections", "faults", "ops ok", "why")
@@ -263,7 +263,7 @@ def commands(files: RunFiles, judgement: Judgement | None = None) -> list[Text]:
 def run_command(plan: Plan, files: RunFiles, *, directory: str) -> str:
     """The command that runs the same system with the same knobs under the same planned schedule.
 
-    Quoted for a shell: what a run directory says may come from anybody, and this line is there to be copied.
+    Quoted for a shell: users copy this line, and a run directory may contain untrusted text.
     """
     parts = _same_system(plan, files)
     if plan.time_scale != 1 or plan.calibration:
@@ -274,7 +274,7 @@ def run_command(plan: Plan, files: RunFiles, *, directory: str) -> str:
 
 
 def _drawn_again(plan: Plan, files: RunFiles) -> str:
-    """The same, but for schedule, time limit and scale: the seed draws anew. Quoted for a shell."""
+    """The same command without schedule, time limit and scale: the seed draws again. Quoted for a shell."""
     asked = files.run.get("options")
     options = asked if isinstance(asked, Mapping) else {}
     parts = [*_same_system(plan, files), "--workload", plan.workload.name]

@@ -1,7 +1,7 @@
-"""A small space-time picture in plain text: a column a node, a row an event, around the events that prove a finding.
+"""A small space-time picture in plain text: a column per node, a row per event, around the events that prove a finding.
 
-Promises: pure; at most ``rows_max`` rows, and what was left out is said; the proving events are never left out unless
-they alone are more. Leaves out colour.
+Guarantees: pure; at most ``rows_max`` rows, and a note says how many were omitted; the proving events are all shown
+unless they alone exceed that limit. Colour is out of scope.
 """
 
 from __future__ import annotations

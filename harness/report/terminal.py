@@ -1,9 +1,8 @@
 """A screen for people, and the one JSON object for programs.
 
-Promises: with ``json`` stdout carries exactly one object and people read stderr; colours and redrawing only on a
-terminal (NO_COLOR and plain logs are honoured), else one plain line every few seconds; a broken pipe is no error.
-Leaves out what is shown (``screens``), and what is
-printed without colours (``plain``).
+Guarantees: with ``json``, stdout carries exactly one object and text for people goes to stderr; colours and redrawing
+only on a terminal (NO_COLOR and plain logs are honoured), else one plain line every few seconds; a broken pipe is not
+an error. ``screens`` says what is shown, ``plain`` prints without colours.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _WIDTH_PLAIN = 160
 
 
 class _Console(Console):
-    """A console on which no text does more than to be seen, whoever wrote it; styles are ours."""
+    """A console on which text from any source is only shown, never interpreted; styles are ours."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """The segments of a renderable, their texts cleaned."""
@@ -209,7 +208,7 @@ class Watcher:
 
 
 def hung(text: str) -> str:
-    """A text of several lines, of which only the first begins a line of ours."""
+    """A text of several lines; only the first starts one of our lines."""
     return text.replace("\n", "\n  | ")
 
 
@@ -222,7 +221,7 @@ def noise_words(rows: Sequence[CampaignRow]) -> str:
 
 
 def triggers_line(figures: Mapping[str, Any]) -> str:
-    """What became of a run's triggers, as ``figures`` of ``run --json`` tell it."""
+    """The result of a run's triggers, from ``figures`` of ``run --json``."""
     line = f"{figures['hits']} hit, {figures['misses']} missed"
     latency = figures.get("latency_us")
     if latency is None:

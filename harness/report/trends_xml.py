@@ -1,7 +1,7 @@
-"""A comparison of nights as JUnit XML: a suite a system, a case a cell, so that any CI shows which one became worse.
+"""A comparison of nights as JUnit XML: a suite per system, a case per cell, so that any CI shows what became worse.
 
-Promises: red → ``failure``; known, or too few runs to compare → ``skipped``; runs that nobody judged → ``error``; it is
-well-formed whatever names hold. Leaves out writing.
+Guarantees: red → ``failure``; known, or too few runs to compare → ``skipped``; runs that were not judged → ``error``;
+well-formed for all names. Writing is out of scope.
 """
 
 from __future__ import annotations

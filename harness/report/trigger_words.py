@@ -1,6 +1,6 @@
-"""Triggers in readable words: what a fault waits for, and what became of that.
+"""Triggers in readable words: what a fault waits for, and what happened.
 
-Promises: pure; never raises on evidence of another version. Leaves out everything else about faults (``words``).
+Guarantees: pure; never raises on evidence of another version. ``words`` describes everything else about faults.
 """
 
 from __future__ import annotations

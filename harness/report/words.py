@@ -1,8 +1,7 @@
-"""Events in readable words: one line an event, the same line on every surface (terminal, page, annotations).
+"""Events in readable words: one line per event, the same on every surface (terminal, page, annotations).
 
-Promises: pure, deterministic, never raises on an event of an unknown protocol vocabulary; a sentence is one line, and
-nothing in it is escaped for any markup.
-Leaves out which events are worth telling (``marks``) and where they are shown.
+Guarantees: pure, deterministic, never raises on an event of an unknown protocol vocabulary; a sentence is one line,
+without escapes for any markup. ``marks`` selects the events worth showing.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def verdict_parts(judgement: Judgement | None) -> tuple[tuple[str, str], ...]:
 
 
 def announced(judgement: Judgement | None) -> str:
-    """What follows the verdict's word where nothing failed, and something was excused: a pass is not silent on it."""
+    """The text after the verdict if nothing failed but findings were excused: a pass mentions them."""
     if judgement is None or judgement.outcome == "fail" or not judgement.excused:
         return ""
     return f", with {excused_words(judgement.excused)}"
@@ -253,7 +252,7 @@ def skew(clock: ClockSkew) -> str:
 
 
 def fault_line(kind: str, victims: Sequence[str], roles: Mapping[str, str], params: Mapping[str, Any]) -> str:
-    """A fault and whom it hit: ``partition of n1 (leader), n2``."""
+    """A fault and the nodes that it hit: ``partition of n1 (leader), n2``."""
     who = ", ".join(f"{victim} ({roles[victim]})" if roles.get(victim) else victim for victim in victims)
     detail = parameters(params)
     return f"{kind}{' of ' + who if who else ''}{' · ' + detail if detail else ''}"

@@ -88,7 +88,7 @@ def test_failover_figures_leave_out_what_noise_touched(failing):
     )
     judgement = msgspec.structs.replace(failing.judgement, verdicts=(verdict,))
     noisy = msgspec.structs.replace(failing, judgement=judgement)
-    assert f"1 of {len(rows)} are left out: noise of the hosts touched them." in html.render(noisy)
+    assert f"1 of {len(rows)} omitted: host noise affected them." in html.render(noisy)
     assert "1 of them excluded because of noise" in failover_lines(noisy)[0].plain
     assert "excluded" not in failover_lines(failing)[0].plain
 

@@ -1,11 +1,11 @@
-"""Java servers with a few lines of Java beside them: how they are compiled on the host, started, asked and read.
+"""Java servers with a few lines of Java next to them: how they are compiled on the host, started, asked and read.
 
 The sources in this directory are compiled on each host before the first start, by the compiler jar of its image (about
-a second): an image needs a Java runtime only, and no class file is shipped. ``Beside`` tells a status and the JVM's
+a second): an image needs a Java runtime only, and no class file is shipped. ``Beside`` reports a status and the JVM's
 clocks, so a clock fault is measured in the process that suffers it.
 
-Promises: the status is what the server's own objects say at that moment (each main class tells which). Leaves out what
-the status means.
+Guarantees: the status is what the server's own objects say at that moment (each main class documents which). What the
+status means is out of scope.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dethrone.clusters.docker.labels import JARS
 from dethrone.harness.core.interfaces import CLOCK_SOCKET, Command, NodeSpec, StatusCall
 
 STATUS_PORT = 7002
-"""Where ``Beside`` tells the status."""
+"""Where ``Beside`` reports the status."""
 
 _QUESTION = b"status"
 _COMPILER = f"{JARS}/ecj-3.36.0.jar"

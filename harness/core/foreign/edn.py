@@ -50,7 +50,7 @@ _NUMBER = re.compile(r"[+-]?\d+N?")
 _DECIMAL = re.compile(r"[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?M?")
 _DIGITS = frozenset("-0123456789")
 WHOLE_MAX = 1000
-"""Digits of a number that can surely be read."""
+"""Digits of a number that is certainly readable."""
 
 _ESCAPES = {"t": "\t", "r": "\r", "n": "\n", "\\": "\\", '"': '"', "b": "\b", "f": "\f"}
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)

@@ -54,7 +54,7 @@ def jepsen_edn(history: History) -> Iterator[str]:
 
 
 _ASKS = frozenset({"read", "get", "learn", "holder", "poll", "dequeue"})
-"""Operations that ask: what came back is their value, though it be nothing."""
+"""Operations that ask: the returned value is their value, even if it is null."""
 
 _BY_KEY = frozenset({"read", "get", "poll"})
 """Those of them that are asked with a key."""

@@ -1,11 +1,11 @@
 """Many runs: one seed each, resumable, one row each.
 
-A campaign directory holds ``campaign.json`` (``options_record``), ``rows.jsonl`` and ``seed-<n>/`` per run that is
-kept. Promises: a seed whose row stands there is not run again; a campaign with other options is refused there; a
-half-finished run (killed) is set aside and run anew; a run that host noise alone made ``unknown`` is repeated with the
-same seed, twice at most. On real hosts one run follows another and all are kept; in virtual time a ``Source`` makes the
-rows, processes of this machine (``virtual_seeds``) or somebody above this layer, only the first failing runs are
-kept, and memory does not grow with the seeds.
+A campaign directory holds ``campaign.json`` (``options_record``), ``rows.jsonl`` and ``seed-<n>/`` for each kept run.
+Guarantees: a seed that has a row is not run again; a campaign with other options is refused there; an unfinished run
+(killed) is set aside and its seed runs again; a run that is ``unknown`` only because of host noise is repeated with the
+same seed, twice at most. On real hosts runs are sequential and all are kept; in virtual time a ``Source`` makes the
+rows, in processes of this machine (``virtual_seeds``) or in a layer above, only the first failing runs are kept, and
+memory does not grow with the seeds.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from dethrone.harness.engine.run.runner import run
 
 KEEP_FAILING = 5
 NOISE_REPEATS = 2
-"""So often a seed is run again whose run noise alone kept from a verdict."""
+"""How often a seed is run again if noise alone kept its run from a verdict."""
 _AGAIN = ("", "-again", "-again-2")
 
 
 class Source(Protocol):
-    """Who simulates: a row for each seed, in the order of the seeds.
+    """Simulates: a row for each seed, in the order of the seeds.
 
-    ``count``: how many seeds there are. ``on_the_way`` is told now and then of how many seeds without a row the work is
-    done.
+    ``count``: how many seeds there are. ``on_the_way`` is called now and then with the number of seeds that are
+    simulated but have no row yet.
     """
 
     def __call__(
@@ -67,9 +67,9 @@ def run_campaign(
 ) -> list[CampaignRow]:
     """Run every seed that has no row yet. Stops early, keeping all rows, when the user interrupts.
 
-    ``jobs`` and ``keep_failing``: in virtual time only, where ``on_row`` is told of what did not pass and
-    ``on_progress`` of the rest. ConfigError for more than one job on real hosts, and where a campaign with other
-    options was begun in ``out``.
+    ``jobs`` and ``keep_failing``: in virtual time only, where ``on_row`` gets the rows that did not pass and
+    ``on_progress`` the rest. ConfigError for more than one job on real hosts, and if ``out`` holds a campaign with
+    other options.
     """
     if is_virtual(options):
         source = local_source(jobs)
@@ -129,10 +129,10 @@ def run_virtual(
     on_progress: Callable[[Progress], None] | None = None,
     on_kept: Callable[[CampaignRow, bool], None] | None = None,
 ) -> Tally:
-    """Simulate every seed that has no row yet, by whatever ``source``; what all these seeds came to.
+    """Simulate every seed that has no row yet, by any ``source``, and sum up the rows of all these seeds.
 
-    ``on_row`` is told of what did not pass, ``on_progress`` of the rest, ``on_kept`` of each row that stands in the
-    file, and whether it is new, not of an earlier call. Stops early, keeping all rows, when the user interrupts.
+    ``on_row`` gets the rows that did not pass, ``on_progress`` the rest. ``on_kept`` gets each row of the file, and
+    whether it is new or of an earlier call. Stops early, keeping all rows, when the user interrupts.
     """
     wanted = seeds if isinstance(seeds, range) else frozenset(seeds)
     done, everything, asked = SeedSet(), Tally(listed_max=0), Tally()
@@ -187,12 +187,12 @@ def _kept_whole(options: RunOptions, row: CampaignRow, out: Path, listener: List
 
 
 def _closable(rows: Iterator[CampaignRow]) -> Generator[CampaignRow]:
-    """Whoever stops reading stops the work."""
+    """Closing this generator stops the work."""
     yield from rows
 
 
 def _ignore(_progress: Progress) -> None:
-    """Nobody watches."""
+    """No caller watches."""
 
 
 def read_rows(out: Path) -> list[CampaignRow]:
@@ -213,7 +213,7 @@ def _run_seed(options: RunOptions, seed: int, out: Path, listener: Listener) -> 
 
 
 def _spoiled(result: RunResult) -> bool:
-    """Whether noise alone keeps this run from a verdict: it says nothing, and another one may."""
+    """Whether noise alone keeps this run from a verdict: another run may get one."""
     judgement = result.judgement
     return judgement is not None and judgement.host_noise and not result.interrupted and not result.trouble
 

@@ -1,9 +1,9 @@
-"""What a campaign's runs are made by, beside its rows: ``campaign.json``, so that one table never mixes two campaigns.
+"""The options of a campaign's runs, stored with its rows: ``campaign.json``, so that one table never mixes campaigns.
 
-Promises: a campaign goes on only with the options (and the dethrone) that it was begun with, a named file by its
-content; else a ConfigError says what differs, and nothing is touched. Which seeds, where they are kept, who simulates
-and how many at once may change. As long as there is no row, options may be corrected. Rows of a campaign of an older
-dethrone, which wrote no such file, are taken for rows of these options, and it is said so.
+Guarantees: a campaign resumes only with the options (and the dethrone) that began it; files are compared by content.
+Otherwise a ConfigError says what differs, and nothing is touched. Which seeds, where they are kept, who simulates and
+how many at once may change. Until the first row, options may be corrected. Rows of a campaign of an older dethrone,
+which wrote no such file, are taken for rows of these options, with a message.
 """
 
 from __future__ import annotations
@@ -31,15 +31,14 @@ _SHOWN_MAX = 12
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True):
-    """The file. ``options``: name, as on the command line → value, as it is shown. Options that "
-    "were not set are absent."""
+    """The file. ``options``: name, as on the command line → value, as it is shown. Unset options are absent."""
 
     schema: int
     options: dict[str, str]
 
 
 def begin(out: Path, options: RunOptions, *, version: str, rows: bool) -> str:
-    """Write down what this campaign is, or see that it is the one that was begun here; a remark, or "".
+    """Record this campaign, or check that it is the one that began here; a remark, or "".
 
     ``rows``: whether there are some. ``version``: of dethrone. ConfigError: it is another campaign, or a file that the
     options name cannot be read.
@@ -85,7 +84,7 @@ def told(options: RunOptions, *, version: str) -> dict[str, str]:
 
 
 def differences(begun: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """A phrase for each option that is not the same."""
+    """A phrase for each option that differs."""
     return [
         f"{name} was {begun.get(name, 'not set')}, now {now.get(name, 'not set')}"
         for name in dict.fromkeys([*begun, *now])

@@ -1,8 +1,7 @@
-"""Rows in a file, one a task: what has a row is not done again, and Ctrl-C loses none.
+"""Rows in a file, one per task: a task that has a row is not done again, and Ctrl-C loses none.
 
-Promises: a row is written once, as its task is done; a last line that was cut short is dropped when rows are read,
-so that the next row stands on a line of its own.
-Leaves out what a task is, and how the work is spread (``worker_processes``).
+Guarantees: a row is written once, when its task is done; reading drops a last line that was cut short, so that the next
+row starts on its own line. Tasks are opaque; ``worker_processes`` distributes the work.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dethrone.harness.engine.campaign.worker_processes import spread
 
 
 class Keyed(Protocol):
-    """A row that tells of which task it is."""
+    """A row that names its task."""
 
     @property
     def key(self) -> Any:

@@ -36,9 +36,9 @@ class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a campaign is. ``per_s``: runs a second since it was begun or gone on with.
+    """How far a campaign is. ``per_s``: runs per second since it began or resumed.
 
-    ``on_the_way``: runs that are done elsewhere, of which nothing more is known here yet.
+    ``on_the_way``: runs that are done in another process and whose rows have not arrived yet.
     """
 
     done: int

@@ -1,8 +1,8 @@
-"""The rows of a campaign in a file, and what they come to, in memory that does not grow with their number.
+"""The rows of a campaign in a file, and their sum, in memory that does not grow with their number.
 
-Promises: one writer at a time; a row stands in the file once, whole, as soon as it is written; a last line that was cut
-short is dropped before the next is written. Of very many rows only the first, and the first that did not pass, are held
-(``LISTED_MAX``), and it is said which. Leaves out running (``campaign``).
+Guarantees: one writer at a time; a row is in the file once, whole, as soon as it is written; a last line that was cut
+short is dropped before the next is written. Memory holds only the first rows and the first that did not pass
+(``LISTED_MAX``), and the result says which. ``campaign`` runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LISTED_MAX = 10_000
 """Rows that are held and listed; of more than these only those that did not pass, and not more of them."""
 
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
-"""What file systems without locks say."""
+"""Errors of file systems without locks."""
 
 _BLOCK = 4096
 _CHUNK = 1 << 16
@@ -42,7 +42,7 @@ class SeedSet:
         self._count = 0
 
     def add(self, seed: int) -> bool:
-        """False: it was there."""
+        """False: it was already in the set."""
         block, bit = seed // _BLOCK, 1 << seed % _BLOCK
         there = self._blocks.get(block, 0)
         if there & bit:
@@ -59,13 +59,13 @@ class SeedSet:
 
 
 class Tally:
-    """What rows come to: how many of each outcome, which exit codes, and the rows worth listing."""
+    """The sum of rows: how many of each outcome, which exit codes, and the rows worth listing."""
 
     def __init__(self, *, listed_max: int = LISTED_MAX) -> None:
         self.counts: Counter[Outcome] = Counter()
         self.codes: set[int] = set()
         self.kept = 0
-        """Failing runs of which all files are kept."""
+        """Failing runs whose files are all kept."""
         self._max = listed_max
         self._first: list[CampaignRow] = []
         self._telling: list[CampaignRow] = []
@@ -104,7 +104,7 @@ class RowWriter:
         self._file = file
 
     def rows(self) -> Iterator[CampaignRow]:
-        """Those that stand there, one after another. ConfigError if they are not ours."""
+        """The rows of the file, one after another. ConfigError if they are not ours."""
         yield from stream_rows(self._path)
 
     def write(self, row: CampaignRow) -> None:
@@ -115,7 +115,7 @@ class RowWriter:
 
 @contextlib.contextmanager
 def writing(out: Path) -> Iterator[RowWriter]:
-    """The rows of the campaign in this directory, to go on with. ConfigError: somebody else is at it."""
+    """The campaign rows of this directory, open for more. ConfigError: another process writes them."""
     out.mkdir(parents=True, exist_ok=True)
     path = out / ROWS
     with path.open("ab") as file:

@@ -1,9 +1,9 @@
 """A campaign in virtual time: many seeds over worker processes, in memory; only the first failing ones kept whole.
 
-A seed is rehearsed without files. The first that fail are run again with all files, which gives the same bytes, so
-nothing is lost by that. Promises: rows come in the order of the seeds, whatever the number of workers, and stand in the
-file as soon as they and all before them are known; memory does not grow with the seeds; a worker
-that dies is told, not waited for. Leaves out the rows' file (``campaign``).
+A seed is rehearsed without files. The first failing seeds run again with all files and give the same bytes, so nothing
+is lost. Guarantees: rows come in the order of the seeds, regardless of the number of workers, and are in the file as
+soon as they and all before them are known; memory does not grow with the seeds; a worker that dies is reported, not
+waited for. ``campaign`` handles the rows' file.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _elections(history: History) -> int:
 
 
 def findings(judgement: Judgement | None) -> tuple[str, ...]:
-    """What is not excused, a sentence each."""
+    """The findings without an excuse, a sentence each."""
     return tuple(
         f"{verdict.checker}: {finding.sentence}"
         for verdict in (judgement.verdicts if judgement else ())
@@ -146,7 +146,7 @@ def findings(judgement: Judgement | None) -> tuple[str, ...]:
 
 
 class Meter:
-    """Counts rows; tells ``on_progress`` at most once a second, and at the end. ``tally``: of all rows so far."""
+    """Counts rows; calls ``on_progress`` at most once a second, and at the end. ``tally``: of all rows so far."""
 
     def __init__(self, tally: Tally, total: int, on_progress: Callable[[Progress], None]) -> None:
         self._tally = tally
@@ -157,11 +157,11 @@ class Meter:
         self._told: Ns = self._began
 
     def count(self, _row: CampaignRow) -> None:
-        """One more, which the tally has."""
+        """One more row, which the tally counts already."""
         self._tell(0, at_once=self._tally.total == self._total)
 
     def on_the_way(self, seeds: int) -> None:
-        """So many more are done, and their rows not here yet."""
+        """This number of seeds is simulated, but their rows have not arrived yet."""
         self._tell(seeds, at_once=False)
 
     def _tell(self, on_the_way: int, *, at_once: bool) -> None:

@@ -1,8 +1,8 @@
 """Work over worker processes: a function, its tasks, and a call here for each answer as it comes.
 
-Promises: with one job the work is done here, in order; a worker that dies is told, not waited for; Ctrl-C, and any
-error, ends workers (those in a run on real hosts heal first) and no answer that came is lost. Leaves out what the work
-is, and keeping its answers.
+Guarantees: with one job the work is done here, in order; a worker that dies is reported, not waited for; Ctrl-C, and
+any error, ends workers (those in a run on real hosts heal first), and no received answer is lost. What the work is, and
+keeping its answers, is out of scope.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 def spread(work: Callable[[T], R], tasks: Sequence[T], *, jobs: int, keep: Callable[[R], None]) -> None:
-    """``keep(work(task))`` for every task. ``work`` and what it takes and gives travel between processes."""
+    """``keep(work(task))`` for every task. ``work``, its arguments and its results are pickled."""
     if jobs == 1:
         for task in tasks:
             keep(work(task))

@@ -1,8 +1,8 @@
-"""A described system, gone through step by step on hosts of its own: does it start, answer, print, serve, come back?
+"""Checks a described system step by step on hosts of its own: does it start, answer, print, serve, come back?
 
-Promises: each step is a row with yes, no (why, what to do) or *not seen* (nothing wrong, but nothing to see either); a
-step that others rest on ends the examination when it fails; whatever was started is removed, and stands in a ledger
-until it is. Leaves out faults, judging, and reading the file, which the registry does.
+Guarantees: each step is a row with yes, no (why, what to do) or *not seen* (nothing wrong, but nothing to see either);
+if a step fails that others depend on, the examination ends; everything that was started is in a ledger until it is
+removed. Faults and judging are out of scope; the registry reads the file.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from dethrone.harness.engine.run.status_poller import status_reader
 START_LIMIT_NS = 15 * SECOND
 ANSWER_LIMIT_NS = 1 * SECOND
 TERM_LIMIT_NS = 2 * SECOND
-"""A node that leads tells in which term within this."""
+"""A leading node must report its term within this."""
 SETTLE_NS = 1 * SECOND
 LOG_BYTES = 1500
 LINES_MAX = 3
-"""So many malformed lines are shown."""
+"""At most this number of malformed lines is shown."""
 
 Seen = Literal["yes", "no", "not seen"]
 
@@ -235,7 +235,7 @@ class _Examination:
             raise _End
 
     def _status(self, hosts: Mapping[str, Host], nodes: Mapping[str, NodeSpec]) -> str | None:
-        """Ask until somebody leads; rows for the first node's answer. Who leads, None if nobody does."""
+        """Poll until a node leads; rows for the first node's answer. Returns the leader, or None."""
         first = self._plan.nodes[0]
         call = self._system.status_call(nodes[first])
         if call is None:
@@ -260,7 +260,7 @@ class _Examination:
             leads = {name: reading.term for name, reading in readings.items() if reading.leads}
             leader = next((name for name, term in leads.items() if term > 0), None)
             if leader is None:
-                if leads and not untermed:  # it may tell its term a moment later than its office
+                if leads and not untermed:  # it may report its term a moment after its role
                     untermed = next(iter(leads))
                     deadline = min(deadline, time.monotonic_ns() + TERM_LIMIT_NS)
                 time.sleep(0.1)
@@ -274,8 +274,8 @@ class _Examination:
                 "probe",
                 f"{untermed} leads in a term",
                 "it claims to lead in term 0, which is not a valid term: leaders cannot be distinguished",
-                "let term in [probe] name where the status tells the term of its leader, from 1; if a node alone leads"
-                " without an election, give --nodes 3",
+                "let term in [probe] name where the status reports the term of its leader, from 1; if a single node"
+                " leads without an election, give --nodes 3",
             )
         elif leader is None:
             self._no(
@@ -376,7 +376,7 @@ class _Examination:
     # --- news -------------------------------------------------------------------------------------------------
 
     def _settle(self, wait_ns: Ns) -> None:
-        """Take what agents told; wait for more of it that long."""
+        """Take what the agents reported; wait for more during ``wait_ns``."""
         deadline = time.monotonic_ns() + wait_ns
         for news in self._arrived(deadline):
             if news.kind == "exited" and not news.data.get("asked"):
@@ -421,7 +421,7 @@ def examine_lines(lines: Iterable[bytes]) -> list[Row]:
 
 
 def ask(address: str, call: StatusCall, limit_ns: Ns) -> bytes:
-    """One status question over a connection of its own. OSError: no answer; ValueError: one that is none."""
+    """One status question over its own connection. OSError: no answer; ValueError: a malformed answer."""
     deadline = time.monotonic_ns() + limit_ns
     with socket.create_connection((address, call.port), timeout=limit_ns / SECOND) as connection:
         connection.sendall(call.request)

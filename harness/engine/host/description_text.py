@@ -1,7 +1,7 @@
 """The text of a description of a system, from answers: what ``dethrone init`` writes.
 
-Promises: pure; the text is TOML with a word of explanation where a key is not plain; what was not answered is not in
-it, so it is not promised. Leaves out asking, and whether the answers fit together: loading the file says that.
+Guarantees: pure; the text is TOML with a comment where a key is not self-explanatory; unanswered keys are omitted, so
+nothing is promised for them. Asking is out of scope. Loading the file checks whether the answers are consistent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REQUESTS: Mapping[str, Mapping[str, str]] = {
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody said of a system. ``probe``: keys of that table; ``promise``: likewise."""
+    """What a user said of a system. ``probe``: keys of that table; ``promise``: likewise."""
 
     name: str
     command: str
@@ -63,7 +63,7 @@ def text_of(answers: Answers) -> str:
 
 
 def place_of(program: str) -> str:
-    """Where a program that is copied to hosts lies there."""
+    """The path on the hosts of a program that is copied to them."""
     return "{run_dir}/" + program.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 

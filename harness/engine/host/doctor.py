@@ -1,7 +1,4 @@
-"""What this machine can do, row by row, with the reason and the remedy where it cannot.
-
-Leaves out repairing anything.
-"""
+"""What this machine can do, row by row, with the reason and the remedy where it cannot. It repairs nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ MIN_DISK_BYTES = 2 * 1024**3
 def rows(*, hosts: Path | None = None, host: tuple[str, ...] = ()) -> list[tuple[str, str, Available]]:
     """(section, name, answer) for the machine, each backend, plug-ins and leftovers.
 
-    ``hosts``, ``host``: hosts that are lent, by a file and one by one.
+    ``hosts``, ``host``: lent hosts, by a file and one by one.
     """
     out: list[tuple[str, str, Available]] = list(_machine())
     why: list[tuple[str, str, Available]] = []

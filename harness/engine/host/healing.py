@@ -1,7 +1,7 @@
 """Undo what a run left behind when its harness was killed: from the ledgers on disk and the labels on hosts.
 
-Promises: live runs (their lock is held) are not disturbed; nothing without our label is touched; healing twice,
-or on half-removed clusters, is fine. Leaves out judging the run: ``dethrone check`` reads its history.
+Guarantees: live runs (their lock is held) are not disturbed; only objects with our label are touched; healing twice, or
+on half-removed clusters, is fine. Judging is out of scope: ``dethrone check`` reads the run's history.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class HealReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Lenders = tuple[str | None, tuple[str, ...]]
-"""A hosts file and hosts beside it, as a run's ledger names them."""
+"""A hosts file and additional hosts, as a run's ledger names them."""
 
 
 def heal(
@@ -46,7 +46,7 @@ def heal(
 ) -> HealReport:
     """Remove all leftovers of runs whose harness is gone. ``kept``: also clusters kept with ``--keep-cluster``.
 
-    ``hosts``, ``host``: lent hosts to look at beside those that the ledgers name.
+    ``hosts``, ``host``: lent hosts to inspect in addition to those that the ledgers name.
     """
     root = state_dir()
     stale = {run.run_id: run for run in stale_runs(root)}
@@ -59,7 +59,7 @@ def heal(
     for backend, lenders in usable:
         try:
             owned = backend.leftovers()
-        except HarnessError as error:  # one host out of reach: what the ledgers tell of the others is still undone
+        except HarnessError as error:  # one host out of reach: what the ledgers record of the others is still undone
             owned = ()
             left.append(f"{backend.name}: {error}")
         runs: dict[str, set[str]] = {}
@@ -110,7 +110,7 @@ def heal(
 def _usable_backends(
     stale: Iterable[StaleRun], asked: Lenders, left: list[str]
 ) -> list[tuple[Backend, Lenders | None]]:
-    """The backends to ask; one whose hosts are lent once for each who lends, and not at all where nobody does."""
+    """The backends to ask; one with lent hosts once per lender, and not at all without a lender."""
     out: list[tuple[Backend, Lenders | None]] = []
     refused: list[str] = []
     runs = list(stale)

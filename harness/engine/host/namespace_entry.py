@@ -1,7 +1,7 @@
-"""Before a command does anything: going where a backend's hosts can be made.
+"""Before a command does anything: enters the place where a backend's hosts can be made.
 
-Promises: nothing for a backend that makes them from anywhere; an unknown name is left to whoever loads it. Leaves out
-callers that are no commands of ours: a test runner cannot be started over, and is told so by ``Backend.available``.
+Guarantees: does nothing for a backend that makes hosts from anywhere; the loader rejects unknown names. Out of scope
+are callers other than our commands: a test runner cannot be restarted, and ``Backend.available`` says so.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Which findings of a night are new, and telling somebody: each kind once for all nights.
+"""Which findings of a night are new, and reporting them to a hook: each kind once for all nights.
 
-What makes findings one is their signature (``dethrone.harness.core.signature``); rows of older versions, which have
-none, go by system, profile, version, workload and checker. A finding that the judged runs of its cells in earlier
-nights did not show any more was mended (``dethrone.harness.core.known.mended``): when it returns it is new.
+Findings with the same signature (``dethrone.harness.core.signature``) are one; rows of older versions, which have no
+signature, go by system, profile, version, workload and checker. A finding that the judged runs of its cells in earlier
+nights no longer showed was mended (``dethrone.harness.core.known.mended``): when it returns it is new.
 
-Promises: a finding is told to the hook, and only when the hook took it (exit code 0) written down as told: a
-``kill -9`` between the two tells it once more, and none is ever lost. Leaves out judging whether it is known upstream.
+Guarantees: a finding is passed to the hook, and recorded as reported only when the hook accepted it (exit code 0): a
+``kill -9`` in between reports it twice, and none is ever lost. Whether it is known upstream is out of scope.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def tell(
     base: Path,
     gone: frozenset[str] = frozenset(),
 ) -> list[str]:
-    """Tell of each finding whose key was never told of. Its row in ``raised`` is written when the hook took it: a
-    ``kill -9`` between the two tells it again, and none is lost. ``gone``: see ``absent``."""
+    """Report each finding whose key was never reported. Its row in ``raised`` is written when the hook accepted it: a
+    ``kill -9`` in between reports it twice, and none is lost. ``gone``: see ``absent``."""
     known = {one.key for one in raised(out) if one.key not in gone or one.night == drawn.name}
     cells = cells_of(drawn.entries)
     trouble = []
@@ -118,5 +118,5 @@ def call_hook(command: Sequence[str], content: Mapping[str, Any], base: Path) ->
 
 
 def raised(out: Path) -> list[Raised]:
-    """What was told in all nights of ``out``."""
+    """What was reported in all nights of ``out``."""
     return read_kept(out / RAISED, Raised, what="the nights' raised")

@@ -1,15 +1,15 @@
-"""A night on disk: runs one after another, each a process of its own; stopped at any moment, it goes on where it was.
+"""A night on disk: runs one after another, each in its own process; it can be stopped at any moment and resumes there.
 
-    OUT/raised.jsonl               findings of all nights that were told to somebody
+    OUT/raised.jsonl               findings of all nights that were reported
     OUT/2026-11-22/night.json      what was decided as the night began: cells and jobs in order
-    OUT/2026-11-22/rows.jsonl      a row a run that ended
+    OUT/2026-11-22/rows.jsonl      a row per finished run
     OUT/2026-11-22/0001-…/         a run directory
     OUT/2026-11-22/ended           no run begins in this night any more
 
-Promises: a run that ended has its row, fsynced, before anything is done with it, and is never run again; a run that was
-cut by Ctrl-C, SIGTERM or a ``kill -9`` of the night is rolled back (``run_process``), set aside and run anew, and no
-second night begins in ``OUT`` before; what a run left behind is healed before the next. Leaves out the order
-(``run_order``), what is told of it (``report.night``) and feeding a corpus (the command line does, after each row).
+Guarantees: a finished run has its row, fsynced, before anything is done with it, and never runs again; a run that
+Ctrl-C, SIGTERM or a ``kill -9`` of the night interrupted is rolled back (``run_process``), set aside and run again, and
+no second night begins in ``OUT`` before; what a run left behind is healed before the next. ``run_order`` orders the
+runs, ``report.night`` reports, and the command line feeds a corpus after each row.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _FORM = re.compile(r"\d{4}-\d\d-\d\d(\.\d+)?")
 
 
 OnRow = Callable[[Path, Drawn, Sequence[NightRow]], Sequence[str]]
-"""Told of the night's directory and all rows after each run; answers with trouble that it had."""
+"""Called with the night's directory and all rows after each run; returns its own trouble."""
 
 
 def run_night(
@@ -64,9 +64,9 @@ def run_night(
     wall_ns: Callable[[], Ns] = time.time_ns,
     command: Sequence[str] = (sys.executable, "-P", "-m", "dethrone.harness.cli"),
 ) -> Ended:
-    """Go on with the night that was cut, if its budget lasts, else begin one; until its jobs or its budget are over.
+    """Resume the interrupted night if its budget lasts, else begin one; run until its jobs or its budget are used up.
 
-    ``base``: where the file of the night lies: hooks run there, and systems named by a path are looked for there.
+    ``base``: the directory of the night's file: hooks run there, and systems named by a path are looked for there.
     ConfigError if another night is at work in the same directory.
     """
     night.out.mkdir(parents=True, exist_ok=True)
@@ -194,7 +194,7 @@ def _over(night: Night, drawn: Drawn, now_ns: Ns) -> bool:
 
 
 def _healed(command: Sequence[str], say: Callable[[str], None]) -> list[str]:
-    """What earlier runs left, undone; what could not be, as trouble."""
+    """Heal what earlier runs left; return what could not be healed, as trouble."""
     try:
         done = subprocess.run([*command, "heal", "--json"], capture_output=True, timeout=_HEAL_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -13,9 +13,8 @@
     nodes = [3, 5]
     faults = ["partition,kill", "clock"]
 
-Promises: every key is checked, an unknown one is refused with the nearest that is known; what a table of ``systems``
-leaves out is taken from ``[night]``. Leaves out whether systems, faults and knobs exist (``planning`` knows) and the
-order of the runs (``run_order``).
+Guarantees: every key is checked, and an unknown one is refused with the nearest known one; keys that a ``systems``
+table omits are taken from ``[night]``. ``planning`` checks systems, faults and knobs, ``run_order`` orders the runs.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ def read_night(path: Path) -> Night:
 
 
 def is_night(path: Path) -> bool:
-    """Whether the file describes a night, and not a system of somebody's own. False for what cannot be read."""
+    """Whether the file describes a night, and not a user's system. False for what cannot be read."""
     try:
         return "systems" in tomllib.loads(read_text(path))
     except (OSError, ValueError, RecursionError):

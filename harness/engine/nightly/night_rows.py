@@ -1,6 +1,6 @@
-"""What a night leaves behind, as data: what was decided, a row a run, what was told of, and what a call came to.
+"""What a night stores, as data: what was decided, a row per run, what was reported, and the result of a call.
 
-Leaves out where it lies (``night``).
+``night`` knows the paths.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Raised(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call came to. ``left``: jobs without a run; ``new``: keys of findings that no earlier night had."""
+    """The result of a call. ``left``: jobs without a run; ``new``: keys of findings that no earlier night had."""
 
     directory: Path
     drawn: Drawn

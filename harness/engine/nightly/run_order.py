@@ -1,10 +1,10 @@
 """What a night runs, and in which order: what failed or changed comes first, and a cut night has seen every cell.
 
-A *cell* is one combination: system, version, nodes, faults, strategy, profile. Promises (all pure): the same file,
+A *cell* is one combination: system, version, nodes, faults, strategy, profile. Guarantees (all pure): the same file,
 past and date give the same jobs; cells that failed when they were last run are first, each with the seed that failed;
 then those that are new or whose fingerprint changed, then those that were run longest ago; every cell has its turn
-before any has its second, so a budget that ends early leaves none out while another is at its third. Leaves out running
-them (``night``).
+before any has its second, so a budget that ends early never skips a cell while another is at its third. ``night`` runs
+them.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def order(cells: Mapping[str, Cell], past: Mapping[str, Past], *, night: str, ve
 
 
 def reason(cell: Cell, before: Past | None, version: str) -> Why:
-    """Where a cell belongs."""
+    """The place of a cell in the order."""
     if before is not None and before.outcome == "fail":
         return "failed before"
     if before is None or before.fingerprint != cell.fingerprint(version):
@@ -117,7 +117,7 @@ def reason(cell: Cell, before: Past | None, version: str) -> Why:
 
 
 def fresh_seeds(key: str, night: str, count: int) -> list[int]:
-    """Seeds of a cell in a night: others each night, the same however often the night is gone on with."""
+    """Seeds of a cell in a night: others each night, the same however often the night is resumed."""
     return [
         int.from_bytes(hashlib.sha256(f"{night}\0{key}\0{number}".encode()).digest()[:4], "big")
         for number in range(count)

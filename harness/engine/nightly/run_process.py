@@ -1,8 +1,8 @@
-"""One run of a night, as a process of its own: a broken harness, a hung run or an exhausted memory ends one run only.
+"""One run of a night in its own process: a broken harness, a hung run or exhausted memory ends one run only.
 
-Promises: a run that is interrupted, or whose night is killed (``kill -9`` included: the kernel tells it), heals and
-tears down by itself and keeps the night's lock until it has; a run that takes far longer than it was told to is ended
-and counts as trouble; knobs, and so secrets, are no part of the command line, which every user of the machine sees.
+Guarantees: a run that is interrupted, or whose night is killed (``kill -9`` included: the kernel signals it), heals and
+tears down by itself and keeps the night's lock until it has; a run that far exceeds its time limit is ended and counts
+as trouble; knobs, and so secrets, are not part of the command line, which every user of the machine sees.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.planning import draft
 
 TEARDOWN_S = 150
-"""How long a run that was told to end may take to roll back."""
+"""How long an interrupted run may take to roll back."""
 
 _SLACK_NS: Ns = 600 * SECOND
 _LONGEST = 2 * int(SCALE_MAX) + 1
@@ -52,7 +52,7 @@ def carry_out(
     command: Sequence[str],
     known: Path | None = None,
 ) -> NightRow:
-    """Run ``job`` in ``directory`` and tell how it went. ``lock``: a descriptor that the run inherits.
+    """Run ``job`` in ``directory`` and report how it went. ``lock``: a descriptor that the run inherits.
 
     KeyboardInterrupt: after the run was rolled back. ConfigError: a secret is missing.
     """
@@ -68,7 +68,7 @@ def carry_out(
         stderr=subprocess.DEVNULL,
         pass_fds=(lock,),
         start_new_session=True,
-        preexec_fn=_end_with_parent,  # noqa: PLW1509 - a night has no threads, and nothing else tells the kernel
+        preexec_fn=_end_with_parent,  # noqa: PLW1509 - a night has no threads, and nothing else asks the kernel for it
     )
     limit_s = (_LONGEST * cell.entry.time_limit_ns + _SLACK_NS) / SECOND
     late = ""
@@ -115,7 +115,7 @@ def carry_out(
 
 
 def refuse_impossible(cells: Mapping[str, Cell], *, base: Path) -> None:
-    """Before a night begins: ConfigError, with the cell's name, for the first cell of which no run could be drawn."""
+    """Before a night begins: ConfigError, with the cell's name, for the first cell without a possible run."""
     for key, cell in cells.items():
         entry = cell.entry
         options = RunOptions(
@@ -144,7 +144,7 @@ def refuse_impossible(cells: Mapping[str, Cell], *, base: Path) -> None:
 
 
 def words(job: Job, cell: Cell, out: Path, *, base: Path, known: Path | None = None) -> list[str]:
-    """The command of one run; its knobs go by the environment, where other users do not see them."""
+    """The command of one run; its knobs are passed in the environment, where other users do not see them."""
     entry = cell.entry
     parts = ["run", _system(entry.system, base), "--seed", str(job.seed), "--nodes", str(cell.nodes), "--on", entry.on]
     parts += ["--strategy", cell.strategy, "--time-limit", f"{entry.time_limit_ns}ns", "--out", str(out), "--json"]
@@ -245,7 +245,7 @@ def _rolled_back(process: subprocess.Popen[bytes]) -> bytes:
 
 
 def _end_with_parent() -> None:
-    """Between fork and exec: be told when the night dies; and hear it, though who started the night ignores Ctrl-C."""
+    """Between fork and exec: get a signal when the night dies, and accept Ctrl-C even if its starter ignores it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
 

@@ -1,8 +1,8 @@
-"""Whether a schedule still fails: the question that shrinking asks again and again, answered by simulated runs.
+"""Whether a schedule still fails: shrinking asks this again and again, and simulated runs answer.
 
-Promises: the same draft and schedule give the same answer; a run ends as soon as one of the wanted checkers is certain,
-and soon after a short schedule is over, so that small schedules are cheap to ask about; only failures that nothing
-excuses count. Leaves out the search (``shrinker``) and real hosts.
+Guarantees: the same draft and schedule give the same answer; a run ends as soon as one of the wanted checkers is
+certain, and soon after a short schedule is over, so that small schedules are cheap; only failures without an excuse
+count. ``shrinker`` searches; real hosts are out of scope.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class StillFails:
 
 
 def run_until_failure(drafted: Draft, checkers: Mapping[str, Checker]) -> Rehearsed:
-    """One run, which ends early where one of these checkers can tell at once."""
+    """One run, which ends early if one of these checkers can decide at once."""
     plan = drafted.plan
     watchers = [
         checker.watcher(plan.promise, plan)

@@ -1,8 +1,8 @@
 """One schedule, run several times: how often does it fail as it did? On real hosts that is a rate, not an answer.
 
-Promises: a run counts as reproducing only if a checker fails that was asked for; a run in harness trouble counts as
-none, and is told; real runs differ by chance alone, simulated ones by their seeds (the same seed gives the same run),
-the first of which is the stored run's. Leaves out where schedules come from.
+Guarantees: a run counts as reproducing only if one of the wanted checkers fails; a run in harness trouble does not
+count, and is reported; real runs differ by chance alone, simulated ones by their seeds (the same seed gives the same
+run), the first of which is the stored run's. Where schedules come from is out of scope.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dethrone.harness.engine.run.runner import run
 BACK_MAX = 6
 
 LIMIT_MIN_NS = 3 * SECOND
-"""Left to a schedule at least, however short it is."""
+"""The minimum for a schedule, however short it is."""
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -118,7 +118,7 @@ def room_for(schedule: Schedule, *, at_most: Ns) -> Ns:
 
 
 def _step_ns(step: Step) -> Ns:
-    """If every trigger comes as late as it may."""
+    """The length if every trigger comes as late as it may."""
     begun: dict[str, Ns] = {}
     last = 0
     for fault in step.faults:

@@ -1,8 +1,8 @@
 """Judging the history of another tool: its file, its format, a model, and how to read it.
 
-The same verdicts as for a run. Promises: a file that cannot be read is an error with its line; a model that crashes, or
-runs out of memory, is ``unknown``, never ``pass``. Leaves out formats (``dethrone.harness.core.foreign``) and models,
-which come through the entry points ``dethrone.models``.
+The verdicts are those of a run. Guarantees: a file that cannot be read is an error with its line; a model that crashes,
+or runs out of memory, gives ``unknown``, never ``pass``. Formats (``dethrone.harness.core.foreign``) and models come
+through the entry points ``dethrone.models``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ForeignCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """What was judged, and what came of it."""
+    """What was judged, and the result."""
 
     form: str
     model: str

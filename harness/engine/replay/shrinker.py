@@ -1,9 +1,9 @@
 """Shrinking a failing schedule: fewer steps and faults, shorter and rounder times, fewer victims; it still fails.
 
-Pure: whoever calls says whether a schedule fails, and how often that may be asked. Source of the search over steps:
-Zeller, Hildebrandt, "Simplifying and isolating failure-inducing input", 2002 (ddmin). Promises: what is returned was
-seen to fail (the given schedule is taken to); never more tries than allowed, and it is said when they ran out; the same
-answers give the same result. Leaves out running schedules (``rehearsal``, ``runner``).
+Pure: the caller decides whether a schedule fails, and how often to ask. Source of the search over steps: Zeller,
+Hildebrandt, "Simplifying and isolating failure-inducing input", 2002 (ddmin). Guarantees: the result was seen to fail
+(the given schedule is assumed to); never more tries than allowed, and a note says when they ran out; the same answers
+give the same result. ``rehearsal`` and ``runner`` run schedules.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def _with_gap(schedule: Schedule, number: int, gap_ns: Ns) -> Schedule:
 
 
 def _with_faults(schedule: Schedule, number: int, faults: tuple[PlannedFault, ...]) -> Schedule | None:
-    """None where a fault that is left waits for one that is not."""
+    """None if a remaining fault waits for a removed one."""
     step = schedule.steps[number]
     try:
         made = Step(faults=faults, gap_ns=step.gap_ns, when=step.when)

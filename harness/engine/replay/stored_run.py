@@ -1,9 +1,9 @@
-"""A stored run again: the options it was run with, and its schedule, as times or as triggers.
+"""Repeats a stored run: the options it was run with, and its schedule, as times or as triggers.
 
 ``as triggers`` is the planned schedule: selectors and events, so the leader that is n1 there may be n3 here. ``as
-times`` is the realised one: the same nodes, the same cuts, at the same distances, whatever they are doing then.
+times`` is the realised one: the same nodes, the same cuts, at the same distances, regardless of what the nodes do then.
 
-Promises: pure but for reading the run directory; what did not happen is not replayed. Leaves out running it.
+Guarantees: pure except for reading the run directory; what did not happen is not replayed. Running is out of scope.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_stored(run_dir: Path, *, trust: bool, backend: str | None = None, hosts_given: bool = False) -> Stored:
-    """The run in this directory. HistoryError tells which file is missing or damaged.
+    """The run in this directory. HistoryError names the file that is missing or damaged.
 
     ConfigError if it names anything that would be executed, unless its maker is trusted; see ``trust``. ``backend``,
     ``hosts_given``: what the user names in place of the run's own.

@@ -1,7 +1,7 @@
 """Armed triggers: counts what they wait for, as events come, and says which hit and which ran out of time. Pure.
 
-Promises: events are taken in the order in which they are fed; a happening that two events tell of counts once; nothing
-is heard while nothing is armed. Leaves out what a hit leads to, and what an event means (``Condition``).
+Guarantees: events are taken in the order in which they are fed; an occurrence that two events report counts once;
+events are ignored while nothing is armed. ``Condition`` interprets events; what a hit leads to is out of scope.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Key = tuple[str, int]
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A trigger got what it waited for, and is armed no more."""
+    """A trigger got what it waited for, and is no longer armed."""
 
     key: Key
     trigger: OnEvent
@@ -45,7 +45,7 @@ class _Armed:
 
 
 class ArmedTriggers:
-    """All triggers that wait now. ``traced``: the system writes traces, so what polls tell is not listened to."""
+    """All triggers that wait now. ``traced``: the system writes traces, so polls are ignored."""
 
     def __init__(self, conditions: Mapping[str, Condition], *, traced: bool) -> None:
         self._conditions = conditions
@@ -68,19 +68,19 @@ class ArmedTriggers:
         return any(armed.key[0] == kind for armed in self._armed)
 
     def arm(self, key: Key, trigger: OnEvent, now: Ns, view: ClusterView | None = None) -> None:
-        """Wait for ``trigger`` from now on. ``view``: what polls tell of terms up to its leader's is no news."""
+        """Wait for ``trigger`` from now on. ``view``: polls that report terms up to its leader's are no news."""
         floor = view.terms.get(view.leader, 0) if view is not None and view.leader is not None else 0
         armed = _Armed(key, trigger, self._conditions[trigger.event], now + trigger.within_ns, floor)
         self._armed.append(armed)
         self._listen()
 
     def disarm(self, key: Key) -> None:
-        """Wait for it no more; nothing, if it is not armed."""
+        """Disarm it, if it is armed."""
         self._armed = [armed for armed in self._armed if armed.key != key]
         self._listen()
 
     def clear(self) -> None:
-        """Wait for nothing."""
+        """Disarm all."""
         self._armed.clear()
         self._listen()
 
@@ -89,7 +89,7 @@ class ArmedTriggers:
         return min((armed.deadline for armed in self._armed), default=None)
 
     def expire(self, now: Ns) -> list[tuple[Key, OnEvent]]:
-        """Those whose time is over: misses, armed no more."""
+        """Those that ran out of time: misses, no longer armed."""
         late = [armed for armed in self._armed if armed.deadline <= now]
         if late:
             self._armed = [armed for armed in self._armed if armed.deadline > now]
@@ -97,7 +97,7 @@ class ArmedTriggers:
         return [(armed.key, armed.trigger) for armed in late]
 
     def feed(self, event: Any, now: Ns, view: Callable[[], ClusterView]) -> list[Hit]:
-        """What this event, of a type in ``hears``, brings about. ``view``: asked for where somebody is compared."""
+        """The hits of this event, of a type in ``hears``. ``view``: called only if a trigger compares nodes."""
         kind = type(event)
         if kind is Invoke:
             self._asked[event.op] = event

@@ -1,8 +1,8 @@
-"""What a run leaves of its nodes: logs, traces and journals, copied from the hosts into the run directory.
+"""Copies logs, traces and journals of the nodes from the hosts into the run directory.
 
-Promises: a host that does not answer costs its files and one line of trouble, nothing else. However much the nodes
-wrote, a bounded part is copied, the end of each file, and ``cut.txt`` beside it says what is missing; the last free
-space of the disk is left alone. Leaves out the history.
+Guarantees: a host that does not answer costs its files and one line of trouble, nothing else. The copied size is
+bounded: of a larger file only the end is copied, and ``cut.txt`` next to it says what is missing; the last free space
+of the disk stays free. The history is out of scope.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CUT = "cut.txt"
 
 
 class Collected(msgspec.Struct, frozen=True):
-    """``trouble``: hosts whose files are lost. ``cut``: files of which only a part was copied, or nothing."""
+    """``trouble``: hosts whose files are lost. ``cut``: files that were copied in part, or not at all."""
 
     trouble: list[str]
     cut: list[str]

@@ -78,9 +78,8 @@ class ViewKeeper:
     def healthy(self, now: Ns, *, since: Ns = 0) -> bool:
         """Every host is healthy, all nodes answered just now, all voters name one leader, which leads in no lower term.
 
-        Where no leader is owed, nobody need name one; where nobody says whom they follow, exactly one must lead. Only
-        answers that were asked for after ``since`` count. A follower may know a lower term: Nacos' beats do not raise
-        it.
+        Where no leader is owed, no node need name one; where nodes do not say whom they follow, exactly one must lead.
+        Only answers to polls sent after ``since`` count. A follower may know a lower term: Nacos' beats keep it.
         """
         if any(not state.healthy for state in self.state.values()):
             return False

@@ -1,7 +1,7 @@
 """When a run goes beyond its schedule: what it has yet to show, and the steps that may show it.
 
-Promises: pure; a run that has shown everything is not touched; what is asked for is what the checkers themselves ask
-for (``dethrone.harness.core.interfaces.Demanding``), judged on the few events that tell of faults; steps come from the
+Guarantees: pure; a run that has shown everything is not touched; the demands are the checkers' own
+(``dethrone.harness.core.interfaces.Demanding``), judged on the few events that concern faults; steps come from the
 strategy that drew the schedule. Out of scope: when to ask, and for how long (``director``).
 """
 

@@ -1,8 +1,8 @@
 """The director: the whole course of a run as one pure step function.
 
-Happenings in, events and actions out. Phases: start → warmup → faults → heal → quiet → final → stop. Promises: an
-invoke is emitted together with its action, so that it stands in the history before it is sent; whatever happens, the
-``healing`` phase is passed before the end; everything has a bound. Leaves out files, threads and hosts.
+Happenings in, events and actions out. Phases: start → warmup → faults → heal → quiet → final → stop. Guarantees: an
+invoke is emitted together with its action, so that it is in the history before it is sent; every run passes the
+``healing`` phase before it ends; everything has a bound. Files, threads and hosts are out of scope.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ ENDS = frozenset({"crashed", "shell_failed"})
 MALFORMED_MAX = 20
 LAPSING = frozenset({"rules-lost", "dead-man"})
 """Noise by which an agent says that what was asked of its host is, or was, not in force."""
-"""So many malformed trace lines are shown; all are counted."""
+"""At most this number of malformed trace lines is shown; all are counted."""
 
 
 class Director:
@@ -113,7 +113,7 @@ class Director:
         """Node → the newest incarnation that answered."""
         self._trace_lines = draft.system.trace_lines if isinstance(draft.system, Telling) else None
         self._down: set[str] = set()
-        """Nodes whose process ended, and of which no new one was told yet."""
+        """Nodes whose process ended, and whose new process has not been reported yet."""
         self._dead: set[str] = set()
         """Nodes whose last process ended although the harness had not asked for it."""
         self._ends: dict[tuple[str, int], str] = {}
@@ -202,7 +202,7 @@ class Director:
         return self._nemesis.realised()
 
     def live(self, now: Ns) -> LiveView:
-        """A picture for whoever watches."""
+        """A picture for live views."""
         view = self.keeper.view(now)
         counts = self.counts
         elapsed = max(1, now)
@@ -223,7 +223,7 @@ class Director:
 
     @property
     def elections(self) -> int:
-        """Different (term, leader) pairs seen."""
+        """Distinct (term, leader) pairs seen."""
         return len(self._elections)
 
     # --- happenings -------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ class Director:
         )
         if self._watchers or Observed in self._triggers.hears:
             self._append(event)
-        else:  # nobody looks at it before it is told
+        else:  # it is first looked at when delivered
             if self._more is not None and one.leads:
                 self._kept.append(event)
             self._seq += 1
@@ -335,7 +335,7 @@ class Director:
         lines = told.lines
         self.counts["traced"] += len(lines)
         node, incarnation, span = told.node, told.incarnation, told.span
-        heard = bool(self._watchers) or Traced in self._triggers.hears  # else nobody looks at them before they are told
+        heard = bool(self._watchers) or Traced in self._triggers.hears  # else they are first looked at when delivered
         seq, events = self._seq, self._events
         for n, name, term, role, source, data, group in lines:
             if name == "elected":
@@ -678,7 +678,7 @@ class Director:
             self._submit_converge(now, "nemesis", w.Converge(self._next_token(), wanted.before, wanted.wants))
 
     def _go_heal(self, now: Ns) -> None:
-        """Leave whatever phase for ``heal``: every host converges to healthy, whatever is believed of it."""
+        """Enter ``heal`` from any phase: every host converges to healthy, regardless of its believed state."""
         self._nemesis.cancel()
         self._pump_pause_if_ending()
         self._enter(now, "heal")
@@ -843,9 +843,9 @@ def _beginning(raw: bytes) -> str:
 
 
 def _nothing_unmet(_events: Sequence[AnyEvent], _plan: Plan, _now: Ns) -> Sequence[Unmet]:
-    """Whoever judges nothing misses nothing."""
+    """No checker, so nothing is missing."""
     return ()
 
 
 def _ignore(_plan: Plan) -> None:
-    """Nobody wants to know."""
+    """No caller wants it."""

@@ -1,9 +1,9 @@
 """Whose files a run executes: those that the user names himself, never those that a run directory or a scenario names.
 
-A run directory may come from anybody, and so may a settings file that lies where a command is given. What it names
-would be imported, started or connected to with the user's rights: the file of a variant, the description of a system,
-an image, other people's hosts. Promises: pure; a refusal names each of them. Out of scope: what the user writes on the
-command line, plug-ins that he installed, and whether a file is his own (``dethrone.harness.core.owned``).
+A run directory may come from another person, and so may a settings file in the directory where a command is started.
+The files that it names would be imported, started or connected to with the user's rights: the file of a variant, the
+description of a system, an image, other people's hosts. Guarantees: pure; a refusal names each of them. Out of scope:
+the user's command line, plug-ins that he installed, and whether a file is his own (``dethrone.harness.core.owned``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""When the cyclic garbage collector looks: never within a simulated run, quickly between some of them.
+"""When the cyclic garbage collector runs: never within a simulated run, quickly between some of them.
 
-A run makes some hundred thousand objects and few cycles (its world is one); looking for cycles among them costs a tenth
-of it and finds nothing. Promises: the collector is afterwards as it was before. Leaves out everything that reference
-counts see to.
+A run makes some hundred thousand objects and few cycles (its world is one); the search for cycles takes a tenth of its
+time and finds nothing. Guarantees: afterwards the collector is as it was before. Reference counts free the rest.
 """
 
 from __future__ import annotations

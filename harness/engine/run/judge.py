@@ -1,7 +1,7 @@
 """From a history to a judgement: all installed checkers, each crash turned into ``unknown``, verdicts merged.
 
-The same code judges at the end of a run and in ``dethrone check``. Promises: an incomplete or damaged history is never
-``pass``; checkers see only history, promise and plan. Leaves out drawing reports.
+The same code judges at the end of a run and in ``dethrone check``. Guarantees: an incomplete or damaged history is
+never ``pass``; checkers see only history, promise and plan. Drawing reports is out of scope.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _only_noise(outcome: str, verdicts: Iterable[Verdict]) -> bool:
 
 
 def check_path(path: Path) -> tuple[Judgement, Plan | None, History | None]:
-    """Judge a run directory, or a history file whose ``plan.json`` lies beside it. HistoryError: nothing to judge."""
+    """Judge a run directory, or a history file with ``plan.json`` next to it. HistoryError: nothing to judge."""
     directory = path if path.is_dir() else path.parent
     file = path / store.HISTORY if path.is_dir() else path
     if not file.is_file():

@@ -1,4 +1,4 @@
-"""What a run came to, as data: what the checkers say of its history, and what the caller of a run gets.
+"""The result of a run, as data: the checkers' verdicts on its history, and what the caller of a run gets.
 
 Guarantees: excused findings stay among the verdicts. Out of scope: judging (``judge``), exit codes (``exit_status``).
 """
@@ -39,7 +39,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run came to. ``judgement`` is None when there was nothing to judge. ``exit_code``: see below."""
+    """The result of a run. ``judgement`` is None when there was nothing to judge. ``exit_code``: see below."""
 
     run_dir: Path | None
     seed: int

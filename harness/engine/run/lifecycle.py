@@ -1,7 +1,7 @@
-"""What every run goes through, wherever its nodes live: what is stored of it, how it is judged, what it came to.
+"""The course of every run, wherever its nodes live: what is stored, how it is judged, what the result is.
 
-Promises: the verdict is of the file, not of what is in memory; a file that cannot be written is trouble and stops
-nothing. Leaves out the cluster and the loop (``runner``, ``virtual_run``).
+Guarantees: the verdict is of the file, not of what is in memory; a file that cannot be written is trouble and stops
+nothing. ``runner`` and ``virtual_run`` have the cluster and the loop.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from dethrone.harness.engine.run.planning import Draft
 from dethrone.harness.engine.run.trigger_figures import trigger_figures
 
 WORTH_A_LINE = frozenset({Mark, FaultEvent})
-"""What whoever watches a run is told of it, one by one."""
+"""The events that a live view of a run shows one by one."""
 
 
 class Course:
@@ -86,7 +86,7 @@ class Course:
         return director
 
     def directed(self, director: Director) -> None:
-        """The run is over, however it ended: what the director knows of it."""
+        """The run is over, for any reason: what the director knows of it."""
         realised = director.realised()
         self.trouble += director.trouble
         self.store(store.REALISED, realised)
@@ -113,7 +113,7 @@ class Course:
             self.trouble.append(f"cannot write {store.PARQUET}: {error.strerror or error}")
 
     def result(self, started_ns: int) -> RunResult:
-        """What it came to; also stored. ``started_ns``: of the process' monotonic clock."""
+        """The result; also stored. ``started_ns``: of the process' monotonic clock."""
         self.figures["elapsed_s"] = round((time.monotonic_ns() - started_ns) / SECOND, 1)
         result = RunResult(
             run_dir=self.run_dir,
@@ -142,7 +142,7 @@ class Course:
             self.trouble.append(str(error))
 
     def tell(self, events: list[AnyEvent]) -> None:
-        """Let whoever watches see the events that are worth a line."""
+        """Show live views the events that are worth a line."""
         for event in [event for event in events if type(event) in WORTH_A_LINE]:
             self.listener.event(event)
 
@@ -197,11 +197,11 @@ def today() -> str:
 
 
 def default_dir(plan: Plan) -> Path:
-    """Where a run goes that nobody gave a place."""
+    """The directory of a run for which the user named none."""
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     return Path("runs") / f"{stamp}-{plan.system}-{plan.seed}-{os.getpid()}"
 
 
 def versions() -> dict[str, str]:
-    """Of what a run depends on."""
+    """Versions of what a run depends on."""
     return {"dethrone": version("dethrone"), "python": platform.python_version(), "kernel": platform.release()}

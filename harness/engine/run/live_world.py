@@ -1,8 +1,8 @@
 """The live world: real hosts behind the ``World`` interface, with threads for everything that blocks.
 
-One thread a client process, one poller, one worker that converges hosts (one transaction after another), reader
-threads of the agents; one queue back. Promises: ``submit`` never blocks; every thread ends at ``close``. Leaves out any
-decision and any file.
+One thread per client process, one poller, one worker that converges hosts (one transaction after another), reader
+threads of the agents; one queue back. Guarantees: ``submit`` never blocks; every thread ends at ``close``. Decisions
+and files are out of scope.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class LiveWorld:
             thread.join(timeout=max(0.1, deadline - time.monotonic()))
 
     def _put_unnumbered(self, happening: w.Happening) -> None:
-        """What a node was told of its incarnation by whoever starts it is not our count."""
+        """An incarnation that a foreign program passed to the node is not our count."""
         if isinstance(happening, w.Polled) and happening.reading is not None:
             reading = msgspec.structs.replace(happening.reading, incarnation=None)
             happening = msgspec.structs.replace(happening, reading=reading)
@@ -143,7 +143,7 @@ class LiveWorld:
                     self._inbox.put(self._converge(order))
             except HarnessError as error:
                 self._inbox.put(w.Broken("host", str(error)))
-            except Exception as error:  # noqa: BLE001 - the director must hear of it, whatever it is
+            except Exception as error:  # noqa: BLE001 - the director must learn of every error
                 self._inbox.put(w.Broken("harness", f"{type(error).__name__}: {error}"))
 
     def _converge(self, order: w.Converge) -> w.ConvergeDone:

@@ -27,7 +27,7 @@ WRITES_PER_S = 100
 """Of each agent, where the workload writes as fast as it is answered."""
 
 LEAST_PER_S = 20
-"""Fewer syncs of a window say nothing of its disk."""
+"""With fewer syncs a window says nothing about its disk."""
 
 
 class Calibrated(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,9 +1,9 @@
 """Carries a schedule out, as a pure state machine: moments, events and answers in, desired states and fault events out.
 
-Promises: one convergence at a time; a fault begins only after the one before it is settled; ``installed`` only with
-evidence from every host that it changes; every trigger of a step that was reached is told as a hit, with the time from
-the event to the effect in force, or as a miss; at the end of a step everything is healed and health is awaited
-(bounded) before the quiet gap. Leaves out hosts, probes and files, and what events mean.
+Guarantees: one convergence at a time; a fault begins only after the one before it is settled; ``installed`` only with
+evidence from every host that it changes; every trigger of a step that was reached is reported as a hit, with the time
+from the event to the effect in force, or as a miss; at the end of a step everything is healed and health is awaited
+(bounded) before the quiet gap. Hosts, probes, files, and the meaning of events are out of scope.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class NemesisDriver:
         """Faults of the step that wait for another one to be in force."""
         self._step_hit: Hit | None = None
         self._unsaid = False
-        """The step began, and nobody was told yet."""
+        """The step began, and no event reported it yet."""
         self._view: ClusterView | None = None
         self._hit: dict[str, tuple[str, ...]] = {}
         self._active: list[_Active] = []
@@ -165,7 +165,7 @@ class NemesisDriver:
         return self._triggers.hears
 
     def idle(self, now: Ns) -> bool:
-        """Whether ``step`` would do nothing now, whatever is seen: asked first, as seeing costs more."""
+        """Whether ``step`` would do nothing now, for every view: asked first, as a view costs more."""
         if self._waiting is not None or self._phase == "done":
             return True
         if self._touched or self._phase == "health":
@@ -220,7 +220,7 @@ class NemesisDriver:
         return out
 
     def realised(self) -> RealisedSchedule:
-        """What really happened so far."""
+        """What actually happened so far."""
         return RealisedSchedule(seed=self._schedule.seed, faults=tuple(self._realised))
 
     def wake_at(self) -> Ns | None:
@@ -276,7 +276,7 @@ class NemesisDriver:
         return self._ended(active, after, span, failed, details)
 
     def feed(self, event: Any, now: Ns, view: Callable[[], ClusterView]) -> None:
-        """An event of a type in ``hears`` was written down; whatever it triggers is due at the next ``step``."""
+        """An event of a type in ``hears`` was written down; what it triggers is due at the next ``step``."""
 
         def seen() -> ClusterView:
             return msgspec.structs.replace(view(), hit=dict(self._hit))
@@ -298,7 +298,7 @@ class NemesisDriver:
                     active.end_due = min(now, active.end_due or now)
 
     def _touch(self) -> None:
-        """Something came in: look again, and work out anew when there is something to do."""
+        """New input: look again, and recompute if there is something to do."""
         self._touched = True
         self._wake_known = False
 

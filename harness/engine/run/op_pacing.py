@@ -1,6 +1,6 @@
 """Pacing of client operations: which free process does what, when. Pure.
 
-Promises: never more than one operation a process at once; at most ``rate_per_s`` invokes a second (0: no limit) without
+Guarantees: at most one operation per process at a time; at most ``rate_per_s`` invokes per second (0: no limit) without
 bursts after a stall; after an unknown outcome the process gets a new number, for its operation may still take effect.
 """
 
@@ -46,7 +46,7 @@ class OpPump:
 
     @property
     def exhausted(self) -> bool:
-        """Whether every process was told that there is no more, and none is at work."""
+        """Whether the generator has nothing more for any process, and none is at work."""
         return self._generator is None or (len(self._done) == self._processes and not self._running)
 
     def due(self, now: Ns, view: ClusterView) -> list[tuple[int, int, int, OpPlan]]:

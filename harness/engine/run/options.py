@@ -49,7 +49,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     known: Path | None = None
     """A file of known findings (``dethrone.harness.core.known``): they are shown and do not fail."""
     conclusive: bool = True
-    """Each fault kind that is asked for happens, and a run goes on until it has shown what it owes, or for twice its
-    time limit. False: the schedule is what the seed draws, and the run ends with it."""
+    """Each requested fault kind happens, and a run continues until it has shown what it owes, or for twice its time
+    limit. False: the schedule is what the seed draws, and the run ends with it."""
     time_scale: float | None = None
     """By how much the whole run is slower; None: on real hosts measured before the first node starts, else 1."""

@@ -1,7 +1,7 @@
-"""From what a user said to a complete plan: names resolved, knobs filled in, schedule drawn, everything validated.
+"""From a user's options to a complete plan: names resolved, knobs filled in, schedule drawn, everything validated.
 
-Promises: nothing is started, no clock read; bad input is a ConfigError. The same options and seed give the same plan.
-Leaves out the run directory and the cluster.
+Guarantees: starts nothing, reads no clock; bad input is a ConfigError. The same options and seed give the same plan.
+The run directory and the cluster are out of scope.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     conditions: Mapping[str, Condition] = {}
     """Of the schedule's triggers, by name."""
     more: Continue | None = None
-    """Draws what a run that has not shown everything goes on with; None: it ends with its schedule."""
+    """Draws further steps for a run that has not shown everything; None: it ends with its schedule."""
 
 
 def node_names(count: int) -> tuple[str, ...]:
@@ -257,7 +257,7 @@ def _profile(system: System, wanted: str | None) -> str:
 
 
 def _settings(words: Mapping[str, str], system: System, backend: Backend) -> tuple[dict[str, str], Mapping[str, str]]:
-    """What is said to the system, and what to a backend in virtual time (``sim.latency_us``)."""
+    """The knobs for the system, and those for a backend in virtual time (``sim.latency_us``)."""
     prefix = f"{backend.name}."
     own = {name.removeprefix(prefix): word for name, word in words.items() if name.startswith(prefix)}
     rest = {name: word for name, word in words.items() if not name.startswith(prefix)}
@@ -313,7 +313,7 @@ def _schedule(
     limit_ns: Ns,
     seed: int,
 ) -> tuple[Schedule, Continue | None]:
-    """The schedule, and what draws more of it; None for one that somebody wrote."""
+    """The schedule, and what draws more of it; None for one that a user wrote."""
     if options.schedule is not None:
         return load_schedule(options.schedule, nodes=options.nodes), None
     if options.scenario is not None:

@@ -1,8 +1,8 @@
 """Simulated runs that leave nothing behind: from options and a seed to a judgement, all in memory.
 
-For those who need thousands of runs and few of their histories: the exam, shrinking, campaigns. Promises: the events
-are those that ``run --on sim`` writes for the same options and seed; a run that does not end is trouble, not a loop.
-Leaves out files, progress and the user's signals.
+For callers that need thousands of runs and few of their histories: the exam, shrinking, campaigns. Guarantees: the
+events are those that ``run --on sim`` writes for the same options and seed; a run that does not end is trouble, not a
+loop. Files, progress and the user's signals are out of scope.
 """
 
 from __future__ import annotations

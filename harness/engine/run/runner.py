@@ -1,8 +1,8 @@
 """One run from its options to its verdict: draft → deploy → direct → record → judge → tear down.
 
-Reads top to bottom. Promises: the ledger knows of every effect before it begins; the history is closed and the verdict
-written BEFORE teardown; SIGINT and SIGTERM heal, keep the history and exit 130. Leaves out reports and printing, and
-runs in virtual time (``virtual_run``).
+Reads top to bottom. Guarantees: the ledger records every effect before it begins; the history is closed and the verdict
+written BEFORE teardown; SIGINT and SIGTERM heal, keep the history and exit 130. Reports and printing are out of scope;
+``virtual_run`` runs in virtual time.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class _Run(Course):
             write_verdict(self.run_dir, self.judgement, system=plan.system, seed=plan.seed)
 
     def _add_log_tails(self) -> None:
-        """A node that did not start says why in its log: show its end beside the trouble."""
+        """A node that did not start says why in its log: append its end to the trouble."""
         if any("node-did-not-start" in trouble for trouble in self.trouble):
             for node in self.plan.nodes:
                 if any(node in trouble.split() or f"{node}," in trouble for trouble in self.trouble):
@@ -293,7 +293,7 @@ class _Run(Course):
                 writer.close()
 
     def _heal_blind(self, director: Director, world: LiveWorld, ledger: Ledger) -> None:
-        """Go on without a history until everything is healed; bounded by the director's own bounds."""
+        """Continue without a history until everything is healed; bounded by the director's own bounds."""
         events, actions = director.step(world.now(), [w.Broken("history", "the history could not be written")])
         while True:
             for action in actions:
@@ -335,7 +335,7 @@ class _Run(Course):
 
 
 def node_specs(plan: Plan, hosts: Mapping[str, Host]) -> dict[str, NodeSpec]:
-    """What the system's adapter gets to know of each node."""
+    """What the system's adapter learns about each node."""
     members = {name: hosts[name].address for name in plan.nodes}
     places = {name: host.places if isinstance(host, Placed) else IN_A_CONTAINER for name, host in hosts.items()}
     return {
@@ -359,7 +359,7 @@ def node_specs(plan: Plan, hosts: Mapping[str, Host]) -> dict[str, NodeSpec]:
 
 
 def prepare_host(system: System, host: Host, node: NodeSpec) -> None:
-    """Place the node's files and tell the agent how it is started."""
+    """Place the node's files and send the agent its start command."""
     for path, content in system.files(node).items():
         host.write_file(path, content)
     fatal, fatal_path = system.fatal(node) if isinstance(system, Logged) else ((), None)
@@ -379,7 +379,7 @@ def prepare_host(system: System, host: Host, node: NodeSpec) -> None:
 
 
 def shared_users(hosts: Mapping[str, Host]) -> dict[str, list[str]]:
-    """Nodes that do not run as a user of their own: why → which. They could undo what is done to them."""
+    """Nodes that do not run as a user of their own: why → which. They could undo their faults."""
     out: dict[str, list[str]] = {}
     for name, host in hosts.items():
         why = host.shares_user if isinstance(host, Confining) else ""
@@ -389,7 +389,7 @@ def shared_users(hosts: Mapping[str, Host]) -> dict[str, list[str]]:
 
 
 def refuse_uncut(needs: frozenset[str], uncut: Mapping[str, str]) -> None:
-    """MissingCapability where links are to be cut that cannot all be."""
+    """MissingCapability if links are to be cut and some cannot be."""
     if "iptables" not in needs or not uncut:
         return
     raise MissingCapability(
@@ -402,7 +402,7 @@ def refuse_uncut(needs: frozenset[str], uncut: Mapping[str, str]) -> None:
 
 
 def stop_nodes(hosts: Mapping[str, Host]) -> None:
-    """Let every node end by itself, so that its logs and journal are whole. Whoever does not goes with its host."""
+    """Let every node end by itself, so that its logs and journal are whole. The others end with their hosts."""
 
     def stop(host: Host) -> None:
         with contextlib.suppress(HarnessError):

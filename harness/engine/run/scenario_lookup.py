@@ -1,7 +1,7 @@
-"""Scenarios by name, from every collection that is installed, or by the path of a file that holds one.
+"""Scenarios by name, from every installed collection, or by the path of a scenario file.
 
-Promises: an unknown name is a ConfigError with the nearest known one; two scenarios of one name are one, too. Leaves
-out what a scenario holds.
+Guarantees: an unknown name is a ConfigError with the nearest known one; two scenarios with one name are a ConfigError,
+too. What a scenario holds is out of scope.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Drawing a schedule in which every fault kind that was asked for happens, or saying what would make room for it.
+"""Draws a schedule in which every requested fault kind happens, or says what would make room for it.
 
-Promises: pure; a draw that has every kind is taken as it is, so that its seed gives what it always gave; drawing again
-is bounded, and a function of the seed. Out of scope: the strategies themselves.
+Guarantees: pure; a draw that has every kind stays as it is, so that its seed keeps its schedule; drawing again is
+bounded, and a function of the seed. Out of scope: the strategies themselves.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""One selector thread that asks every node for its status, at a fixed pace, and never waits for anybody.
+"""One selector thread that asks every node for its status, at a fixed pace, and never waits for any of them.
 
-Promises: at most one question a node is open; each answer's span is ``[asked, answered]`` on the harness' monotonic
-clock; a node that does not answer within the bound is reported silent and its connection dropped. Nothing that a node
-answers ends the thread: what is over a limit, or makes ``System.reading`` raise, is silence with its reason. Leaves out
-what an answer means (``System.reading``) beyond calling it.
+Guarantees: at most one open question per node; each answer's span is ``[asked, answered]`` on the harness' monotonic
+clock; a node that does not answer within the bound is reported silent and its connection dropped. No answer ends the
+thread: one that exceeds a limit, or makes ``System.reading`` raise, is silence with its reason. ``System.reading``
+interprets answers.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Poller:
         self._selector = selectors.DefaultSelector()
         self._stop = threading.Event()
         self._raised = False
-        """Whether ``System.reading`` raised already: the run is told once."""
+        """Whether ``System.reading`` raised already: the run gets one report."""
         self._thread = threading.Thread(target=self._run, name="status-poller", daemon=True)
 
     def start(self) -> None:
@@ -176,7 +176,7 @@ class Poller:
             self._drop(line)
 
     def _read(self, line: _Line, body: bytes) -> tuple[Reading | None, str]:
-        """What the answer says; or None, and why it says nothing."""
+        """The answer's reading; or None, and why there is none."""
         try:
             reading = self._system.reading(line.node, body)
             trouble = "" if reading is None else reading_trouble(reading)

@@ -1,7 +1,7 @@
-"""What became of the triggers of a run, in figures: hits, misses, and how long effects took.
+"""The triggers of a run in figures: hits, misses, and how long effects took.
 
-Promises: pure; a latency is an upper bound (from the earliest moment of the event to the confirmed effect); medians are
-of the hits that had an effect. Leaves out triggers that a run ended before: they are neither.
+Guarantees: pure; a latency is an upper bound (from the earliest moment of the event to the confirmed effect); medians
+are of the hits that had an effect. Triggers that were still armed when the run ended count as neither.
 """
 
 from __future__ import annotations

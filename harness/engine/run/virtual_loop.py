@@ -1,8 +1,8 @@
-"""The loop of every run in virtual time: the world moves on, the director decides, and somebody takes the events.
+"""The loop of every run in virtual time: the world advances, the director decides, and the caller takes the events.
 
-Promises: events are taken before the actions that they announce are begun; what the director decides takes no time of
-the simulated world; a run that does not end is given up. Leaves out what becomes of the events (``virtual_run`` writes
-them down, ``rehearsal`` keeps them) and the verdict.
+Guarantees: events are taken before the actions that they announce begin; the director's decisions take no simulated
+time; a run that does not end is given up. ``virtual_run`` writes the events down, ``rehearsal`` keeps them; both
+judge.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def play(
 ) -> None:
     """From the opening to the end. ``take`` gets the events of each step, in order.
 
-    ``interrupted``: the signal by which somebody asked the run to end; "" : nobody did. Raises ClusterError for a run
-    that does not end.
+    ``interrupted``: the signal by which the user asked the run to end, or "". Raises ClusterError for a run that does
+    not end.
     """
     director.tick_ns, director.rest_ns = TICK_NS, REST_NS
     limit: Ns = ENDLESS * (director.plan.time_limit_ns + 30 * SECOND) + 600 * SECOND

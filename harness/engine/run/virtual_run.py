@@ -1,8 +1,8 @@
 """One run in virtual time, from its draft to its verdict: the same director, history and checkers, but no hosts.
 
-Promises: the same draft gives the same bytes of history; what the director decides takes no time of the simulated
-world; SIGINT and SIGTERM end the run as they do a live one. There is nothing to heal and so no ledger. Leaves out the
-world itself, which is a backend's.
+Guarantees: the same draft gives the same bytes of history; the director's decisions take no simulated time; SIGINT and
+SIGTERM end the run as they do a live one. There is nothing to heal and so no ledger. The world itself belongs to a
+backend.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ LIVE_EVERY_NS = 400 * MS
 """Of real time."""
 
 BATCH = 32
-"""Events that are written, and told to whoever watches, at once. Few: while they wait they push the simulation's own
-state out of the processor's caches, which costs more than the calls that larger batches would save."""
+"""Events that are written, and shown to live views, at once. Few: while they wait they push the simulation's own state
+out of the processor's caches, which costs more than the calls that larger batches would save."""
 
 
 class VirtualRun(Course):
@@ -53,7 +53,7 @@ class VirtualRun(Course):
         self.interrupted.set()
 
     def direct(self) -> None:
-        """Run, and write the history; ``figures`` tell how fast."""
+        """Run, and write the history; ``figures`` say how fast."""
         world = world_of(self.draft)
         director = self.director()
         writer = HistoryWriter(self.run_dir / store.HISTORY, sync=False)

@@ -1,8 +1,7 @@
 """The report as ONE offline HTML file: texts and tables drawn here, space-time and plots by the script from the data.
 
-Promises: deterministic from the files; no address of any network in it (and a policy that forbids all); texts of the
-system under test can neither become markup nor end the script. Leaves out writing the file
-(``dethrone.harness.report.report_files``).
+Guarantees: deterministic from the files; no network address in it (and a policy that forbids all); texts of the system
+under test can neither become markup nor end the script. ``dethrone.harness.report.report_files`` writes the file.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def render(files: RunFiles, *, trouble: Sequence[str] = ()) -> str:
 
 
 def embed(value: Any) -> str:
-    """JSON that can stand inside a script element, whatever its strings hold."""
+    """JSON that is safe inside a script element, regardless of its strings."""
     text = msgspec.json.encode(value, enc_hook=str).decode()
     text = in_json(text)
     for character in "<>&":
@@ -54,5 +53,5 @@ def embed(value: Any) -> str:
 
 @cache
 def asset(name: str) -> str:
-    """One of the files beside this module."""
+    """One of the files next to this module."""
     return (resources("dethrone.harness.report.html") / name).read_text(encoding="utf-8")

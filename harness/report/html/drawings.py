@@ -1,9 +1,9 @@
 """Small drawings of findings as SVG: a cycle of transactions, or operations as bars.
 
-A finding says in its data what there is to draw: ``drawing`` of kind ``cycle`` (nodes with places, edges with words),
-its ``edges`` with a sentence each, and ``bars`` (operations by the places of their invocations and returns) with
-``zones`` and ``stuck_at``. Bars are drawn by the order of their ends, without scale. Promises: no script, no address,
-every text escaped; what does not look like a drawing draws nothing. Leaves out layout: that came with the data.
+A finding holds its drawing as data: ``drawing`` of kind ``cycle`` (nodes with places, edges with words), its ``edges``
+with a sentence each, and ``bars`` (operations by the places of their invocations and returns) with ``zones`` and
+``stuck_at``. Bars are drawn by the order of their ends, without scale. Guarantees: no script, no address, every text
+escaped; malformed data draws nothing. The data already contains the layout.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LABEL_OFF = 8
 """How far the word of an edge stands from it."""
 
 SIDEWAYS = 0.3
-"""From which slope on it stands beside the edge and not above or below it."""
+"""From this slope on, the label is placed next to the edge instead of above or below it."""
 
 _KIND = {"ww": "--ok", "wr": "--clock", "rw": "--proof", "process": "--muted", "realtime": "--muted"}
 _ROLE = {"stuck": "--proof", "first": "--ok", "second": "--candidate", "between": "--other"}

@@ -1,6 +1,6 @@
 """The verdict on a history of another tool as one offline page: sentences, drawings, the operations of each proof.
 
-Promises: as the page of a run: no script, no address of any network, texts escaped. Leaves out writing the file.
+Guarantees: as for the page of a run: no script, no network address, texts escaped. Writing the file is out of scope.
 """
 
 from __future__ import annotations

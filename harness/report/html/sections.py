@@ -1,7 +1,7 @@
 """The page's texts and tables, complete without any script.
 
-Promises: every text goes through ``escape``; every property is listed, n/a and never exercised included. Leaves out the
-drawings.
+Guarantees: every text goes through ``escape``; every property is listed, including n/a and never exercised ones. The
+drawings are out of scope.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _card(verdict: Verdict, why: str) -> str:
 
 
 def caps(found: Sequence[Mapping[str, Any]]) -> str:
-    """What the drawings leave out."""
+    """What the drawings omit."""
     return escape("; ".join(f"drawn: {cap['shown']:,} of {cap['total']:,} {cap['what']}" for cap in found))
 
 
@@ -193,11 +193,7 @@ def failover(files: RunFiles) -> str:
         '<p class="hint">From a fault in force on the leader to the first candidate, the next election and the first '
         "write acknowledged after it. “open”: the next fault or heal came first; such times are censored, not dropped "
         "(Kaplan–Meier quantiles).</p>"
-        + (
-            f"<p>{len(rows) - len(quiet)} of {len(rows)} are left out: noise of the hosts touched them.</p>"
-            if noisy
-            else ""
-        )
+        + (f"<p>{len(rows) - len(quiet)} of {len(rows)} omitted: host noise affected them.</p>" if noisy else "")
         + dots(quiet)
         + _table(["figure", "faults", "open", "median", "90 %", "longest seen"], dist, numbers=(1, 2, 3, 4, 5))
         + "<h3>One by one</h3>"
@@ -353,7 +349,7 @@ def watched(files: RunFiles) -> str:
 
 
 def run(files: RunFiles) -> str:
-    """How to have it again; knobs and promise."""
+    """How to run it again; knobs and promise."""
     out = ['<section id="run"><h2>The run</h2>']
     if files.plan is not None:
         plan = files.plan
@@ -390,7 +386,7 @@ def _borne(tolerated: Mapping[str, int | None]) -> str:
 
 
 def footer(files: RunFiles) -> str:
-    """Where it all stands."""
+    """Where the files are."""
     end = files.history.end
     reason = f"ended: {end.reason}, digest {end.digest}" if end else "has no end record"
     return escape(f"Drawn from history.jsonl ({len(files.history)} events; {reason}).")

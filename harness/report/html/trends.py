@@ -1,7 +1,7 @@
 """A comparison of nights as ONE offline HTML page: tables and Kaplan–Meier curves, and no script.
 
-Promises: deterministic from the answer; no address of any network in it, and a policy that forbids all; every text
-escaped; beside every row of numbers the command that lists the runs behind them. Leaves out writing the file.
+Guarantees: deterministic from the answer; no network address in it, and a policy that forbids all; every text escaped;
+next to every row of numbers the command that lists the runs behind them. Writing the file is out of scope.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 420, 150, 36, 18, 10, 22
 CURVES_MAX = 60
-"""Drawn: the cells with the smallest p first. What is left out is said."""
+"""Most cells drawn: those with the smallest p first. The page says how many were omitted."""
 _CSS = """
 body { max-width: 1500px; margin: auto; padding: 1em; }
 table { border-collapse: collapse; margin: .5em 0 1.5em; } td, th { padding: .2em .7em; text-align: left; }
@@ -301,7 +301,7 @@ def _interval(one: Interval) -> str:
 
 
 def _proof(one: Any) -> str:
-    """What makes it certain: a violation is proved in its run, whatever the odds."""
+    """What makes it certain: a violation is proved in its run, regardless of the odds."""
     return "proved" if one.kind in {"new", "standing"} else _p(one.p)
 
 
