@@ -1,12 +1,7 @@
-"""Runs the exam on a screen: one line per bug as it is found, the table at the end, the JSON object on request.
+"""Sitting the exam on a screen: one line a bug as it is found, the table at the end, the JSON object if asked for.
 
-<<<<<<< HEAD
 Guarantees: exit code 0 when every bug was found by a checker named for it and nothing failed where nothing is wrong; 1
 otherwise; 130 when interrupted. Out of scope: the exam itself.
-=======
-Guarantees: exit code 0 when every bug was found by a checker named for it and no correct build failed; 1 otherwise;
-130 when interrupted. The exam itself is out of scope.
->>>>>>> wip-words2
 """
 
 from __future__ import annotations

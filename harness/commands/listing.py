@@ -1,6 +1,6 @@
-"""What is installed: systems, faults, checkers … as tables of words, plug-ins included.
+"""What is installed: systems, faults, checkers … as tables of words, plug-ins of others included.
 
-Guarantees: a plug-in that cannot be loaded is a row that says why; it is never missing and never ends the list.
+Promises: a plug-in that cannot be loaded is a row that says why, never absent and never the end of the list.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
 def _rows(group: str, columns: int, describe: Callable[[str, Any], Sequence[Sequence[str]]]) -> list[tuple[str, ...]]:
-    """One or more rows per plug-in: its name, ``columns`` of words, its origin."""
+    """A row (or several) a plug-in: its name, ``columns`` of words, its origin."""
     out: list[tuple[str, ...]] = []
     for name, point in registry.names(group).items():
         try:
@@ -81,7 +81,7 @@ def checkers(_: str | None = None) -> Table:
 
 
 def models(_: str | None = None) -> Table:
-    """Name and operations of the models that judge histories of other tools."""
+    """Name and operations of what histories of other tools are judged by."""
 
     def describe(name: str, model: Any) -> list[tuple[str, ...]]:
         return [(name, model.summary())]
@@ -121,7 +121,7 @@ def strategies(_: str | None = None) -> Table:
 
 
 def triggers(_: str | None = None) -> Table:
-    """Event, what it is, the nodes its selectors may name, the channels (one is needed)."""
+    """Event, what it is, whom its selectors may name, channels of which one is needed."""
 
     def describe(name: str, condition: Any) -> list[tuple[str, ...]]:
         needs = " or ".join(sorted(condition.channels())) or "nothing"
@@ -131,7 +131,7 @@ def triggers(_: str | None = None) -> Table:
 
 
 def scenarios(system: str | None = None) -> Table:
-    """Name, system, nodes, what it shows, the expected result; of one system or of all."""
+    """Name, system, nodes, what it shows, what must come of it; of one system or of all."""
 
     def describe(_: str, found: Any) -> list[tuple[str, ...]]:
         return [
@@ -162,14 +162,8 @@ def first_line(thing: Any) -> str:
     return " ".join(text.split("\n\n")[0].split())
 
 
-<<<<<<< HEAD
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """Of the verdict matrix. ``said``: Y holds, C holds with a setting, X broken by design, – does not apply."""
-=======
-def matrix(system: str | None = None) -> Table:
-    """The verdict matrix as it is declared: the claim about each invariant, and what shows it."""
-    from dethrone.harness.commands.matrix import declared
->>>>>>> wip-words2
 
     column: str
     invariant: str

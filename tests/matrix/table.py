@@ -1,11 +1,7 @@
-"""Runs the verdict matrix on a screen: a table of invariants and systems, every proof that failed, one JSON object.
+"""The verdict matrix on a screen: run, then one table of invariants and systems, every proof that failed, one object.
 
 Guarantees: exit code 0 when every proof showed what it must, 1 otherwise, 130 when interrupted, 3 for trouble; a cell
-<<<<<<< HEAD:tests/matrix/table.py
 that no run could judge is never shown as held. Out of scope: running the proofs (``tests.matrix.proofs``).
-=======
-that no run could judge is never shown as held. ``dethrone.harness.engine.exam.verdict_matrix`` runs the proofs.
->>>>>>> wip-words2:harness/commands/matrix.py
 """
 
 from __future__ import annotations
@@ -66,7 +62,6 @@ def run(screen: Screen, *, systems: Sequence[str], seeds: int, jobs: int, out: P
     return code
 
 
-<<<<<<< HEAD:tests/matrix/table.py
 def packaged() -> bytes:
     """What ``dethrone list matrix`` shows: each cell, and what shows it."""
     rows = [
@@ -76,24 +71,6 @@ def packaged() -> bytes:
             said=cell.said,
             shown_by="; ".join(f"{says} {_by(proof)}" for _, says, proof in cell.proofs()),
         )
-=======
-def chosen(systems: Sequence[str]) -> list[Column]:
-    """The columns of these systems, or so called; all for none."""
-    known = all_columns()
-    for name in systems:
-        if not any(name in (column.name, column.system) for column in known):
-            raise ConfigError(
-                f"the matrix has no column for {name!r}",
-                next_step=f"known: {', '.join(column.name for column in known)}",
-            )
-    return [column for column in known if not systems or column.name in systems or column.system in systems]
-
-
-def declared() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Headers and rows: the claim about each invariant, and what shows it; runs nothing."""
-    rows: list[tuple[str, ...]] = [
-        (column.name, cell.invariant, cell.said, "; ".join(f"{says} {_by(proof)}" for _, says, proof in cell.proofs()))
->>>>>>> wip-words2:harness/commands/matrix.py
         for column in all_columns()
         for cell in column.cell
     ]
@@ -123,7 +100,7 @@ def mark(judged: Judged) -> str:
 
 
 def lines(judged: Sequence[Judged]) -> list[str]:
-    """The result, in sentences."""
+    """What it came to, in sentences."""
     proofs = [one for cell in judged for one in cell.shown]
     held = [one for one in proofs if one.says == "holds"]
     broken = [one for one in proofs if one.says == "broken"]
