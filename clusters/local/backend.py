@@ -24,8 +24,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from dethrone.clusters.agent import bundle, confirm
+from dethrone.clusters.agent.agent_host import AgentHost
 from dethrone.clusters.agent.host.clocks import find_faketime
-from dethrone.clusters.agent.link import AgentHost, SocketStream
+from dethrone.clusters.agent.streams import SocketStream
 from dethrone.clusters.docker.labels import LIB
 from dethrone.clusters.local import labels, network, owned, rootless, users
 from dethrone.clusters.local.probing import probe

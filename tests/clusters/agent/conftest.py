@@ -22,7 +22,8 @@ from pathlib import Path
 import pytest
 
 from dethrone.clusters.agent import bundle
-from dethrone.clusters.agent.link import AgentHost, ProcessStream, SocketStream, Stream
+from dethrone.clusters.agent.agent_host import AgentHost
+from dethrone.clusters.agent.streams import ProcessStream, SocketStream, Stream
 from dethrone.harness.core.interfaces import Command, HostNews, NodeStart
 
 PLACE = tempfile.mkdtemp(prefix="dethrone-tests-agent-")

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from dethrone.clusters.agent import bundle
-from dethrone.clusters.agent.link import AgentHost
+from dethrone.clusters.agent.agent_host import AgentHost
 from dethrone.clusters.ssh import on_host
 from dethrone.clusters.ssh.shipping import list_agents, relay_command, start_agent, stop_agent
 from dethrone.harness.core.clock import SECOND
