@@ -1,7 +1,8 @@
 """Skewed clocks: of the node alone, through libfaketime, or of the whole machine; and measuring them.
 
-Guarantees: a skew is confirmed only when the process itself showed it; the machine's clock is written down before it is
-set, and set back to what it would be. Out of scope: rates of the machine's own clock, and other programs that set it.
+Guarantees: a skew is measured from inside the process that has it; the machine's clock is written down before it is
+set, and set back to what it would be without us. Out of scope: rates of the machine's own clock, and other programs
+that set it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""As what a node runs: a user of its own, few capabilities, and no way to gain more.
+"""What a node runs as: a user of its own, few capabilities, and no way to gain more.
 
 Guarantees: a node gets what it asks for or is refused, and never more than it asks for; its files become its own
 without following links. Out of scope: starting it (``processes``), and limits on memory or processor time.

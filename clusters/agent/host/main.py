@@ -1,6 +1,6 @@
 """The command line of the agent.
 
-Guarantees: the arguments are those of every earlier version. Out of scope: everything behind them.
+Guarantees: the arguments of earlier versions still mean the same. Out of scope: everything behind them.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from dethrone.clusters.agent.host.processes import Child, Processes
 from dethrone.clusters.agent.host.requests import object_of
 
 HERE = os.path.abspath(__file__)  # noqa: PTH100 - as everywhere here
+"""The agent's own file, which also matches; this module alone is not it (``dethrone.clusters.agent.bundle``)."""
 MATCH_LIMIT_S = 0.05
 """Of processor time: for a user's pattern on one text."""
 MATCHED_MAX = 64 << 10
