@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 
-from dethrone.clusters.agent.agent import find_faketime
+from dethrone.clusters.agent.host.clocks import find_faketime
 from dethrone.clusters.docker import packages
 from dethrone.clusters.local.labels import SYSTEM_PATH
 from dethrone.harness.core.errors import HarnessError

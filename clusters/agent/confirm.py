@@ -42,8 +42,7 @@ T = TypeVar("T")
 
 @runtime_checkable
 class ProbingHost(Protocol):
-    """What is needed of a host beyond ``Host``: verbs that do not wait. ``dethrone.clusters.agent.link.AgentHost`` has
-    them."""
+    """What is needed of a host beyond ``Host``: verbs that do not wait. ``agent_host.AgentHost`` has them."""
 
     name: str
     address: str

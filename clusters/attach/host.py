@@ -22,7 +22,7 @@ import docker
 import docker.errors
 import msgspec
 
-from dethrone.clusters.agent.link import AgentHost
+from dethrone.clusters.agent.agent_host import AgentHost
 from dethrone.clusters.attach import sidecar
 from dethrone.clusters.attach.fatal import FATAL_EVERY_NS, FatalSearch
 from dethrone.clusters.attach.targets import Target

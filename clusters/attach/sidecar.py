@@ -17,7 +17,7 @@ import docker
 import docker.errors
 import msgspec
 
-from dethrone.clusters.agent.link import AgentHost
+from dethrone.clusters.agent.agent_host import AgentHost
 from dethrone.clusters.attach.targets import SIDECAR, Target
 from dethrone.clusters.docker.client import explained
 from dethrone.clusters.docker.containers import last_words

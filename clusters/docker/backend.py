@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import docker
 
 from dethrone.clusters.agent import confirm
-from dethrone.clusters.agent.link import AgentHost
+from dethrone.clusters.agent.agent_host import AgentHost
 from dethrone.clusters.docker import doctor
 from dethrone.clusters.docker.client import connect
 from dethrone.clusters.docker.containers import Box, last_words, list_owned, remove_run, start_box, together

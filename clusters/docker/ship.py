@@ -19,9 +19,10 @@ import docker.errors
 
 import dethrone
 from dethrone import clusters, harness
+from dethrone.clusters.agent import bundle
 from dethrone.clusters.docker.client import explained
 from dethrone.clusters.docker.image import has_image
-from dethrone.clusters.docker.labels import LIB, OWNER, PYTHON
+from dethrone.clusters.docker.labels import AGENT, LIB, OWNER, PYTHON
 from dethrone.clusters.docker.state import Progress, locked, silent, state_directory
 from dethrone.harness.core.errors import ClusterError
 
@@ -39,8 +40,9 @@ _COMPILE = (
 
 
 def sources() -> dict[str, bytes]:
-    """Path below the library directory → content, of everything that runs inside a host."""
+    """Path below the library directory → content, of everything that runs inside a host; the agent as one file."""
     found = {"dethrone/__init__.py": Path(str(dethrone.__file__)).read_bytes()}
+    found[AGENT.removeprefix(f"{LIB}/")] = bundle.agent()
     for package, parts in ((harness, ("__init__.py", "core")), (clusters, ("",))):
         root = Path(str(package.__file__)).parent
         for part in parts:

@@ -22,8 +22,8 @@ _COMPLAINT_MAX = 4096
 
 
 class ExecStream:
-    """One process in a running container: a ``dethrone.clusters.agent.link.Stream``. One thread may read while others
-    write."""
+    """One process in a running container: a ``dethrone.clusters.agent.streams.Stream``. One thread may read while
+    others write."""
 
     def __init__(self, client: docker.DockerClient, container: str, argv: Sequence[str], *, name: str) -> None:
         self._name = name

@@ -23,9 +23,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from dethrone.clusters.agent import confirm
-from dethrone.clusters.agent.agent import find_faketime
-from dethrone.clusters.agent.link import AgentHost, SocketStream
+from dethrone.clusters.agent import bundle, confirm
+from dethrone.clusters.agent.agent_host import AgentHost
+from dethrone.clusters.agent.host.clocks import find_faketime
+from dethrone.clusters.agent.streams import SocketStream
 from dethrone.clusters.docker.labels import LIB
 from dethrone.clusters.local import labels, network, owned, rootless, users
 from dethrone.clusters.local.probing import probe
@@ -40,6 +41,8 @@ from dethrone.harness.core.ledger import state_dir
 MEET_LIMIT_S = 20.0
 """How long a host that has just come up may take to answer."""
 
+_AGENT = "dethrone.clusters.agent"
+"""The package that hosts see as the agent alone."""
 _SOCKET = "agent.sock"
 _LOG = "agent.log"
 _THREADS = 32
@@ -116,6 +119,7 @@ class LocalBackend:
         try:
             owner = ids.get("0", os.geteuid())
             boxes = {node: _directories(place, node, owner=owner) for node in (labels.SWITCH, *spec.nodes)}
+            _put_agent(boxes[labels.SWITCH] / "code")
             for name, line in (("passwd", users.ACCOUNT), ("group", users.GROUP)):
                 (place / name).write_text(accounts(_text(Path("/etc", name)), line), encoding="utf-8")
             machine = this_machine()
@@ -271,6 +275,16 @@ def _directories(place: Path, node: str, *, owner: int) -> Path:
     return box
 
 
+def _put_agent(place: Path) -> None:
+    """A package that is the agent as one file: compiled once for all hosts, readable by their root."""
+    place.mkdir()
+    (place / "__init__.py").touch()
+    bundle.put(place)
+    compileall.compile_dir(place, quiet=2)
+    for path in (place, *place.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
 def _plan(
     spec: DeploySpec,
     node: str,
@@ -286,9 +300,10 @@ def _plan(
     place = box.parent
     (place / "hosts").touch()
     files = {f"/etc/{name}": str(place / name) for name in ("hosts", "passwd", "group") if Path("/etc", name).exists()}
+    files[f"{LIB}/{_AGENT.replace('.', '/')}"] = str(place / labels.SWITCH / "code")
     for path in programs:
         (box / "programs" / Path(path).name).touch()
-    agent = [sys.executable, "-S", "-m", "dethrone.clusters.agent.agent", "serve", "--socket", f"{AGENT_DIR}/{_SOCKET}"]
+    agent = [sys.executable, "-S", "-m", f"{_AGENT}.agent", "serve", "--socket", f"{AGENT_DIR}/{_SOCKET}"]
     return {
         "kind": "host",
         "name": node,

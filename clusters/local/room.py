@@ -42,7 +42,7 @@ READ_ONLY = ("/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/sysrq-tri
 """Through what of ``/proc`` root could change the machine."""
 
 SHOWN = ("dethrone/__init__.py", "dethrone/clusters", "dethrone/harness")
-"""The project's code for nodes and agents, below the library directory."""
+"""The project's code for nodes, below the library directory; the agent is a file of the run's (``backend``)."""
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dethrone.clusters.agent.agent import CAPABILITIES
+from dethrone.clusters.agent.host.confinement import CAPABILITIES
 from dethrone.clusters.own.spec import (
     Description,
     LogTable,

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dethrone.clusters.agent import confirm
-from dethrone.clusters.agent.agent import PROBE_PORT, chain_name
+from dethrone.clusters.agent.agent_host import AgentHost
 from dethrone.clusters.agent.confirm import CLIENT
-from dethrone.clusters.agent.link import AgentHost
+from dethrone.clusters.agent.host.probes import PROBE_PORT
+from dethrone.clusters.agent.host.rules import chain_name
 from dethrone.clusters.ssh.code import bundle, python_of
 from dethrone.clusters.ssh.connection import Connection
 from dethrone.clusters.ssh.hosts import HostsFile, SshHost, hosts_of_flags, parse_hosts

@@ -56,7 +56,7 @@ class LoginError(ClusterError):
 
 
 class ChannelStream:
-    """A process' standard streams over a channel: a ``dethrone.clusters.agent.link.Stream``."""
+    """A process' standard streams over a channel: a ``dethrone.clusters.agent.streams.Stream``."""
 
     def __init__(self, channel: Any) -> None:
         self._channel = channel

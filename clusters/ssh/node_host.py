@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from dethrone.clusters.agent.link import AgentHost, Stream
+from dethrone.clusters.agent.agent_host import AgentHost
+from dethrone.clusters.agent.streams import Stream
 from dethrone.clusters.ssh.hosts import Pattern, PidFile, SshHost, Target, restart_of
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.errors import ConfigError

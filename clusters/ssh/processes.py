@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from dethrone.clusters.agent.agent import OURS
+from dethrone.clusters.agent.host.adopted import OURS
 from dethrone.clusters.ssh.hosts import Pattern, PidFile, Target, Unit
 from dethrone.clusters.ssh.matching import matching
 from dethrone.harness.core.errors import ClusterError

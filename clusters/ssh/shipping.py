@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from dethrone.clusters.agent import agent
-from dethrone.clusters.agent.agent import PROBE_PORT
+from dethrone.clusters.agent import bundle
+from dethrone.clusters.agent.host.probes import PROBE_PORT
 from dethrone.clusters.ssh import on_host
 from dethrone.clusters.ssh.connection import BrokenOffError
 from dethrone.harness.core.clock import SECOND, Ns
@@ -78,7 +78,7 @@ def start_agent(
             "flags": list(flags),
             "dead_man_s": dead_man_ns / SECOND,
             "probe_port": probe_port,
-            "agent": base64.b64encode(Path(agent.__file__).read_bytes()).decode(),
+            "agent": base64.b64encode(bundle.agent()).decode(),
         },
     )
     if "error" in said:

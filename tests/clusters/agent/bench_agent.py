@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from dethrone.clusters.agent.agent_host import AgentHost
 from dethrone.clusters.agent.confirm import converge_all
-from dethrone.clusters.agent.link import AgentHost
 from dethrone.harness.core.hoststate import HEALTHY, HostState
 from dethrone.harness.core.interfaces import Command, DeploySpec, HostNews, NodeStart
 

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,11 +21,15 @@ from pathlib import Path
 
 import pytest
 
-from dethrone.clusters.agent.link import AgentHost, ProcessStream, SocketStream, Stream
+from dethrone.clusters.agent import bundle
+from dethrone.clusters.agent.agent_host import AgentHost
+from dethrone.clusters.agent.streams import ProcessStream, SocketStream, Stream
 from dethrone.harness.core.interfaces import Command, HostNews, NodeStart
 
-ROOT = Path(__file__).resolve().parents[3]
-AGENT = ROOT / "clusters" / "agent" / "agent.py"
+PLACE = tempfile.mkdtemp(prefix="dethrone-tests-agent-")
+atexit.register(shutil.rmtree, PLACE, ignore_errors=True)
+AGENT = bundle.put(Path(PLACE))
+"""The one file, as it is on hosts."""
 PYTHON = os.environ.get("DETHRONE_AGENT_PYTHON", sys.executable)
 """The interpreter of agents and relays: any Python from 3.9 on."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dethrone.clusters.agent.agent import CAPABILITIES
+from dethrone.clusters.agent.host.confinement import CAPABILITIES
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.interfaces import Command
 

@@ -16,8 +16,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dethrone.clusters.agent import agent
 from dethrone.clusters.agent.confirm import converge_all
+from dethrone.clusters.agent.host.clocks import find_faketime
+from dethrone.clusters.agent.host.news import News
+from dethrone.clusters.agent.host.processes import process_stat
+from dethrone.clusters.agent.host.tails import FATAL_LAG_MAX, FATAL_MAX, FatalSearch
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState, Strobe
@@ -41,7 +44,7 @@ def running(box, host):
 
 
 def state_of(pid: int) -> str | None:
-    stat = agent.process_stat(pid)
+    stat = process_stat(pid)
     return None if stat is None else stat[0]
 
 
@@ -146,19 +149,19 @@ def test_fatal_lines_are_told_while_the_node_runs_and_before_its_end(box):
 
 
 def test_the_search_for_fatal_lines_is_bounded_and_says_what_it_skips(tmp_path):
-    said = agent.News(lambda: None)
-    search = agent.FatalSearch(said)
+    said = News(lambda: None)
+    search = FatalSearch(said)
     log = tmp_path / "node.log"
     log.write_bytes(b"panic: of an earlier run\n")
     search.follow(str(log), ["panic:"])
     with log.open("ab") as file:
-        file.write(b"panic: too far back\n" + b"x" * (agent.FATAL_LAG_MAX + 10) + b"\n" + b"panic: seen\n" * 50)
+        file.write(b"panic: too far back\n" + b"x" * (FATAL_LAG_MAX + 10) + b"\n" + b"panic: seen\n" * 50)
     search.pump()
     log.write_bytes(b"panic: after it was cut\n")
     search.pump()
     lines = [json.loads(line) for line in said.after(0, 1 << 20)[1].splitlines()]
     kinds = [line["data"].get("kind", line["kind"]) for line in lines]
-    assert kinds == ["log-skipped", *["fatal"] * agent.FATAL_MAX]
+    assert kinds == ["log-skipped", *["fatal"] * FATAL_MAX]
     assert {line["data"]["line"] for line in lines[1:]} == {"panic: seen"}
 
 
@@ -221,7 +224,7 @@ def test_what_is_not_available_is_unconfirmed_and_says_why(running):
 
 
 needs_faketime = pytest.mark.skipif(
-    agent.find_faketime() is None and not os.environ.get("CI"), reason="libfaketime is not installed"
+    find_faketime() is None and not os.environ.get("CI"), reason="libfaketime is not installed"
 )
 
 

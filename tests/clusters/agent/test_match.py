@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from .conftest import AGENT, PYTHON
+
 pytestmark = pytest.mark.processes
 
-AGENT = Path(__file__).resolve().parents[3] / "clusters" / "agent" / "agent.py"
-PYTHON = os.environ.get("DETHRONE_AGENT_PYTHON", sys.executable)
 LIMIT_S = 30
 RUNAWAY = "(a|a)*b"
 

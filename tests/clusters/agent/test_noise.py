@@ -16,12 +16,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dethrone.clusters.agent import agent
+from dethrone.clusters.agent.host import noise, threads
+from dethrone.clusters.agent.host.common import MS, SECOND, STARVED_NS, boot_id
+from dethrone.clusters.agent.host.news import News
+from dethrone.clusters.agent.host.noise import (
+    SYNC_FILE_BYTES,
+    SYNC_GAP_S,
+    Canary,
+    Gap,
+    Hanging,
+    Totals,
+    cpu_stat_places,
+    parse_pressure,
+    parse_steal,
+    parse_throttled,
+)
+from dethrone.clusters.agent.host.processes import descendants
+from dethrone.clusters.agent.host.threads import (
+    IDLE_EVERY,
+    SAMPLE_S,
+    Blocked,
+    NodeWatch,
+    Starved,
+    Stretch,
+    parse_schedstat,
+    parse_state,
+)
 
 pytestmark = pytest.mark.processes
-
-MS = agent.MS
-SECOND = agent.SECOND
 
 
 def said(news, kind):
@@ -41,7 +63,7 @@ def eventually(holds, limit_s=10.0):
 
 
 def test_a_sync_that_hangs_is_reported_while_it_hangs_and_once_more_at_its_end(tmp_path):
-    news, let_go, hang = agent.News(lambda: None), threading.Event(), threading.Event()
+    news, let_go, hang = News(lambda: None), threading.Event(), threading.Event()
     hang.set()
 
     def slow(_):
@@ -49,14 +71,14 @@ def test_a_sync_that_hangs_is_reported_while_it_hangs_and_once_more_at_its_end(t
             hang.clear()
             let_go.wait(10)
 
-    canary = agent.Canary(news, sync=slow)
+    canary = Canary(news, sync=slow)
     canary.watch_disk(str(tmp_path))
     assert eventually(lambda: len(said(news, "fsync")) >= 3), "it hangs, and is reported at doubling lengths"
     reports = said(news, "fsync")
     assert all(data["hanging"] for _, _, data in reports)
     assert {lo for lo, _, _ in reports} == {reports[0][0]}
     lengths = [data["value_ns"] for _, _, data in reports]
-    assert lengths[0] > agent.STARVED_NS
+    assert lengths[0] > STARVED_NS
     assert all(later >= 2 * earlier for earlier, later in itertools.pairwise(lengths))
     let_go.set()
     assert eventually(lambda: "hanging" not in said(news, "fsync")[-1][2])
@@ -67,23 +89,23 @@ def test_a_sync_that_hangs_is_reported_while_it_hangs_and_once_more_at_its_end(t
 
 def test_the_next_sync_starts_soon_after_the_last(tmp_path):
     moments = []
-    canary = agent.Canary(agent.News(lambda: None), sync=lambda _: moments.append(time.monotonic()))
+    canary = Canary(News(lambda: None), sync=lambda _: moments.append(time.monotonic()))
     canary.watch_disk(str(tmp_path))
     assert eventually(lambda: len(moments) > 20)
     gaps = sorted(later - earlier for earlier, later in itertools.pairwise(moments))
-    assert gaps[len(gaps) // 2] < 10 * agent.SYNC_GAP_S, "a loaded machine is slower, but no second passes unwatched"
+    assert gaps[len(gaps) // 2] < 10 * SYNC_GAP_S, "a loaded machine is slower, but no second passes unwatched"
 
 
 def test_the_canarys_file_stays_small_and_has_no_name(tmp_path):
     sizes = []
-    canary = agent.Canary(agent.News(lambda: None), sync=lambda fd: sizes.append(os.fstat(fd).st_size))
-    agent_bytes, agent.SYNC_BYTES = agent.SYNC_BYTES, 16 << 10
+    canary = Canary(News(lambda: None), sync=lambda fd: sizes.append(os.fstat(fd).st_size))
+    before, noise.SYNC_BYTES = noise.SYNC_BYTES, 16 << 10
     try:
         canary.watch_disk(str(tmp_path))
         assert eventually(lambda: len(sizes) > 6)
     finally:
-        agent.SYNC_BYTES = agent_bytes
-    assert max(sizes) <= agent.SYNC_FILE_BYTES
+        noise.SYNC_BYTES = before
+    assert max(sizes) <= SYNC_FILE_BYTES
     assert sizes[0] < sizes[1]
     assert list(tmp_path.iterdir()) == []
 
@@ -93,7 +115,7 @@ def test_a_disk_that_cannot_be_probed_is_unreadable_and_not_quiet(tmp_path):
         raise OSError(errno.EIO, "Input/output error")
 
     changes = []
-    canary = agent.Canary(agent.News(lambda: None), sync=broken)
+    canary = Canary(News(lambda: None), sync=broken)
     assert canary.sources()["sync"].startswith("unreadable: ")
     canary.changed = lambda: changes.append(canary.sources()["sync"])
     canary.watch_disk(str(tmp_path))
@@ -102,14 +124,14 @@ def test_a_disk_that_cannot_be_probed_is_unreadable_and_not_quiet(tmp_path):
 
 
 def test_a_directory_that_is_not_there_is_unreadable(tmp_path):
-    canary = agent.Canary(agent.News(lambda: None))
+    canary = Canary(News(lambda: None))
     canary.watch_disk(str(tmp_path / "nowhere"))
     assert canary.disk_known.wait(10)
     assert canary.sources()["sync"] == "unreadable: No such file or directory"
 
 
 def test_something_in_flight_is_due_past_its_limit_and_at_each_doubling():
-    hanging = agent.Hanging(1000, 50)
+    hanging = Hanging(1000, 50)
     assert [at for at in range(1000, 1500, 10) if hanging.due(at)] == [1060, 1130, 1270]
 
 
@@ -117,33 +139,33 @@ def test_something_in_flight_is_due_past_its_limit_and_at_each_doubling():
 
 
 def test_a_wait_that_the_kernel_adds_at_its_end_is_one_stretch():
-    starved = agent.Starved(0, 50 * MS)
+    starved = Starved(0, 50 * MS)
     assert [starved.step(at * MS, 0) for at in (25, 50, 75)] == [None] * 3
     assert starved.step(100 * MS, 80 * MS) is None
-    assert starved.step(125 * MS, 0) == agent.Stretch(20 * MS, 100 * MS, 80 * MS)
+    assert starved.step(125 * MS, 0) == Stretch(20 * MS, 100 * MS, 80 * MS)
     assert starved.step(150 * MS, 0) is None
 
 
 def test_short_waits_with_progress_between_them_are_no_stretch():
-    starved = agent.Starved(0, 50 * MS)
+    starved = Starved(0, 50 * MS)
     assert all(starved.step(at * 25 * MS, 12 * MS) is None for at in range(1, 200))
 
 
 def test_waiting_through_at_least_half_of_a_stretch_is_one():
-    starved = agent.Starved(0, 50 * MS)
+    starved = Starved(0, 50 * MS)
     assert [starved.step(at * MS, 13 * MS) for at in (25, 50, 75)] == [None] * 3
-    assert starved.step(100 * MS, 0) == agent.Stretch(0, 75 * MS, 39 * MS)
+    assert starved.step(100 * MS, 0) == Stretch(0, 75 * MS, 39 * MS)
 
 
 def test_a_stretch_that_does_not_end_is_told_in_pieces():
-    starved = agent.Starved(0, 50 * MS)
+    starved = Starved(0, 50 * MS)
     found = [stretch for at in range(1, 101) if (stretch := starved.step(at * 25 * MS, 25 * MS))]
     assert [(one.lo, one.hi) for one in found] == [(0, SECOND), (SECOND, 2 * SECOND)]
 
 
 @given(st.lists(st.tuples(st.integers(1, 200), st.integers(0, 400)), max_size=60))
 def test_every_stretch_is_longer_than_the_limit_and_was_waited_through_at_least_half(steps):
-    starved, at = agent.Starved(0, 50), 0
+    starved, at = Starved(0, 50), 0
     for length, waited in steps:
         at += length
         stretch = starved.step(at, waited)
@@ -156,7 +178,7 @@ def test_every_stretch_is_longer_than_the_limit_and_was_waited_through_at_least_
 @given(st.lists(st.tuples(st.integers(1, 100 * MS), st.booleans()), min_size=1, max_size=60))
 def test_a_blocked_stretch_lies_between_the_samples_that_saw_it(steps):
     at, seen = 0, [(0, False)]
-    blocked = agent.Blocked(0, 50 * MS, blocked=False)
+    blocked = Blocked(0, 50 * MS, blocked=False)
     for length, state in steps:
         at += length
         seen.append((at, state))
@@ -168,20 +190,20 @@ def test_a_blocked_stretch_lies_between_the_samples_that_saw_it(steps):
 
 
 def test_what_the_kernel_says_of_threads_and_totals_is_parsed():
-    assert agent.parse_schedstat(b"1177395 97902 2\n") == (97902, 2)
-    assert agent.parse_schedstat(b"0 0 0\n") is None, "a kernel that does not count says so by zeros"
-    assert agent.parse_schedstat(b"") is None
-    assert agent.parse_schedstat(b"a b c") is None
-    assert agent.parse_state(b"17 (a) b) D 1 2") == "D"
-    assert agent.parse_state(b"") == ""
+    assert parse_schedstat(b"1177395 97902 2\n") == (97902, 2)
+    assert parse_schedstat(b"0 0 0\n") is None, "a kernel that does not count says so by zeros"
+    assert parse_schedstat(b"") is None
+    assert parse_schedstat(b"a b c") is None
+    assert parse_state(b"17 (a) b) D 1 2") == "D"
+    assert parse_state(b"") == ""
     text = "some avg10=0.71 avg60=1.99 avg300=4.63 total=39619372\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n"
-    assert agent.parse_pressure(text) == 39_619_372_000
-    assert agent.parse_pressure("") is None
-    assert agent.parse_steal("cpu  94708 4794 25217 168735 2205 0 1755 4257 0 0\ncpu0 1", 100) == 42_570 * MS
-    assert agent.parse_steal("cpu 1 2 3\n", 100) is None
-    assert agent.parse_throttled("nr_periods 0\nthrottled_time 17\n") == 17
-    assert agent.parse_throttled("usage_usec 1\nthrottled_usec 17\n") == 17_000
-    assert agent.parse_throttled("") is None
+    assert parse_pressure(text) == 39_619_372_000
+    assert parse_pressure("") is None
+    assert parse_steal("cpu  94708 4794 25217 168735 2205 0 1755 4257 0 0\ncpu0 1", 100) == 42_570 * MS
+    assert parse_steal("cpu 1 2 3\n", 100) is None
+    assert parse_throttled("nr_periods 0\nthrottled_time 17\n") == 17
+    assert parse_throttled("usage_usec 1\nthrottled_usec 17\n") == 17_000
+    assert parse_throttled("") is None
 
 
 @pytest.mark.parametrize(
@@ -194,13 +216,13 @@ def test_what_the_kernel_says_of_threads_and_totals_is_parsed():
     ],
 )
 def test_a_control_groups_figures_are_looked_for_in_every_layout(text, first):
-    places = agent.cpu_stat_places(text)
+    places = cpu_stat_places(text)
     assert places[0] == first
     assert len(places) == len(set(places))
 
 
 def test_control_groups_without_a_processor_controller_lead_nowhere():
-    assert agent.cpu_stat_places("9:name=systemd:/\n5:devices:/x\n") == []
+    assert cpu_stat_places("9:name=systemd:/\n5:devices:/x\n") == []
 
 
 BURN = "import time\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"
@@ -217,14 +239,14 @@ def test_a_node_that_waits_for_the_processor_is_told_with_how_long_it_waited():
 
         return set_up
 
-    news = agent.News(lambda: None)
+    news = News(lambda: None)
     node = subprocess.Popen([sys.executable, "-c", BURN.format(20)], preexec_fn=there(19))  # noqa: PLW1509
     others = [
         subprocess.Popen([sys.executable, "-c", BURN.format(20)], preexec_fn=there(0))  # noqa: PLW1509
         for _ in range(2)
     ]
     try:
-        watch = agent.NodeWatch(news, lambda: (node.pid,))
+        watch = NodeWatch(news, lambda: (node.pid,))
         assert eventually(lambda: said(news, "process"), 18)
         assert watch.sources() == {"schedstat": "read", "dstate": "read"}
     finally:
@@ -233,15 +255,15 @@ def test_a_node_that_waits_for_the_processor_is_told_with_how_long_it_waited():
             process.wait()
     lo, hi, data = said(news, "process")[0]
     assert (data["source"], data["pid"]) == ("schedstat", node.pid)
-    assert hi - lo == data["value_ns"] > agent.STARVED_NS
+    assert hi - lo == data["value_ns"] > STARVED_NS
     assert 2 * data["delay_ns"] >= hi - lo
 
 
 def test_a_node_that_only_sleeps_or_is_stopped_is_not_told_of():
-    news = agent.News(lambda: None)
+    news = News(lambda: None)
     node = subprocess.Popen(["sleep", "60"])
     try:
-        agent.NodeWatch(news, lambda: (node.pid,))
+        NodeWatch(news, lambda: (node.pid,))
         time.sleep(0.5)
         os.kill(node.pid, signal.SIGSTOP)
         time.sleep(0.5)
@@ -256,10 +278,10 @@ def test_threads_that_cannot_be_read_are_unreadable_and_not_quiet(monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     changed = threading.Event()
-    watch = agent.NodeWatch(agent.News(lambda: None), lambda: (os.getpid(),))
+    watch = NodeWatch(News(lambda: None), lambda: (os.getpid(),))
     assert eventually(lambda: bool(watch._threads))
-    monkeypatch.setattr(agent, "Watched", refused)
-    watch = agent.NodeWatch(agent.News(lambda: None), lambda: (os.getpid(),))
+    monkeypatch.setattr(threads, "Watched", refused)
+    watch = NodeWatch(News(lambda: None), lambda: (os.getpid(),))
     watch.changed = changed.set
     assert changed.wait(10)
     assert set(watch.sources().values()) == {"unreadable: Permission denied"}
@@ -268,10 +290,10 @@ def test_threads_that_cannot_be_read_are_unreadable_and_not_quiet(monkeypatch):
 def test_children_of_a_node_are_watched_with_it():
     parent = subprocess.Popen(["sh", "-c", "sleep 60 & sleep 60 & wait"])
     try:
-        assert eventually(lambda: len(agent.descendants(parent.pid)) == 2)
-        assert agent.descendants(agent.descendants(parent.pid)[0]) == []
+        assert eventually(lambda: len(descendants(parent.pid)) == 2)
+        assert descendants(descendants(parent.pid)[0]) == []
     finally:
-        for child in agent.descendants(parent.pid):
+        for child in descendants(parent.pid):
             os.kill(child, signal.SIGKILL)
         parent.kill()
         parent.wait()
@@ -281,8 +303,8 @@ def test_children_of_a_node_are_watched_with_it():
 
 
 def test_totals_are_told_by_window_and_what_cannot_be_read_is_left_out(monkeypatch):
-    news = agent.News(lambda: None)
-    totals = agent.Totals(news)
+    news = News(lambda: None)
+    totals = Totals(news)
     steal = iter((5, 8))
     monkeypatch.setattr(totals, "_last", {"steal_ns": 5, "throttled_ns": "unreadable: no"})
     monkeypatch.setattr(totals, "_read", lambda: {"steal_ns": next(steal) + 3, "throttled_ns": 7})
@@ -309,12 +331,12 @@ def test_a_host_declares_its_sources_before_its_node_starts(box):
         "throttled",
     }
     assert (declared[0].data["sources"]["wakeup"], declared[0].data["sources"]["sync"]) == ("read", "read")
-    assert declared[0].data["boot"] == agent.boot_id()
+    assert declared[0].data["boot"] == boot_id()
 
 
 def test_dropped_news_say_which_time_they_were_of(monkeypatch):
-    monkeypatch.setattr(agent, "NEWS_MAX", 10)
-    news = agent.News(lambda: None)
+    monkeypatch.setattr("dethrone.clusters.agent.host.news.NEWS_MAX", 10)
+    news = News(lambda: None)
     for number in range(15):
         news.noise("stall", number * 10, number * 10 + 5, number)
     news.acknowledge(15)
@@ -324,7 +346,7 @@ def test_dropped_news_say_which_time_they_were_of(monkeypatch):
 
 
 def test_a_thread_that_watches_reports_when_it_could_not():
-    gap = agent.Gap(25 * MS)
+    gap = Gap(25 * MS)
     assert gap.end(9 * SECOND, 0, 50 * MS) is None, "nothing was watched before"
     gap.begin(SECOND, 0)
     assert gap.end(SECOND + 75 * MS, 0, 50 * MS) is None
@@ -333,9 +355,9 @@ def test_a_thread_that_watches_reports_when_it_could_not():
 
 
 def test_a_wait_beyond_the_limit_is_noticed_at_every_distance_of_samples_that_is_no_gap():
-    for idle in (1, agent.IDLE_EVERY):
+    for idle in (1, IDLE_EVERY):
         for late in range(0, 50 * MS, MS):
-            period = idle * int(agent.SAMPLE_S * SECOND) + late
-            starved = agent.Starved(0, 50 * MS)
+            period = idle * int(SAMPLE_S * SECOND) + late
+            starved = Starved(0, 50 * MS)
             assert starved.step(period, 51 * MS) is None
             assert starved.step(2 * period, 0) is not None

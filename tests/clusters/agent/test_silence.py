@@ -8,20 +8,20 @@ import time
 
 import pytest
 
-from dethrone.clusters.agent import link
+from dethrone.clusters.agent.silence import SILENT_NS, Silence
 from dethrone.harness.core.clock import MS, SECOND
 
 pytestmark = pytest.mark.processes
 
 
 def test_an_answer_in_time_is_no_silence():
-    silence = link.Silence(0)
+    silence = Silence(0)
     for second in range(1, 10):
         assert silence.lived(second * SECOND, second * SECOND + MS) is None
 
 
 def test_a_heartbeat_that_stays_unanswered_is_reported_since_the_last_sign_of_life_at_doubling_lengths():
-    silence = link.Silence(0)
+    silence = Silence(0)
     assert silence.lived(5 * SECOND, 5 * SECOND + MS) is None
     found = [found for second in range(6, 40) if (found := silence.look(second * SECOND))]
     assert [(lo // SECOND, hi // SECOND, number) for lo, hi, number in found] == [
@@ -36,13 +36,13 @@ def test_a_heartbeat_that_stays_unanswered_is_reported_since_the_last_sign_of_li
 
 
 def test_a_harness_that_was_stalled_itself_looks_once_and_finds_nothing():
-    silence = link.Silence(0)
+    silence = Silence(0)
     assert silence.look(30 * SECOND) is None
     assert silence.lived(30 * SECOND, 30 * SECOND + MS) is None
 
 
 def test_a_connection_that_broke_for_long_is_a_silence_and_a_short_break_is_none():
-    silence = link.Silence(0)
+    silence = Silence(0)
     silence.broke()
     assert silence.lived(SECOND, SECOND) is None
     silence.broke()
@@ -65,5 +65,5 @@ def test_an_agent_that_stands_still_is_reported_while_it_does_and_when_it_is_bac
     first, last = lost()[0], lost()[-1]
     assert first.span.lo == last.span.lo <= stopped, "since the last sign of life, not since it was noticed"
     assert last.span.hi >= first.span.hi
-    assert last.data["value_ns"] == last.span.hi - last.span.lo > link.SILENT_NS
+    assert last.data["value_ns"] == last.span.hi - last.span.lo > SILENT_NS
     assert last.data["id"] == first.data["id"]

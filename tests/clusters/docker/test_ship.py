@@ -3,8 +3,9 @@ import tarfile
 
 import pytest
 
+from dethrone.clusters.agent import bundle
 from dethrone.clusters.docker.image import ensure_image
-from dethrone.clusters.docker.labels import LIB
+from dethrone.clusters.docker.labels import AGENT, LIB
 from dethrone.clusters.docker.ship import archive, ship, sources
 
 FILES = {"dethrone/harness/__init__.py": b"", "dethrone/clusters/agent/agent.py": b"print('agent')\n"}
@@ -36,6 +37,10 @@ def test_hosts_get_the_harness_core_and_the_clusters_and_nothing_else():
         if name.startswith(("dethrone/harness/engine", "dethrone/harness/cli", "dethrone/clusters/docker"))
     ]
     assert not [name for name in names if "__pycache__" in name]
+
+
+def test_hosts_get_the_agent_as_one_file():
+    assert sources()[AGENT.removeprefix(f"{LIB}/")] == bundle.agent()
 
 
 @pytest.mark.docker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import socket
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from dethrone.clusters.agent import bundle
+from dethrone.clusters.docker.labels import LIB
 from dethrone.clusters.local import backend as module
 from dethrone.clusters.local import network, owned, users
 from dethrone.harness.core.errors import ClusterError, ConfigError, MissingCapability
@@ -39,6 +42,15 @@ def test_each_host_is_alone_with_its_processes_and_has_its_own_name(three):
     assert (code, name) == (0, "n2")
     assert int(processes) < 12
     assert "dethrone.clusters.agent.agent serve" in first
+
+
+def test_a_host_has_the_agent_as_one_file_that_is_compiled_already(three):
+    place = f"{LIB}/dethrone/clusters/agent"
+    code, said = three.shell("n2", f"cd {place} && sha256sum agent.py && ls . __pycache__ && ! touch x 2>/dev/null")
+    assert code == 0
+    assert hashlib.sha256(bundle.agent()).hexdigest() in said
+    assert f"agent.{sys.implementation.cache_tag}.pyc" in said
+    assert "host" not in said.split(), "what it was made of is not there"
 
 
 def test_a_host_may_write_to_its_own_directories_only(three):

@@ -12,12 +12,12 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from dethrone.clusters.agent.link import AgentHost
-from dethrone.clusters.ssh import on_host, shipping
+from dethrone.clusters.agent import bundle
+from dethrone.clusters.agent.agent_host import AgentHost
+from dethrone.clusters.ssh import on_host
 from dethrone.clusters.ssh.shipping import list_agents, relay_command, start_agent, stop_agent
 from dethrone.harness.core.clock import SECOND
 from dethrone.harness.core.errors import ClusterError, NotHealed
@@ -131,12 +131,10 @@ def test_an_agent_is_put_there_met_and_taken_away_without_a_trace(machine):
 
 
 @pytest.fixture
-def older(machine, tmp_path, monkeypatch):
+def older(machine, monkeypatch):
     """The machine with an agent of version 1, as a harness of that version put it there, and its node, frozen."""
-    source = tmp_path / "agent.py"
-    source.write_bytes(lzma.decompress(OLDER.read_bytes()))
     with monkeypatch.context() as then:
-        then.setattr(shipping, "agent", SimpleNamespace(__file__=str(source)))
+        then.setattr(bundle, "agent", lambda: lzma.decompress(OLDER.read_bytes()))
         placed = machine.place()
     directory = machine.state_dir / "r1"
     command = {"argv": [sys.executable, "-S", "-c", NODE], "env": {}, "cwd": "/"}

@@ -1,0 +1,268 @@
+"""A host as the harness uses it: each verb of ``Host`` is a request to the agent there.
+
+Guarantees: thread-safe; every call is bounded; ``*_async`` verbs return futures, so that all hosts are asked at once;
+an agent that is lost, or does not answer, is a ClusterError. Out of scope: connections, clocks and news (``link``), and
+proof across hosts (``confirm``).
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+
+from dethrone.clusters.agent.link import HEARTBEAT_S, Link
+from dethrone.clusters.agent.streams import Stream
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.errors import ClusterError
+from dethrone.harness.core.hoststate import HEALTHY, HostState
+from dethrone.harness.core.interfaces import Available, Evidence, HostNews, No, NodeStart, Yes
+
+CHUNK = 1 << 20
+FILE_MAX = 64 << 20
+GIVE_UP_S = 5.0
+"""For so long a broken connection is tried again before the agent is declared lost."""
+MEASURE_LIMIT_S = 60.0
+"""How much longer than its window a measurement may take: on a machine where a sync hangs for so long, none runs."""
+BYE_LIMIT_S = 1.0
+"""How long ``close`` waits for the agent: one that is gone needs no goodbye."""
+NEWS_LIMIT_S = 5.0
+"""How long ``stop_node`` waits for the last news, which follow its answer."""
+
+
+class AgentHost(Link):
+    """One host through its agent: implements ``dethrone.harness.core.interfaces.Host``, and ``ProbingHost`` of
+    ``confirm``.
+
+    ``connect`` makes a connection (a relay); it is called again when one breaks, and may raise OSError or
+    ClusterError. ``client``: the addresses the harness' packets come from as that host sees them, which a cut of
+    ``client`` drops; None: the host's default gateway. ``run``: refused by an agent of another run. ``origin_ns``:
+    the monotonic ns of the history's 0. ``meet_s``: how long the first meeting may take, ``give_up_s`` a later one; a
+    host that has just come up, on a busy machine, is slower than one that lives.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        connect: Callable[[], Stream],
+        *,
+        origin_ns: Ns,
+        news: Callable[[HostNews], None],
+        run: str | None = None,
+        client: str | Sequence[str] | None = None,
+        give_up_s: float = GIVE_UP_S,
+        meet_s: float | None = None,
+    ) -> None:
+        self.address = address
+        self.client_addresses = (client,) if isinstance(client, str) else tuple(client or ())
+        self.met: Mapping[str, Sequence[str]] = {}
+        """The addresses of all peers that its agent was told last, beside those of ``prepare``."""
+        self.state: HostState = HEALTHY
+        """The state last asked for."""
+        self._capabilities: Mapping[str, str] | None = None
+        self._runs_as: Mapping[str, Any] | None = None
+        super().__init__(name, connect, origin_ns=origin_ns, news=news, run=run, give_up_s=give_up_s, meet_s=meet_s)
+
+    # --- Host -----------------------------------------------------------------------------------------------------
+
+    def prepare(
+        self, start: NodeStart, peers: Mapping[str, str], *, dead_man_ns: Ns, process: int | None = None
+    ) -> None:
+        """See ``Host``. Arms the dead man's switch if ``dead_man_ns`` is not 0.
+
+        ``process``: the node process as the agent sees it, where something else than the agent starts it.
+        """
+        if dead_man_ns:
+            self._heartbeat_s = min(HEARTBEAT_S, max(0.02, dead_man_ns / 4 / SECOND))
+        known: dict[str, Sequence[str]] = {name: [address] for name, address in peers.items()}
+        if self.client_addresses:
+            known["client"] = self.client_addresses
+        said = self._call(
+            "prepare",
+            start=msgspec.to_builtins(start),
+            peers=known,
+            name=self.name,
+            dead_man_ns=dead_man_ns,
+            process=process or 0,
+        )
+        self.client_addresses = tuple(said["client"])
+        self.met = {}
+        self._runs_as = said["runs_as"]
+        self._beat_now.set()
+
+    def meet_async(self, peers: Mapping[str, Sequence[str]]) -> Future[str]:
+        """Tell the agent every address of its peers; the answer: why it cannot cut those of IPv6 ("": it can)."""
+        known = {**peers, "client": self.client_addresses} if self.client_addresses else dict(peers)
+
+        def uncut(said: Mapping[str, Any]) -> str:
+            self._addresses = tuple(said["addresses"])
+            self.met = dict(peers)
+            return str(said["uncut"])
+
+        return self._ask(uncut, "meet", peers=known)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Every address of the host that others may send to, as its agent said last; ``address`` comes first."""
+        return tuple(dict.fromkeys((self.address, *self._addresses)))
+
+    def start_node(self) -> None:
+        """See ``Host``. Raises ClusterError if it runs already or cannot be started."""
+        self._call("start_node")
+
+    def converge(self, want: HostState) -> Evidence:
+        """See ``Host``. The network part is what the agent reads back; ``confirm.converge_all`` proves it by probes."""
+        return self._result(self.converge_async(want))
+
+    def converge_async(self, want: HostState, *, verify: bool = True) -> Future[Evidence]:
+        """``converge`` without waiting. ``verify`` False: the caller probes, so the agent need not read rules back."""
+        self.state = want
+
+        def evidence(said: Mapping[str, Any]) -> Evidence:
+            return Evidence(
+                host=self.name,
+                span=self.span(said["lo"], said["hi"]),
+                state=want,
+                confirmed=said["confirmed"],
+                why=said["why"],
+                detail={name: self._relative(part) for name, part in said["detail"].items()},
+            )
+
+        return self._ask(evidence, "converge", want=msgspec.to_builtins(want), verify=verify)
+
+    def send_probes(self, nonce: int) -> None:
+        """See ``Host``."""
+        self._result(self.send_probes_async(nonce))
+
+    def send_probes_async(self, nonce: int, *, order: Sequence[str] = ()) -> Future[Mapping[str, Any]]:
+        """Send one probe to each peer, those of ``order`` first; ``failed`` says to whom it could not be sent."""
+        return self._ask(self._relative, "send_probes", nonce=nonce, order=list(order))
+
+    def probe_links(self, nonce: int, *, expect: Sequence[str], timeout_ns: Ns) -> Mapping[str, Any]:
+        """See ``Host``. ``arrived``: names; ``dropped``: name → packets since converging; ``in_force``: rules hold."""
+        return self._result(self.probe_links_async(nonce, expect=expect, timeout_ns=timeout_ns))
+
+    def probe_links_async(self, nonce: int, *, expect: Sequence[str], timeout_ns: Ns) -> Future[Mapping[str, Any]]:
+        """``probe_links`` without waiting."""
+
+        def found(said: Mapping[str, Any]) -> Mapping[str, Any]:
+            self._addresses = tuple(said["addresses"])
+            return self._relative({key: value for key, value in said.items() if key != "addresses"})
+
+        return self._ask(found, "probe_links", nonce=nonce, expect=list(expect), timeout_ns=timeout_ns)
+
+    def client_probe(self, nonce: int) -> tuple[bytes, tuple[str, int]]:
+        """The probe that the harness itself would send as ``client``, and where to."""
+        payload = f"dethrone-probe {self._greeting['run']} {nonce} client {self.address}".encode()
+        return payload, (self.address, int(self._greeting["probe_port"]))
+
+    sets_timers = True
+
+    def measure(
+        self, directory: str, peers: Mapping[str, str], *, window_ns: Ns, writes_per_s: int
+    ) -> Mapping[str, Any]:
+        """See ``dethrone.harness.core.interfaces.Measuring``."""
+        return self._call(
+            "measure",
+            limit_s=window_ns / SECOND + MEASURE_LIMIT_S,
+            directory=directory,
+            peers=dict(peers),
+            window_ns=window_ns,
+            writes_per_s=writes_per_s,
+        )
+
+    def reset_flows(self, peers: Sequence[str]) -> Mapping[str, Any]:
+        """See ``Host``. ``worked``, ``before``, ``after`` (flows) and ``why`` where it did not work."""
+        return self._relative(self._call("reset_flows", peers=list(peers)))
+
+    def run(self, argv: Sequence[str], *, timeout_ns: Ns) -> tuple[int, bytes, bytes]:
+        """See ``Host``. Exit code 124: it did not end in time and was killed; 127: it could not be started."""
+        said = self._call("run", limit_s=timeout_ns / SECOND + 10, argv=list(argv), timeout_ns=timeout_ns)
+        return said["code"], base64.b64decode(said["out"]), base64.b64decode(said["err"])
+
+    def read_file(self, path: str, *, most: int | None = None) -> bytes:
+        """See ``Host``. Raises ClusterError if it cannot be read, or is longer than 64 MiB and ``most`` is None."""
+        content = bytearray()
+        start = 0
+        while True:
+            said = self._call("read_file", path=path, offset=start + len(content))
+            data = base64.b64decode(said["data"])
+            if most is not None and not content and start == 0 and int(said.get("size", 0)) > most:
+                start = int(said["size"]) - most
+                continue
+            content += data
+            if most is not None and len(content) >= most:
+                return bytes(content[:most])
+            if not said["more"]:
+                return bytes(content)
+            if len(content) >= FILE_MAX:
+                raise ClusterError(f"a file is longer than {FILE_MAX >> 20} MiB", where=f"{path} on {self.name}")
+
+    def write_file(self, path: str, content: bytes) -> None:
+        """See ``Host``. Directories above it are made."""
+        token = secrets.token_hex(8)
+        for offset in range(0, len(content) or 1, CHUNK):
+            data = base64.b64encode(content[offset : offset + CHUNK]).decode()
+            last = offset + CHUNK >= len(content)
+            self._call("write_file", path=path, token=token, offset=offset, data=data, last=last)
+
+    def stop_node(self) -> None:
+        """See ``Host``. Before it returns the last trace lines and a ``summary`` of the host's noise are news."""
+        said = self._call("stop_node")
+        deadline = time.monotonic() + NEWS_LIMIT_S
+        while self._seen_news < said["news"] and self._lost is None and time.monotonic() < deadline:
+            time.sleep(0.001)
+        if not said["gone"]:
+            raise ClusterError("the node process does not end", where=self.name, cause="it hangs in the kernel")
+
+    def close(self) -> None:
+        """See ``Host``. The dead man's switch is disarmed and our chain is taken out; nobody is told ``lost``."""
+        if self._lost is None and not self._closed.is_set():
+            with contextlib.suppress(ClusterError):
+                self._call("bye", limit_s=BYE_LIMIT_S)
+        self._closed.set()
+        self._beat_now.set()
+        stream = self._stream
+        if stream is not None:
+            stream.close()
+        if threading.current_thread() is not self._reader:
+            self._reader.join(timeout=5)
+
+    # --- more than a Host -----------------------------------------------------------------------------------------
+
+    def capabilities(self) -> Mapping[str, Available]:
+        """What this host can do: ``iptables``, ``signals``, ``faketime``, ``probes``, ``ss``, ``netem``."""
+        if self._capabilities is None:
+            self._capabilities = {key: str(value) for key, value in self._call("capabilities").items()}
+        return {
+            name: No(why=said[4:]) if said.startswith("no: ") else Yes() for name, said in self._capabilities.items()
+        }
+
+    @property
+    def shares_user(self) -> str:
+        """See ``dethrone.harness.core.interfaces.Confining``."""
+        return "" if self._runs_as is None or self._runs_as["own"] else str(self._runs_as["why"])
+
+    def noise_summary(self) -> Mapping[str, Any]:
+        """Figures of the host's noise since the agent began (ns)."""
+        return self._call("noise")
+
+    def heal(self) -> Evidence:
+        """Converge to healthy and take our chain and hook out."""
+        said = self._call("heal")
+        self.state = HEALTHY
+        return Evidence(
+            host=self.name,
+            span=self.span(said["lo"], said["hi"]),
+            state=HEALTHY,
+            confirmed=said["confirmed"],
+            why=said["why"],
+        )

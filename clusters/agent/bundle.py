@@ -1,0 +1,105 @@
+"""The agent as the one file that runs on hosts, made of the modules of ``dethrone.clusters.agent.host``.
+
+    python -m dethrone.clusters.agent.bundle > agent.py
+
+Guarantees: the same modules give the same bytes; the file is plain Python, the modules one after another in ``ORDER``
+under one set of imports; a name that two modules define is refused, and so is what a module imports from one that does
+not come earlier. Out of scope: what the file does, and bringing it to a host.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+
+PACKAGE = "dethrone.clusters.agent.host"
+NAME = "agent.py"
+"""What the file is called on every host: in command lines, agents are known by it."""
+ORDER = (
+    *("common", "requests", "confinement", "processes", "addresses", "rules", "probes", "clocks", "news", "tails"),
+    *("noise", "gauge", "threads", "node", "patterns", "adopted", "convergence", "connections", "healing", "verbs"),
+    *("server", "main"),
+)
+"""All modules; each imports only earlier ones."""
+
+_FUTURE = "from __future__ import annotations"
+_WIDTH = 120
+
+
+@functools.cache
+def agent() -> bytes:
+    """The file, of the modules that are installed here."""
+    files = resources.files(PACKAGE)
+    texts = {name: files.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in ("__init__", *ORDER)}
+    return bundled(texts).encode()
+
+
+def bundled(texts: Mapping[str, str]) -> str:
+    """One file of modules, name → text, in this order; its docstring is that of ``__init__``.
+
+    ValueError: they cannot be one file.
+    """
+    bound: dict[str, str] = {}
+    parts = []
+    for module, text in texts.items():
+        tree = ast.parse(text)
+        gone: set[int] = set()
+        for number, node in enumerate(tree.body):
+            for name, by in _bindings(node, module):
+                if by == PACKAGE and name not in bound:
+                    raise ValueError(f"{module} imports {name}, which no earlier module defines")
+                if by != PACKAGE and bound.setdefault(name, by) != by:
+                    raise ValueError(f"{name} means two things: {bound[name]} and {by}")
+            if number == 0 or isinstance(node, ast.Import | ast.ImportFrom):
+                gone.update(range(node.lineno, (node.end_lineno or 0) + 1))
+        body = "\n".join(line for number, line in enumerate(text.splitlines(), start=1) if number not in gone)
+        said = ast.get_docstring(tree) or ""
+        if module == "__init__":
+            parts.append(f'"""{said}\n"""\n\n{_FUTURE}\n\n')
+        else:
+            heading = f"# --- {module} ".ljust(_WIDTH, "-")
+            parts.append("\n".join([heading, *(f"# {line}".rstrip() for line in said.splitlines()), "", body.strip()]))
+    parts[0] += "\n".join(sorted({by for by in bound.values() if " " in by}, key=lambda line: (line[0] == "f", line)))
+    return "\n\n\n".join(parts) + "\n"
+
+
+def _bindings(node: ast.stmt, module: str) -> Iterator[tuple[str, str]]:
+    """The names that a statement gives a meaning, each with it: the module, ``PACKAGE``, or the line that imports."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        yield node.name, module
+    elif not isinstance(node, ast.Import | ast.ImportFrom):
+        for found in ast.walk(node):
+            if isinstance(found, ast.Name) and isinstance(found.ctx, ast.Store):
+                yield found.id, module
+    elif ast.unparse(node) != _FUTURE:
+        source = f"from {'.' * node.level}{node.module} " if isinstance(node, ast.ImportFrom) else ""
+        ours = source.startswith(f"from {PACKAGE}.")
+        for alias in node.names:
+            strange = source.startswith(("from .", "from dethrone")) or alias.name.startswith("dethrone")
+            if alias.asname or "." in alias.name or (strange and not ours):
+                raise ValueError(f"{module} has an import that one file cannot have: {ast.unparse(node)}")
+            yield alias.name, PACKAGE if ours else f"{source}import {alias.name}"
+
+
+def put(directory: Path) -> Path:
+    """Write the file into a directory, whole or not at all, unless it lies there already; its path."""
+    path = directory / NAME
+    with contextlib.suppress(OSError):
+        if path.read_bytes() == agent():
+            return path
+    directory.mkdir(parents=True, exist_ok=True)
+    staged = directory / f".{NAME}-{os.getpid()}-{threading.get_ident()}"
+    staged.write_bytes(agent())
+    staged.replace(path)
+    return path
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(agent())

@@ -1,0 +1,335 @@
+"""Skewed clocks: of the node alone, through libfaketime, or of the whole machine; and measuring them.
+
+Guarantees: a skew is measured from inside the process that has it; the machine's clock is written down before it is
+set, and set back to what it would be without us. Out of scope: rates of the machine's own clock, and other programs
+that set it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import json
+import os
+import platform
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dethrone.clusters.agent.host.common import MS, SECOND, now_ns, replace_file
+
+CLOCK_LIMIT_S = 0.5
+"""How long a running node may take to tell its clocks; ``CLOCK_START_LIMIT_S``: a node that has just been started."""
+CLOCK_START_LIMIT_S = 3.0
+CLOCK_TOLERANCE_NS = 2 * MS
+LOADING_LIMIT_S = 2
+"""How long after its start a process may load libfaketime."""
+
+
+def faketime_text(offset_ns: int, rate_ppm: int | None) -> str:
+    """What libfaketime reads: seconds with their sign, and a rate where there is one.
+
+    A rate once read stays until another one is read: a process that had one needs "x1" to be without.
+    """
+    sign, size = ("-" if offset_ns < 0 else "+"), abs(offset_ns)
+    rate = "" if rate_ppm is None else f" x{1 + rate_ppm / 1_000_000:.6f}"
+    return f"{sign}{size // SECOND}.{size % SECOND:09d}{rate}\n"
+
+
+def find_faketime() -> str | None:
+    """The libfaketime for threaded programs, of this machine's architecture first."""
+    name = "libfaketimeMT.so.1"
+    machine = platform.machine()
+    places = [f"/usr/lib/{machine}-linux-gnu/faketime", "/usr/lib/faketime", "/usr/lib64/faketime"]
+    places += ["/usr/local/lib/faketime", "/usr/local/lib64/faketime", "/lib/faketime"]
+    for place in [*places, *sorted(glob.glob("/usr/lib/*/faketime"))]:  # noqa: PTH207
+        path = f"{place}/{name}"
+        if os.path.exists(path):  # noqa: PTH110
+            return path
+    return None
+
+
+class FakeClock:
+    """The wall clock of the node process, through libfaketime's file, which is replaced by rename.
+
+    The skew wanted at the agent's moment t is ``offset + rate * (t - since)``, plus the strobe's amplitude in every
+    other period. libfaketime counts a rate from the moment at which the process loaded it, so the offset in the file is
+    corrected. That moment is at first taken to be the start of the process; on a busy host the two are tens of
+    milliseconds apart, and the first skew with a rate that is measured tells by how much.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.library = find_faketime()
+        self.preloaded = False
+        self.touched = False
+        """Whether the running process has been under another clock than its own since it was last seen right."""
+        self.rated = False
+        """Whether the running process has read a rate."""
+        self._want: Mapping[str, Any] | None = None
+        self._since_ns = 0
+        self._started_ns = 0
+        self._loaded_known = False
+        """Whether ``_started_ns`` was measured in the running process."""
+        self._written: str | None = None
+        self._high = False
+        self._lock = threading.Lock()
+        self._strobe: threading.Event | None = None
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """What preloads libfaketime; the file is written as wanted before the process begins."""
+        preload = " ".join(filter(None, [self.library or "", env.get("LD_PRELOAD", "")]))
+        return {
+            "LD_PRELOAD": preload,
+            "FAKETIME_TIMESTAMP_FILE": self.path,
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+            "FAKETIME_FORCE_MONOTONIC_FIX": "0",
+        }
+
+    def starting(self) -> None:
+        """A process is about to start: from now on rates count from this moment."""
+        with self._lock:
+            self._started_ns = now_ns()
+            self._loaded_known = False
+            self.rated = False
+            self._write()
+
+    def learn_loading(self, error_ns: int) -> bool:
+        """Correct when libfaketime was loaded, from how much more skew was measured than expected, ns.
+
+        Once in a process, and only to a moment since its start that is plausible; False: nothing was corrected.
+        """
+        with self._lock:
+            rate = 0 if self._want is None else self._want["rate_ppm"]
+            later_ns = 0 if rate == 0 else -error_ns * 1_000_000 // rate
+            if self._loaded_known or not 0 < later_ns <= min(LOADING_LIMIT_S * SECOND, now_ns() - self._started_ns):
+                return False
+            self._loaded_known = True
+            self._started_ns += later_ns
+            self._write()
+            return True
+
+    def ended(self, pid: int) -> None:
+        """A process that was killed leaves libfaketime's shared memory behind, which could stop a later namesake."""
+        for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}") if self.preloaded else ():
+            with contextlib.suppress(OSError):
+                os.unlink(f"/dev/shm/{name}")  # noqa: PTH108, S108
+
+    def set(self, want: Mapping[str, Any] | None) -> None:
+        """Make this skew the wanted one, and begin or end the strobe. OSError if the file cannot be written."""
+        with self._lock:
+            if want != self._want:
+                self._want, self._since_ns, self._high = want, now_ns(), False
+                self.touched = True
+                if self._strobe is not None:
+                    self._strobe.set()
+                    self._strobe = None
+            self._write()
+
+    def begin_strobe(self) -> None:
+        """Start alternating, if a strobe is wanted and none runs."""
+        with self._lock:
+            strobe = None if self._want is None else self._want["strobe"]
+            if strobe is None or self._strobe is not None:
+                return
+            self._strobe = threading.Event()
+            target = (self._strobe, strobe["period_ns"] / SECOND)
+        threading.Thread(target=self._alternate, args=target, name="strobe", daemon=True).start()
+
+    def flip(self, *, high: bool) -> None:
+        """Put the strobe up or down."""
+        with self._lock:
+            self._high = high
+            self._write()
+
+    @property
+    def strobing(self) -> bool:
+        """Whether a strobe runs."""
+        return self._strobe is not None
+
+    def expected(self, at_ns: int) -> tuple[int, ...]:
+        """The skews that are right at that moment, ns."""
+        want = self._want
+        if want is None:
+            return (0,)
+        skew = want["offset_ns"] + (at_ns - self._since_ns) * want["rate_ppm"] // 1_000_000
+        if want["strobe"] is None:
+            return (skew,)
+        other = skew + want["strobe"]["amplitude_ns"]
+        return (skew, other) if self._strobe is not None else ((other,) if self._high else (skew,))
+
+    def _alternate(self, stop: threading.Event, period_s: float) -> None:
+        while not stop.wait(period_s):
+            with self._lock:
+                if stop.is_set():
+                    return
+                self._high = not self._high
+                with contextlib.suppress(OSError):
+                    self._write()
+
+    def _write(self) -> None:
+        want = self._want
+        offset, rate = 0, 0
+        if want is not None:
+            rate = want["rate_ppm"]
+            self.rated = self.rated or rate != 0
+            offset = want["offset_ns"] - (self._since_ns - self._started_ns) * rate // 1_000_000
+            if self._high and want["strobe"] is not None:
+                offset += want["strobe"]["amplitude_ns"]
+        text = faketime_text(offset, rate if self.rated else None)
+        if text != self._written:
+            self._written = None
+            replace_file(self.path, text.encode())
+            self._written = text
+
+
+class HostClock:
+    """The wall clock of the machine itself, set for everybody on it; only on machines that are given up to that.
+
+    While it is skewed, wall − monotonic is what it was at the skew's begin (``base_ns``) plus the skew. ``read``: the
+    monotonic and the wall clock; ``put``: sets the latter. Out of scope: rates, and whoever else sets the clock (NTP),
+    whose doing shows in what is measured.
+    """
+
+    def __init__(
+        self,
+        remember: Callable[[], None],
+        *,
+        read: Callable[[], tuple[int, int]] = lambda: (now_ns(), time.time_ns()),
+        put: Callable[[int], object] = lambda wall_ns: time.clock_settime_ns(time.CLOCK_REALTIME, wall_ns),
+    ) -> None:
+        self.base_ns: int | None = None
+        """Wall − monotonic as it is right, while the clock may be skewed; None: nothing of ours is on it."""
+        self.shifted_ns = 0
+        """How far our own doing has moved the clock by now."""
+        self._remember = remember
+        self._read = read
+        self._put = put
+        self._want: Mapping[str, Any] | None = None
+        self._high = False
+        self._lock = threading.Lock()
+        self._strobe: threading.Event | None = None
+
+    def set(self, want: Mapping[str, Any] | None) -> tuple[bool, str, dict[str, Any]]:
+        """Make this skew the wanted one: (in force, why not, detail). OSError if the clock cannot be set."""
+        with self._lock:
+            if want is not None and want["rate_ppm"]:
+                return False, "the rate of the machine's own clock is not changed", {}
+            if want != self._want and self._strobe is not None:
+                self._strobe.set()
+                self._strobe = None
+            if self.base_ns is None:
+                if want is None:
+                    return True, "", {}
+                mono, wall = self._read()
+                self.base_ns = wall - mono
+                self._remember()  # before the effect: whoever finds this file can undo it
+            if want != self._want:
+                self._want, self._high = want, False
+            self._step()
+            found = self._measured()
+            if want is not None and want["strobe"] is not None and self._strobe is None:
+                self._strobe = threading.Event()
+                period_s = want["strobe"]["period_ns"] / SECOND
+                threading.Thread(target=self._alternate, args=(self._strobe, period_s), daemon=True).start()
+            ok = found["error_ns"] <= CLOCK_TOLERANCE_NS
+            if ok and want is None:
+                self.base_ns = None
+                self._remember()
+            return ok, f"the clock is off by {found['error_ns']} ns: something else sets it, too", found
+
+    def expected_ns(self) -> int:
+        """The skew that is right now."""
+        want = self._want
+        if want is None:
+            return 0
+        return int(want["offset_ns"]) + (int(want["strobe"]["amplitude_ns"]) if self._high else 0)
+
+    def _step(self) -> None:
+        if self.base_ns is None:
+            return
+        mono, wall = self._read()
+        right = mono + self.base_ns + self.expected_ns()
+        if abs(right - wall) > MS:  # less is not ours to mend
+            self._put(right)
+            self.shifted_ns += right - wall
+
+    def _measured(self) -> dict[str, Any]:
+        mono, wall = self._read()
+        skew = wall - mono - (self.base_ns or 0)
+        return {"skew_ns": skew, "error_ns": abs(skew - self.expected_ns()), "by": "settimeofday"}
+
+    def _alternate(self, stop: threading.Event, period_s: float) -> None:
+        while not stop.wait(period_s):
+            with self._lock:
+                if stop.is_set():
+                    return
+                self._high = not self._high
+                with contextlib.suppress(OSError):
+                    self._step()
+
+
+def read_clocks(path: str, limit_s: float) -> tuple[int, int]:
+    """Monotonic and wall clock of the process that listens there, ns. OSError or ValueError if it does not tell."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(limit_s)
+        connection.connect(path)
+        data = b""
+        while b"\n" not in data and len(data) < 4096:
+            more = connection.recv(4096)
+            if not more:
+                break
+            data += more
+    said = json.loads(data)
+    return int(said["mono_ns"]), int(said["wall_ns"])
+
+
+def measure_skew(
+    path: str,
+    expected: Callable[[int], tuple[int, ...]],
+    *,
+    limit_s: float,
+    just_started: bool,
+    alive: Callable[[], bool],
+) -> dict[str, Any]:
+    """The process's wall clock against ours, taken so that the way between us does not matter.
+
+    ``skew_ns``: its (wall − monotonic) minus ours, the closest of up to five readings; ``why`` where it is not right.
+    """
+    deadline = time.monotonic() + limit_s
+    best: dict[str, Any] | None = None
+    why = "the node did not tell its clocks in time"
+    for _ in range(400):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
+        before, wall = now_ns(), time.time_ns()
+        try:
+            mono, said = read_clocks(path, left)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            why = f"the node does not tell its clocks: {getattr(error, 'strerror', None) or type(error).__name__}"
+            if not alive():
+                why = "the node process ended"
+            if not just_started or not alive():
+                break
+            time.sleep(0.01)
+            continue
+        after = now_ns()
+        skew = (said - mono) - (wall - before)
+        wrong = min(abs(skew - right) for right in expected(before))
+        if best is None or wrong < best["error_ns"]:
+            best = {"skew_ns": skew, "error_ns": wrong, "lo": before, "hi": after}
+            best["mono_faked"] = not before - MS <= mono <= after + MS
+        if best["error_ns"] <= CLOCK_TOLERANCE_NS or _ >= 4:
+            break
+    if best is None:
+        return {"why": why}
+    if best.pop("mono_faked"):
+        best["why"] = "its monotonic clock is skewed as well"
+    elif best["error_ns"] > CLOCK_TOLERANCE_NS:
+        best["why"] = f"its skew is {best['skew_ns']} ns, off by {best['error_ns']} ns"
+    return best

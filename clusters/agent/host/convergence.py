@@ -1,0 +1,290 @@
+"""From the host as it is to the state that is wanted, with evidence of what took.
+
+Guarantees: idempotent; each part says from when to when it was made and why it failed; what was to be in force and no
+longer is, is in the evidence. Out of scope: proof across hosts, which the harness makes of probes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dethrone.clusters.agent.host.addresses import is_v6, own_addresses
+from dethrone.clusters.agent.host.clocks import (
+    CLOCK_LIMIT_S,
+    CLOCK_START_LIMIT_S,
+    FakeClock,
+    HostClock,
+    measure_skew,
+    read_clocks,
+)
+from dethrone.clusters.agent.host.common import SECOND, Refused, now_ns
+from dethrone.clusters.agent.host.node import Node, Seen
+from dethrone.clusters.agent.host.probes import Probes
+from dethrone.clusters.agent.host.processes import SIGNAL_LIMIT_S, switches
+from dethrone.clusters.agent.host.requests import HEALTHY
+from dethrone.clusters.agent.host.rules import Firewall, Rule
+
+
+def plan(seen: Seen, want: Mapping[str, Any]) -> list[str]:
+    """The steps from ``seen`` to ``want``, in order: rules, then the process, then its clock.
+
+    A node that was never started, or was told to end for good, is not started by converging.
+    """
+    steps = ["rules"]
+    if want["down"]:
+        return [*steps, want["down"]] if seen.running else steps
+    running, stopped = seen.running, seen.stopped
+    if not running and seen.wanted:
+        steps.append("start")
+        running, stopped = True, False
+    if running and want["frozen"]:
+        steps.append("SIGSTOP")
+    elif running and stopped:
+        steps.append("SIGCONT")
+    if running:
+        steps.append("clock")
+    return steps
+
+
+class Part:
+    """One part of a converging: its span, whether it took, why not, and what was seen."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lo = now_ns()
+        self.hi = self.lo
+        self.ok = True
+        self.why = ""
+        self.seen: dict[str, Any] = {}
+
+    def end(self, *, ok: bool = True, why: str = "", **seen: Any) -> Part:
+        """Close the part."""
+        self.hi, self.ok, self.why = now_ns(), ok, "" if ok else why
+        self.seen.update(seen)
+        return self
+
+    def told(self) -> dict[str, Any]:
+        """As JSON."""
+        told = {"lo": self.lo, "hi": self.hi, "ok": self.ok, **self.seen}
+        return told if self.ok else {**told, "why": self.why}
+
+
+class HostKeeper:
+    """Brings the host into a desired state and says what it found. Used by one thread at a time."""
+
+    def __init__(self, rules: Firewall, probes: Probes, clock: FakeClock, node: Node, *, term_limit_s: float) -> None:
+        self._rules = rules
+        self._probes = probes
+        self._clock = clock
+        self._node = node
+        self._term_limit_s = term_limit_s
+        self._woke_ns = 0
+        """When the process was last started or thawed."""
+        self._told_clocks = 0
+        """The last incarnation that told its clocks."""
+        self._last: Mapping[str, Any] = HEALTHY
+        """What was wanted last."""
+        self._still = -1
+        """How often the frozen process had been scheduled when it was frozen."""
+
+    def converge(self, want: Mapping[str, Any], *, verify: bool = True) -> dict[str, Any]:
+        """Evidence: span, confirmed, why, parts. ``want`` is clean (``clean_state``)."""
+        lo = now_ns()
+        fresh = False
+        lapsed, self._last = self._lapsed(want), want
+        parts: list[Part] = []
+        if self._node.host_clock is not None:
+            parts.append(self._set_clock(self._node.host_clock, want))
+            want = {**want, "clock": None}
+        steps = plan(self._node.seen(), want)
+        for step in steps:
+            part = Part(step)
+            try:
+                if step == "rules":
+                    self._cut(part, want, verify=verify)
+                elif step == "start":
+                    self._clock.set(want["clock"])
+                    self._node.start()
+                    fresh, self._woke_ns = True, now_ns()
+                    part.end(**self._node.names())
+                elif step == "clock":
+                    self._skew(part, want, fresh=fresh)
+                else:
+                    self._signal(part, step)
+            except (OSError, ValueError, Refused) as error:
+                part.end(ok=False, why=f"{step}: {getattr(error, 'strerror', None) or error}")
+            parts.append(part)
+        parts += self._vacuous(want, steps)
+        wrong = [part.why for part in parts if not part.ok]
+        detail = {part.name: part.told() for part in parts}
+        if lapsed or self._rules.lost:
+            # What was lost and put back was told with its exact time; it needs no second telling.
+            whys = [*self._rules.lost, *lapsed]
+            detail["before"] = {"held": False, "told": not lapsed, "why": "; ".join(dict.fromkeys(whys))}
+            self._rules.lost = []
+        return {"lo": lo, "hi": now_ns(), "confirmed": not wrong, "why": "; ".join(wrong), "detail": detail}
+
+    def _lapsed(self, want: Mapping[str, Any]) -> list[str]:
+        """What was asked for last, is about to end, and is not in force any more."""
+        last, node, out = self._last, self._node, []
+        if set(last["cuts"]) - set(want["cuts"]):
+            out += [why for why, _ in (rules.check() for rules in self._rules.families()) if why]
+        if last["down"] and not want["down"] and node.running:
+            out.append("the process ran although it was to be down")
+        if last["frozen"] and not want["frozen"] and not last["down"] and node.running and self._still >= 0:
+            states, turns = node.await_states(bool, 0), self._turns()
+            if not states or not set(states) <= set("TtZX"):
+                out.append(f"threads were in state {states!r} although it was to be frozen")
+            elif turns != self._still:
+                out.append("the process ran although it was to be frozen")
+        if last["clock"] != want["clock"] and last["clock"] is not None and self._clock.preloaded:
+            path = None if node.spec is None else node.spec["clock_socket"]
+            if path is not None and node.running and not last["frozen"] and not last["down"]:
+                alive = lambda: node.running  # noqa: E731
+                found = measure_skew(path, self._clock.expected, limit_s=CLOCK_LIMIT_S, just_started=False, alive=alive)
+                if "skew_ns" in found and "why" in found:
+                    out.append(f"its clock was not as asked for: {found['why']}")
+        return out
+
+    def _turns(self) -> int:
+        """How often the threads of the node process have been scheduled; -1: that cannot be known."""
+        child = self._node.child
+        return -1 if child is None else switches(child.pid)
+
+    def _set_clock(self, clock: HostClock, want: Mapping[str, Any]) -> Part:
+        """The machine's clock into its wanted skew, and what the target itself sees of it, if it tells."""
+        part = Part("host_clock")
+        try:
+            ok, why, found = clock.set(want["clock"])
+        except OSError as error:
+            return part.end(ok=False, why=f"the clock cannot be set: {error.strerror or error}")
+        path = None if self._node.spec is None else self._node.spec["clock_socket"]
+        if clock.base_ns is not None and path is not None and self._node.running and not want["frozen"]:
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                mono, wall = read_clocks(path, CLOCK_LIMIT_S)
+                found["target_skew_ns"] = wall - mono - clock.base_ns
+        return part.end(ok=ok, why=why, **found)
+
+    def _cut(self, part: Part, want: Mapping[str, Any], *, verify: bool) -> None:
+        loss = dict.fromkeys(want["cuts"], 100)
+        problems = []
+        for link in want["links"]:
+            loss.setdefault(link["src"], link["loss_percent"])
+            if link["delay_ns"] or link["jitter_ns"]:
+                problems.append(f"delay of {link['src']}: not available (arrivals are not shaped here)")
+        rules = []
+        speaks_v6 = any(is_v6(address) for address in own_addresses()) if loss else False
+        for src in sorted(loss):
+            # A host without IPv6 hears nobody over it: there is nothing to cut.
+            addresses = [one for one in self._probes.ways.get(src, ()) if speaks_v6 or not is_v6(one)]
+            if not addresses:
+                known = src in self._probes.peers
+                problems.append(f"{src}: " + ("no address of it is its own" if known else "not a known peer"))
+            rules += [Rule(src, address, loss[src]) for address in addresses if loss[src]]
+        took, why, detail = self._rules.apply(rules, verify=verify)
+        if not took:
+            problems.append(why)
+        if rules:
+            detail["cuts"] = list(dict.fromkeys(rule.src for rule in rules if rule.loss >= 100))
+            detail["addresses"] = [rule.address for rule in rules]
+        part.end(ok=not problems, why="; ".join(problems), **detail)
+
+    def _signal(self, part: Part, step: str) -> None:
+        names = self._node.names()
+        if step in {"SIGKILL", "SIGTERM"}:
+            limit = SIGNAL_LIMIT_S if step == "SIGKILL" else self._term_limit_s
+            child = self._node.child
+            gone = self._node.end(getattr(signal, step), limit)
+            code = None if child is None else child.code
+            part.end(ok=gone, why=f"the process did not end within {limit:g} s of {step}", code=code, **names)
+        elif step == "SIGSTOP":
+            self._node.signal(signal.SIGSTOP)
+            states = self._node.await_states(lambda found: bool(found) and set(found) <= set("TtZX"), SIGNAL_LIMIT_S)
+            stopped = bool(states) and set(states) <= set("TtZX")
+            self._still = self._turns() if stopped else -1
+            part.end(ok=stopped, why=f"threads are in state {states!r}, not stopped", states=states, **names)
+        else:
+            self._node.signal(signal.SIGCONT)
+            self._woke_ns = now_ns()
+            states = self._node.await_states(lambda found: bool(found) and "T" not in found, SIGNAL_LIMIT_S)
+            part.end(ok=bool(states) and "T" not in states, why=f"threads are in state {states!r}", **names)
+
+    def _skew(self, part: Part, want: Mapping[str, Any], *, fresh: bool) -> None:
+        clock, node = self._clock, self._node
+        wanted = want["clock"]
+        if not clock.preloaded:
+            why = "the node runs without libfaketime"
+            if node.spec is not None and node.spec["faketime"] and not clock.library:
+                why = "libfaketime is not installed on this host"
+            part.end(ok=wanted is None, why=why)
+            return
+        clock.set(wanted)
+        if wanted is None and (fresh or not clock.touched):
+            clock.touched = False
+            part.end(file="+0")
+            return
+        path = None if node.spec is None else node.spec["clock_socket"]
+        if path is None:
+            part.end(ok=False, why="the skew cannot be measured: the node has no clock socket")
+        elif want["frozen"]:
+            # Nobody reads that clock until the process wakes, and whatever wakes it measures it then.
+            part.end(deferred="the process is frozen")
+        else:
+            self._measure(part, path, wanted)
+
+    def _measure(self, part: Part, path: str, wanted: Mapping[str, Any] | None) -> None:
+        clock = self._clock
+        # Just started, or frozen at its birth and thawed now: it may not listen yet.
+        young = self._told_clocks != self._node.incarnation and now_ns() - self._woke_ns < CLOCK_START_LIMIT_S * SECOND
+        limit = CLOCK_START_LIMIT_S if young else CLOCK_LIMIT_S
+        strobe = wanted is not None and wanted["strobe"] is not None and not clock.strobing
+
+        def measure() -> dict[str, Any]:
+            alive = lambda: self._node.running  # noqa: E731
+            return measure_skew(path, clock.expected, limit_s=limit, just_started=young, alive=alive)
+
+        found = measure()
+        plain = wanted is not None and wanted["strobe"] is None and "why" in found and "skew_ns" in found
+        if plain and clock.learn_loading(found["skew_ns"] - clock.expected(found["lo"])[0]):
+            found = measure()
+        if "skew_ns" in found:
+            self._told_clocks = self._node.incarnation
+        if strobe and "why" not in found:
+            clock.flip(high=True)
+            high = measure()
+            clock.flip(high=False)
+            if "why" in high:
+                found["why"] = high["why"]
+            else:
+                found["strobe_skew_ns"] = high["skew_ns"]
+        if strobe:
+            clock.begin_strobe()
+        why = found.pop("why", "")
+        if not why and wanted is None:
+            clock.touched = False
+        part.end(ok=not why, why=why, **{key: value for key, value in found.items() if key not in {"lo", "hi"}})
+
+    def _vacuous(self, want: Mapping[str, Any], steps: Sequence[str]) -> list[Part]:
+        """What no step dealt with: wishes that cannot be met here, or need nothing."""
+        parts = []
+        if want["clock"] is not None and "clock" not in steps:
+            part = Part("clock")
+            if want["down"]:
+                part.end(deferred="no process runs")
+            else:
+                part.end(ok=False, why="the skew cannot be measured: no process runs")
+            parts.append(part)
+        if want["down"]:
+            # Written for its next start; nobody reads a clock until then, and then it is measured.
+            with contextlib.suppress(OSError):
+                self._clock.set(want["clock"])
+        elif want["frozen"] and "SIGSTOP" not in steps:
+            parts.append(Part("frozen").end(ok=False, why="no process runs that could be frozen"))
+        for key in ("disk", "cpu_percent"):
+            part = Part(key)
+            if want[key] is not None:
+                parts.append(part.end(ok=False, why=f"{key}: not available on this host"))
+        return parts

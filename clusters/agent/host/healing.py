@@ -1,0 +1,87 @@
+"""Healing a host: through the agent that lives there, or alone when it is gone.
+
+Guarantees: works after ``kill -9`` of the agent, and twice; a process is signalled only under its id and start time.
+Out of scope: starting the node again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+from dethrone.clusters.agent.host.clocks import faketime_text
+from dethrone.clusters.agent.host.common import boot_id, complain, now_ns, replace_file
+from dethrone.clusters.agent.host.processes import Processes, process_stat, same_process
+from dethrone.clusters.agent.host.rules import Firewall
+
+
+def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: bool = False) -> dict[str, Any]:
+    """What can be healed without the agent that broke it: rules out, the process thawed, its clock right.
+
+    ``run`` None: the chains of all runs. ``stop``: the node process is killed. The node is not started.
+    """
+    rules = Firewall(run or "", processes)
+    answer: dict[str, Any] = {"alone": True, "why": rules.remove_leftovers(every_run=run is None)}
+    try:
+        with open(state_path, "rb") as file:  # noqa: PTH123
+            state = json.load(file)
+        if state.get("faketime"):
+            replace_file(state["faketime"], faketime_text(0, 0 if state.get("rated") else None).encode())
+            answer["clock"] = "+0"
+        gap = state.get("wall_gap")
+        if gap and gap["boot"] == boot_id():
+            time.clock_settime_ns(time.CLOCK_REALTIME, now_ns() + int(gap["ns"]))
+            answer["host_clock"] = "set back"
+        node = state.get("node") or {}
+        stat = process_stat(int(node["pid"])) if node else None
+        for pid, start in state.get("adopted") or ():
+            if same_process(pid, start):
+                os.kill(pid, signal.SIGCONT)
+                answer["node"] = {**node, "done": "thawed"}
+        if "adopted" not in state and stat is not None and stat[3] == node["start_ticks"] and stat[0] != "Z":
+            os.killpg(int(node["pid"]), signal.SIGKILL if stop else signal.SIGCONT)
+            answer["node"] = {**node, "done": "killed" if stop else "thawed"}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if not isinstance(error, FileNotFoundError):
+            answer["why"] = "; ".join(filter(None, [answer["why"], f"the agent's state: {error}"]))
+    answer["confirmed"] = not answer["why"]
+    return answer
+
+
+def connect(path: str, wait_s: float) -> socket.socket:
+    """The agent's socket, once it is there; OSError if it is not within ``wait_s``."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(path)
+        except OSError:
+            connection.close()
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.005)
+        else:
+            return connection
+
+
+def heal(path: str, run: str | None, *, stop: bool) -> int:
+    """Converge the host to healthy through the living agent, or alone; one JSON line says how it went."""
+    answer: dict[str, Any] = {}
+    try:
+        with connect(path, 0) as connection:
+            connection.settimeout(30)
+            connection.sendall(json.dumps({"id": 1, "do": "heal", "stop": stop}).encode() + b"\n")
+            said = json.loads(connection.makefile("rb").readline() or b"{}")
+            answer = said.get("ok") or {}
+    except (OSError, ValueError) as error:
+        if not isinstance(error, (FileNotFoundError, ConnectionError)):
+            complain("heal", error)
+    if not answer:
+        answer = heal_alone(Processes(), run, f"{path}.state", stop=stop)
+    sys.stdout.write(json.dumps(answer) + "\n")
+    return 0 if answer["confirmed"] else 3

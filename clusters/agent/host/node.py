@@ -1,0 +1,201 @@
+"""The node process that the agent started: its starts, its names, its signals and its exits.
+
+Guarantees: a start is news before the exit of the same process; what ``heal`` needs is on disk after each change; an
+end takes the whole process group. Out of scope: processes that others started (``adopted``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dethrone.clusters.agent.host.clocks import FakeClock, HostClock
+from dethrone.clusters.agent.host.common import Refused, boot_id, now_ns, replace_file
+from dethrone.clusters.agent.host.confinement import Confined, open_log
+from dethrone.clusters.agent.host.news import News
+from dethrone.clusters.agent.host.processes import (
+    SIGNAL_LIMIT_S,
+    Child,
+    Processes,
+    descendants,
+    group_members,
+    thread_states,
+)
+from dethrone.clusters.agent.host.tails import FatalSearch, Tails, last_lines, oom_kills
+
+
+class Seen(NamedTuple):
+    """The node process as it is: is it to run (when nothing is wrong), does it run, is it stopped."""
+
+    wanted: bool
+    running: bool
+    stopped: bool
+
+
+class Node:
+    """The node process: its starts, its names (pid, start time), its exits. Restarts only when told."""
+
+    def __init__(self, processes: Processes, clock: FakeClock, news: News, tails: Tails, state_path: str) -> None:
+        self._processes = processes
+        self._clock = clock
+        self._news = news
+        self._tails = tails
+        self._state_path = state_path
+        self.spec: Mapping[str, Any] | None = None
+        self.confined = Confined(os.geteuid(), os.getegid(), (), own=False, why="")
+        """As what it runs."""
+        self.child: Child | None = None
+        self.incarnation = 0
+        self.wanted = False
+        """Whether the node is to run when nothing is wrong: from its first start until it is told to end."""
+        self.asked = False
+        """Whether the end of the running process was asked for."""
+        self.host_clock: HostClock | None = None
+        """The machine's clock, where it may be set."""
+        self.fatal: FatalSearch | None = None
+        self._logged_from = 0
+        """Where the output of the running process begins in the log."""
+        self._oom_kills = 0
+        tails.incarnation = lambda: self.incarnation
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives."""
+        return self.child is not None and self.child.code is None
+
+    def names(self) -> dict[str, Any]:
+        """Which process we speak of."""
+        if self.child is None:
+            return {}
+        return {"pid": self.child.pid, "start_ticks": self.child.start, "incarnation": self.incarnation}
+
+    def members_now(self) -> Sequence[int]:
+        """The processes of the node now: the one that was started, and what it started."""
+        child = self.child
+        return () if child is None or not self.running else (child.pid, *descendants(child.pid))
+
+    def seen(self) -> Seen:
+        """The process as it is now."""
+        stopped = self.child is not None and self.running and "T" in thread_states(self.child.pid)
+        return Seen(self.wanted, self.running, stopped)
+
+    def start(self) -> None:
+        """Start the next incarnation. OSError or Refused if it cannot be."""
+        if self.spec is None:
+            raise Refused("there is no node to start: prepare comes first")
+        if self.running:
+            raise Refused(f"the node runs already: {self.names()}")
+        number = self.incarnation + 1
+        command = self.spec["command"]
+        argv = [word.replace("{incarnation}", str(number)) for word in command["argv"]]
+        env = dict(os.environ)
+        if self.confined.uid != os.geteuid():
+            env.update(HOME=self.spec["run_dir"] or self.spec["data_dir"], USER="dethrone", LOGNAME="dethrone")
+        env.update({name: value.replace("{incarnation}", str(number)) for name, value in command["env"].items()})
+        if self.spec["faketime"] and self._clock.library:
+            env.update(self._clock.environment(env))
+            self._clock.starting()
+            self._clock.preloaded = True
+        before = now_ns()
+        log = open_log(self.spec["log_path"], self.confined)
+        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self.incarnation, self.asked = number, False
+        self._logged_from, self._oom_kills = os.fstat(log).st_size, oom_kills()
+        started = threading.Event()
+
+        def exited(child: Child) -> None:
+            started.wait(SIGNAL_LIMIT_S)  # "started" is told first, even for a process that ends at once
+            self._exited(child, number)
+
+        try:
+            child = self._processes.spawn(
+                argv, env=env, cwd=command["cwd"], files=(null, log, log), on_exit=exited, node=self.confined
+            )
+        except (OSError, ValueError):
+            self.incarnation -= 1
+            raise
+        finally:
+            os.close(log)
+            os.close(null)
+        self.child, self.wanted = child, True
+        self._news.add("started", before, now_ns(), {"pid": child.pid, "incarnation": number, "asked": True})
+        started.set()
+        self.remember()
+
+    def _exited(self, child: Child, incarnation: int) -> None:
+        self._clock.ended(child.pid)
+        # What it wrote before its end is told before its end.
+        with contextlib.suppress(OSError):
+            self._tails.pump()
+        if self.fatal is not None:
+            self.fatal.pump()
+        data: dict[str, Any] = {"pid": child.pid, "incarnation": incarnation, "code": child.code, "asked": self.asked}
+        if not self.asked and self.spec is not None:
+            data["lines"] = last_lines(self.spec["log_path"], self._logged_from)
+            data["detail"] = {"oom_kills": oom_kills() - self._oom_kills}
+        self._news.add("exited", child.exited_ns, now_ns(), data)
+
+    def signal(self, number: int) -> bool:
+        """Signal the process's group; False if the process is gone."""
+        return self.child is not None and self._processes.signal(self.child, number, group=True)
+
+    def end(self, number: int, limit_s: float) -> bool:
+        """Signal the process and wait for its exit; whether it is gone. Then its group is gone too."""
+        child = self.child
+        if child is None or not self.running:
+            return True
+        stopped = "T" in thread_states(child.pid)
+        self.asked = True
+        self.signal(number)
+        if stopped and number != signal.SIGKILL:
+            self.signal(signal.SIGCONT)  # a stopped process cannot obey
+        if not child.done.wait(limit_s):
+            return False
+        for member in group_members(child.pid) if self._group_left(child.pid) else ():
+            with contextlib.suppress(OSError):
+                os.kill(member, signal.SIGKILL)
+        return True
+
+    @staticmethod
+    def _group_left(group: int) -> bool:
+        try:
+            os.killpg(group, 0)
+        except OSError:
+            return False
+        return True
+
+    def await_states(self, ready: Callable[[str], bool], limit_s: float) -> str:
+        """Wait until the states of all threads of the group are ``ready``; the states last seen."""
+        child = self.child
+        if child is None:
+            return ""
+        members = group_members(child.pid)
+        deadline = time.monotonic() + limit_s
+        while True:
+            states = "".join(thread_states(member) for member in members)
+            if ready(states) or time.monotonic() > deadline or not self.running:
+                return states
+            time.sleep(0.0005)
+
+    def remember(self) -> None:
+        """Leave behind what ``heal`` needs if this agent dies."""
+        with contextlib.suppress(OSError):
+            state: dict[str, Any] = {
+                "node": self.names(),
+                "faketime": self._clock.path if self._clock.preloaded else None,
+            }
+            state["rated"] = self._clock.rated
+            if self.host_clock is not None and self.host_clock.base_ns is not None:
+                state["wall_gap"] = {"ns": self.host_clock.base_ns, "boot": boot_id()}
+            state.update(self._more())
+            replace_file(self._state_path, json.dumps(state).encode(), 0o600)
+
+    def _more(self) -> Mapping[str, Any]:
+        """What else ``heal`` needs; see ``AdoptedNode``."""
+        return {}

@@ -1,0 +1,144 @@
+"""A user's pattern over command lines, matched in a process of its own.
+
+Guarantees: a pattern that needs too long costs that process a bounded time and is refused, while the agent serves on.
+Out of scope: which command lines these are (``adopted``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dethrone.clusters.agent.host.common import Refused
+from dethrone.clusters.agent.host.processes import Child, Processes
+from dethrone.clusters.agent.host.requests import object_of
+
+HERE = os.path.abspath(__file__)  # noqa: PTH100 - as everywhere here
+"""The agent's own file, which also matches; this module alone is not it (``dethrone.clusters.agent.bundle``)."""
+MATCH_LIMIT_S = 0.05
+"""Of processor time: for a user's pattern on one text."""
+MATCHED_MAX = 64 << 10
+"""So many characters of a command line are matched; of a longer one its beginning."""
+MATCH_WAIT_S = 5.0
+"""How long all command lines of a machine may take, with the start of the process that matches them."""
+
+
+class TooSlow(Exception):  # noqa: N818 - names the thing found
+    """A pattern needed more than its time."""
+
+
+def _too_slow(*_: object) -> None:
+    raise TooSlow
+
+
+def matched(pattern: str, texts: Sequence[str]) -> dict[str, Any]:
+    """Which of the texts a pattern matches, by their places; ``slow``: which needs too long; ``error``: why none.
+
+    In the main thread of a process whose SIGVTALRM raises TooSlow: a pattern holds the whole process while it runs.
+    """
+
+    def search(compiled: re.Pattern[str], text: str) -> bool:
+        try:
+            signal.setitimer(signal.ITIMER_VIRTUAL, MATCH_LIMIT_S)
+            return compiled.search(text) is not None
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        return {"error": f"it is no pattern for this Python: {error}"}
+    found = []
+    for place, text in enumerate(texts):
+        try:
+            if search(compiled, text[:MATCHED_MAX]):
+                found.append(place)
+        except TooSlow:
+            return {"slow": place}
+    return {"found": found}
+
+
+def match() -> int:
+    """Answer questions ``{"pattern", "texts"}`` on stdin, a line each, until it ends."""
+    signal.signal(signal.SIGVTALRM, _too_slow)
+    for line in sys.stdin.buffer:
+        asked = json.loads(line)
+        sys.stdout.write(json.dumps(matched(asked["pattern"], asked["texts"])) + "\n")
+        sys.stdout.flush()
+    return 0
+
+
+def found_by(pattern: str, texts: Sequence[str], answer: Mapping[str, Any]) -> list[int]:
+    """The places that an answer of ``match`` tells. Refused: the pattern could not be matched."""
+    if "slow" in answer:
+        text = texts[int(answer["slow"])]
+        raise Refused(f"the pattern {pattern!r} needs longer than {MATCH_LIMIT_S * 1000:.0f} ms for {text[:200]!r}")
+    if "error" in answer:
+        raise Refused(f"the pattern {pattern!r} cannot be matched: {answer['error']}")
+    return [int(place) for place in answer["found"]]
+
+
+class Matcher:
+    """Matches a pattern that a user wrote in a process of its own, which is ended if it does not answer in time."""
+
+    def __init__(self, pattern: str, processes: Processes) -> None:
+        self._pattern = pattern
+        self._processes = processes
+        self._lock = threading.Lock()
+        self._child: Child | None = None
+        self._wire: socket.socket | None = None
+
+    def places(self, texts: Sequence[str]) -> list[int]:
+        """The places of those texts that match. Refused: it cannot be known."""
+        with self._lock:
+            try:
+                answer = self._ask(texts)
+            except (OSError, ValueError) as error:
+                self._end()
+                why = str(error) or type(error).__name__
+                raise Refused(f"the pattern {self._pattern!r} cannot be matched: {why}") from error
+        return found_by(self._pattern, texts, answer)
+
+    def _ask(self, texts: Sequence[str]) -> Mapping[str, Any]:
+        deadline = time.monotonic() + MATCH_WAIT_S
+        wire = self._wire or self._begin()
+        wire.settimeout(MATCH_WAIT_S)
+        wire.sendall(json.dumps({"pattern": self._pattern, "texts": texts}).encode() + b"\n")
+        answer = bytearray()
+        while not answer.endswith(b"\n"):
+            wire.settimeout(max(0.001, deadline - time.monotonic()))
+            data = wire.recv(1 << 16)
+            if not data:
+                raise ConnectionError("the process that matches it ended")
+            answer += data
+        return object_of(json.loads(answer), "answer")
+
+    def _begin(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            argv = [sys.executable, "-S", HERE, "match", "--socket", "-"]
+            self._child = self._processes.spawn(argv, files=(theirs.fileno(), theirs.fileno(), null))
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+            os.close(null)
+        self._wire = ours
+        return ours
+
+    def _end(self) -> None:
+        if self._child is not None:
+            self._processes.signal(self._child, signal.SIGKILL, group=True)
+        if self._wire is not None:
+            self._wire.close()
+        self._child = self._wire = None

@@ -1,0 +1,233 @@
+"""Datagrams that prove which links are open, and the end of flows that a cut should end.
+
+Guarantees: a probe counts only if its payload and its source address fit; waiting is bounded; an echo is answered to
+agents of this run only. Out of scope: which links are to be open, which the harness knows.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import ipaddress
+import re
+import socket
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dethrone.clusters.agent.host.addresses import is_v6, own_addresses, ways
+from dethrone.clusters.agent.host.common import SECOND, Refused, now_ns
+from dethrone.clusters.agent.host.processes import Processes
+
+PROBE_PORT = 7003
+
+
+class Probe(NamedTuple):
+    """A probe: of which run and round, from whom (a host's name), to which address."""
+
+    run: str
+    nonce: int
+    sender: str
+    address: str
+
+
+def probe_payload(run: str, nonce: int, sender: str, address: str) -> bytes:
+    """A probe on the wire."""
+    return f"dethrone-probe {run} {nonce} {sender} {address}".encode()
+
+
+def parse_probe(payload: bytes) -> Probe | None:
+    """A probe that was read from the wire; None for anything else."""
+    parts = payload.decode("utf-8", "replace").split(" ")
+    if len(parts) != 5 or parts[0] != "dethrone-probe" or re.fullmatch(r"\d{1,20}", parts[2]) is None:
+        return None
+    return Probe(parts[1], int(parts[2]), parts[3], parts[4])
+
+
+def echo_payload(what: str, run: str, number: int) -> bytes:
+    """Of a question or an answer between two agents that measure a round trip."""
+    return f"dethrone-echo {what} {run} {number}".encode()
+
+
+class Probes:
+    """The UDP sockets through which agents prove links. A probe counts if its payload AND its source address fit.
+
+    A way is a pair (peer, address of ours) over which a probe came once: from then on it is expected, or must be cut.
+    """
+
+    NONCES_MAX = 64
+
+    def __init__(self, run: str, port: int) -> None:
+        self._run = run
+        self.port = port
+        self.name = ""
+        self.peers: dict[str, tuple[str, ...]] = {}
+        """All addresses of each peer, as told."""
+        self.ways: dict[str, tuple[str, ...]] = {}
+        """Those by which it can be told from others."""
+        self.why = ""
+        self._changed = threading.Condition()
+        self._arrived: collections.OrderedDict[int, dict[str, dict[str, int]]] = collections.OrderedDict()
+        self._known: dict[tuple[str, str], str] = {}
+        """Way → the peer's address that it was used from."""
+        self._strange = 0
+        self.sockets: dict[int, socket.socket] = {}
+        for family in (socket.AF_INET, socket.AF_INET6):
+            self._open(family)
+
+    def _open(self, family: int) -> None:
+        try:
+            opened = socket.socket(family, socket.SOCK_DGRAM)
+        except OSError:
+            return  # a kernel without IPv6
+        try:
+            opened.setblocking(False)
+            if family == socket.AF_INET6:
+                opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            opened.bind(("", self.port))
+        except OSError as error:
+            opened.close()
+            if family == socket.AF_INET:
+                self.why = f"UDP port {self.port} cannot be bound: {error.strerror}"
+        else:
+            self.sockets[family] = opened
+
+    def meet(self, name: str, peers: Mapping[str, tuple[str, ...]]) -> None:
+        """Who we are, and who the others are at which addresses."""
+        self.name, self.peers = name, {peer: addresses for peer, addresses in peers.items() if peer != name}
+        self.ways = ways(self.peers, own_addresses())
+
+    def send(self, nonce: int, order: Sequence[str]) -> dict[str, str]:
+        """Send a probe to each address of each peer, those of ``order`` first: peer → why not, where none left."""
+        if socket.AF_INET not in self.sockets:
+            raise Refused(self.why)
+        failed = {}
+        scopes = [index for index, name in socket.if_nameindex() if name != "lo"]
+        for peer in dict.fromkeys([*order, *self.ways]):
+            if peer not in self.ways or peer in {self.name, "client"}:
+                continue
+            whys = [self._send(nonce, address, scopes) for address in self.ways[peer]]
+            if all(whys):
+                failed[peer] = next(iter(whys), "no address of it is its own")
+        return failed
+
+    def _send(self, nonce: int, address: str, scopes: Sequence[int]) -> str:
+        """Send a probe to one address: "" or why not."""
+        payload = probe_payload(self._run, nonce, self.name, address)
+        sender = self.sockets.get(socket.AF_INET6 if is_v6(address) else socket.AF_INET)
+        places: list[tuple[Any, ...]] = [(address, self.port)]
+        if is_v6(address) and ipaddress.IPv6Address(address).is_link_local:
+            places = [(address, self.port, 0, scope) for scope in scopes]
+        why = "this host has no IPv6"
+        if sender is None:
+            return why
+        sent = False
+        for place in places:  # a link-local address may be behind any interface
+            try:
+                sender.sendto(payload, place)
+                sent = True
+            except OSError as error:
+                why = str(error.strerror)
+        return "" if sent else why
+
+    def receive(self) -> None:
+        """Take in what arrived (called when a socket is readable); at most 256 datagrams of a family at once."""
+        for receiver in self.sockets.values():
+            for _ in range(256):
+                try:
+                    payload, source = receiver.recvfrom(2048)
+                except (BlockingIOError, InterruptedError):
+                    break
+                except OSError:
+                    continue  # an ICMP error of an earlier probe
+                if not self._echoed(payload, receiver, source):
+                    self._take(parse_probe(payload), str(source[0]).partition("%")[0])
+
+    def _take(self, probe: Probe | None, source: str) -> None:
+        if probe is None or probe.run != self._run or source not in self.ways.get(probe.sender, ()):
+            self._strange += 1
+            return
+        with self._changed:
+            known = self._arrived.setdefault(probe.nonce, {})
+            known.setdefault(probe.sender, {}).setdefault(probe.address, now_ns())
+            self._known[probe.sender, probe.address] = source
+            while len(self._arrived) > self.NONCES_MAX:
+                self._arrived.popitem(last=False)
+            self._changed.notify_all()
+
+    def known(self, peer: str) -> dict[str, str]:
+        """The ways of this peer that are still there: address of ours → address of its."""
+        own = set(own_addresses())
+        with self._changed:
+            return {
+                ours: theirs
+                for (name, ours), theirs in self._known.items()
+                if name == peer and ours in own and theirs in self.ways.get(peer, ())
+            }
+
+    def _echoed(self, payload: bytes, here: socket.socket, asker: tuple[Any, ...]) -> bool:
+        """Whether it was the question of an agent of this run that measures round trips: answered at once."""
+        question = echo_payload("ask", self._run, 0)[:-1]
+        number = payload[len(question) :]
+        if not payload.startswith(question) or not number.isdigit() or len(number) > 9:
+            return False
+        with contextlib.suppress(OSError):
+            here.sendto(echo_payload("answer", self._run, int(number)), asker)
+        return True
+
+    def wait(self, nonce: int, expect: Iterable[str], timeout_ns: int) -> dict[str, Any]:
+        """Wait until the probes of all ``expect`` arrived over every known way, or the time is over; say which did."""
+        if socket.AF_INET not in self.sockets:
+            raise Refused(self.why)
+        expected = {name: set(self.known(name)) for name in expect}
+
+        def missing() -> dict[str, list[str]]:
+            arrived = self._arrived.get(nonce, {})
+            left = {name: sorted(over - arrived.get(name, {}).keys()) for name, over in expected.items()}
+            return {name: over for name, over in left.items() if over or name not in arrived}
+
+        with self._changed:
+            self._changed.wait_for(lambda: not missing(), timeout=min(timeout_ns, 30 * SECOND) / SECOND)
+            arrived = self._arrived.get(nonce, {})
+            return {
+                "arrived": sorted(arrived),
+                "over": {name: sorted(over) for name, over in arrived.items()},
+                "missing": missing(),
+                "strange": self._strange,
+            }
+
+
+def flows_to(addresses: Sequence[str]) -> list[str]:
+    """The filter of ``ss`` for TCP flows to these addresses."""
+    spelled = [f"[{address}]" if is_v6(address) else address for address in addresses]
+    return ["( " + " or ".join(f"dst {address}" for address in spelled) + " )"]
+
+
+def reset_flows(processes: Processes, addresses: Sequence[str]) -> dict[str, Any]:
+    """Reset established TCP flows with ``ss -K``; ``worked`` says whether they are gone."""
+    if not addresses:
+        return {"worked": True, "before": 0, "after": 0}
+    states = ["state", "connected", "exclude", "time-wait"]
+    show = ["ss", "-H", "-t", "-n", *states, *flows_to(addresses)]
+    kill = ["ss", "-K", "-H", "-t", "-n", *states, *flows_to(addresses)]
+
+    def count(output: bytes) -> int:
+        return sum(1 for line in output.splitlines() if line.strip())
+
+    code, out, err = processes.tool(show)
+    if code != 0:
+        return {"worked": False, "why": "ss: " + err.decode("utf-8", "replace").strip()[:200]}
+    before = count(out)
+    if before == 0:
+        return {"worked": True, "before": 0, "after": 0}
+    code, _, err = processes.tool(kill)
+    after_code, out, _ = processes.tool(show)
+    after = count(out) if after_code == 0 else before
+    answer: dict[str, Any] = {"worked": code == 0 and after < before, "before": before, "after": after}
+    if not answer["worked"]:
+        answer["why"] = (
+            err.decode("utf-8", "replace").strip()[:200]
+            or "the flows are still there: the kernel has no INET_DIAG_DESTROY, or we lack the permission; they come "
+            "back after TCP's own retransmission back-off"
+        )
+    return answer

@@ -1,0 +1,145 @@
+"""What arrives from the harness, checked field by field before anything acts on it.
+
+Guarantees: pure; a value that is returned has every field, of the right kind and within its bounds; anything else is
+``Refused`` with a text that names the field. Out of scope: whether the host can do what is asked.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from dethrone.clusters.agent.host.common import MS, SECOND, STARVED_NS, Refused
+
+YEAR_NS = 366 * 86400 * SECOND
+
+
+def integer_of(raw: Mapping[str, Any], key: str, *, low: int, high: int) -> int:
+    """The integer there, 0 if there is none. Refused if it is none of ``low`` to ``high``."""
+    value = raw.get(key, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise Refused(f"{key} must be an integer of {low} … {high}, not {value!r:.80}")
+    return value
+
+
+def text_of(raw: Mapping[str, Any], key: str) -> str:
+    """The text there. Refused if it is none."""
+    value = raw.get(key)
+    if not isinstance(value, str) or "\0" in value:
+        raise Refused(f"{key} must be a text, not {value!r:.80}")
+    return value
+
+
+def object_of(raw: Any, what: str) -> Mapping[str, Any]:
+    """The object itself. Refused if it is none."""
+    if not isinstance(raw, dict):
+        raise Refused(f"{what} must be an object, not {raw!r:.80}")
+    return raw
+
+
+def texts_of(raw: Any, what: str) -> list[str]:
+    """A copy of the list. Refused if anything else than texts is in it."""
+    if not isinstance(raw, list) or not all(isinstance(item, str) and "\0" not in item for item in raw):
+        raise Refused(f"{what} must be a list of texts, not {raw!r:.80}")
+    return list(raw)
+
+
+def clean_state(raw: Any) -> dict[str, Any]:
+    """A desired state with every field present and checked; Refused for anything that is none."""
+    raw = object_of(raw, "want")
+    unknown = set(raw) - {"cuts", "links", "down", "frozen", "clock", "disk", "cpu_percent"}
+    if unknown:
+        raise Refused(f"unknown in want: {', '.join(sorted(unknown))[:200]}")
+    down = raw.get("down")
+    if down is not None and (not isinstance(down, str) or down not in {"SIGKILL", "SIGTERM"}):
+        raise Refused(f"down must be SIGKILL, SIGTERM or null, not {down!r:.80}")
+    if not isinstance(raw.get("frozen", False), bool):
+        raise Refused("frozen must be true or false")
+    links = []
+    given_links = raw.get("links") or []
+    if not isinstance(given_links, list):
+        raise Refused("links must be a list")
+    for link in given_links:
+        link = object_of(link, "a link")  # noqa: PLW2901 - the same thing, checked
+        links.append({
+            "src": text_of(link, "src"),
+            "delay_ns": integer_of(link, "delay_ns", low=0, high=3600 * SECOND),
+            "jitter_ns": integer_of(link, "jitter_ns", low=0, high=3600 * SECOND),
+            "loss_percent": integer_of(link, "loss_percent", low=0, high=100),
+        })  # fmt: skip
+    clock = None
+    if raw.get("clock") is not None:
+        given = object_of(raw["clock"], "clock")
+        strobe = None
+        if given.get("strobe") is not None:
+            inner = object_of(given["strobe"], "strobe")
+            strobe = {
+                "amplitude_ns": integer_of(inner, "amplitude_ns", low=-YEAR_NS, high=YEAR_NS),
+                "period_ns": integer_of(inner, "period_ns", low=MS, high=3600 * SECOND),
+            }
+        clock = {
+            "offset_ns": integer_of(given, "offset_ns", low=-10 * YEAR_NS, high=10 * YEAR_NS),
+            "rate_ppm": integer_of(given, "rate_ppm", low=-999_999, high=9_000_000),
+            "strobe": strobe,
+        }
+    return {
+        "cuts": texts_of(raw.get("cuts") or [], "cuts"),
+        "links": links,
+        "down": down,
+        "frozen": raw.get("frozen", False),
+        "clock": clock,
+        "disk": raw.get("disk"),
+        "cpu_percent": raw.get("cpu_percent"),
+    }
+
+
+HEALTHY = clean_state({})
+
+
+def clean_peers(raw: Any) -> dict[str, tuple[str, ...]]:
+    """Name → addresses of each peer, in one spelling. One address may stand alone. Refused for anything else."""
+    out = {}
+    for name, given in object_of(raw, "peers").items():
+        addresses = [given] if isinstance(given, str) else texts_of(given, f"the addresses of {name!r:.80}")
+        try:
+            spelled = [str(ipaddress.ip_address(address)) for address in addresses]
+        except ValueError as error:
+            raise Refused(f"peers: {error}") from None
+        out[str(name)] = tuple(dict.fromkeys(spelled))
+    return out
+
+
+def clean_start(raw: Any) -> dict[str, Any]:
+    """How to start a node, every field checked; Refused for anything else."""
+    raw = object_of(raw, "start")
+    command = object_of(raw.get("command"), "command")
+    argv = texts_of(command.get("argv"), "argv")
+    if not argv:
+        raise Refused("argv is empty")
+    env = dict(object_of(command.get("env") or {}, "env"))
+    texts_of(list(env.values()), "env")
+    for key in ("trace_path", "clock_socket", "fatal_path"):
+        if raw.get(key) is not None:
+            text_of(raw, key)
+    user = command.get("user")
+    fatal = texts_of(raw.get("fatal") or [], "fatal")
+    return {
+        "command": {
+            "argv": argv,
+            "env": env,
+            "cwd": command.get("cwd") or "/",
+            "user": None if user is None else text_of(command, "user"),
+            "capabilities": texts_of(command.get("capabilities") or [], "capabilities"),
+        },
+        "run_dir": text_of(raw, "run_dir") if raw.get("run_dir") else os.path.dirname(raw.get("clock_socket") or ""),  # noqa: PTH120
+        "trace_path": raw.get("trace_path"),
+        "log_path": text_of(raw, "log_path"),
+        "data_dir": text_of(raw, "data_dir"),
+        "clock_socket": raw.get("clock_socket"),
+        "faketime": raw.get("faketime") is True,
+        "fatal": [text for text in fatal if text],
+        "fatal_path": raw.get("fatal_path"),
+        "noise_max_ns": integer_of(raw, "noise_max_ns", low=0, high=3600 * SECOND) or STARVED_NS,
+    }

@@ -1,0 +1,271 @@
+"""The threads of the node: stretches in which one of them waited for a processor, or was blocked.
+
+Guarantees: a stretch longer than the limit is reported once for each source, in pieces if it lasts; threads that cannot
+be read are declared as unreadable. Out of scope: which thread does what, and why it waited.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from dethrone.clusters.agent.host.common import SECOND, STARVED_NS, complain, now_ns
+from dethrone.clusters.agent.host.news import News
+from dethrone.clusters.agent.host.noise import Gap
+
+SAMPLE_S = 0.025
+"""How often the threads of the node process are read while it runs."""
+STRETCH_NS = SECOND
+"""A stretch that lasts is reported in pieces of about this length."""
+THREADS_S = 0.1
+"""How often new threads of the node are looked for."""
+MEMBERS_S = 1.0
+"""How often new processes of the node are looked for."""
+IDLE_SAMPLES, IDLE_EVERY = 16, 2
+"""A thread that has not run for so many samples is read only every so many."""
+THREADS_MAX = 256
+"""Threads of the node that are read; the others are counted only."""
+ASLEEP = frozenset("STtI")
+"""States that a thread leaves only by running."""
+
+
+class Stretch(NamedTuple):
+    """A thread waited for ``waited`` ns of [lo, hi]."""
+
+    lo: int
+    hi: int
+    waited: int
+
+
+class Starved:
+    """Folds samples of how long a thread has waited into stretches through which it waited at least half the time.
+
+    The kernel adds a wait when it ends, so one sample may tell of a wait that began several samples ago. A stretch of
+    ``limit_ns`` or less is none; one that lasts is cut every ``STRETCH_NS``, so that it is known before it ends.
+    """
+
+    def __init__(self, at: int, limit_ns: int) -> None:
+        self._at = at
+        self._limit_ns = limit_ns
+        self._open: Stretch | None = None
+
+    def step(self, at: int, waited: int) -> Stretch | None:
+        """The thread waited for ``waited`` ns more than at the last sample; a stretch that is over, if one is."""
+        lo, self._at = min(self._at, at - waited), at
+        over, self._open = self._open, None
+        if waited > 0 and 2 * waited >= at - lo:
+            if over is not None:
+                lo, waited = min(lo, over.lo), waited + over.waited
+            over = Stretch(lo, at, min(waited, at - lo))
+            if at - lo < STRETCH_NS:
+                self._open = over
+                return None
+        elif waited > 0:  # it may have begun here: the kernel adds a wait when it ends
+            self._open = Stretch(at - waited, at, waited)
+        return over if over is not None and over.hi - over.lo > self._limit_ns else None
+
+
+class Blocked:
+    """Folds samples of a thread's state into stretches in the D state; its limit and cuts are those of ``Starved``.
+
+    A state is seen at moments only, so it is taken to change halfway between two that differ.
+    """
+
+    def __init__(self, at: int, limit_ns: int, *, blocked: bool) -> None:
+        self._at = at
+        self._limit_ns = limit_ns
+        self._since = at if blocked else None
+
+    def step(self, at: int, *, blocked: bool) -> Stretch | None:
+        """Its state now; a stretch that is over, if one is."""
+        between, self._at = (self._at + at) // 2, at
+        since, hi = self._since, at if blocked else between
+        if since is None:
+            self._since = between if blocked else None
+            return None
+        if blocked and at - since < STRETCH_NS:
+            return None
+        self._since = at if blocked else None
+        return Stretch(since, hi, hi - since) if hi - since > self._limit_ns else None
+
+
+def parse_schedstat(raw: bytes) -> tuple[int, int] | None:
+    """Of a thread's ``schedstat``: how long it has waited for a processor (ns), and how often it got one.
+
+    None for a text that is none, or of a kernel that does not count: it shows zeros for a thread that has run.
+    """
+    fields = raw.split()
+    if len(fields) != 3 or not all(field.isdigit() for field in fields) or not int(fields[0]):
+        return None
+    return int(fields[1]), int(fields[2])
+
+
+def parse_state(raw: bytes) -> str:
+    """The state letter in a thread's ``stat``; "" for a text that is none."""
+    place = raw.rfind(b")")
+    return chr(raw[place + 2]) if 0 <= place < len(raw) - 2 else ""
+
+
+class Watched:
+    """One thread of the node: how long it has waited, and in which state it was last seen."""
+
+    def __init__(self, pid: int, thread: int, limit_ns: int) -> None:
+        self.pid = pid
+        self._place = f"/proc/{pid}/task/{thread}"
+        self._fd = os.open(f"{self._place}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._waited, self._runs = self._schedstat()
+            self._state = self._look()
+        except OSError:
+            os.close(self._fd)
+            raise
+        at = now_ns()
+        self._idle = 0
+        self._starved = Starved(at, limit_ns)
+        self._blocked = Blocked(at, limit_ns, blocked=self._state == "D")
+
+    def sample(self) -> list[tuple[str, Stretch]]:
+        """Read it again: stretches that are over, by source. OSError when the thread is gone or cannot be read.
+
+        A thread that has been idle for long is read less often. What it waits is told by the kernel afterwards, so only
+        the first moments of a D state may be missed.
+        """
+        self._idle += 1
+        if self._idle > IDLE_SAMPLES and self._idle % IDLE_EVERY:
+            return []
+        waited, runs = self._schedstat()
+        # A thread that slept and has not run since still sleeps: its state need not be read.
+        if runs != self._runs or self._state not in ASLEEP:
+            self._state, self._idle = self._look(), 0
+        now = now_ns()
+        starved = self._starved.step(now, waited - self._waited)
+        blocked = self._blocked.step(now, blocked=self._state == "D")
+        self._waited, self._runs = waited, runs
+        return [
+            (source, stretch)
+            for source, stretch in (("schedstat", starved), ("dstate", blocked))
+            if stretch is not None
+        ]
+
+    def close(self) -> None:
+        """Let go of its file."""
+        os.close(self._fd)
+
+    def _schedstat(self) -> tuple[int, int]:
+        found = parse_schedstat(os.pread(self._fd, 128, 0))
+        return (0, 0) if found is None else found
+
+    def _look(self) -> str:
+        with open(f"{self._place}/stat", "rb", buffering=0) as file:  # noqa: PTH123
+            return parse_state(file.read(512))
+
+
+class NodeWatch:
+    """Watches the node process for stretches in which one of its threads made no progress although it could have.
+
+    Every thread of every process of the node counts: which of them leads, replicates or answers is not visible from
+    outside. A stretch inside one that was reported already is not reported again.
+    """
+
+    def __init__(self, news: News, members: Callable[[], Sequence[int]]) -> None:
+        self._news = news
+        self._members = members
+        self.changed: Callable[[], None] = lambda: None
+        self.limit_ns = STARVED_NS
+        self._threads: dict[tuple[int, int], Watched] = {}
+        self._pids: list[int] = []
+        self._due = {"members": 0.0, "threads": 0.0}
+        self._reported: dict[str, Stretch] = {}
+        self._ours = self._read_ours()
+        self._found = self._ours
+        threading.Thread(target=self._watch, name="node-watch", daemon=True).start()
+
+    def sources(self) -> dict[str, str]:
+        """``schedstat`` and ``dstate``, of the node process; before it runs, whether our own process can be read."""
+        return dict(self._found)
+
+    def look_now(self) -> None:
+        """The node was just started: its processes are others."""
+        self._due = dict.fromkeys(self._due, 0.0)
+
+    @staticmethod
+    def _read_ours() -> dict[str, str]:
+        found = {"schedstat": "read", "dstate": "read"}
+        try:
+            with open("/proc/self/schedstat", "rb") as file:  # noqa: PTH123
+                if parse_schedstat(file.read()) is None:
+                    found["schedstat"] = "unreadable: this kernel does not count how long threads wait"
+        except OSError as error:
+            found["schedstat"] = f"unreadable: {error.strerror}"
+        try:
+            with open("/proc/self/stat", "rb") as file:  # noqa: PTH123
+                if not parse_state(file.read()):
+                    found["dstate"] = "unreadable: /proc/PID/stat has no state"
+        except OSError as error:
+            found["dstate"] = f"unreadable: {error.strerror}"
+        return found
+
+    def _watch(self) -> None:
+        gap = Gap(int(SAMPLE_S * SECOND))
+        while True:
+            time.sleep(SAMPLE_S)
+            now, busy = now_ns(), time.thread_time_ns()
+            late = gap.end(now, busy, self.limit_ns) if self._threads else None
+            if late is not None:
+                self._news.noise("stall", *late, late[1] - late[0], thread="node-watch")
+            gap.begin(now, busy)
+            try:
+                self._sample(time.monotonic())
+            except Exception as error:  # noqa: BLE001 - a watch that ends in silence would look like a quiet node
+                complain("node watch", error)
+                time.sleep(1.0)
+
+    def _sample(self, now: float) -> None:
+        if now >= self._due["members"]:
+            self._due["members"] = now + MEMBERS_S
+            self._pids = list(self._members())
+        if now >= self._due["threads"]:
+            self._due["threads"] = now + THREADS_S
+            self._look_for_threads()
+        for key, watched in list(self._threads.items()):
+            try:
+                for source, stretch in watched.sample():
+                    self._report(watched.pid, source, stretch)
+            except OSError:
+                watched.close()
+                del self._threads[key]
+
+    def _look_for_threads(self) -> None:
+        refused = ""
+        for pid in self._pids:
+            try:
+                threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - as above
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                refused = f"unreadable: {error.strerror}"
+                continue
+            for thread in map(int, threads):
+                if (pid, thread) in self._threads or len(self._threads) >= THREADS_MAX:
+                    continue
+                try:
+                    self._threads[pid, thread] = Watched(pid, thread, self.limit_ns)
+                except (FileNotFoundError, ProcessLookupError):
+                    continue
+                except OSError as error:
+                    refused = f"unreadable: {error.strerror}"
+        found = dict.fromkeys(self._ours, refused) if refused and not self._threads else self._ours
+        if found != self._found:
+            self._found = found
+            self.changed()
+
+    def _report(self, pid: int, source: str, stretch: Stretch) -> None:
+        last = self._reported.get(source)
+        if last is not None and last.lo <= stretch.lo and stretch.hi <= last.hi:
+            return
+        self._reported[source] = stretch
+        lo, hi, waited = stretch
+        self._news.noise("process", lo, hi, hi - lo, source=source, delay_ns=waited, pid=pid)

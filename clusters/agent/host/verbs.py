@@ -1,0 +1,411 @@
+"""Everything that the agent has of its host, and the verbs that act on it.
+
+Guarantees: each verb checks its request first and returns JSON; what an earlier agent left behind is healed before
+anything else. Out of scope: sockets, sessions and the order of requests (``server``).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import os
+import re
+import shutil
+import signal
+import stat
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dethrone.clusters.agent.host.addresses import default_gateway, is_v6, own_addresses
+from dethrone.clusters.agent.host.adopted import AdoptedNode
+from dethrone.clusters.agent.host.clocks import FakeClock, HostClock
+from dethrone.clusters.agent.host.common import MS, SECOND, Refused, boot_id, complain, now_ns
+from dethrone.clusters.agent.host.confinement import Confined, confined, give
+from dethrone.clusters.agent.host.connections import DeadMan, Verb
+from dethrone.clusters.agent.host.convergence import HostKeeper
+from dethrone.clusters.agent.host.gauge import Gauge
+from dethrone.clusters.agent.host.healing import heal_alone
+from dethrone.clusters.agent.host.news import News
+from dethrone.clusters.agent.host.node import Node
+from dethrone.clusters.agent.host.noise import Canary, Totals
+from dethrone.clusters.agent.host.probes import Probes, reset_flows
+from dethrone.clusters.agent.host.processes import SIGNAL_LIMIT_S, Processes, descendants
+from dethrone.clusters.agent.host.requests import (
+    HEALTHY,
+    clean_peers,
+    clean_start,
+    clean_state,
+    integer_of,
+    object_of,
+    text_of,
+    texts_of,
+)
+from dethrone.clusters.agent.host.rules import Firewall, Spared
+from dethrone.clusters.agent.host.tails import FatalSearch, Tails
+from dethrone.clusters.agent.host.threads import NodeWatch
+
+CHUNK_MAX = 1 << 20
+"""Most bytes of a file in one request or answer."""
+PLACED_MAX = 1000
+"""Files whose owner becomes the node."""
+RULES_PERIOD_S = 1.0
+"""How often rules in force are looked at again. nftables says in 0.1 ms if nothing changed; legacy rules are read."""
+FIRST_SYNC_LIMIT_S = 1.0
+"""How long ``prepare`` waits to learn whether the disk can be probed."""
+
+
+class Settings(NamedTuple):
+    """How an agent serves; see the command line."""
+
+    dead_man_ns: int
+    probe_port: int
+    tool: str
+    term_limit_s: float
+    spared: Sequence[Spared] = ()
+    sets_clock: bool = False
+    node_user: str | None = None
+
+
+class Host:
+    """All that an agent has of its host, and what it does there when it is asked."""
+
+    def __init__(
+        self, path: str, run: str, settings: Settings, *, processes: Processes, wake: Callable[[], None]
+    ) -> None:
+        self._path = path
+        self._node_user = settings.node_user
+        self._placed: list[str] = []
+        """Files that were written for a node to come."""
+        self._state_path = f"{path}.state"
+        self.processes = processes
+        self.found = heal_alone(self.processes, run, self._state_path) if os.path.exists(self._state_path) else {}  # noqa: PTH110
+        self.news = News(wake)
+        self.rules = Firewall(run, self.processes, tool=settings.tool, spared=settings.spared)
+        self.probes = Probes(run, settings.probe_port)
+        self.gauge = Gauge(run, settings.probe_port)
+        self.clock = FakeClock(f"{path}.faketime")
+        self.tails = Tails(self.news)
+        self.canary = Canary(self.news)
+        self.fatal = FatalSearch(self.news)
+        self.node = Node(self.processes, self.clock, self.news, self.tails, self._state_path)
+        self._beside: int | None = None
+        """A process that the harness watches and signals by other means, where the host is shared with it."""
+        self.node_watch = NodeWatch(self.news, self._members)
+        self.totals = Totals(self.news)
+        self._prepared = False
+        self._alone: tuple[int, int, dict[str, Any]] | None = None
+        """Since when this host has been healed by itself, unknown to the harness; how long that was silent before."""
+        self.canary.changed = self.node_watch.changed = self._declare_sources
+        if settings.sets_clock:
+            clock = self.node.host_clock = HostClock(self.node.remember)
+            self.canary.shifted = lambda: clock.shifted_ns
+        self._term_limit_s = settings.term_limit_s
+        self.keeper = HostKeeper(self.rules, self.probes, self.clock, self.node, term_limit_s=settings.term_limit_s)
+        self.dead_man = DeadMan()
+        self._dead_man_ns = settings.dead_man_ns
+        self.verbs: dict[str, tuple[str, Verb]] = {
+            "now": ("", lambda _: {"mono_ns": now_ns()}),
+            "silence": ("", lambda _: {"silence_ns": self.dead_man.silence_ns}),
+            "ack": ("", self._ack),
+            "bye": ("state", self._bye),
+            "noise": ("", self._noise),
+            "send_probes": ("", self._send_probes),
+            "probe_links": ("probe", self._probe_links),
+            "measure": ("measure", self._measure),
+            "adopt": ("state", self._adopt),
+            "prepare": ("state", self._prepare),
+            "meet": ("state", self._meet),
+            "start_node": ("state", self._start_node),
+            "stop_node": ("state", self._stop_node),
+            "converge": ("state", self._converge),
+            "heal": ("state", self._heal),
+            "reset_flows": ("state", self._reset_flows),
+            "capabilities": ("state", self._capabilities),
+            "run": ("files", self._run),
+            "read_file": ("files", self._read_file),
+            "write_file": ("files", self._write_file),
+        }
+
+    def watch_rules(self) -> None:
+        """Look at our rules again and again; say when they were not what was asked for, and put them back."""
+        while True:
+            time.sleep(RULES_PERIOD_S)
+            for rules in self.rules.families():
+                try:
+                    why, good_ns = rules.check()
+                    if why:
+                        self.rules.lost = [*self.rules.lost[-7:], why]
+                        still = rules.put_back()
+                        detail = {"why": why, "put_back": not still, "why_not": still}
+                        moment = now_ns()
+                        self.news.noise("rules-lost", good_ns, moment, moment - good_ns, **detail)
+                except (Refused, OSError) as error:
+                    complain("rules", error)
+
+    def _ack(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.news.acknowledge(integer_of(request, "news", low=0, high=2**62))
+        return {}
+
+    def _bye(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.dead_man.arm(0)
+        why = self.rules.remove() if self.rules.used else ""
+        return {"why": why}
+
+    def _noise(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
+        return self.canary.summary()
+
+    def _send_probes(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        nonce = integer_of(request, "nonce", low=0, high=2**63)
+        lo = now_ns()
+        failed = self.probes.send(nonce, texts_of(request.get("order") or [], "order"))
+        return {"lo": lo, "hi": now_ns(), "failed": failed}
+
+    def _probe_links(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        nonce = integer_of(request, "nonce", low=0, high=2**63)
+        expect = texts_of(request.get("expect") or [], "expect")
+        lo = now_ns()
+        answer = self.probes.wait(nonce, expect, integer_of(request, "timeout_ns", low=0, high=30 * SECOND))
+        answer.update(self._dropped())
+        return {**answer, "addresses": own_addresses(), "lo": lo, "hi": now_ns()}
+
+    def _dropped(self) -> dict[str, Any]:
+        """Packets dropped by name; ``passed``: addresses of a peer that no packet was dropped from, though one came."""
+        why, by_address = self.rules.counters()
+        dropped: dict[str, int] = {}
+        passed: dict[str, list[str]] = {}
+        for name, addresses in self.probes.ways.items():
+            counted = [by_address[address] for address in addresses if address in by_address]
+            if counted:
+                dropped[name] = sum(counted)
+                used = sorted(set(self.probes.known(name).values()))
+                passed[name] = [address for address in used if by_address.get(address, 0) < 1]
+        found = {"in_force": not why, "dropped": dropped, "passed": {k: v for k, v in passed.items() if v}}
+        return {**found, "why": why} if why else found
+
+    def _meet(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Who the peers are, at all their addresses; ``uncut``: why those of IPv6 could not be cut here.
+
+        A peer that is not among them is down: it keeps the addresses that it was known by, unless others have them.
+        """
+        peers = clean_peers(request.get("peers"))
+        taken = {address for addresses in peers.values() for address in addresses}
+        for name, known in self.probes.peers.items():
+            peers.setdefault(name, tuple(address for address in known if address not in taken))
+        self.probes.meet(self.probes.name, peers)
+        own = own_addresses()
+        uncut = ""
+        if any(is_v6(address) for address in own) and any(is_v6(one) for ways in peers.values() for one in ways):
+            able, why = self.rules.six.available()
+            uncut = "" if able else why
+        return {"addresses": own, "uncut": uncut}
+
+    def _measure(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        peers = dict(object_of(request.get("peers"), "peers"))
+        texts_of(list(peers.values()), "peers")
+        window_ns = integer_of(request, "window_ns", low=1, high=Gauge.WINDOW_MAX_NS)
+        writes_per_s = integer_of(request, "writes_per_s", low=1, high=10**6)
+        return self.gauge.measure(text_of(request, "directory"), peers, window_ns, writes_per_s)
+
+    def _prepare(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        spec = clean_start(request.get("start"))
+        peers = clean_peers(request.get("peers"))
+        name = text_of(request, "name")
+        dead_man_ns = integer_of(request, "dead_man_ns", low=0, high=86400 * SECOND) or self._dead_man_ns
+        gateway = default_gateway()
+        if "client" not in peers and gateway is not None:
+            peers["client"] = (gateway,)
+        adopted = isinstance(self.node, AdoptedNode)
+        command = spec["command"]
+        if adopted:
+            node = Confined(-1, -1, (), own=False, why="it was adopted, and keeps the user that it had")
+        else:
+            node = confined(command["user"], command["capabilities"], default=self._node_user)
+        for place in filter(None, (os.path.dirname(spec["log_path"]), spec["data_dir"], spec["run_dir"])):  # noqa: PTH120
+            os.makedirs(place, exist_ok=True)  # noqa: PTH103
+            if not adopted and not self._is_ours(place):
+                give(place, node)
+        for path in () if adopted else self._placed:
+            with contextlib.suppress(OSError):
+                os.chown(path, node.uid, node.gid, follow_symlinks=False)
+        self.node.confined = node
+        self.probes.meet(name, peers)
+        self.node.spec = spec
+        if not adopted:  # what it writes, it writes elsewhere
+            self.tails.follow(spec["trace_path"])
+        self._beside = integer_of(request, "process", low=0, high=1 << 30) or None
+        self.canary.limit_ns = self.node_watch.limit_ns = spec["noise_max_ns"]
+        self.canary.watch_disk(spec["data_dir"])
+        self.node.fatal = self.fatal
+        self.fatal.incarnation = lambda: self.node.incarnation
+        self.fatal.follow(spec["fatal_path"] or spec["log_path"], spec["fatal"])
+        self.canary.disk_known.wait(FIRST_SYNC_LIMIT_S)
+        self._prepared = True
+        self._declare_sources()
+        self.dead_man.arm(dead_man_ns)
+        self.node.remember()
+        return {"client": list(peers.get("client", ())), "runs_as": node.said()}
+
+    def _is_ours(self, place: str) -> bool:
+        """Whether the agent's own files lie below this directory: then it does not become the node's."""
+        return os.path.realpath(self._path).startswith(os.path.realpath(place).rstrip("/") + "/")
+
+    def _declare_sources(self) -> None:
+        """Tell what is watched here, so that a source that cannot be read is not taken for a quiet one."""
+        if self._prepared:
+            moment = now_ns()
+            sources = {**self.canary.sources(), **self.node_watch.sources(), **self.totals.sources()}
+            self.news.noise("sources", moment, moment, 0, boot=boot_id(), sources=sources)
+
+    def _members(self) -> Sequence[int]:
+        if self._beside is not None:
+            return (self._beside, *descendants(self._beside))
+        return self.node.members_now()
+
+    def _adopt(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        given = object_of(request.get("target"), "target")
+        target = {key: text_of(given, key) for key in ("by", "value")}
+        if target["by"] not in {"pid_file", "unit", "pattern"}:
+            raise Refused(f"a target is not found by {target['by'][:80]}")
+        restart = texts_of(request.get("restart") or [], "restart")
+        self.node = AdoptedNode(self.node, target, restart, processes=self.processes, news=self.news)
+        self.keeper = HostKeeper(self.rules, self.probes, self.clock, self.node, term_limit_s=self._term_limit_s)
+        return {}
+
+    def _start_node(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.node.start()
+        self.node_watch.look_now()
+        return self.node.names()
+
+    def _stop_node(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        limit_ns = integer_of(request, "limit_ns", low=0, high=60 * SECOND) or 3 * SECOND
+        if isinstance(self.node, AdoptedNode):
+            self.node.leave()
+            return {"obeyed": True, "gone": True, "news": self.news.last, **self.node.names()}
+        self.node.wanted = False
+        obeyed = self.node.end(signal.SIGTERM, limit_ns / SECOND)
+        gone = obeyed or self.node.end(signal.SIGKILL, SIGNAL_LIMIT_S)
+        with contextlib.suppress(OSError):
+            self.tails.pump()
+        self._no_longer_alone()
+        self.totals.report()
+        summary = self.canary.summary()
+        moment = now_ns()
+        self.news.noise("summary", moment, moment, summary["stall_max_ns"], **summary)
+        return {"obeyed": obeyed, "gone": gone, "news": self.news.last, **self.node.names()}
+
+    def _converge(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        want = clean_state(request.get("want"))
+        try:
+            return self.keeper.converge(want, verify=request.get("verify") is not False)
+        finally:
+            self._no_longer_alone()
+            self.node_watch.look_now()
+
+    def _heal(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        evidence = self.keeper.converge(HEALTHY)
+        why = self.rules.remove() if self.rules.used else ""
+        if why:
+            evidence.update(confirmed=False, why="; ".join(filter(None, [evidence["why"], why])))
+        if request.get("stop") is True:
+            evidence["detail"]["stop"] = dict(self._stop_node({}))
+        return evidence
+
+    def abandoned(self, silence_ns: int) -> None:
+        """The harness has been silent for too long: heal, and report it."""
+        lo = now_ns()
+        evidence = self._heal({})
+        detail = {"id": lo, "confirmed": evidence["confirmed"], "why": evidence["why"]}
+        self._alone = (lo, silence_ns, detail)
+        self.news.noise("dead-man", lo, now_ns(), silence_ns, **detail)
+
+    def _no_longer_alone(self) -> None:
+        """The harness says again how this host is to be: until now it believed what was no longer so."""
+        if self._alone is not None:
+            (lo, silence_ns, detail), self._alone = self._alone, None
+            self.news.noise("dead-man", lo, now_ns(), silence_ns, **detail)
+
+    def _reset_flows(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        addresses: list[str] = []
+        for peer in texts_of(request.get("peers"), "peers"):
+            if peer not in self.probes.peers:
+                raise Refused(f"not a known peer: {peer[:80]}")
+            addresses += self.probes.peers[peer]
+        lo = now_ns()
+        return {"lo": lo, **reset_flows(self.processes, addresses), "hi": now_ns()}
+
+    def _capabilities(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Capability → what it is by, or ``no: `` and why not."""
+        ok, tool = self.rules.four.available()
+        ok_six, tool_six = self.rules.six.available()
+        faketime = self.clock.library
+        return {
+            "iptables": tool if ok else f"no: {tool}",
+            "ip6tables": tool_six if ok_six else f"no: {tool_six}",
+            "signals": "own process groups",
+            "faketime": "libfaketime" if faketime else "no: libfaketime is not installed on this host",
+            "probes": f"UDP port {self.probes.port}" if self.probes.sockets else f"no: {self.probes.why}",
+            "ss": "ss" if shutil.which("ss") else "no: ss (iproute2) is not installed on this host",
+            "netem": "no: arrivals are not shaped here; loss is by the statistic match of iptables",
+        }
+
+    def _run(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        argv = texts_of(request.get("argv"), "argv")
+        if not argv:
+            raise Refused("argv is empty")
+        limit_ns = integer_of(request, "timeout_ns", low=MS, high=600 * SECOND)
+        code, out, err = self.processes.tool(argv, limit_s=limit_ns / SECOND)
+        return {"code": code, "out": base64.b64encode(out).decode(), "err": base64.b64encode(err).decode()}
+
+    def _read_file(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        offset = integer_of(request, "offset", low=0, high=1 << 40)
+        # without waiting: a pipe under a log's name would hold up this lane for ever
+        fd = os.open(text_of(request, "path"), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(fd, "rb") as file:
+            seen = os.fstat(fd)
+            if not stat.S_ISREG(seen.st_mode):
+                raise Refused("it is no regular file")
+            file.seek(offset)
+            data = file.read(CHUNK_MAX)
+        return {"data": base64.b64encode(data).decode(), "more": len(data) == CHUNK_MAX, "size": seen.st_size}
+
+    def _write_file(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        path, token = text_of(request, "path"), text_of(request, "token")
+        if re.fullmatch(r"[0-9a-f]{1,32}", token) is None:
+            raise Refused("token must be hexadecimal digits")
+        try:
+            data = base64.b64decode(text_of(request, "data"), validate=True)
+        except binascii.Error as error:
+            raise Refused(f"data is not base64: {error}") from None
+        os.makedirs(os.path.dirname(path) or "/", exist_ok=True)  # noqa: PTH103, PTH120
+        temporary = f"{path}.dethrone-{token}"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        try:
+            os.lseek(fd, integer_of(request, "offset", low=0, high=1 << 40), os.SEEK_SET)
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+            if request.get("last") is True:
+                os.replace(temporary, path)  # noqa: PTH105
+                if len(self._placed) < PLACED_MAX:
+                    self._placed.append(path)
+        except (OSError, Refused):
+            os.unlink(temporary)  # noqa: PTH108
+            raise
+        return {}
+
+    def finish(self) -> None:
+        """End the node, or leave an adopted one thawed; take the rules out, set the clock back, remove our files."""
+        self.node.wanted = False
+        if isinstance(self.node, AdoptedNode):
+            self.node.leave()
+        elif not self.node.end(signal.SIGTERM, 2.0):
+            self.node.end(signal.SIGKILL, SIGNAL_LIMIT_S)
+        if self.rules.used:
+            self.rules.remove()
+        if self.node.host_clock is not None:
+            with contextlib.suppress(OSError):
+                self.node.host_clock.set(None)
+        for path in (self._path, self._state_path, self.clock.path):
+            with contextlib.suppress(OSError):
+                os.unlink(path)  # noqa: PTH108

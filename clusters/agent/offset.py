@@ -1,0 +1,47 @@
+"""Where an agent's clock lies against the harness', from exchanges of messages.
+
+Guarantees: the bounds hold the true offset as long as the clocks drift by at most ``DRIFT_PPM``; on one kernel they are
+exact. Out of scope: when messages are exchanged (``link``).
+"""
+
+from __future__ import annotations
+
+from dethrone.harness.core.clock import Ns
+
+CLOCK_SAMPLES = 16
+DRIFT_PPM = 200
+"""Two machines' monotonic clocks drift apart by at most so much; old clock samples are widened by it."""
+
+
+class Offset:
+    """Where the agent's clock lies against the harness': harness − agent is within ``bounds``, ns.
+
+    Each exchange (asked, agent's time, answered) bounds it; exchanges are intersected, older ones widened by drift.
+    On one kernel both clocks are the same, and the bounds are exact.
+    """
+
+    def __init__(self) -> None:
+        self._samples: list[tuple[int, int, int]] = []
+        self._same = False
+
+    def same_kernel(self) -> None:
+        """Both ends were started by one boot of one kernel: the clock is shared unless a sample speaks against it."""
+        self._same = True
+
+    def add(self, asked: Ns, said: Ns, answered: Ns) -> None:
+        """One exchange."""
+        self._samples = [*self._samples[1 - CLOCK_SAMPLES :], (asked - said, answered - said, answered)]
+
+    @property
+    def bounds(self) -> tuple[Ns, Ns]:
+        """Lower and upper bound; (0, 0) before the first exchange."""
+        samples = self._samples  # the reader's thread may replace the list meanwhile
+        if not samples:
+            return 0, 0
+        newest = samples[-1][2]
+        wide = [(newest - at) * DRIFT_PPM // 1_000_000 for _, _, at in samples]
+        lo = max(sample[0] - slack for sample, slack in zip(samples, wide, strict=True))
+        hi = min(sample[1] + slack for sample, slack in zip(samples, wide, strict=True))
+        if lo > hi:  # the clock was stepped or the machine slept: only the newest exchange counts
+            lo, hi = samples[-1][:2]
+        return (0, 0) if self._same and lo <= 0 <= hi else (lo, hi)

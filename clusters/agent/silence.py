@@ -1,0 +1,50 @@
+"""Since when an agent has given no sign of life, and when that is to be reported.
+
+Guarantees: pure; a harness that was stalled itself takes no agent for silent. Out of scope: heartbeats, and what a
+silence puts in doubt.
+"""
+
+from __future__ import annotations
+
+from dethrone.harness.core.clock import SECOND, Ns
+
+SILENT_NS = 2 * SECOND
+"""An agent that gives no sign of life for longer is silent; two heartbeats fit in."""
+
+
+class Silence:
+    """How long an agent gives no sign of life, and when that is to be reported: at first, then at doubling lengths.
+
+    One heartbeat is in flight at a time. An agent is silent once ``look`` finds the same one unanswered for the second
+    time: a harness that was stalled itself looks once, late, and the answer is there by the next time. A silence of
+    ``SILENT_NS`` or less is none.
+    """
+
+    def __init__(self, now: Ns) -> None:
+        self.life: Ns = now
+        """The last moment at which the agent certainly lived."""
+        self._looks = 0
+        self._next: Ns = 0
+        self._number = 0
+        self._broken = False
+
+    def broke(self) -> None:
+        """The connection is gone: until the agent lives again nothing is heard of it, for certain."""
+        self._broken = True
+
+    def look(self, now: Ns) -> tuple[Ns, Ns, int] | None:
+        """A heartbeat is unanswered: the silence so far and its number, if it is to be reported."""
+        self._looks += 1
+        if self._looks < 2 or now - self.life <= SILENT_NS or now < self._next:
+            return None
+        self._number += not self._next
+        self._next = now + (now - self.life)
+        return self.life, now, self._number
+
+    def lived(self, at: Ns, now: Ns) -> tuple[Ns, Ns, int] | None:
+        """The agent lived at that moment, as is known ``now``: the silence that is over, and its number, if any."""
+        since, self.life = self.life, max(self.life, at)
+        was_silent = bool(self._next) or (self._broken and now - since > SILENT_NS)
+        self._number += was_silent and not self._next
+        self._looks, self._next, self._broken = 0, 0, False
+        return (since, now, self._number) if was_silent else None
