@@ -57,7 +57,7 @@ class FakeClock:
     The skew wanted at the agent's moment t is ``offset + rate * (t - since)``, plus the strobe's amplitude in every
     other period. libfaketime counts a rate from the moment at which the process loaded it, so the offset in the file is
     corrected. That moment is at first taken to be the start of the process; on a busy host the two are tens of
-    milliseconds apart, and the first skew with a rate that is measured tells by how much.
+    milliseconds apart, and the first skew with a rate that is measured shows by how much.
     """
 
     def __init__(self, path: str) -> None:
