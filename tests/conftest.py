@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
@@ -52,3 +54,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             own = test._hypothesis_internal_use_settings
             few = min(QUICK_EXAMPLES, own.max_examples)
             test._hypothesis_internal_use_settings = settings(own, max_examples=few, derandomize=True, database=None)
+
+
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A directory that other users can reach. Not ``tmp_path``: each pytest that starts closes its parent to them."""
+    with tempfile.TemporaryDirectory(prefix="dethrone-test-") as place:
+        Path(place).chmod(0o755)
+        yield Path(place)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 import msgspec
@@ -70,11 +69,9 @@ def begin(box: Box, **command: object) -> dict[str, str]:
 
 
 @pytest.fixture
-def tmp_path():
-    """A directory that other users can reach, and stays so: each pytest that starts closes pytest's own to them."""
-    with tempfile.TemporaryDirectory(prefix="dethrone-confined-") as place:
-        Path(place).chmod(0o755)
-        yield Path(place)
+def tmp_path(reachable):
+    """For the fixtures that put agents there: nodes of other users reach it."""
+    return reachable
 
 
 @pytest.fixture

@@ -274,14 +274,12 @@ def test_a_stranger_on_our_network_is_named_and_not_removed(client, backend, run
 
 @pytest.mark.docker
 @pytest.mark.skipif(os.geteuid() != 0, reason="changes its user")
-def test_a_plain_member_of_the_engines_group_needs_no_root(client, run_id, tmp_path):
+def test_a_plain_member_of_the_engines_group_needs_no_root(client, run_id, reachable):
     group = Path(engine_address().removeprefix("unix://")).stat().st_gid
     if group == 0:
         pytest.skip("the engine's socket belongs to root's own group")
     ensure_image(client)
-    tmp_path.chmod(0o777)
-    for parent in list(tmp_path.parents)[:2]:
-        parent.chmod(parent.stat().st_mode | 0o011)
+    reachable.chmod(0o777)
     script = (  # privileges go after the imports: this Python may lie in root's home
         "import os, encodings.ascii, encodings.idna, http.client, concurrent.futures.thread\n"
         "from dethrone.clusters.docker.backend import BACKEND\n"
@@ -295,7 +293,7 @@ def test_a_plain_member_of_the_engines_group_needs_no_root(client, run_id, tmp_p
     )
     done = subprocess.run(
         [sys.executable, "-c", script],
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "DETHRONE_STATE_DIR": str(tmp_path / "state")},
+        env={"PATH": os.environ["PATH"], "HOME": str(reachable), "DETHRONE_STATE_DIR": str(reachable / "state")},
         cwd=Path(backends.__file__).parents[3],
         capture_output=True,
         text=True,

@@ -1,7 +1,5 @@
 import os
 import socket
-import tempfile
-from pathlib import Path
 
 import docker.errors
 import pytest
@@ -37,11 +35,9 @@ def test_a_socket_of_a_group_that_the_user_is_not_in_reads_as_missing_permission
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="changes its user")
-def test_the_permission_is_told_from_the_real_socket_of_another_user(monkeypatch):
-    # Not in pytest's own directory: each pytest that starts closes that to other users.
-    with tempfile.TemporaryDirectory() as place, socket.socket(socket.AF_UNIX) as listener:
-        Path(place).chmod(0o755)
-        path = Path(place, "closed.sock")
+def test_the_permission_is_told_from_the_real_socket_of_another_user(monkeypatch, reachable):
+    path = reachable / "closed.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen()
         path.chmod(0o600)
