@@ -30,9 +30,8 @@ WORDS = {
 }
 LEFT = {
     "CHANGELOG.md": 36,
-    "clusters/agent": 70,
+    "clusters/agent": 69,
     "clusters/targets": 1,
-    "harness/engine": 14,
     "harness/pipeline": 2,
 }
 """Folder or document → words that are still to be rewritten. A number may only fall; at 0 its line goes."""

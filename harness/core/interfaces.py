@@ -440,6 +440,29 @@ class Host(Protocol):
 
     name: str
     address: str
+    sets_timers: bool
+    """Whether the node there runs with our configuration; False: its operator configured and started it."""
+
+    @property
+    def places(self) -> Places:
+        """Where the files of its node lie."""
+
+    @property
+    def shares_user(self) -> str:
+        """Why its node can touch the agent or its rules: it runs as the agent's user, or as one that we did not choose.
+
+        "": it has a user of its own.
+        """
+
+    def measure(
+        self, directory: str, peers: Mapping[str, str], *, window_ns: Ns, writes_per_s: int
+    ) -> Mapping[str, Any]:
+        """How slow the machine is: wake-ups, syncs of small writes near ``directory``, round trips to ``peers``.
+
+        ``wakeups_ns``, ``syncs_ns``, ``trips_ns``: lists; ``stalls_ns``: (since it began, length) of the longer ones;
+        ``lost``; ``unreadable``: what could not be measured. Takes ``window_ns`` and a little. Asked only where
+        ``sets_timers``: elsewhere nothing could be made slower.
+        """
 
     def prepare(self, start: NodeStart, peers: Mapping[str, str], *, dead_man_ns: Ns) -> None:
         """Send the agent the node's definition and its peers (name → address). Starts nothing."""
@@ -487,10 +510,52 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: str
 
 
+USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime"})
+"""What faults may need on hosts of our own."""
+
+
+class Lending(msgspec.Struct, frozen=True, kw_only=True):
+    """How a user names hosts that are his.
+
+    ``lent``: the backend of the hosts in a file, or named one by one; nothing is connected. Raises ConfigError for a
+    file or word that is wrong. ``usable``: the names of the hosts that a run may use, in their order.
+    """
+
+    lent: Callable[[Path | None, Sequence[str]], Backend]
+    usable: Callable[[], tuple[str, ...]]
+
+
+class BackendTraits(msgspec.Struct, frozen=True, kw_only=True):
+    """In what a backend differs from one that makes hosts of its own, anywhere, for every run: the defaults.
+
+    ``capabilities``: everything that ``Fault.needs`` may name on its hosts. ``lending``: its hosts belong to the user;
+    None: it makes them. ``refuse``: raises ConfigError for a run that may not happen on its hosts; connects to nothing.
+
+    ``shows``: of a system's channels (``Plan.observable``) those that can be seen on its hosts. The word
+    ``incarnation`` among them: the harness passes nodes their incarnation; if not, the reported one is not believed.
+
+    ``enter``: enters the only place where its hosts can be made, for users who are not root: returns if this process is
+    inside, else executes the same command there. Only a command may call it, before it has done anything. Raises
+    MissingCapability if the user may not enter. ``unsafe``: the same backend without what keeps this machine safe from
+    its hosts, for a caller who was warned; None: it has no such protection.
+    """
+
+    capabilities: frozenset[str] = USUAL_CAPABILITIES
+    lending: Lending | None = None
+    refuse: Callable[[Plan], None] = lambda _: None
+    shows: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda observable: observable
+    enter: Callable[[], None] = lambda: None
+    unsafe: Callable[[], Backend] | None = None
+
+
 class Backend(Protocol):
     """Where hosts come from."""
 
     name: str
+
+    @property
+    def traits(self) -> BackendTraits:
+        """What is special about it, as it is now on this machine. Cheap: nothing is connected."""
 
     def available(self) -> Available:
         """Whether it can be used on this machine now."""
@@ -506,6 +571,18 @@ class Backend(Protocol):
         """Hosts up, agents connected, no node started. ``origin_ns``: harness monotonic ns of the history's 0; all
         spans are relative to it. ``news`` is called from reader threads. On failure everything made is removed."""
 
+    def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
+        """Once all are prepared and healthy: learn every way by which packets pass between them. No fault is in force.
+
+        Answers host → why links to it cannot all be cut, where that is so.
+        """
+
+    def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
+        """Converge the hosts in ``wants`` as one transaction; then one probe round over ALL ``hosts`` proves the links.
+
+        Evidence for each host in ``wants``. Bounded; a host that is lost has no entry or an unconfirmed one.
+        """
+
     def destroy(self, run_id: str) -> None:
         """Remove everything of that run that carries our label; nothing else. Idempotent."""
 
@@ -517,37 +594,6 @@ class Backend(Protocol):
 
 
 @runtime_checkable
-class Measuring(Protocol):
-    """A host whose agent measures how slow its machine is."""
-
-    name: str
-    address: str
-    sets_timers: bool
-    """Whether the node there runs with our configuration; False: its operator configured and started it."""
-
-    def measure(
-        self, directory: str, peers: Mapping[str, str], *, window_ns: Ns, writes_per_s: int
-    ) -> Mapping[str, Any]:
-        """Wake-ups, syncs of small writes near ``directory`` and round trips to ``peers`` (name → address).
-
-        ``wakeups_ns``, ``syncs_ns``, ``trips_ns``: lists; ``stalls_ns``: (since it began, length) of the longer ones;
-        ``lost``; ``unreadable``: what could not be measured. Takes ``window_ns`` and a little. Raises ClusterError when
-        the agent is lost.
-        """
-
-
-@runtime_checkable
-class Introducing(Protocol):
-    """A backend whose hosts may meet over several networks and families, and that finds out which."""
-
-    def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
-        """Once all are prepared and healthy: learn every way by which packets pass between them. No fault is in force.
-
-        Answers host → why links to it cannot all be cut, where that is so.
-        """
-
-
-@runtime_checkable
 class Scalable(Protocol):
     """A system all of whose timers are knobs, so that it runs as well on a machine that is slower."""
 
@@ -556,98 +602,11 @@ class Scalable(Protocol):
 
 
 @runtime_checkable
-class Converging(Protocol):
-    """A backend that brings several hosts into their states as one transaction, with probes over every link."""
-
-    def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
-        """Converge the hosts in ``wants`` concurrently; then one probe round over ALL ``hosts`` proves cuts and heals.
-
-        Evidence for each host in ``wants``. Bounded; a host that is lost has no entry or an unconfirmed one.
-        """
-
-
-@runtime_checkable
-class Placed(Protocol):
-    """A host on which a node's things lie elsewhere than in a container."""
-
-    @property
-    def places(self) -> Places:
-        """Where they lie."""
-
-
-@runtime_checkable
-class Confining(Protocol):
-    """A host that says whether its node runs as a user of its own, which cannot touch the agent or its rules."""
-
-    @property
-    def shares_user(self) -> str:
-        """Why the node runs as the agent's user, or one that is not ours to choose; "" where it has its own."""
-
-
-@runtime_checkable
 class OfThisMachine(Protocol):
     """A system whose program may lie anywhere on this machine."""
 
     def shown(self) -> tuple[str, ...]:
         """Paths that its nodes need to read, where hosts are made of this machine's own files."""
-
-
-@runtime_checkable
-class Daring(Protocol):
-    """A backend that keeps this machine safe from its hosts, and can do without where the machine does not let it."""
-
-    def unsafe(self) -> Backend:
-        """The same backend without that safety; the caller has been warned."""
-
-
-@runtime_checkable
-class Lending(Protocol):
-    """A backend whose hosts belong to the user, who names them in a file or one by one."""
-
-    def lent(self, file: Path | None, words: Sequence[str]) -> Backend:
-        """The backend of these hosts; nothing is connected. Raises ConfigError for a file or word that is wrong."""
-
-    def usable(self) -> tuple[str, ...]:
-        """The names of the hosts that a run may use, in their order."""
-
-
-@runtime_checkable
-class Cautious(Protocol):
-    """A backend that does not let every run happen on its hosts."""
-
-    def refuse(self, plan: Plan) -> None:
-        """Raise ConfigError for a run that may not be carried out. Touches and connects to nothing."""
-
-
-@runtime_checkable
-class Entering(Protocol):
-    """A backend whose hosts can be made only from a place of their own, for users who are not root."""
-
-    def enter(self) -> None:
-        """Enter the world: return if this process is inside already, else re-execute the same command there.
-
-        Only a command may call it, before it has done anything. Raises MissingCapability if the user may not enter.
-        """
-
-
-@runtime_checkable
-class Showing(Protocol):
-    """A backend on whose hosts not everything can be seen that a system shows."""
-
-    def shows(self, observable: tuple[str, ...]) -> tuple[str, ...]:
-        """Of a system's channels (``Plan.observable``) those that are left.
-
-        The word ``incarnation`` among them: whether the harness passes nodes their incarnation; if not, the one that
-        they report is not believed.
-        """
-
-
-@runtime_checkable
-class Capable(Protocol):
-    """A backend that says what can be done to its hosts."""
-
-    def capabilities(self) -> frozenset[str]:
-        """Everything that ``Fault.needs`` may name here."""
 
 
 # --- nemesis ----------------------------------------------------------------------------------------------------
