@@ -16,6 +16,7 @@ on-finding = ["tee", "-a", "told.jsonl"]
 system = "raft"
 nodes = [3]
 
+@pytest.mark.slow
 [[systems]]
 system = "raft"
 nodes = [3]

@@ -120,6 +120,7 @@ def test_a_file_of_an_earlier_version_finds_the_modules_that_it_imports(file, mo
     assert issubclass(plugged(f"{file}:ClingsToPower", Rules), Rules)
 
 
+@pytest.mark.slow
 def test_a_host_gets_the_file(file):
     content, name = shipped_file(f"{file}:ClingsToPower")
     assert content == file.read_bytes()

@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STORED = json.loads(HASHES.read_text())
 
 
+@pytest.mark.slow
 def behaviour(told):
     return [word for word in told.split() if not word.startswith(f"{WORDS}:")]
 

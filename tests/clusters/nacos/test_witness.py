@@ -164,6 +164,7 @@ def core_votes(sim: Sim) -> list[tuple[int, str, int, str]]:
     return votes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writes", [False, True])
 @pytest.mark.parametrize(("profile", "settings"), [(None, {}), (None, {"restart_term": "zero"}), ("nacos-mended", {})])
 @pytest.mark.parametrize("seed", range(4))

@@ -103,6 +103,7 @@ def test_a_finding_is_told_once_for_all_nights_and_never_lost(tmp_path):
     assert told[0]["replay"].startswith("dethrone replay /")
 
 
+@pytest.mark.slow
 def test_a_known_finding_does_not_hide_another_cause_of_the_same_checker(tmp_path, monkeypatch):
     night = a_night(tmp_path, "causes", fail_on="new")
     monkeypatch.setenv("FAKE_CAUSES", "persisted-nothing")
