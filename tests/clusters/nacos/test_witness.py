@@ -164,7 +164,6 @@ def core_votes(sim: Sim) -> list[tuple[int, str, int, str]]:
     return votes
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("writes", [False, True])
 @pytest.mark.parametrize(("profile", "settings"), [(None, {}), (None, {"restart_term": "zero"}), ("nacos-mended", {})])
 @pytest.mark.parametrize("seed", range(4))
@@ -177,6 +176,7 @@ def test_the_witness_and_the_notes_of_an_honest_core_agree(seed, profile, settin
     assert {(node, seen.term) for node, seen in sim.witnessed("elected")} <= elected
 
 
+@pytest.mark.slow
 def test_random_faults_break_the_original_within_two_minutes_and_nearly_always():
     broken = 0
     for seed in range(12):

@@ -103,7 +103,6 @@ def test_a_finding_is_told_once_for_all_nights_and_never_lost(tmp_path):
     assert told[0]["replay"].startswith("dethrone replay /")
 
 
-@pytest.mark.slow
 def test_a_known_finding_does_not_hide_another_cause_of_the_same_checker(tmp_path, monkeypatch):
     night = a_night(tmp_path, "causes", fail_on="new")
     monkeypatch.setenv("FAKE_CAUSES", "persisted-nothing")
@@ -116,6 +115,7 @@ def test_a_known_finding_does_not_hide_another_cause_of_the_same_checker(tmp_pat
     assert (third.new, code(third, "new")) == ((), 0)
 
 
+@pytest.mark.slow
 def test_what_was_mended_and_comes_back_is_new_again(tmp_path, monkeypatch):
     night = a_night(tmp_path, "causes", seeds=5)
     monkeypatch.setenv("FAKE_CAUSES", "regressed")
