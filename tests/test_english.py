@@ -29,8 +29,6 @@ WORDS = {
     "Promises:": r"promises:",  # of a module: guarantees
 }
 LEFT = {
-    "CHANGELOG.md": 36,
-    "clusters/agent": 70,
     "clusters/targets": 1,
     "harness/engine": 14,
     "harness/pipeline": 2,
