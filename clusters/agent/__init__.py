@@ -1,1 +1,1 @@
-"""The agent on each host, and the harness' end of it: the link, and cluster-wide converging with proof."""
+"""The agent on each host, and the harness' side of it: the link, and convergence of a whole cluster with proof."""

@@ -1,7 +1,7 @@
 """A host as the harness uses it: each verb of ``Host`` is a request to the agent there.
 
-Guarantees: thread-safe; every call is bounded; ``*_async`` verbs return futures, so that all hosts are asked at once;
-an agent that is lost, or does not answer, is a ClusterError. Out of scope: connections, clocks and news (``link``), and
+Guarantees: thread-safe; every call is bounded; ``*_async`` verbs return futures, so requests to all hosts run at once;
+an agent that is lost or does not answer raises ClusterError. Out of scope: connections, clocks and news (``link``), and
 proof across hosts (``confirm``).
 """
 
@@ -28,11 +28,11 @@ from dethrone.harness.core.interfaces import IN_A_CONTAINER, Available, Evidence
 CHUNK = 1 << 20
 FILE_MAX = 64 << 20
 GIVE_UP_S = 5.0
-"""For so long a broken connection is tried again before the agent is declared lost."""
+"""How long a broken connection is retried before the agent is declared lost."""
 MEASURE_LIMIT_S = 60.0
-"""How much longer than its window a measurement may take: on a machine where a sync hangs for so long, none runs."""
+"""How much longer than its window a measurement may take; no run works where one sync hangs for longer."""
 BYE_LIMIT_S = 1.0
-"""How long ``close`` waits for the agent: one that is gone needs no goodbye."""
+"""How long ``close`` waits for the agent's answer, which a dead agent never sends."""
 NEWS_LIMIT_S = 5.0
 """How long ``stop_node`` waits for the last news, which follow its answer."""
 
@@ -41,11 +41,11 @@ class AgentHost(Link):
     """One host through its agent: implements ``dethrone.harness.core.interfaces.Host``, and ``ProbingHost`` of
     ``confirm``.
 
-    ``connect`` makes a connection (a relay); it is called again when one breaks, and may raise OSError or
-    ClusterError. ``client``: the addresses the harness' packets come from as that host sees them, which a cut of
-    ``client`` drops; None: the host's default gateway. ``run``: refused by an agent of another run. ``origin_ns``:
-    the monotonic ns of the history's 0. ``meet_s``: how long the first meeting may take, ``give_up_s`` a later one; a
-    host that has just come up, on a busy machine, is slower than one that lives.
+    ``connect`` opens a connection (a relay); it is called again when one breaks, and may raise OSError or
+    ClusterError. ``client``: the source addresses of the harness' packets as that host sees them, which a cut of
+    ``client`` drops; None: the host's default gateway. ``run``: an agent of another run refuses it. ``origin_ns``:
+    the monotonic ns of the history's 0. ``meet_s``: the limit of the first connection, ``give_up_s`` that of later
+    ones; on a busy machine, a host that has just started takes longer.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class AgentHost(Link):
         self.address = address
         self.client_addresses = (client,) if isinstance(client, str) else tuple(client or ())
         self.met: Mapping[str, Sequence[str]] = {}
-        """The addresses of all peers that its agent was told last, beside those of ``prepare``."""
+        """The addresses of all peers that its agent received last, in addition to those of ``prepare``."""
         self.state: HostState = HEALTHY
-        """The state last asked for."""
+        """The state that was requested last."""
         self._capabilities: Mapping[str, str] | None = None
         self._runs_as: Mapping[str, Any] | None = None
         super().__init__(name, connect, origin_ns=origin_ns, news=news, run=run, give_up_s=give_up_s, meet_s=meet_s)
@@ -78,7 +78,7 @@ class AgentHost(Link):
     ) -> None:
         """See ``Host``. Arms the dead man's switch if ``dead_man_ns`` is not 0.
 
-        ``process``: the node process as the agent sees it, where something else than the agent starts it.
+        ``process``: the id of the node process in the agent's view, if something other than the agent starts it.
         """
         if dead_man_ns:
             self._heartbeat_s = min(HEARTBEAT_S, max(0.02, dead_man_ns / 4 / SECOND))
@@ -99,7 +99,7 @@ class AgentHost(Link):
         self._beat_now.set()
 
     def meet_async(self, peers: Mapping[str, Sequence[str]]) -> Future[str]:
-        """Tell the agent every address of its peers; the answer: why it cannot cut those of IPv6 ("": it can)."""
+        """Send the agent every address of its peers; the result: why it cannot cut IPv6 ones ("": it can)."""
         known = {**peers, "client": self.client_addresses} if self.client_addresses else dict(peers)
 
         def uncut(said: Mapping[str, Any]) -> str:
@@ -111,15 +111,15 @@ class AgentHost(Link):
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Every address of the host that others may send to, as its agent said last; ``address`` comes first."""
+        """Every address of the host that others may send to, as last reported; ``address`` comes first."""
         return tuple(dict.fromkeys((self.address, *self._addresses)))
 
     def start_node(self) -> None:
-        """See ``Host``. Raises ClusterError if it runs already or cannot be started."""
+        """See ``Host``. Raises ClusterError if the node already runs or cannot be started."""
         self._call("start_node")
 
     def converge(self, want: HostState) -> Evidence:
-        """See ``Host``. The network part is what the agent reads back; ``confirm.converge_all`` proves it by probes."""
+        """See ``Host``. The agent reads the network part back; ``confirm.converge_all`` proves it by probes."""
         return self._result(self.converge_async(want))
 
     def converge_async(self, want: HostState, *, verify: bool = True) -> Future[Evidence]:
@@ -143,7 +143,7 @@ class AgentHost(Link):
         self._result(self.send_probes_async(nonce))
 
     def send_probes_async(self, nonce: int, *, order: Sequence[str] = ()) -> Future[Mapping[str, Any]]:
-        """Send one probe to each peer, those of ``order`` first; ``failed`` says to whom it could not be sent."""
+        """Send one probe to each peer, those of ``order`` first; ``failed`` names the peers that got none, and why."""
         return self._ask(self._relative, "send_probes", nonce=nonce, order=list(order))
 
     def probe_links(self, nonce: int, *, expect: Sequence[str], timeout_ns: Ns) -> Mapping[str, Any]:
@@ -160,7 +160,7 @@ class AgentHost(Link):
         return self._ask(found, "probe_links", nonce=nonce, expect=list(expect), timeout_ns=timeout_ns)
 
     def client_probe(self, nonce: int) -> tuple[bytes, tuple[str, int]]:
-        """The probe that the harness itself would send as ``client``, and where to."""
+        """The probe that the harness itself sends as ``client``, and its target."""
         payload = f"dethrone-probe {self._greeting['run']} {nonce} client {self.address}".encode()
         return payload, (self.address, int(self._greeting["probe_port"]))
 
@@ -183,16 +183,16 @@ class AgentHost(Link):
         )
 
     def reset_flows(self, peers: Sequence[str]) -> Mapping[str, Any]:
-        """See ``Host``. ``worked``, ``before``, ``after`` (flows) and ``why`` where it did not work."""
+        """See ``Host``. ``worked``, ``before``, ``after`` (flows), and ``why`` if it did not work."""
         return self._relative(self._call("reset_flows", peers=list(peers)))
 
     def run(self, argv: Sequence[str], *, timeout_ns: Ns) -> tuple[int, bytes, bytes]:
-        """See ``Host``. Exit code 124: it did not end in time and was killed; 127: it could not be started."""
+        """See ``Host``. Exit code 124: the command ran out of time and was killed; 127: it could not be started."""
         said = self._call("run", limit_s=timeout_ns / SECOND + 10, argv=list(argv), timeout_ns=timeout_ns)
         return said["code"], base64.b64decode(said["out"]), base64.b64decode(said["err"])
 
     def read_file(self, path: str, *, most: int | None = None) -> bytes:
-        """See ``Host``. Raises ClusterError if it cannot be read, or is longer than 64 MiB and ``most`` is None."""
+        """See ``Host``. Raises ClusterError if the file cannot be read, or exceeds 64 MiB and ``most`` is None."""
         content = bytearray()
         start = 0
         while True:
@@ -210,7 +210,7 @@ class AgentHost(Link):
                 raise ClusterError(f"a file is longer than {FILE_MAX >> 20} MiB", where=f"{path} on {self.name}")
 
     def write_file(self, path: str, content: bytes) -> None:
-        """See ``Host``. Directories above it are made."""
+        """See ``Host``. Parent directories are created."""
         token = secrets.token_hex(8)
         for offset in range(0, len(content) or 1, CHUNK):
             data = base64.b64encode(content[offset : offset + CHUNK]).decode()
@@ -218,7 +218,7 @@ class AgentHost(Link):
             self._call("write_file", path=path, token=token, offset=offset, data=data, last=last)
 
     def stop_node(self) -> None:
-        """See ``Host``. Before it returns the last trace lines and a ``summary`` of the host's noise are news."""
+        """See ``Host``. Before it returns, the last trace lines and a ``summary`` of the noise arrive as news."""
         said = self._call("stop_node")
         deadline = time.monotonic() + NEWS_LIMIT_S
         while self._seen_news < said["news"] and self._lost is None and time.monotonic() < deadline:
@@ -227,7 +227,7 @@ class AgentHost(Link):
             raise ClusterError("the node process does not end", where=self.name, cause="it hangs in the kernel")
 
     def close(self) -> None:
-        """See ``Host``. The dead man's switch is disarmed and our chain is taken out; nobody is told ``lost``."""
+        """See ``Host``. Disarms the dead man's switch and removes our chain; reports no ``lost``."""
         if self._lost is None and not self._closed.is_set():
             with contextlib.suppress(ClusterError):
                 self._call("bye", limit_s=BYE_LIMIT_S)
@@ -255,11 +255,11 @@ class AgentHost(Link):
         return "" if self._runs_as is None or self._runs_as["own"] else str(self._runs_as["why"])
 
     def noise_summary(self) -> Mapping[str, Any]:
-        """Figures of the host's noise since the agent began (ns)."""
+        """Figures of the host's noise since the agent started (ns)."""
         return self._call("noise")
 
     def heal(self) -> Evidence:
-        """Converge to healthy and take our chain and hook out."""
+        """Converge to healthy, and remove our chain and its hook."""
         said = self._call("heal")
         self.state = HEALTHY
         return Evidence(

@@ -2,9 +2,9 @@
 
     python -m dethrone.clusters.agent.bundle > agent.py
 
-Guarantees: the same modules give the same bytes; the file is plain Python, the modules one after another in ``ORDER``
-under one set of imports; a name that two modules define is refused, and so is what a module imports from one that does
-not come earlier. Out of scope: what the file does, and bringing it to a host.
+Guarantees: the same modules give the same bytes; the file is plain Python: one set of imports, then the modules in
+``ORDER``; a name that two modules define is refused, and so is an import from a module that does not come earlier. Out
+of scope: what the file does, and how it reaches a host.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 PACKAGE = "dethrone.clusters.agent.host"
 NAME = "agent.py"
-"""What the file is called on every host: in command lines, agents are known by it."""
+"""The file's name on every host; command lines of agents are recognized by it."""
 ORDER = (
     *("common", "requests", "confinement", "processes", "addresses", "rules", "probes", "clocks", "news", "tails"),
     *("noise", "gauge", "threads", "node", "patterns", "adopted", "convergence", "connections", "healing", "verbs"),
@@ -35,16 +35,16 @@ _WIDTH = 120
 
 @functools.cache
 def agent() -> bytes:
-    """The file, of the modules that are installed here."""
+    """The file, built from the modules that are installed here."""
     files = resources.files(PACKAGE)
     texts = {name: files.joinpath(f"{name}.py").read_text(encoding="utf-8") for name in ("__init__", *ORDER)}
     return bundled(texts).encode()
 
 
 def bundled(texts: Mapping[str, str]) -> str:
-    """One file of modules, name → text, in this order; its docstring is that of ``__init__``.
+    """One file from modules (name → text) in this order; its docstring is that of ``__init__``.
 
-    ValueError: they cannot be one file.
+    Raises ValueError if they cannot be one file.
     """
     bound: dict[str, str] = {}
     parts = []
@@ -71,7 +71,7 @@ def bundled(texts: Mapping[str, str]) -> str:
 
 
 def _bindings(node: ast.stmt, module: str) -> Iterator[tuple[str, str]]:
-    """The names that a statement gives a meaning, each with it: the module, ``PACKAGE``, or the line that imports."""
+    """The names that a statement binds, each with its source: the module, ``PACKAGE``, or the line that imports."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         yield node.name, module
     elif not isinstance(node, ast.Import | ast.ImportFrom):
@@ -89,7 +89,7 @@ def _bindings(node: ast.stmt, module: str) -> Iterator[tuple[str, str]]:
 
 
 def put(directory: Path) -> Path:
-    """Write the file into a directory, whole or not at all, unless it lies there already; its path."""
+    """Write the file into a directory, whole or not at all, unless it is already there; returns its path."""
     path = directory / NAME
     with contextlib.suppress(OSError):
         if path.read_bytes() == agent():

@@ -1,15 +1,16 @@
-"""Brings several hosts into their states as one transaction, and proves every link concerned from inside.
+"""Brings several hosts into their states as one transaction, and proves every affected link from inside.
 
-A cut is confirmed when no probe over it arrived at any address of the host, probes that were sent after it over open
-links did, and the drop counter of every address in use rose; a heal is confirmed when the probes arrive over every way
-that ever worked. Cut links are probed first and open links last, so that the arrival of the latter is a fence: what was
-sent before has had its chance.
+A cut is confirmed when no probe over it arrived at any address of the host, later probes over open links did arrive,
+and the drop counter of every address in use rose; a heal is confirmed when the probes arrive over every way that ever
+worked. Cut links are probed first and open links last, so the arrival of the latter is a fence: earlier probes had
+their chance to arrive.
 
-Before cuts end they are probed once more: evidence whose ``detail["before"]`` says ``held`` false was no cut all along.
+Cuts are probed again before they end: if ``held`` is false in ``detail["before"]``, the cut did not last throughout.
 
 Guarantees: every host knows every address of every other before links are judged; bounded; never raises for a fault
-that did not take or a host that is lost; a probe that got lost without a cut is sent again before it counts; rules that
-somebody removed meanwhile are put back once. Out of scope: links with partial loss (not judged) and resetting flows.
+that did not take effect or a host that is lost; a probe that got lost without a cut is sent again before it counts;
+rules that another program removed meanwhile are restored once. Out of scope: links with partial loss (not judged) and
+resetting flows.
 """
 
 from __future__ import annotations
@@ -32,34 +33,34 @@ from dethrone.harness.core.interfaces import Evidence, Host
 LIMIT_S = 20.0
 """Longest time for one transaction."""
 ROUND_LIMITS_S = (0.2, 0.3, 0.5)
-"""How long each round of probes waits for arrivals that are missing."""
+"""How long each round of probes waits for missing arrivals."""
 CLIENT = "client"
 LEARNING_ROUNDS = 2
-"""The first finds neighbours, which takes a moment on a fresh network; the second passes every open way."""
+"""The first round resolves neighbours, which is slow on a fresh network; the second passes over every open way."""
 
 T = TypeVar("T")
 
 
 @runtime_checkable
 class ProbingHost(Protocol):
-    """What is needed of a host beyond ``Host``: verbs that do not wait. ``agent_host.AgentHost`` has them."""
+    """A host whose verbs also exist without waiting, as ``converge_all`` needs them: ``agent_host.AgentHost``."""
 
     name: str
     address: str
     state: HostState
-    """The state last asked for."""
+    """The state that was requested last."""
     origin_ns: Ns
     """The monotonic ns of the history's 0."""
 
     met: Mapping[str, Sequence[str]]
-    """The addresses of its peers that its agent was told last."""
+    """The addresses of its peers that its agent received last."""
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Every address of its own, as its agent said last."""
+        """Every address of its own, as its agent last reported them."""
 
     def meet_async(self, peers: Mapping[str, Sequence[str]]) -> Future[str]:
-        """Begin to tell its agent every address of its peers; the answer says why those of IPv6 cannot be cut."""
+        """Begin to send its agent every address of its peers; the result: why IPv6 ones cannot be cut, or ""."""
 
     def converge_async(self, want: HostState, *, verify: bool = True) -> Future[Evidence]:
         """Begin to converge; ``verify`` False: the caller probes."""
@@ -68,10 +69,10 @@ class ProbingHost(Protocol):
         """Send a probe to every peer, those in ``order`` first."""
 
     def probe_links_async(self, nonce: int, *, expect: Sequence[str], timeout_ns: Ns) -> Future[Mapping[str, Any]]:
-        """Wait for probes; say what arrived and what was dropped."""
+        """Wait for probes; the result: which arrived, and how many packets were dropped."""
 
     def client_probe(self, nonce: int) -> tuple[bytes, tuple[str, int]]:
-        """What the harness itself would send as ``client``, and where to."""
+        """The probe that the harness itself sends as ``client``, and its target."""
 
 
 def converge_all(
@@ -79,15 +80,15 @@ def converge_all(
 ) -> dict[str, Evidence]:
     """Converge the hosts in ``wants`` at once, then probe their links with the help of all ``hosts``.
 
-    Evidence for every host in ``wants``; a host whose agent is lost has an unconfirmed one. Raises ClusterError only
-    for hosts that no agent keeps.
+    Returns evidence for every host in ``wants``, unconfirmed if the host's agent is lost. Raises ClusterError only
+    for hosts without an agent.
     """
     transaction = _Transaction(hosts, wants, time.monotonic() + limit_s)
     if transaction.network:
         transaction.acquaint()
         transaction.prove_before()
     transaction.converge(wants, verify=not transaction.network)
-    if transaction.network and transaction.introduce()[0]:  # hosts came up only now: others cut their new addresses
+    if transaction.network and transaction.introduce()[0]:  # new hosts came up: the others cut their addresses, too
         transaction.converge(wants, verify=False)
     if transaction.network:
         transaction.prove()
@@ -95,9 +96,9 @@ def converge_all(
 
 
 def introduce(hosts: Mapping[str, Host], *, limit_s: float = LIMIT_S) -> dict[str, str]:
-    """Tell every host all addresses of the others, and learn over which ways they meet while nothing is wrong.
+    """Send every host all addresses of the others, and learn which ways work while no fault is in force.
 
-    Host → why links to it could not all be cut (its tools lack IPv6, which its peers have), where that is so.
+    Returns host → why some links to it cannot be cut (its tools lack IPv6, which its peers have).
     """
     deadline = time.monotonic() + limit_s
     transaction = _Transaction(hosts, {}, deadline)
@@ -124,17 +125,17 @@ class _Transaction:
         )
         self.evidence: dict[str, Evidence] = {}
         self._lapsed: dict[str, str] = {}
-        """Host → why cuts that are about to end were not in force to the end."""
+        """Host → why its cuts were not in force until their end."""
 
     def acquaint(self) -> None:
-        """Introduce hosts that do not know each other, as long as every link is open."""
+        """Introduce hosts that do not know each other, if every link is open."""
         told, _ = self.introduce()
         if told and not any(host.state.cuts for host in self._hosts.values()):
             for _ in range(LEARNING_ROUNDS):
                 self.learn(min(ROUND_LIMITS_S[0], max(0.0, self._deadline - time.monotonic())))
 
     def introduce(self) -> tuple[bool, dict[str, str]]:
-        """Tell all addresses to hosts that do not know them: whether one was told, host → why IPv6 is not cut there."""
+        """Send all addresses to hosts that lack them: whether any host did, and host → why it cannot cut IPv6."""
         directory = {name: host.addresses for name, host in self._hosts.items()}
         asked = {}
         for name, host in self._hosts.items():
@@ -145,7 +146,7 @@ class _Transaction:
         return bool(said), {name: why for name, why in said.items() if why}
 
     def learn(self, limit_s: float) -> None:
-        """One round of probes between all hosts; what arrives is known from then on."""
+        """One round of probes between all hosts; each way that a probe arrives over is known from then on."""
         nonce = secrets.randbits(62)
         for future in [_begin(host.send_probes_async, nonce) for host in self._hosts.values()]:
             self._result(future)
@@ -160,14 +161,14 @@ class _Transaction:
             self._result(future)
 
     def converge(self, wants: Mapping[str, HostState], *, verify: bool) -> None:
-        """Ask all at once, collect what they say."""
+        """Send all requests at once, then collect the answers."""
         asked = time.monotonic_ns()
         futures = {name: _begin(self._hosts[name].converge_async, want, verify=verify) for name, want in wants.items()}
         for name, future in futures.items():
             said = self._result(future)
             if isinstance(said, Evidence):
                 earlier = self.evidence.get(name)
-                if earlier is not None:  # repaired: it was not certain in between
+                if earlier is not None:  # repaired: the state was uncertain in between
                     said = msgspec.structs.replace(said, span=Span(earlier.span.lo, said.span.hi))
                 self.evidence[name] = said
             else:
@@ -176,7 +177,7 @@ class _Transaction:
                 self.evidence[name] = Evidence(host=name, span=span, state=wants[name], confirmed=False, why=said)
 
     def prove_before(self) -> None:
-        """Probe the hosts on which cuts are about to end: were they in force until now?"""
+        """Probe the hosts whose cuts are about to end: were the cuts in force until now?"""
         ending = [name for name, want in self._wants.items() if set(self._before[name].cuts) - set(want.cuts)]
         if not ending:
             return
@@ -192,7 +193,7 @@ class _Transaction:
                 self._lapsed[name] = "; ".join(whys)
 
     def told(self) -> dict[str, Evidence]:
-        """The evidence, and with it what was found before."""
+        """The evidence, including the findings of ``prove_before``."""
         out = {}
         for name, found in self.evidence.items():
             why = self._lapsed.get(name)
@@ -204,7 +205,7 @@ class _Transaction:
         return out
 
     def prove(self) -> None:
-        """Rounds of probes until all is as wanted, or the rounds are over."""
+        """Run rounds of probes until every link is as wanted or no round is left."""
         judged: dict[str, tuple[list[str], Mapping[str, Any]]] = {}
         for number, limit_s in enumerate(ROUND_LIMITS_S, start=1):
             left_s = max(0.0, self._deadline - time.monotonic())
@@ -231,7 +232,7 @@ class _Transaction:
     def _round(
         self, limit_s: float, number: int, wants: Mapping[str, HostState]
     ) -> dict[str, tuple[list[str], Mapping[str, Any]]]:
-        """One round: what is wrong with the links of each host in ``wants``, and what its agent said."""
+        """One round: the problems with the links of each host in ``wants``, and its agent's answer."""
         nonce = secrets.randbits(62)
         states = {name: host.state for name, host in self._hosts.items()}
         client = _probe_as_client(nonce, [self._hosts[name] for name in wants if self._concerns_client(name)])
@@ -268,7 +269,7 @@ class _Transaction:
         return CLIENT in self._wants[name].cuts or CLIENT in self._before[name].cuts
 
     def _expected(self, name: str, states: Mapping[str, HostState], sent: Mapping[str, Any]) -> list[str]:
-        """Whose probes must arrive at ``name``."""
+        """The senders whose probes must arrive at ``name``."""
         lossy = {link.src for link in states[name].links if link.loss_percent}
         shut = {*states[name].cuts, *lossy, name}
         expected = [other for other in sorted(states) if other not in shut and not isinstance(sent[other], str)]
@@ -306,7 +307,7 @@ class _Transaction:
         return problems
 
     def _result(self, future: Future[T] | str) -> T | str:
-        """What came of it, or why nothing did."""
+        """The result, or why there is none."""
         if isinstance(future, str):
             return future
         try:
@@ -326,12 +327,12 @@ def _begin(ask: Any, *arguments: Any, **named: Any) -> Any:
 
 
 def _repairable(said: Mapping[str, Any]) -> bool:
-    """Whether converging again may help: the rules are gone, or do not hold what they should."""
+    """Whether converging again may help: the rules are gone, or a probe passed a cut."""
     return bool(said) and (not said["in_force"] or bool(set(said["cut"]) & set(said["arrived"])))
 
 
 def _probe_as_client(nonce: int, hosts: Sequence[ProbingHost]) -> dict[str, str]:
-    """Send the harness' own probes: host → why not, where they could not be sent."""
+    """Send the harness' own probes; returns host → why the probe to it could not be sent."""
     failed: dict[str, str] = {}
     if not hosts:
         return failed

@@ -1,9 +1,9 @@
-"""The harness' end of an agent: one connection, requests in flight, news, and a clock that both ends agree on.
+"""The harness' side of an agent: one connection, requests in flight, news, and the offset between both clocks.
 
-Guarantees: thread-safe; every call is bounded; requests are pipelined; a connection that breaks is made again and
-nothing is lost or done twice, until its limit is over: then the agent is ``lost``, which is said once as news, and
-every call raises ClusterError. All spans are on the harness' clock. Out of scope: where connections come from: a
-backend hands in a function that makes them; and what an agent is asked (``agent_host``).
+Guarantees: thread-safe; every call is bounded; requests are pipelined; a broken connection is opened again, and no
+request is lost or done twice; if that fails until the limit, the agent is ``lost``, which is news once, and every call
+raises ClusterError. All spans are on the harness' clock. Out of scope: opening connections, for which a backend passes
+a function, and the verbs of the agent (``agent_host``).
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from dethrone.harness.core.interfaces import HostNews
 PROTOCOL = 2
 """Version of the agent's protocol that this link speaks."""
 CALL_LIMIT_S = 30.0
-"""Longest wait for an answer, where a verb has no bound of its own."""
+"""Longest wait for an answer, unless the verb has a bound of its own."""
 HEARTBEAT_S = 1.0
 ACK_EVERY = 64
-"""News are acknowledged after so many, and with every heartbeat."""
+"""How many news are acknowledged at once; a heartbeat acknowledges fewer."""
 T = TypeVar("T")
 
 
 class _Waiting:
-    """A request that has not been answered: its line, what makes a result of the answer, who waits."""
+    """A request without an answer yet: its line, the parser of the answer, and the future that waits for it."""
 
     __slots__ = ("asked_ns", "future", "line", "parse", "verb")
 
@@ -54,11 +54,11 @@ class _Waiting:
 
 
 class _UnusableAgentError(ClusterError):
-    """The agent answers, but not as the one we knew or can use: trying again is no use."""
+    """The agent answers, but is not the one we knew or cannot be used: a retry is useless."""
 
 
 class Link:
-    """One agent, over a connection that is made again when it breaks. See ``AgentHost`` for the arguments."""
+    """One agent, over a connection that is opened again when it breaks. See ``AgentHost`` for the arguments."""
 
     def __init__(
         self,
@@ -101,19 +101,19 @@ class Link:
         threading.Thread(target=self._beat, name=f"agent-{name}-heartbeat", daemon=True).start()
 
     def span(self, lo: Ns, hi: Ns) -> Span:
-        """A span of the host's monotonic clock as one of the history: ns since the run began."""
+        """Converts a span of the host's monotonic clock to history time: ns since the run began."""
         below, above = self._offset.bounds
         return Span(lo + below - self.origin_ns, hi + above - self.origin_ns)
 
     @property
     def offset(self) -> tuple[Ns, Ns]:
-        """Bounds of history time − host's monotonic clock, ns: to convert the times in trace lines."""
+        """Bounds of history time − host's monotonic clock (ns), to convert the times in trace lines."""
         below, above = self._offset.bounds
         return below - self.origin_ns, above - self.origin_ns
 
     @property
     def agent(self) -> Mapping[str, Any]:
-        """What the agent said of itself when it was met, such as ``incarnation``, ``running``, ``found``."""
+        """The agent's greeting, with ``incarnation``, ``running``, ``found`` and others."""
         return self._greeting
 
     # --- requests -------------------------------------------------------------------------------------------------
@@ -141,23 +141,23 @@ class Link:
                 raise self._lost
             if self._closed.is_set():
                 raise ClusterError("the connection was closed", where=self.name)
-            # Registered before it is sent: if the connection breaks now, the next one asks again.
+            # Registered before it is sent: if the connection breaks now, the next one sends it again.
             self._waiting[number] = waiting
             self._send(line)
         return waiting.future
 
     def _send(self, line: bytes) -> None:
-        """Write to the connection, if there is one. Whoever calls holds the write lock."""
+        """Write to the connection, if there is one. The caller holds the write lock."""
         stream = self._stream
         if stream is None:
             return
         try:
             stream.write(line)
         except (OSError, ValueError):
-            stream.close()  # the reader notices, and connects again
+            stream.close()  # the reader notices and reconnects
 
     def _relative(self, said: Mapping[str, Any]) -> dict[str, Any]:
-        """``said`` with its span on the history's clock."""
+        """``said`` with its span converted to history time."""
         if "lo" not in said:
             return dict(said)
         span = self.span(said["lo"], said["hi"])
@@ -166,7 +166,7 @@ class Link:
     # --- the connection -------------------------------------------------------------------------------------------
 
     def _open(self, limit_s: float) -> bytes:
-        """Connect and say hello, again and again for a while; what was read behind the greeting is returned."""
+        """Connect and greet, with retries until the limit; returns the bytes that followed the greeting."""
         attempts = tenacity.Retrying(
             stop=tenacity.stop_any(tenacity.stop_after_delay(limit_s), tenacity.stop_when_event_set(self._closed)),
             wait=tenacity.wait_exponential(multiplier=0.02, max=0.5),
@@ -214,7 +214,9 @@ class Link:
             self._check(said)
         except (ValueError, TypeError) as error:
             stream.close()
-            raise _UnusableAgentError("what answers is no agent", where=self.name, cause=repr(line[:200])) from error
+            raise _UnusableAgentError(
+                "the process there is no agent", where=self.name, cause=repr(line[:200])
+            ) from error
         except _UnusableAgentError:
             stream.close()
             raise
@@ -239,7 +241,7 @@ class Link:
             )
         if self._greeting and greeting["epoch"] != self._greeting["epoch"]:
             raise _UnusableAgentError(
-                "the agent was replaced while the run lasted",
+                "the agent was replaced during the run",
                 where=self.name,
                 cause="the agent was killed and another one started; what it knew of the node is gone",
             )
@@ -254,7 +256,7 @@ class Link:
                 self._consume()
             except (OSError, ValueError) as error:
                 why = str(error)
-            except Exception as error:  # noqa: BLE001 - a receiver of news that fails must not fail in silence
+            except Exception as error:  # noqa: BLE001 - a receiver of news must not fail silently
                 lost = error
                 break
             if self._closed.is_set():
@@ -301,7 +303,7 @@ class Link:
                 ClusterError(f"the agent refused {waiting.verb}: {said['error']}", where=self.name)
             )
             return
-        self._lives(waiting.asked_ns)  # it answered after it was asked
+        self._lives(waiting.asked_ns)  # it answered after the request was sent
         if waiting.verb == "now":
             self._offset.add(waiting.asked_ns, said["ok"]["mono_ns"], answered)
         try:
@@ -314,7 +316,7 @@ class Link:
     def _tell(self, said: Mapping[str, Any]) -> None:
         number, kind, data = said["news"], said["kind"], dict(said["data"])
         if number <= self._seen_news:
-            return  # told before the connection broke
+            return  # delivered before the connection broke
         self._seen_news = number
         if kind == "trace":
             lines = data.pop("text").encode("utf-8", "surrogateescape").split(b"\n")
@@ -331,7 +333,7 @@ class Link:
             self._acked_news = number
 
     def _beat(self) -> None:
-        """Keep the dead man's switch open, the clock bounds fresh and the agent's memory of news short."""
+        """Keep the dead man's switch from firing, the clock bounds fresh, and the agent's queue of news short."""
         last: Future[Any] | None = None
         while not self._closed.is_set() and self._lost is None:
             self._beat_now.wait(self._heartbeat_s)
@@ -346,7 +348,7 @@ class Link:
                 return
 
     def _lives(self, at: Ns) -> None:
-        """The agent certainly lived at this moment."""
+        """The agent was certainly alive at this moment."""
         with self._silence_lock:
             over = self._silence.lived(at, time.monotonic_ns())
         if over is not None:
@@ -359,7 +361,7 @@ class Link:
             self._report_silence(so_far, back=False)
 
     def _report_silence(self, found: tuple[Ns, Ns, int], *, back: bool) -> None:
-        """Of the time in between it is not known what happened on the host, until it is ``back`` and reports it."""
+        """What happened on the host in this span is unknown until the agent is ``back`` and reports it."""
         lo, hi, number = found
         if self._closed.is_set():
             return
@@ -390,7 +392,7 @@ class Link:
 
 
 def boot_id() -> str:
-    """Which boot of which kernel this is; "" where that is not told."""
+    """Identifies this boot of this kernel; "" if that cannot be read."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

@@ -1,7 +1,7 @@
-"""Where an agent's clock lies against the harness', from exchanges of messages.
+"""The offset between an agent's clock and the harness', computed from exchanges of messages.
 
-Guarantees: the bounds hold the true offset as long as the clocks drift by at most ``DRIFT_PPM``; on one kernel they are
-exact. Out of scope: when messages are exchanged (``link``).
+Guarantees: the bounds contain the true offset as long as the clocks drift by at most ``DRIFT_PPM``; on one kernel they
+are exact. Out of scope: when messages are exchanged (``link``).
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dethrone.harness.core.clock import Ns
 
 CLOCK_SAMPLES = 16
 DRIFT_PPM = 200
-"""Two machines' monotonic clocks drift apart by at most so much; old clock samples are widened by it."""
+"""Upper bound of the drift between two machines' monotonic clocks; old samples are widened by it."""
 
 
 class Offset:
-    """Where the agent's clock lies against the harness': harness − agent is within ``bounds``, ns.
+    """The offset between the agent's clock and the harness': harness − agent is within ``bounds``, ns.
 
-    Each exchange (asked, agent's time, answered) bounds it; exchanges are intersected, older ones widened by drift.
+    Each exchange (asked, agent's time, answered) bounds it; the bounds are intersected, older ones widened by drift.
     On one kernel both clocks are the same, and the bounds are exact.
     """
 
@@ -25,17 +25,17 @@ class Offset:
         self._same = False
 
     def same_kernel(self) -> None:
-        """Both ends were started by one boot of one kernel: the clock is shared unless a sample speaks against it."""
+        """Both ends run on one boot of one kernel: they share a clock unless a sample contradicts that."""
         self._same = True
 
     def add(self, asked: Ns, said: Ns, answered: Ns) -> None:
-        """One exchange."""
+        """Add one exchange."""
         self._samples = [*self._samples[1 - CLOCK_SAMPLES :], (asked - said, answered - said, answered)]
 
     @property
     def bounds(self) -> tuple[Ns, Ns]:
         """Lower and upper bound; (0, 0) before the first exchange."""
-        samples = self._samples  # the reader's thread may replace the list meanwhile
+        samples = self._samples  # the reader's thread may replace the list
         if not samples:
             return 0, 0
         newest = samples[-1][2]

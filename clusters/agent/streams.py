@@ -1,7 +1,6 @@
-"""Streams of bytes to an agent: what a link needs of one, and those over a socket and over the pipes of a command.
+"""Streams of bytes to an agent: the interface that a link needs, and streams over a socket or a command's pipes.
 
-Guarantees: a read that waits ends when the stream is closed; closing twice is fine. Out of scope: what is said over
-them (``link``).
+Guarantees: closing a stream ends a read that waits; closing is idempotent. Out of scope: the protocol (``link``).
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from typing import Protocol
 
 
 class Stream(Protocol):
-    """A duplex stream of bytes to the agent. ``read`` and ``write`` may be in use by two threads at once."""
+    """A duplex stream of bytes to the agent. Two threads may use ``read`` and ``write`` at once."""
 
     def read(self) -> bytes:
-        """Some bytes, as soon as there are any; b"" when the other side is gone. May raise OSError."""
+        """Some bytes as soon as any arrive; b"" when the other side is gone. May raise OSError."""
 
     def write(self, data: bytes) -> None:
         """Send all of it. Raises OSError when the other side is gone."""
 
     def close(self) -> None:
-        """End both directions, and a ``read`` that is waiting. Idempotent."""
+        """End both directions and any waiting ``read``. Idempotent."""
 
 
 class SocketStream:
@@ -62,7 +61,7 @@ class ProcessStream:
         return self._process.pid
 
     def read(self) -> bytes:
-        """See ``Stream``; the relay's complaint, if it ends with one, is the error."""
+        """See ``Stream``; if the relay ends with a message on stderr, that is the error."""
         if self._process.stdout is None:
             return b""
         data = os.read(self._process.stdout.fileno(), 256 << 10)

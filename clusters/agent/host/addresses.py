@@ -1,7 +1,7 @@
 """The addresses of this host and of its peers, as the kernel lists them.
 
-Guarantees: every address that others may send to is found, of both families; a peer is known only by addresses that
-are its alone. Out of scope: names, and whether anything answers there.
+Guarantees: every address of both families that others may send to is found; a peer is known only by addresses that no
+other host has. Out of scope: names, and whether anything answers there.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ IFA_ADDRESS, IFA_LOCAL, SCOPE_HOST, DAD_FAILED = 1, 2, 254, 0x08
 
 
 def is_v6(address: str) -> bool:
-    """Whether an address is of IPv6."""
+    """Whether this is an IPv6 address."""
     return ":" in address
 
 
 def whole(address: str) -> str:
-    """An address as a rule names it."""
+    """The address as a rule spells it."""
     return f"{address}/{128 if is_v6(address) else 32}"
 
 
 def ways(peers: Mapping[str, Sequence[str]], own: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The addresses by which each peer can be told from others: not ours, and of no second peer."""
+    """The addresses that identify each peer: not ours, and of no second peer."""
     taken = collections.Counter(address for addresses in peers.values() for address in set(addresses))
     strange = {*own, *(address for address, count in taken.items() if count > 1)}
     return {name: tuple(one for one in addresses if one not in strange) for name, addresses in peers.items()}
 
 
 def own_addresses() -> list[str]:
-    """Every address of this host that others may send to, of both families; by the kernel's own list (rtnetlink)."""
+    """Every address of this host, of both families, that others may send to, as the kernel lists them (rtnetlink)."""
     found = []
     with contextlib.suppress(OSError), socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as asking:
         asking.settimeout(1)
@@ -54,7 +54,7 @@ def own_addresses() -> list[str]:
 
 
 def _address_of(message: bytes) -> list[str]:
-    """The address that an RTM_NEWADDR message is about, unless it is of this host alone."""
+    """The address in an RTM_NEWADDR message, unless only this host can reach it."""
     family, _, flags, scope, _ = struct.unpack_from("=BBBBL", message)
     if scope == SCOPE_HOST or flags & DAD_FAILED or family not in {socket.AF_INET, socket.AF_INET6}:
         return []
@@ -72,7 +72,7 @@ def _address_of(message: bytes) -> list[str]:
 
 
 def default_gateway() -> str | None:
-    """The IPv4 default gateway of this host: where a container's harness comes from."""
+    """The IPv4 default gateway of this host: the source address of the harness, as a container sees it."""
     try:
         with open("/proc/net/route", encoding="ascii") as file:  # noqa: PTH123
             for line in file:

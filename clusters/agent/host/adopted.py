@@ -1,7 +1,7 @@
 """A node that another user started: found by its pid file, its unit or a pattern, and left running.
 
-Guarantees: a process is signalled only under its id and start time; its restart by a supervisor is noticed; agents are
-never taken for a target. Out of scope: its exit code, which only its parent learns, and its trace log.
+Guarantees: a process is signalled only if its id and start time match; a restart by a supervisor is noticed; an agent
+is never mistaken for a target. Out of scope: its exit code, which only its parent learns, and its trace log.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from dethrone.clusters.agent.host.patterns import MATCHED_MAX, Matcher
 from dethrone.clusters.agent.host.processes import SIGNAL_LIMIT_S, Processes, process_stat, same_process, thread_states
 
 WATCH_S = 0.01
-"""How often a process that is not our child is looked at."""
+"""How often a process that is not our child is checked."""
 RETURN_LIMIT_S = 15.0
-"""How long a target may take to be there after its start command ended."""
+"""How long a target may take to appear after its start command ended."""
 CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd")
-"""Where a unit's control group may lie: version 2, both, version 1."""
+"""Where a unit's control group may be: version 2, both, version 1."""
 OURS = re.compile(r"agent\.py (serve|relay|heal|match) --socket ")
-"""Command lines of agents, their matchers and relays: never a target."""
+"""Command lines of agents, their matchers and relays, which are never a target."""
 
 
 class Stranger:
-    """A process that somebody else started, as far as a ``Child`` is known; nobody but its parent learns its code."""
+    """A process that another user started, with the interface of ``Child``; only its parent learns its exit code."""
 
     def __init__(self, pid: int, start: int, on_exit: Callable[[Stranger], None]) -> None:
         self.pid = pid
         self.start = start
         self.code: int | None = None
-        """None while it runs; then 0, whatever it was."""
+        """None while it runs, then 0: its exit code is unknown."""
         self.done = threading.Event()
         self.alive_ns = now_ns()
-        """A moment at which it still ran, the last that is known."""
+        """The last known moment at which it still ran."""
         self.exited_ns = 0
         self._on_exit = on_exit
         threading.Thread(target=self._watch, name=f"watch-{pid}", daemon=True).start()
@@ -59,14 +59,14 @@ class Stranger:
         self.code = 0
         try:
             self._on_exit(self)
-        except Exception as error:  # noqa: BLE001 - as of the reaper
+        except Exception as error:  # noqa: BLE001 - as in the reaper
             complain("exit hook", error)
         self.done.set()
 
 
 @contextlib.contextmanager
 def end_of(pid: int) -> Iterator[Callable[[float], object]]:
-    """A wait of at most so many seconds that ends with the process at once, where the kernel can say so."""
+    """A function that waits up to a limit (s), or until the process ends, if the kernel can report that."""
     try:
         descriptor = os.pidfd_open(pid)
     except (OSError, AttributeError):
@@ -81,21 +81,21 @@ def end_of(pid: int) -> Iterator[Callable[[float], object]]:
 
 
 def _boot_ahead_ns() -> int:
-    """How far the clock is ahead that goes on while the machine sleeps; more if we were held up, never less."""
+    """How far the clock that includes sleep (boot time) is ahead; an upper bound if this thread was delayed."""
     moment = now_ns()
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - moment
 
 
 def began_ns(ticks: int) -> int:
-    """When a process with this start time began, or a little earlier; ticks go on while a machine sleeps."""
+    """When a process with this start time began, or a little earlier; ticks include sleep of the machine."""
     slept = min(_boot_ahead_ns() for _ in range(5))
     return ticks * SECOND // os.sysconf("SC_CLK_TCK") - slept
 
 
 def find_target(target: Mapping[str, str], processes: Processes, matcher: Matcher) -> tuple[int, ...]:
-    """The ids of a target's processes, the main one first; none: there are none. Refused if that cannot be known.
+    """The ids of a target's processes, the main one first; empty if there are none. Raises Refused if unknown.
 
-    ``matcher``: of the target's pattern, if it is found by one.
+    ``matcher`` matches the target's pattern, if it has one.
     """
     by, value = target["by"], target["value"]
     if by == "pid_file":
@@ -137,9 +137,9 @@ def find_target(target: Mapping[str, str], processes: Processes, matcher: Matche
 
 
 class AdoptedNode(Node):
-    """A node that somebody else started: found, signalled, started again as the hosts file says, and left running.
+    """A node that another user started: found, signalled, restarted as the hosts file says, and left running.
 
-    Whoever starts it unasked (a supervisor) is noticed; the next incarnation is then told as ``started``, not asked.
+    A restart that the harness did not ask for (by a supervisor) is reported as ``started`` with ``asked`` false.
     """
 
     def __init__(
@@ -154,14 +154,14 @@ class AdoptedNode(Node):
         self._told = news
         self._finding = threading.Lock()
         self._starting = False
-        """Whether we are asked to start it: who is there then was asked for, whoever notices it first."""
+        """Whether a start is under way: a process found meanwhile counts as asked for, in whichever thread."""
         self._met: Stranger | None = None
         self.members: list[tuple[int, int]] = []
         """All processes of the target, (id, start time)."""
         threading.Thread(target=self._watch, name="target", daemon=True).start()
 
     def start(self) -> None:
-        """Meet the target, the first time; later, start it again by its command unless somebody did already."""
+        """Find the target the first time; later, run its start command unless it already runs again."""
         self._starting = True
         try:
             if self._find():
@@ -172,30 +172,30 @@ class AdoptedNode(Node):
             self._starting = False
 
     def _start_again(self) -> None:
-        """Run its start command, and wait for it."""
+        """Run the start command, and wait for the target."""
         if self.incarnation == 0 or not self._restart:
-            what = "is not there" if self.incarnation == 0 else "is gone, and no command is known that starts it"
+            what = "does not run" if self.incarnation == 0 else "has ended, and has no start command"
             raise Refused(f"the target ({self._target['by']} {self._target['value']}) {what}")
         code, _, err = self._tools.tool(self._restart, limit_s=RETURN_LIMIT_S)
         deadline = time.monotonic() + RETURN_LIMIT_S
         while not self._find():
             if time.monotonic() > deadline:
                 said = err.decode("utf-8", "replace").strip()[-200:]
-                raise Refused(f"the target is not there again after its start command (exit code {code}): {said}")
+                raise Refused(f"the target does not run after its start command (exit code {code}): {said}")
             time.sleep(0.02)
 
     def _find(self) -> bool:
-        """Look for it; whether it runs."""
+        """Look for the target; returns whether it runs."""
         with self._finding:
             if self.running:
                 return True
             if self._met is not None:
-                self._met.done.wait(SIGNAL_LIMIT_S)  # its end is told first
+                self._met.done.wait(SIGNAL_LIMIT_S)  # report its end first
             before = now_ns()
             found = self._look()
             if not found:
                 return False
-            if self._met is not None:  # it began when it began, however late that was noticed
+            if self._met is not None:  # its start time counts, not the moment at which it was noticed
                 before = max(self._met.alive_ns, min(before, began_ns(found[0][1])))
             self.members = found
             self.incarnation += 1
@@ -219,7 +219,7 @@ class AdoptedNode(Node):
             return True
 
     def _watch(self) -> None:
-        """Notice a target that somebody else started again."""
+        """Notice when another program restarts the target."""
         while True:
             time.sleep(0.1)
             if self.wanted and not self.running:
@@ -239,7 +239,7 @@ class AdoptedNode(Node):
         return [(pid, stat[3]) for pid in pids if (stat := process_stat(pid)) is not None and stat[0] not in "ZX"]
 
     def _look_again(self) -> None:
-        """It may have made processes since it was met."""
+        """Add processes that the target has started since it was found."""
         with self._finding, contextlib.suppress(Refused, OSError):
             found = self._look()
             more = [one for one in found if one not in self.members]
@@ -251,7 +251,7 @@ class AdoptedNode(Node):
         return [pid for pid, start in self.members if same_process(pid, start)]
 
     def signal(self, number: int) -> bool:
-        """Signal all its processes; False if it is gone."""
+        """Signal all processes of the target; False if none is left."""
         self._look_again()
         return self._signal(self.members, number)
 
@@ -264,12 +264,12 @@ class AdoptedNode(Node):
         return bool(alive)
 
     def end(self, number: int, limit_s: float) -> bool:
-        """Signal it and wait until all its processes are gone; whether they are."""
+        """Signal the target and wait until all its processes are gone; returns whether they are."""
         if not self._alive():
             return True
         stopped = any("T" in thread_states(pid) for pid in self._alive())
         self._look_again()
-        child, ending = self.child, self.members  # a supervisor's next processes are none of these
+        child, ending = self.child, self.members  # without those that a supervisor starts next
         self.asked = True
         self._signal(ending, number)
         if stopped and number != signal.SIGKILL:
@@ -291,7 +291,7 @@ class AdoptedNode(Node):
             time.sleep(0.0005)
 
     def leave(self) -> None:
-        """The run is over: it goes on as it is, thawed."""
+        """The run is over: thaw the target and leave it running."""
         self.wanted = False
         for pid in self._alive():
             if "T" in thread_states(pid):

@@ -1,8 +1,8 @@
-"""Skewed clocks: of the node alone, through libfaketime, or of the whole machine; and measuring them.
+"""Clock skew of the node alone, through libfaketime, or of the whole machine, and its measurement.
 
-Guarantees: a skew is measured from inside the process that has it; the machine's clock is written down before it is
-set, and set back to what it would be without us. Out of scope: rates of the machine's own clock, and other programs
-that set it.
+Guarantees: a skew is measured from inside the process that has it; the machine's clock is recorded before it is set,
+and later set back to the time it would have without us. Out of scope: rates of the machine's own clock, and other
+programs that set it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from dethrone.clusters.agent.host.common import MS, SECOND, now_ns, replace_file
 
 CLOCK_LIMIT_S = 0.5
-"""How long a running node may take to tell its clocks; ``CLOCK_START_LIMIT_S``: a node that has just been started."""
+"""How long a running node may take to report its clocks; ``CLOCK_START_LIMIT_S``: a node that has just started."""
 CLOCK_START_LIMIT_S = 3.0
 CLOCK_TOLERANCE_NS = 2 * MS
 LOADING_LIMIT_S = 2
@@ -29,9 +29,9 @@ LOADING_LIMIT_S = 2
 
 
 def faketime_text(offset_ns: int, rate_ppm: int | None) -> str:
-    """What libfaketime reads: seconds with their sign, and a rate where there is one.
+    """The text that libfaketime reads: signed seconds, and a rate unless it is None.
 
-    A rate once read stays until another one is read: a process that had one needs "x1" to be without.
+    libfaketime keeps a rate until it reads another one: a process that had one needs "x1" to lose it.
     """
     sign, size = ("-" if offset_ns < 0 else "+"), abs(offset_ns)
     rate = "" if rate_ppm is None else f" x{1 + rate_ppm / 1_000_000:.6f}"
@@ -39,7 +39,7 @@ def faketime_text(offset_ns: int, rate_ppm: int | None) -> str:
 
 
 def find_faketime() -> str | None:
-    """The libfaketime for threaded programs, of this machine's architecture first."""
+    """The path of libfaketime for threaded programs, with this machine's architecture first."""
     name = "libfaketimeMT.so.1"
     machine = platform.machine()
     places = [f"/usr/lib/{machine}-linux-gnu/faketime", "/usr/lib/faketime", "/usr/lib64/faketime"]
@@ -54,10 +54,10 @@ def find_faketime() -> str | None:
 class FakeClock:
     """The wall clock of the node process, through libfaketime's file, which is replaced by rename.
 
-    The skew wanted at the agent's moment t is ``offset + rate * (t - since)``, plus the strobe's amplitude in every
+    The skew wanted at the agent's time t is ``offset + rate * (t - since)``, plus the strobe's amplitude in every
     other period. libfaketime counts a rate from the moment at which the process loaded it, so the offset in the file is
-    corrected. That moment is at first taken to be the start of the process; on a busy host the two are tens of
-    milliseconds apart, and the first skew with a rate that is measured shows by how much.
+    corrected. The start of the process is the first estimate of that moment; on a busy host the two are tens of
+    milliseconds apart, and the first measured skew with a rate shows by how much.
     """
 
     def __init__(self, path: str) -> None:
@@ -65,7 +65,7 @@ class FakeClock:
         self.library = find_faketime()
         self.preloaded = False
         self.touched = False
-        """Whether the running process has been under another clock than its own since it was last seen right."""
+        """Whether the running process has had a skewed clock since its clock was last measured as right."""
         self.rated = False
         """Whether the running process has read a rate."""
         self._want: Mapping[str, Any] | None = None
@@ -79,7 +79,7 @@ class FakeClock:
         self._strobe: threading.Event | None = None
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        """What preloads libfaketime; the file is written as wanted before the process begins."""
+        """The variables that preload libfaketime; its file is written before the process starts."""
         preload = " ".join(filter(None, [self.library or "", env.get("LD_PRELOAD", "")]))
         return {
             "LD_PRELOAD": preload,
@@ -91,7 +91,7 @@ class FakeClock:
         }
 
     def starting(self) -> None:
-        """A process is about to start: from now on rates count from this moment."""
+        """A process is about to start: rates count from this moment."""
         with self._lock:
             self._started_ns = now_ns()
             self._loaded_known = False
@@ -99,9 +99,9 @@ class FakeClock:
             self._write()
 
     def learn_loading(self, error_ns: int) -> bool:
-        """Correct when libfaketime was loaded, from how much more skew was measured than expected, ns.
+        """Correct the moment at which libfaketime was loaded, by the measured minus the expected skew (ns).
 
-        Once in a process, and only to a moment since its start that is plausible; False: nothing was corrected.
+        Done once per process, and only to a plausible moment after its start; False if nothing was corrected.
         """
         with self._lock:
             rate = 0 if self._want is None else self._want["rate_ppm"]
@@ -114,13 +114,13 @@ class FakeClock:
             return True
 
     def ended(self, pid: int) -> None:
-        """A process that was killed leaves libfaketime's shared memory behind, which could stop a later namesake."""
+        """Remove libfaketime's shared memory of a killed process, which could block a later process with its id."""
         for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}") if self.preloaded else ():
             with contextlib.suppress(OSError):
                 os.unlink(f"/dev/shm/{name}")  # noqa: PTH108, S108
 
     def set(self, want: Mapping[str, Any] | None) -> None:
-        """Make this skew the wanted one, and begin or end the strobe. OSError if the file cannot be written."""
+        """Want this skew from now on; a new one ends the strobe. Raises OSError if the file cannot be written."""
         with self._lock:
             if want != self._want:
                 self._want, self._since_ns, self._high = want, now_ns(), False
@@ -131,7 +131,7 @@ class FakeClock:
             self._write()
 
     def begin_strobe(self) -> None:
-        """Start alternating, if a strobe is wanted and none runs."""
+        """Start the strobe if one is wanted and none runs."""
         with self._lock:
             strobe = None if self._want is None else self._want["strobe"]
             if strobe is None or self._strobe is not None:
@@ -141,7 +141,7 @@ class FakeClock:
         threading.Thread(target=self._alternate, args=target, name="strobe", daemon=True).start()
 
     def flip(self, *, high: bool) -> None:
-        """Put the strobe up or down."""
+        """Set the strobe to its high or low half."""
         with self._lock:
             self._high = high
             self._write()
@@ -152,7 +152,7 @@ class FakeClock:
         return self._strobe is not None
 
     def expected(self, at_ns: int) -> tuple[int, ...]:
-        """The skews that are right at that moment, ns."""
+        """The skews (ns) that are right at that moment."""
         want = self._want
         if want is None:
             return (0,)
@@ -188,11 +188,11 @@ class FakeClock:
 
 
 class HostClock:
-    """The wall clock of the machine itself, set for everybody on it; only on machines that are given up to that.
+    """The wall clock of the machine itself, for all its processes; only on machines whose owner allows that.
 
-    While it is skewed, wall − monotonic is what it was at the skew's begin (``base_ns``) plus the skew. ``read``: the
-    monotonic and the wall clock; ``put``: sets the latter. Out of scope: rates, and whoever else sets the clock (NTP),
-    whose doing shows in what is measured.
+    While it is skewed, wall − monotonic is its value before the skew (``base_ns``) plus the skew. ``read`` returns the
+    monotonic and the wall clock; ``put`` sets the latter. Out of scope: rates, and other programs that set the clock
+    (NTP), whose effect shows in the measurements.
     """
 
     def __init__(
@@ -203,9 +203,9 @@ class HostClock:
         put: Callable[[int], object] = lambda wall_ns: time.clock_settime_ns(time.CLOCK_REALTIME, wall_ns),
     ) -> None:
         self.base_ns: int | None = None
-        """Wall − monotonic as it is right, while the clock may be skewed; None: nothing of ours is on it."""
+        """The right value of wall − monotonic while the clock may be skewed; None: we have not skewed it."""
         self.shifted_ns = 0
-        """How far our own doing has moved the clock by now."""
+        """How far we have moved the clock in total."""
         self._remember = remember
         self._read = read
         self._put = put
@@ -215,7 +215,7 @@ class HostClock:
         self._strobe: threading.Event | None = None
 
     def set(self, want: Mapping[str, Any] | None) -> tuple[bool, str, dict[str, Any]]:
-        """Make this skew the wanted one: (in force, why not, detail). OSError if the clock cannot be set."""
+        """Set this skew: (in force, why not, detail). Raises OSError if the clock cannot be set."""
         with self._lock:
             if want is not None and want["rate_ppm"]:
                 return False, "the rate of the machine's own clock is not changed", {}
@@ -227,7 +227,7 @@ class HostClock:
                     return True, "", {}
                 mono, wall = self._read()
                 self.base_ns = wall - mono
-                self._remember()  # before the effect: whoever finds this file can undo it
+                self._remember()  # before the effect, so that ``heal`` can undo it
             if want != self._want:
                 self._want, self._high = want, False
             self._step()
@@ -254,7 +254,7 @@ class HostClock:
             return
         mono, wall = self._read()
         right = mono + self.base_ns + self.expected_ns()
-        if abs(right - wall) > MS:  # less is not ours to mend
+        if abs(right - wall) > MS:  # smaller differences are not ours
             self._put(right)
             self.shifted_ns += right - wall
 
@@ -274,7 +274,7 @@ class HostClock:
 
 
 def read_clocks(path: str, limit_s: float) -> tuple[int, int]:
-    """Monotonic and wall clock of the process that listens there, ns. OSError or ValueError if it does not tell."""
+    """Monotonic and wall clock (ns) of the process that listens there. Raises OSError or ValueError if unreadable."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(limit_s)
         connection.connect(path)
@@ -296,13 +296,13 @@ def measure_skew(
     just_started: bool,
     alive: Callable[[], bool],
 ) -> dict[str, Any]:
-    """The process's wall clock against ours, taken so that the way between us does not matter.
+    """Compares the process's wall clock with ours, independently of the delay between us.
 
-    ``skew_ns``: its (wall − monotonic) minus ours, the closest of up to five readings; ``why`` where it is not right.
+    ``skew_ns``: its (wall − monotonic) minus ours, the closest of up to five readings; ``why``: why it is not right.
     """
     deadline = time.monotonic() + limit_s
     best: dict[str, Any] | None = None
-    why = "the node did not tell its clocks in time"
+    why = "the node did not report its clocks in time"
     for _ in range(400):
         left = deadline - time.monotonic()
         if left <= 0:
@@ -311,7 +311,7 @@ def measure_skew(
         try:
             mono, said = read_clocks(path, left)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            why = f"the node does not tell its clocks: {getattr(error, 'strerror', None) or type(error).__name__}"
+            why = f"the node does not report its clocks: {getattr(error, 'strerror', None) or type(error).__name__}"
             if not alive():
                 why = "the node process ended"
             if not just_started or not alive():

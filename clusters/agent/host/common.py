@@ -1,7 +1,7 @@
-"""What every part of the agent needs: units, the clock, the error of a request, small files.
+"""Shared by all modules of the agent: units, the clock, the error of a request, small files.
 
 Guarantees: a file is replaced whole or not at all; reporting trouble never raises. Out of scope: everything that only
-one part needs.
+one module needs.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import time
 MS = 1_000_000
 SECOND = 1_000_000_000
 STARVED_NS = 50 * MS
-"""A thread of the node that waits for longer is news, unless ``prepare`` gives another limit (``noise_max_ns``)."""
+"""A longer wait of a node's thread is news, unless ``prepare`` sets another limit (``noise_max_ns``)."""
 
 
-class Refused(Exception):  # noqa: N818 - what a request is, when it cannot be served
+class Refused(Exception):  # noqa: N818 - names what happened to the request
     """A request that cannot be served; the text is the answer."""
 
 
@@ -42,14 +42,14 @@ def replace_file(path: str, content: bytes, mode: int = 0o644) -> None:
 
 
 def complain(where: str, error: BaseException) -> None:
-    """One line on stderr (a container's log): trouble of the agent itself."""
+    """Write one line on stderr (a container's log) about trouble of the agent itself."""
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(f"dethrone agent: {where}: {type(error).__name__}: {error}\n")
         sys.stderr.flush()
 
 
 def boot_id() -> str:
-    """Which boot of which kernel this is: two processes with the same one share the monotonic clock."""
+    """Identifies this boot of this kernel: two processes with the same one share the monotonic clock."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123
             return file.read().strip()

@@ -1,6 +1,6 @@
-"""What a node runs as: a user of its own, few capabilities, and no way to gain more.
+"""Confinement of a node: a user of its own, few capabilities, and no way to gain more.
 
-Guarantees: a node gets what it asks for or is refused, and never more than it asks for; its files become its own
+Guarantees: a node gets exactly the user and capabilities that it asks for, or is refused; its files become its own
 without following links. Out of scope: starting it (``processes``), and limits on memory or processor time.
 """
 
@@ -26,9 +26,9 @@ CAPABILITIES = (
     *("MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF"),
     "CHECKPOINT_RESTORE",
 )
-"""A capability's number is its place (linux/capability.h)."""
+"""A capability's number is its index here (linux/capability.h)."""
 OF_ROOT = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "NET_BIND_SERVICE", "SYS_CHROOT")
-"""What a node keeps that asks to be root: files, signals and other users, not the host's network."""
+"""Capabilities of a node that asks to be root: for files, signals and other users, not for the host's network."""
 PR_CAPBSET_DROP, PR_GET_SECUREBITS, PR_SET_SECUREBITS, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 24, 27, 28, 38, 47
 PR_CAP_AMBIENT_RAISE = 2
 SECBIT_NO_SETUID_FIXUP = 4
@@ -36,7 +36,7 @@ CAPABILITY_VERSION_3 = 0x20080522
 
 
 class Confined(NamedTuple):
-    """As what a node runs. ``own``: no other process of the host that we need has its user; ``why``: why not."""
+    """User and capabilities of a node. ``own``: no process of ours on the host has its user; ``why``: why not."""
 
     uid: int
     gid: int
@@ -49,9 +49,9 @@ class Confined(NamedTuple):
         return {"uid": self.uid, "own": self.own, "why": self.why, "capabilities": list(self.capabilities)}
 
     def enter(self) -> None:
-        """Of the calling thread: what it executes from now on gains no privilege and has these capabilities at most.
+        """Confine the calling thread: programs that it executes gain no privilege and have at most these capabilities.
 
-        OSError where the kernel refuses and a node would keep what it must not have.
+        Raises OSError if the kernel refuses and a node would keep a forbidden capability.
         """
         libc = ctypes.CDLL(None, use_errno=True)
 
@@ -69,9 +69,9 @@ class Confined(NamedTuple):
         kept = [CAPABILITIES.index(name) for name in self.capabilities]
         for number in range(64):
             if number not in kept and prctl(PR_CAPBSET_DROP, number) < 0:
-                if ctypes.get_errno() == errno.EINVAL:  # the kernel knows no more of them
+                if ctypes.get_errno() == errno.EINVAL:  # the kernel's last capability was the one before
                     break
-                if self.uid == os.geteuid():  # else the change of the user takes them all
+                if self.uid == os.geteuid():  # otherwise the change of user drops them all
                     must(f"dropping capability {number}", -1)
         if self.uid == 0 or not kept:
             must("capset", set_inheritable(libc, 0))
@@ -83,7 +83,7 @@ class Confined(NamedTuple):
 
 
 def set_inheritable(libc: Any, inheritable: int) -> int:
-    """Change the calling thread's inheritable capabilities and no others; negative: errno says why not."""
+    """Change only the calling thread's inheritable capabilities; negative: errno says why not."""
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
     data = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable: low words, then high words
     if libc.capget(header, data) < 0:
@@ -103,7 +103,7 @@ def permitted(pid: int | str = "self") -> int | None:
 
 
 def is_mapped(number: int, file: str) -> bool:
-    """Whether the user namespace that we are in has that user (``uid_map``) or group (``gid_map``)."""
+    """Whether our user namespace has that user (``uid_map``) or group (``gid_map``)."""
     try:
         with open(f"/proc/self/{file}", encoding="ascii") as lines:  # noqa: PTH123
             ranges = [[int(word) for word in line.split()] for line in lines]
@@ -113,7 +113,7 @@ def is_mapped(number: int, file: str) -> bool:
 
 
 def user_of(words: str) -> tuple[int, int]:
-    """User and group that ``NAME`` or ``UID`` or ``UID:GID`` means here. Refused if there is none of that name."""
+    """User and group that ``NAME``, ``UID`` or ``UID:GID`` means here. Raises Refused if no user has that name."""
     first, _, second = words.partition(":")
     if first.isdigit() and (not second or second.isdigit()):
         return int(first), int(second or first)
@@ -125,9 +125,9 @@ def user_of(words: str) -> tuple[int, int]:
 
 
 def confined(asked: str | None, capabilities: Sequence[str], *, default: str | None) -> Confined:
-    """As what a node can run here that asks for this user and these capabilities. Refused if it cannot have them.
+    """The confinement of a node that asks for this user and these capabilities. Raises Refused if it cannot have them.
 
-    ``default``: the user of nodes that ask for none; None: there is none, and they share the agent's.
+    ``default``: the user of nodes that ask for none; None: they run as the agent's user.
     """
     unknown = [name for name in capabilities if name not in CAPABILITIES]
     if unknown:
@@ -158,7 +158,7 @@ def confined(asked: str | None, capabilities: Sequence[str], *, default: str | N
 
 
 def give(path: str, to: Confined) -> None:
-    """Make a directory and all in it a node's own. Links are not followed; what is on other devices stays as it is."""
+    """Make a directory and its content a node's own, without following links or entering other devices."""
     if os.geteuid() != 0:
         return
     os.chown(path, to.uid, to.gid)
@@ -174,7 +174,7 @@ def give(path: str, to: Confined) -> None:
 
 
 def open_log(path: str, node: Confined) -> int:
-    """The node's log, to append to. Refused where the node made something else of it, as a link to a file of ours."""
+    """Open the node's log to append. Raises Refused if the node replaced it, such as by a link to a file of ours."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     log = os.open(path, flags, 0o644)
     seen = os.fstat(log)

@@ -1,7 +1,7 @@
 """Connections to the agent: sessions that outlive them, lanes of requests, and the harness' silence.
 
-Guarantees: answers are kept for a session that comes back; queues and buffers are bounded; a slow reader holds no
-thread up. Out of scope: reading from sockets, and what requests mean (``server``).
+Guarantees: answers are kept for a session that reconnects; queues and buffers are bounded; a slow reader delays no
+thread. Out of scope: reading from sockets, and what requests mean (``server``).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from dethrone.clusters.agent.host.common import Refused, complain, now_ns
 ANSWERS_MAX = 256
 """Answers kept for a session that reconnects."""
 LANE_MAX = 256
-"""Requests waiting in one lane; beyond, a request is refused."""
+"""The most requests that wait in one lane; more are refused."""
 Verb = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 class DeadMan:
-    """Knows how long the harness has been silent. ``limit_ns`` 0: disarmed."""
+    """Measures how long the harness has been silent. ``limit_ns`` 0: disarmed."""
 
     def __init__(self) -> None:
         self.limit_ns = 0
@@ -31,12 +31,12 @@ class DeadMan:
         self._fired = False
 
     def arm(self, limit_ns: int) -> None:
-        """From now on, silence of ``limit_ns`` means that the harness is gone; 0 disarms."""
+        """From now on, a silence of ``limit_ns`` means that the harness is gone; 0 disarms."""
         self.limit_ns = limit_ns
         self.hear()
 
     def hear(self) -> None:
-        """The harness spoke."""
+        """The harness sent something."""
         self._heard_ns = now_ns()
         self._fired = False
 
@@ -46,7 +46,7 @@ class DeadMan:
         return now_ns() - self._heard_ns
 
     def due(self) -> int:
-        """How long the silence has been (ns), once it is too long and not yet reported; else 0."""
+        """The length of the silence (ns) if it is too long and not yet reported; otherwise 0."""
         silence = now_ns() - self._heard_ns
         if not self.limit_ns or self._fired or silence < self.limit_ns:
             return 0
@@ -55,7 +55,7 @@ class DeadMan:
 
 
 class Session:
-    """One harness across its connections: what was asked, what was answered, to whom to speak now."""
+    """One harness across its connections: open requests, recent answers, and the current connection."""
 
     ANSWER_BYTES_MAX = 16 << 20
 
@@ -66,7 +66,7 @@ class Session:
         self._bytes = 0
 
     def keep(self, number: int, line: bytes) -> None:
-        """Keep an answer for a connection that breaks before it arrives; the oldest go first."""
+        """Keep an answer in case the connection breaks before it arrives; the oldest answers are dropped first."""
         self.pending.discard(number)
         self._answers[number] = line
         self._bytes += len(line)
@@ -74,12 +74,12 @@ class Session:
             self._bytes -= len(self._answers.popitem(last=False)[1])
 
     def answer(self, number: int) -> bytes | None:
-        """The kept answer to a request that is asked again."""
+        """The kept answer to a request that is sent again."""
         return self._answers.get(number)
 
 
 class Connection:
-    """One client of the socket. ``send`` may be called by any thread; reading is the server's."""
+    """One client of the socket. Any thread may call ``send``; only the server reads."""
 
     UNSENT_MAX = 64 << 20
 
@@ -96,11 +96,11 @@ class Connection:
 
     @property
     def unsent(self) -> int:
-        """Bytes that wait for the other side to read."""
+        """The number of bytes that wait for the other side to read."""
         return len(self._unsent)
 
     def send(self, data: bytes) -> None:
-        """Send now what the socket takes, the rest when it takes more."""
+        """Send as much as the socket takes now, and the rest when it takes more."""
         with self._lock:
             if self.closed:
                 return
@@ -110,7 +110,7 @@ class Connection:
                 self._wake()
 
     def flush(self) -> None:
-        """The socket takes bytes again."""
+        """The socket is writable again: send more."""
         with self._lock:
             self._push()
 
@@ -127,7 +127,7 @@ class Connection:
             self.closed = True
 
     def close(self) -> None:
-        """Close; no thread sends any more."""
+        """Close; later calls of ``send`` do nothing."""
         with self._lock:
             self.closed = True
             self._unsent.clear()
@@ -143,7 +143,7 @@ class Lane:
         threading.Thread(target=self._serve, name=name, daemon=True).start()
 
     def put(self, work: Callable[[], None]) -> None:
-        """Queue work; Refused if too much waits already."""
+        """Queue work; raises Refused if the queue is full."""
         try:
             self._queue.put_nowait(work)
         except queue.Full:
@@ -154,5 +154,5 @@ class Lane:
             work = self._queue.get()
             try:
                 work()
-            except Exception as error:  # noqa: BLE001 - a lane outlives whatever one request does
+            except Exception as error:  # noqa: BLE001 - a lane outlives each of its requests
                 complain(self._name, error)

@@ -1,7 +1,7 @@
-"""From the host as it is to the state that is wanted, with evidence of what took.
+"""Brings the host from its current state to the wanted one, with evidence of what took effect.
 
-Guarantees: idempotent; each part says from when to when it was made and why it failed; what was to be in force and no
-longer is, is in the evidence. Out of scope: proof across hosts, which the harness makes of probes.
+Guarantees: idempotent; each part reports its span and why it failed; the evidence names each fault that lapsed before
+its end. Out of scope: proof across hosts, which the harness derives from probes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dethrone.clusters.agent.host.rules import Firewall, Rule
 def plan(seen: Seen, want: Mapping[str, Any]) -> list[str]:
     """The steps from ``seen`` to ``want``, in order: rules, then the process, then its clock.
 
-    A node that was never started, or was told to end for good, is not started by converging.
+    Converging does not start a node that was never started or was stopped for good.
     """
     steps = ["rules"]
     if want["down"]:
@@ -50,7 +50,7 @@ def plan(seen: Seen, want: Mapping[str, Any]) -> list[str]:
 
 
 class Part:
-    """One part of a converging: its span, whether it took, why not, and what was seen."""
+    """One part of a convergence: its span, whether it took effect, why not, and what was seen."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -73,7 +73,7 @@ class Part:
 
 
 class HostKeeper:
-    """Brings the host into a desired state and says what it found. Used by one thread at a time."""
+    """Brings the host into a desired state and reports what it found. Used by one thread at a time."""
 
     def __init__(self, rules: Firewall, probes: Probes, clock: FakeClock, node: Node, *, term_limit_s: float) -> None:
         self._rules = rules
@@ -84,14 +84,14 @@ class HostKeeper:
         self._woke_ns = 0
         """When the process was last started or thawed."""
         self._told_clocks = 0
-        """The last incarnation that told its clocks."""
+        """The last incarnation that reported its clocks."""
         self._last: Mapping[str, Any] = HEALTHY
-        """What was wanted last."""
+        """The state that was wanted last."""
         self._still = -1
-        """How often the frozen process had been scheduled when it was frozen."""
+        """How often the process had been scheduled when it was frozen."""
 
     def converge(self, want: Mapping[str, Any], *, verify: bool = True) -> dict[str, Any]:
-        """Evidence: span, confirmed, why, parts. ``want`` is clean (``clean_state``)."""
+        """Converge; returns evidence: span, confirmed, why, parts. ``want`` is clean (``clean_state``)."""
         lo = now_ns()
         fresh = False
         lapsed, self._last = self._lapsed(want), want
@@ -121,14 +121,14 @@ class HostKeeper:
         wrong = [part.why for part in parts if not part.ok]
         detail = {part.name: part.told() for part in parts}
         if lapsed or self._rules.lost:
-            # What was lost and put back was told with its exact time; it needs no second telling.
+            # Rules that were lost and put back were reported with their exact time already.
             whys = [*self._rules.lost, *lapsed]
             detail["before"] = {"held": False, "told": not lapsed, "why": "; ".join(dict.fromkeys(whys))}
             self._rules.lost = []
         return {"lo": lo, "hi": now_ns(), "confirmed": not wrong, "why": "; ".join(wrong), "detail": detail}
 
     def _lapsed(self, want: Mapping[str, Any]) -> list[str]:
-        """What was asked for last, is about to end, and is not in force any more."""
+        """Why faults that are about to end are no longer in force."""
         last, node, out = self._last, self._node, []
         if set(last["cuts"]) - set(want["cuts"]):
             out += [why for why, _ in (rules.check() for rules in self._rules.families()) if why]
@@ -146,7 +146,7 @@ class HostKeeper:
                 alive = lambda: node.running  # noqa: E731
                 found = measure_skew(path, self._clock.expected, limit_s=CLOCK_LIMIT_S, just_started=False, alive=alive)
                 if "skew_ns" in found and "why" in found:
-                    out.append(f"its clock was not as asked for: {found['why']}")
+                    out.append(f"its clock was not as requested: {found['why']}")
         return out
 
     def _turns(self) -> int:
@@ -155,7 +155,7 @@ class HostKeeper:
         return -1 if child is None else switches(child.pid)
 
     def _set_clock(self, clock: HostClock, want: Mapping[str, Any]) -> Part:
-        """The machine's clock into its wanted skew, and what the target itself sees of it, if it tells."""
+        """Skew the machine's clock as wanted, and measure the skew in the target if it reports its clocks."""
         part = Part("host_clock")
         try:
             ok, why, found = clock.set(want["clock"])
@@ -178,11 +178,11 @@ class HostKeeper:
         rules = []
         speaks_v6 = any(is_v6(address) for address in own_addresses()) if loss else False
         for src in sorted(loss):
-            # A host without IPv6 hears nobody over it: there is nothing to cut.
+            # A host without IPv6 receives nothing over it: there is nothing to cut.
             addresses = [one for one in self._probes.ways.get(src, ()) if speaks_v6 or not is_v6(one)]
             if not addresses:
                 known = src in self._probes.peers
-                problems.append(f"{src}: " + ("no address of it is its own" if known else "not a known peer"))
+                problems.append(f"{src}: " + ("it shares all its addresses" if known else "not a known peer"))
             rules += [Rule(src, address, loss[src]) for address in addresses if loss[src]]
         took, why, detail = self._rules.apply(rules, verify=verify)
         if not took:
@@ -230,14 +230,14 @@ class HostKeeper:
         if path is None:
             part.end(ok=False, why="the skew cannot be measured: the node has no clock socket")
         elif want["frozen"]:
-            # Nobody reads that clock until the process wakes, and whatever wakes it measures it then.
+            # No thread reads that clock until the process is thawed, and the step that thaws it measures it.
             part.end(deferred="the process is frozen")
         else:
             self._measure(part, path, wanted)
 
     def _measure(self, part: Part, path: str, wanted: Mapping[str, Any] | None) -> None:
         clock = self._clock
-        # Just started, or frozen at its birth and thawed now: it may not listen yet.
+        # Just started, or frozen at its start and just thawed: it may not listen yet.
         young = self._told_clocks != self._node.incarnation and now_ns() - self._woke_ns < CLOCK_START_LIMIT_S * SECOND
         limit = CLOCK_START_LIMIT_S if young else CLOCK_LIMIT_S
         strobe = wanted is not None and wanted["strobe"] is not None and not clock.strobing
@@ -268,7 +268,7 @@ class HostKeeper:
         part.end(ok=not why, why=why, **{key: value for key, value in found.items() if key not in {"lo", "hi"}})
 
     def _vacuous(self, want: Mapping[str, Any], steps: Sequence[str]) -> list[Part]:
-        """What no step dealt with: wishes that cannot be met here, or need nothing."""
+        """Parts of ``want`` that no step covers: they are unavailable here, or need no step."""
         parts = []
         if want["clock"] is not None and "clock" not in steps:
             part = Part("clock")
@@ -278,11 +278,11 @@ class HostKeeper:
                 part.end(ok=False, why="the skew cannot be measured: no process runs")
             parts.append(part)
         if want["down"]:
-            # Written for its next start; nobody reads a clock until then, and then it is measured.
+            # Written for the next start, which measures it; no process reads the clock until then.
             with contextlib.suppress(OSError):
                 self._clock.set(want["clock"])
         elif want["frozen"] and "SIGSTOP" not in steps:
-            parts.append(Part("frozen").end(ok=False, why="no process runs that could be frozen"))
+            parts.append(Part("frozen").end(ok=False, why="no process runs"))
         for key in ("disk", "cpu_percent"):
             part = Part(key)
             if want[key] is not None:

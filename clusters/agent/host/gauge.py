@@ -1,7 +1,7 @@
 """How slow the machine is under a dummy load, measured before the first node starts.
 
-Guarantees: a measurement ends soon after its window; what could not be measured is named. Out of scope: what follows
-for the limits of a run.
+Guarantees: a measurement ends soon after its window; quantities that could not be measured are named. Out of scope: the
+consequences for a run's limits.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from dethrone.clusters.agent.host.probes import echo_payload
 
 
 class Gauge:
-    """Measures how slow the machine is, under a dummy load of computing and small writes: wake-ups, syncs, round trips.
+    """Measures wake-ups, syncs and round trips of the machine under a dummy load of computing and small writes.
 
-    Before the first node starts, and of nothing that belongs to a node. The answering end of a round trip is the agent
-    over there (``Probes``).
+    It runs before the first node starts and touches nothing of a node. The peer's agent answers the round trips
+    (``Probes``).
     """
 
     WINDOW_MAX_NS = 10 * SECOND
@@ -34,13 +34,13 @@ class Gauge:
     TRIP_LIMIT_S = 0.5
     STALLS_MAX = 10_000
     WORK_NS, WORK_PERIOD_S = 2 * MS, 0.02
-    """A tenth of a processor, as a busy node takes it: on an overloaded machine those who ask for more wait longer."""
+    """A tenth of a processor, like a busy node: on an overloaded machine, threads that ask for more wait longer."""
 
     def __init__(self, run: str, port: int) -> None:
         self._run, self._port = run, port
 
     def measure(self, directory: str, peers: Mapping[str, str], window_ns: int, writes_per_s: int) -> dict[str, Any]:
-        """Every single duration, in ns, of a window of this length, and what could not be measured.
+        """Every duration (ns) in a window of this length, and the quantities that could not be measured.
 
         ``stalls_ns``: (since the window began, length) of the longer wake-ups, syncs, and waits for a processor.
         """
@@ -105,7 +105,7 @@ class Gauge:
         stalls: collections.deque[tuple[int, int]],
     ) -> None:
         while not os.path.isdir(directory) and directory not in {"", "/"}:  # noqa: PTH112
-            directory = os.path.dirname(directory.rstrip("/"))  # noqa: PTH120 - the node's own place is made later
+            directory = os.path.dirname(directory.rstrip("/"))  # noqa: PTH120 - the node's directory is created later
         fd, path = tempfile.mkstemp(prefix=".dethrone-", dir=directory)
         os.unlink(path)  # noqa: PTH108
         offset = 0
@@ -141,7 +141,7 @@ class Gauge:
                 time.sleep(self.TRIP_PERIOD_S)
 
     def _answered(self, asking: socket.socket, address: str, number: int) -> bool:
-        """Whether the peer's agent answered this very question in time."""
+        """Whether the peer's agent answered this question in time."""
         deadline = time.monotonic() + self.TRIP_LIMIT_S
         try:
             asking.sendto(echo_payload("ask", self._run, number), (address, self._port))

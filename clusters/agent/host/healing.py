@@ -1,6 +1,6 @@
-"""Healing a host: through the agent that lives there, or alone when it is gone.
+"""Healing a host: through its living agent, or alone when that is gone.
 
-Guarantees: works after ``kill -9`` of the agent, and twice; a process is signalled only under its id and start time.
+Guarantees: works after ``kill -9`` of the agent, and twice; a process is signalled only if its id and start time match.
 Out of scope: starting the node again.
 """
 
@@ -21,9 +21,9 @@ from dethrone.clusters.agent.host.rules import Firewall
 
 
 def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: bool = False) -> dict[str, Any]:
-    """What can be healed without the agent that broke it: rules out, the process thawed, its clock right.
+    """Heal what needs no living agent: remove the rules, thaw the process, set its clock right.
 
-    ``run`` None: the chains of all runs. ``stop``: the node process is killed. The node is not started.
+    ``run`` None: remove the chains of all runs. ``stop``: kill the node process. The node is not started.
     """
     rules = Firewall(run or "", processes)
     answer: dict[str, Any] = {"alone": True, "why": rules.remove_leftovers(every_run=run is None)}
@@ -54,7 +54,7 @@ def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: 
 
 
 def connect(path: str, wait_s: float) -> socket.socket:
-    """The agent's socket, once it is there; OSError if it is not within ``wait_s``."""
+    """Connect to the agent's socket; raises OSError if it does not exist within ``wait_s``."""
     deadline = time.monotonic() + wait_s
     while True:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -70,7 +70,7 @@ def connect(path: str, wait_s: float) -> socket.socket:
 
 
 def heal(path: str, run: str | None, *, stop: bool) -> int:
-    """Converge the host to healthy through the living agent, or alone; one JSON line says how it went."""
+    """Converge the host to healthy through the living agent, or alone; prints the result as one JSON line."""
     answer: dict[str, Any] = {}
     try:
         with connect(path, 0) as connection:

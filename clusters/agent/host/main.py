@@ -1,6 +1,6 @@
 """The command line of the agent.
 
-Guarantees: the arguments of earlier versions still mean the same. Out of scope: everything behind them.
+Guarantees: arguments of earlier versions keep their meaning. Out of scope: what the verbs do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TERM_LIMIT_S = 5.0
 
 
 def make_account(uid: int, gid: int) -> None:
-    """Names for a node's user and group, on a host of ours: programs ask for them. A host that has them is as it is."""
+    """Name a node's user and group on a host of ours, because programs look them up. Existing names stay."""
     for path, number, line in (
         ("/etc/group", gid, f"dethrone:x:{gid}:\n"),
         ("/etc/passwd", uid, f"dethrone:x:{uid}:{gid}:a tested node:/nonexistent:/bin/sh\n"),
@@ -45,7 +45,7 @@ def relay(path: str, wait_s: float) -> int:
         complain(f"no agent answers at {path}", error)
         return 3
     ended = threading.Event()
-    # Two threads: a harness that does not read for a while must still be able to ask.
+    # Two threads: a harness that does not read for a while must still be able to send.
     for source, target in ((0, connection.fileno()), (connection.fileno(), 1)):
         threading.Thread(target=copy, args=(source, target, ended), daemon=True).start()
     ended.wait()
@@ -70,20 +70,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     serving = verbs.add_parser("serve", help="be the agent")
     serving.add_argument("--run", required=True)
-    serving.add_argument("--dead-man", type=float, default=0.0, metavar="SECONDS", help="heal after so much silence")
+    serving.add_argument("--dead-man", type=float, default=0.0, metavar="SECONDS", help="heal after this silence")
     serving.add_argument("--probe-port", type=int, default=PROBE_PORT)
     serving.add_argument("--term-limit", type=float, default=TERM_LIMIT_S, metavar="SECONDS", help="to obey SIGTERM")
     serving.add_argument("--iptables", choices=("auto", "nft", "legacy"), default="auto")
     relaying = verbs.add_parser("relay", help="stdin/stdout to the agent's socket")
     relaying.add_argument("--wait", type=float, default=10.0, metavar="SECONDS")
     healing = verbs.add_parser("heal", help="converge to healthy")
-    healing.add_argument("--run", default=None, help="whose chain, if no agent lives; default: those of all runs")
-    healing.add_argument("--stop", action="store_true", help="end the node, too")
-    serving.add_argument("--spare", action="append", default=[], metavar="ADDRESS:PORT", help="TCP never dropped")
+    healing.add_argument("--run", default=None, help="remove this run's chain if no agent lives; default: all")
+    healing.add_argument("--stop", action="store_true", help="also end the node")
+    serving.add_argument("--spare", action="append", default=[], metavar="ADDRESS:PORT", help="TCP that cuts spare")
     serving.add_argument("--settimeofday", action="store_true", help="skew the machine's own clock")
-    serving.add_argument("--node-user", default=None, metavar="USER", help="as whom nodes run that ask for no user")
+    serving.add_argument("--node-user", default=None, metavar="USER", help="user of nodes that ask for none")
     serving.add_argument("--make-account", action="store_true", help="give that user a name here")
-    matching = verbs.add_parser("match", help="which texts a pattern matches: a question a line on stdin")
+    matching = verbs.add_parser("match", help="which texts a pattern matches: one question per line of stdin")
     for verb in (serving, relaying, healing, matching):
         verb.add_argument("--socket", required=True)
     given = parser.parse_args(arguments)

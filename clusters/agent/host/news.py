@@ -1,7 +1,7 @@
-"""What the agent reports unasked: numbered, bounded, kept until it is acknowledged.
+"""News: reports of the agent that answer no request, numbered, bounded, and kept until acknowledged.
 
-Guarantees: numbers have no gaps; news that had to be dropped are counted in a later one, with their span. Out of scope:
-who reads them (``server``).
+Guarantees: numbers have no gaps; dropped news are counted in a later one, with their span. Out of scope: the reader of
+the news (``server``).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 NEWS_MAX = 50_000
 NEWS_BYTES_MAX = 64 << 20
-"""Unacknowledged news kept; beyond, the oldest are dropped, and that is news too (``noise``: ``news-dropped``)."""
+"""Limits of unacknowledged news; beyond them the oldest are dropped, which is news too (``news-dropped``)."""
 
 
 class News:
-    """What the agent says unasked: numbered from 1, kept until acknowledged, bounded."""
+    """The queue of news: numbered from 1, kept until acknowledged, bounded."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -30,7 +30,7 @@ class News:
         self._dropped_span = (0, 0)
 
     def add(self, kind: str, lo: int, hi: int, data: Mapping[str, Any]) -> None:
-        """Say something that was true, or happened, at some moment of [lo, hi]."""
+        """Report something that was true, or happened, at some moment of [lo, hi]."""
         with self._lock:
             if self._dropped and len(self._kept) < NEWS_MAX // 2:
                 lost, self._dropped = self._dropped, 0
@@ -51,7 +51,7 @@ class News:
             self._dropped += 1
 
     def noise(self, kind: str, lo: int, hi: int, value_ns: int, **more: Any) -> None:
-        """Say that something disturbed the host: how long, or how far (ns)."""
+        """Report that something disturbed the host: how long, or how far (ns)."""
         self.add("noise", lo, hi, {"kind": kind, "value_ns": value_ns, **more})
 
     def acknowledge(self, number: int) -> None:
@@ -61,12 +61,12 @@ class News:
                 self._bytes -= len(self._kept.popleft()[1])
 
     def after(self, number: int, room: int) -> tuple[int, bytes]:
-        """News behind ``number``, at most about ``room`` bytes: the last one's number, and their lines."""
+        """News after ``number``, at most about ``room`` bytes: the last one's number, and their lines."""
         with self._lock:
             if not self._kept or self._kept[-1][0] <= number:
                 return number, b""
             lines, size = [], 0
-            # Numbers are consecutive, so the place of the next one is known.
+            # Numbers are consecutive, so the index of the next one is known.
             for index in range(max(0, number + 1 - self._kept[0][0]), len(self._kept)):
                 number, line = self._kept[index][:2]
                 lines.append(line)

@@ -1,7 +1,7 @@
 """The node process that the agent started: its starts, its names, its signals and its exits.
 
-Guarantees: a start is news before the exit of the same process; what ``heal`` needs is on disk after each change; an
-end takes the whole process group. Out of scope: processes that others started (``adopted``).
+Guarantees: a process's start is news before its exit; the state that ``heal`` needs is on disk after each change;
+ending the process ends its whole group. Out of scope: processes that others started (``adopted``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dethrone.clusters.agent.host.tails import FatalSearch, Tails, last_lines, o
 
 
 class Seen(NamedTuple):
-    """The node process as it is: is it to run (when nothing is wrong), does it run, is it stopped."""
+    """The node process now: whether it is to run (without faults), whether it runs, whether it is stopped."""
 
     wanted: bool
     running: bool
@@ -39,7 +39,7 @@ class Seen(NamedTuple):
 
 
 class Node:
-    """The node process: its starts, its names (pid, start time), its exits. Restarts only when told."""
+    """The node process: its starts, its names (pid, start time), its exits. It is restarted only on request."""
 
     def __init__(self, processes: Processes, clock: FakeClock, news: News, tails: Tails, state_path: str) -> None:
         self._processes = processes
@@ -49,18 +49,18 @@ class Node:
         self._state_path = state_path
         self.spec: Mapping[str, Any] | None = None
         self.confined = Confined(os.geteuid(), os.getegid(), (), own=False, why="")
-        """As what it runs."""
+        """Its user and capabilities."""
         self.child: Child | None = None
         self.incarnation = 0
         self.wanted = False
-        """Whether the node is to run when nothing is wrong: from its first start until it is told to end."""
+        """Whether the node is to run without faults: from its first start until it is stopped for good."""
         self.asked = False
-        """Whether the end of the running process was asked for."""
+        """Whether the harness asked for the end of the running process."""
         self.host_clock: HostClock | None = None
         """The machine's clock, where it may be set."""
         self.fatal: FatalSearch | None = None
         self._logged_from = 0
-        """Where the output of the running process begins in the log."""
+        """The offset in the log at which the output of the running process begins."""
         self._oom_kills = 0
         tails.incarnation = lambda: self.incarnation
 
@@ -70,13 +70,13 @@ class Node:
         return self.child is not None and self.child.code is None
 
     def names(self) -> dict[str, Any]:
-        """Which process we speak of."""
+        """Identifies the process."""
         if self.child is None:
             return {}
         return {"pid": self.child.pid, "start_ticks": self.child.start, "incarnation": self.incarnation}
 
     def members_now(self) -> Sequence[int]:
-        """The processes of the node now: the one that was started, and what it started."""
+        """The current processes of the node: the one that the agent started, and its descendants."""
         child = self.child
         return () if child is None or not self.running else (child.pid, *descendants(child.pid))
 
@@ -86,7 +86,7 @@ class Node:
         return Seen(self.wanted, self.running, stopped)
 
     def start(self) -> None:
-        """Start the next incarnation. OSError or Refused if it cannot be."""
+        """Start the next incarnation. Raises OSError or Refused if that fails."""
         if self.spec is None:
             raise Refused("there is no node to start: prepare comes first")
         if self.running:
@@ -110,7 +110,7 @@ class Node:
         started = threading.Event()
 
         def exited(child: Child) -> None:
-            started.wait(SIGNAL_LIMIT_S)  # "started" is told first, even for a process that ends at once
+            started.wait(SIGNAL_LIMIT_S)  # "started" comes first, even for a process that ends at once
             self._exited(child, number)
 
         try:
@@ -130,7 +130,7 @@ class Node:
 
     def _exited(self, child: Child, incarnation: int) -> None:
         self._clock.ended(child.pid)
-        # What it wrote before its end is told before its end.
+        # Report what the process wrote before its end first.
         with contextlib.suppress(OSError):
             self._tails.pump()
         if self.fatal is not None:
@@ -146,7 +146,7 @@ class Node:
         return self.child is not None and self._processes.signal(self.child, number, group=True)
 
     def end(self, number: int, limit_s: float) -> bool:
-        """Signal the process and wait for its exit; whether it is gone. Then its group is gone too."""
+        """Signal the process and wait for its exit; returns whether it, and with it its group, is gone."""
         child = self.child
         if child is None or not self.running:
             return True
@@ -171,7 +171,7 @@ class Node:
         return True
 
     def await_states(self, ready: Callable[[str], bool], limit_s: float) -> str:
-        """Wait until the states of all threads of the group are ``ready``; the states last seen."""
+        """Wait until the states of all threads of the group are ``ready``; returns the states last seen."""
         child = self.child
         if child is None:
             return ""
@@ -184,7 +184,7 @@ class Node:
             time.sleep(0.0005)
 
     def remember(self) -> None:
-        """Leave behind what ``heal`` needs if this agent dies."""
+        """Store the state that ``heal`` needs if this agent dies."""
         with contextlib.suppress(OSError):
             state: dict[str, Any] = {
                 "node": self.names(),
@@ -197,5 +197,5 @@ class Node:
             replace_file(self._state_path, json.dumps(state).encode(), 0o600)
 
     def _more(self) -> Mapping[str, Any]:
-        """What else ``heal`` needs; see ``AdoptedNode``."""
+        """More state that ``heal`` needs; see ``AdoptedNode``."""
         return {}

@@ -1,8 +1,8 @@
 """Noise of the host: missed wake-ups, jumps of the wall clock, slow syncs, and totals of waiting.
 
-Guarantees: what lasts longer than the limit is news, while it lasts if it hangs; a source that cannot be read is
-declared as unreadable; the agent's own work is no noise of the host. Out of scope: the node's threads (``threads``),
-and what noise excuses.
+Guarantees: noise that lasts longer than the limit is news, already while a sync hangs; an unreadable source is declared
+as such; the agent's own work does not count as noise. Out of scope: the node's threads (``threads``), and what noise
+excuses.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ STALL_NS = 20 * MS
 FSYNC_NS = 20 * MS
 WALL_JUMP_NS = 5 * MS
 SYNC_GAP_S = 0.02
-"""The canary's next sync starts so soon after the last one returned: one is always in flight, or about to be."""
+"""The pause between the canary's syncs: one is always in flight, or about to be."""
 SYNC_BYTES = 512
 SYNC_FILE_BYTES = 64 << 10
-"""The canary's file grows by ``SYNC_BYTES`` a sync, so that a sync waits for the journal as a node's does; it is
+"""The canary's file grows by ``SYNC_BYTES`` per sync, so that a sync waits for the journal as a node's does; it is
 truncated at this size."""
 SYNC_ERROR_PAUSE_S = 1.0
 LOAD_S = 10.0
@@ -35,7 +35,7 @@ LOAD_S = 10.0
 
 
 def percentile(histogram: Sequence[int], share: float) -> int:
-    """Upper bound (ns) of the power-of-two bucket in which that share of the values lies; 0 of nothing."""
+    """Upper bound (ns) of the power-of-two bucket that this percentile lies in; 0 without values."""
     total, seen = sum(histogram), 0
     for power, count in enumerate(histogram):
         seen += count
@@ -45,14 +45,14 @@ def percentile(histogram: Sequence[int], share: float) -> int:
 
 
 class Hanging:
-    """Says when to report something in flight since ``began``: past ``limit_ns``, then each time its length doubled."""
+    """When to report something in flight since ``began``: after ``limit_ns``, then each time its length doubled."""
 
     def __init__(self, began: int, limit_ns: int) -> None:
         self._began = began
         self._due = began + limit_ns
 
     def due(self, now: int) -> bool:
-        """Whether to report it now; True at most once a doubling."""
+        """Whether to report it now; True at most once per doubling."""
         if now <= self._due:
             return False
         self._due = now + (now - self._began)
@@ -60,9 +60,9 @@ class Hanging:
 
 
 class Gap:
-    """Whether a thread that watches was itself held up between two looks: what it could not see then is noise, too.
+    """Whether a watching thread was itself delayed between two looks: the time that it missed is noise, too.
 
-    A thread that was at work for at least half of the time was not held up.
+    A thread that worked for at least half of the time was not delayed.
     """
 
     def __init__(self, period_ns: int) -> None:
@@ -74,7 +74,7 @@ class Gap:
         self._last = (now, busy)
 
     def end(self, now: int, busy: int, limit_ns: int) -> tuple[int, int] | None:
-        """The next look begins: from when to when it was late, if by more than ``limit_ns``."""
+        """The next look begins: returns the span of its delay, if longer than ``limit_ns``."""
         last, worked = self._last
         late = now - last - self._period_ns
         if not last or late <= limit_ns or 2 * (busy - worked) > late:
@@ -83,13 +83,13 @@ class Gap:
 
 
 def parse_pressure(text: str) -> int | None:
-    """Of a file in ``/proc/pressure``: how long some task has waited, in total (ns)."""
+    """From a file in ``/proc/pressure``: how long some task has waited, in total (ns)."""
     found = re.search(r"^some .*\btotal=(\d+)", text, re.MULTILINE)
     return None if found is None else int(found.group(1)) * 1000
 
 
 def parse_steal(text: str, ticks_per_s: int) -> int | None:
-    """Of ``/proc/stat``: how long all processors together were not ours although we wanted them (ns)."""
+    """From ``/proc/stat``: the stolen time of all processors together (ns)."""
     fields = text.split("\n", 1)[0].split()
     if len(fields) < 9 or fields[0] != "cpu" or not fields[8].isdigit():
         return None
@@ -97,7 +97,7 @@ def parse_steal(text: str, ticks_per_s: int) -> int | None:
 
 
 def parse_throttled(text: str) -> int | None:
-    """Of a control group's ``cpu.stat``, of either version: how long it was throttled (ns)."""
+    """From a control group's ``cpu.stat``, of either version: how long it was throttled (ns)."""
     for name, unit in (("throttled_usec", 1000), ("throttled_time", 1)):
         found = re.search(rf"^{name} (\d+)$", text, re.MULTILINE)
         if found is not None:
@@ -106,7 +106,7 @@ def parse_throttled(text: str) -> int | None:
 
 
 def cpu_stat_places(text: str) -> list[str]:
-    """Where the ``cpu.stat`` of a process may lie whose ``/proc/PID/cgroup`` says this, the likeliest first.
+    """Where a process's ``cpu.stat`` may be, the likeliest first; ``text`` is its ``/proc/PID/cgroup``.
 
     Version 1 and the hybrid have a hierarchy for the controller; a container sees its own group as the root.
     """
@@ -136,11 +136,11 @@ class Canary:
         self._sync_file = sync
         self._data_dir: str | None = None
         self.shifted: Callable[[], int] = lambda: 0
-        """How far the agent itself has moved the wall clock: that is no noise."""
+        """How far the agent itself has moved the wall clock, which is no noise."""
         self.changed: Callable[[], None] = lambda: None
         """Called when ``sources`` has changed."""
         self.limit_ns = STARVED_NS
-        """What lasts longer is news; so is what is longer than all before, from ``STALL_NS`` and ``FSYNC_NS`` on."""
+        """Longer noise is news; so is each new maximum above ``STALL_NS`` or ``FSYNC_NS``."""
         self._lock = threading.Lock()
         self._ticks = [0] * 48
         self._fsyncs = [0] * 48
@@ -165,7 +165,7 @@ class Canary:
         return {"wakeup": "read", "sync": self._disk}
 
     def summary(self) -> dict[str, Any]:
-        """Figures since the agent began; times in ns, percentiles are upper bounds of power-of-two buckets."""
+        """Figures since the agent started; times in ns, percentiles are upper bounds of power-of-two buckets."""
         with self._lock:
             figures: dict[str, Any] = dict(self._figures)
             figures["ticks"], figures["fsyncs"] = sum(self._ticks), sum(self._fsyncs)
@@ -195,7 +195,7 @@ class Canary:
                 self._news.noise("wall", before, now_ns(), moved)
             if late < stall_ns:
                 continue
-            # The agent's own threads hold the interpreter for a while now and then: that is no noise of the host.
+            # The agent's own threads sometimes hold the interpreter for a while: that is no noise of the host.
             if time.process_time_ns() - busy > late // 2:
                 self._figures["own_stalls"] += 1
                 continue
@@ -206,7 +206,7 @@ class Canary:
                 self._news.noise("stall", before + tick_ns, after, late)
 
     def _look_at_the_sync(self) -> None:
-        """Report a sync that hangs. Under the lock, so that no report of one follows its end."""
+        """Report a sync that hangs. Called under the lock, so that no report follows the sync's end."""
         if self._flight is None:
             return
         number, began, hanging = self._flight
@@ -272,7 +272,7 @@ class Canary:
 
     @staticmethod
     def _unnamed(directory: str) -> int:
-        """A file on the data's disk that the node never sees: without a name, else beside its directory."""
+        """A file on the data's disk that the node never sees: without a name, or else next to its directory."""
         try:
             return os.open(directory, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -284,7 +284,7 @@ class Canary:
 
 
 class Totals:
-    """Host-wide totals a window: how long tasks waited (pressure), stolen and throttled time. They excuse nothing."""
+    """Host-wide totals per window: waiting of tasks (pressure), stolen and throttled time. They excuse nothing."""
 
     def __init__(self, news: News) -> None:
         self._news = news
@@ -344,10 +344,10 @@ class Totals:
 
 
 def read_number(path: str, parse: Callable[[str], int | None]) -> int | str:
-    """The number that ``parse`` finds in a file; or why there is none."""
+    """The number that ``parse`` finds in a file, or why there is none."""
     try:
         with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123
             found = parse(file.read(65536))
     except OSError as error:
         return f"unreadable: {error.strerror}"
-    return "unreadable: it does not say" if found is None else found
+    return "unreadable: it lacks the number" if found is None else found

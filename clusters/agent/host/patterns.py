@@ -1,7 +1,7 @@
 """A user's pattern over command lines, matched in a process of its own.
 
-Guarantees: a pattern that needs too long costs that process a bounded time and is refused, while the agent serves on.
-Out of scope: which command lines these are (``adopted``).
+Guarantees: a pattern that takes too long is refused after a bounded time, while the agent continues to serve. Out of
+scope: which command lines are matched (``adopted``).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from dethrone.clusters.agent.host.processes import Child, Processes
 from dethrone.clusters.agent.host.requests import object_of
 
 HERE = os.path.abspath(__file__)  # noqa: PTH100 - as everywhere here
-"""The agent's own file, which also matches; this module alone is not it (``dethrone.clusters.agent.bundle``)."""
+"""The agent's own file, which also runs the matcher; this module alone does not (see ``agent.bundle``)."""
 MATCH_LIMIT_S = 0.05
-"""Of processor time: for a user's pattern on one text."""
+"""Limit of processor time for a user's pattern on one text."""
 MATCHED_MAX = 64 << 10
-"""So many characters of a command line are matched; of a longer one its beginning."""
+"""How many characters of a command line are matched, from its beginning."""
 MATCH_WAIT_S = 5.0
-"""How long all command lines of a machine may take, with the start of the process that matches them."""
+"""Limit for all command lines of a machine, including the start of the process that matches them."""
 
 
 class TooSlow(Exception):  # noqa: N818 - names the thing found
-    """A pattern needed more than its time."""
+    """A pattern exceeded its time limit."""
 
 
 def _too_slow(*_: object) -> None:
@@ -40,9 +40,9 @@ def _too_slow(*_: object) -> None:
 
 
 def matched(pattern: str, texts: Sequence[str]) -> dict[str, Any]:
-    """Which of the texts a pattern matches, by their places; ``slow``: which needs too long; ``error``: why none.
+    """The indices of the texts that a pattern matches; ``slow``: which text took too long; ``error``: why none.
 
-    In the main thread of a process whose SIGVTALRM raises TooSlow: a pattern holds the whole process while it runs.
+    Runs in the main thread of a process whose SIGVTALRM raises TooSlow: a pattern blocks the whole process.
     """
 
     def search(compiled: re.Pattern[str], text: str) -> bool:
@@ -55,7 +55,7 @@ def matched(pattern: str, texts: Sequence[str]) -> dict[str, Any]:
     try:
         compiled = re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        return {"error": f"it is no pattern for this Python: {error}"}
+        return {"error": f"it is no valid pattern here: {error}"}
     found = []
     for place, text in enumerate(texts):
         try:
@@ -67,7 +67,7 @@ def matched(pattern: str, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def match() -> int:
-    """Answer questions ``{"pattern", "texts"}`` on stdin, a line each, until it ends."""
+    """Answer questions ``{"pattern", "texts"}``, one per line of stdin, until it ends."""
     signal.signal(signal.SIGVTALRM, _too_slow)
     for line in sys.stdin.buffer:
         asked = json.loads(line)
@@ -77,7 +77,7 @@ def match() -> int:
 
 
 def found_by(pattern: str, texts: Sequence[str], answer: Mapping[str, Any]) -> list[int]:
-    """The places that an answer of ``match`` tells. Refused: the pattern could not be matched."""
+    """The indices in an answer of ``match``. Raises Refused if the pattern could not be matched."""
     if "slow" in answer:
         text = texts[int(answer["slow"])]
         raise Refused(f"the pattern {pattern!r} needs longer than {MATCH_LIMIT_S * 1000:.0f} ms for {text[:200]!r}")
@@ -87,7 +87,7 @@ def found_by(pattern: str, texts: Sequence[str], answer: Mapping[str, Any]) -> l
 
 
 class Matcher:
-    """Matches a pattern that a user wrote in a process of its own, which is ended if it does not answer in time."""
+    """Matches a user's pattern in a process of its own, which is killed if it does not answer in time."""
 
     def __init__(self, pattern: str, processes: Processes) -> None:
         self._pattern = pattern
@@ -97,7 +97,7 @@ class Matcher:
         self._wire: socket.socket | None = None
 
     def places(self, texts: Sequence[str]) -> list[int]:
-        """The places of those texts that match. Refused: it cannot be known."""
+        """The indices of the texts that match. Raises Refused if that cannot be determined."""
         with self._lock:
             try:
                 answer = self._ask(texts)

@@ -1,7 +1,7 @@
-"""Datagrams that prove which links are open, and the end of flows that a cut should end.
+"""Datagrams that prove which links are open, and the reset of flows that a cut should end.
 
-Guarantees: a probe counts only if its payload and its source address fit; waiting is bounded; an echo is answered to
-agents of this run only. Out of scope: which links are to be open, which the harness knows.
+Guarantees: a probe counts only if both its payload and its source address match; waits are bounded; only echoes of this
+run's agents are answered. Out of scope: which links should be open, which the harness knows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROBE_PORT = 7003
 
 
 class Probe(NamedTuple):
-    """A probe: of which run and round, from whom (a host's name), to which address."""
+    """A probe: its run, its round, its sender (a host's name), and the address that it was sent to."""
 
     run: str
     nonce: int
@@ -37,7 +37,7 @@ def probe_payload(run: str, nonce: int, sender: str, address: str) -> bytes:
 
 
 def parse_probe(payload: bytes) -> Probe | None:
-    """A probe that was read from the wire; None for anything else."""
+    """Parse a probe from the wire; None for anything else."""
     parts = payload.decode("utf-8", "replace").split(" ")
     if len(parts) != 5 or parts[0] != "dethrone-probe" or re.fullmatch(r"\d{1,20}", parts[2]) is None:
         return None
@@ -45,14 +45,14 @@ def parse_probe(payload: bytes) -> Probe | None:
 
 
 def echo_payload(what: str, run: str, number: int) -> bytes:
-    """Of a question or an answer between two agents that measure a round trip."""
+    """The payload of a question or an answer between two agents that measure a round trip."""
     return f"dethrone-echo {what} {run} {number}".encode()
 
 
 class Probes:
-    """The UDP sockets through which agents prove links. A probe counts if its payload AND its source address fit.
+    """The UDP sockets that agents prove links with. A probe counts if its payload AND its source address match.
 
-    A way is a pair (peer, address of ours) over which a probe came once: from then on it is expected, or must be cut.
+    A way is a pair (peer, address of ours) that a probe once arrived over: from then on it must work or be cut.
     """
 
     NONCES_MAX = 64
@@ -62,14 +62,14 @@ class Probes:
         self.port = port
         self.name = ""
         self.peers: dict[str, tuple[str, ...]] = {}
-        """All addresses of each peer, as told."""
+        """All addresses of each peer, as the harness named them."""
         self.ways: dict[str, tuple[str, ...]] = {}
-        """Those by which it can be told from others."""
+        """The addresses that identify each peer."""
         self.why = ""
         self._changed = threading.Condition()
         self._arrived: collections.OrderedDict[int, dict[str, dict[str, int]]] = collections.OrderedDict()
         self._known: dict[tuple[str, str], str] = {}
-        """Way → the peer's address that it was used from."""
+        """Way → the peer's address that the probe came from."""
         self._strange = 0
         self.sockets: dict[int, socket.socket] = {}
         for family in (socket.AF_INET, socket.AF_INET6):
@@ -93,12 +93,12 @@ class Probes:
             self.sockets[family] = opened
 
     def meet(self, name: str, peers: Mapping[str, tuple[str, ...]]) -> None:
-        """Who we are, and who the others are at which addresses."""
+        """Learn our own name, and the peers' names and addresses."""
         self.name, self.peers = name, {peer: addresses for peer, addresses in peers.items() if peer != name}
         self.ways = ways(self.peers, own_addresses())
 
     def send(self, nonce: int, order: Sequence[str]) -> dict[str, str]:
-        """Send a probe to each address of each peer, those of ``order`` first: peer → why not, where none left."""
+        """Send a probe to each address of each peer, those of ``order`` first; returns peer → why none was sent."""
         if socket.AF_INET not in self.sockets:
             raise Refused(self.why)
         failed = {}
@@ -108,11 +108,11 @@ class Probes:
                 continue
             whys = [self._send(nonce, address, scopes) for address in self.ways[peer]]
             if all(whys):
-                failed[peer] = next(iter(whys), "no address of it is its own")
+                failed[peer] = next(iter(whys), "it shares all its addresses")
         return failed
 
     def _send(self, nonce: int, address: str, scopes: Sequence[int]) -> str:
-        """Send a probe to one address: "" or why not."""
+        """Send a probe to one address; returns "" or why that failed."""
         payload = probe_payload(self._run, nonce, self.name, address)
         sender = self.sockets.get(socket.AF_INET6 if is_v6(address) else socket.AF_INET)
         places: list[tuple[Any, ...]] = [(address, self.port)]
@@ -131,7 +131,7 @@ class Probes:
         return "" if sent else why
 
     def receive(self) -> None:
-        """Take in what arrived (called when a socket is readable); at most 256 datagrams of a family at once."""
+        """Read what arrived (called when a socket is readable); at most 256 datagrams per family at once."""
         for receiver in self.sockets.values():
             for _ in range(256):
                 try:
@@ -156,7 +156,7 @@ class Probes:
             self._changed.notify_all()
 
     def known(self, peer: str) -> dict[str, str]:
-        """The ways of this peer that are still there: address of ours → address of its."""
+        """The ways of this peer that still exist: address of ours → address of the peer."""
         own = set(own_addresses())
         with self._changed:
             return {
@@ -166,7 +166,7 @@ class Probes:
             }
 
     def _echoed(self, payload: bytes, here: socket.socket, asker: tuple[Any, ...]) -> bool:
-        """Whether it was the question of an agent of this run that measures round trips: answered at once."""
+        """Answer a round-trip question from an agent of this run; False if the payload is no such question."""
         question = echo_payload("ask", self._run, 0)[:-1]
         number = payload[len(question) :]
         if not payload.startswith(question) or not number.isdigit() or len(number) > 9:
@@ -176,7 +176,7 @@ class Probes:
         return True
 
     def wait(self, nonce: int, expect: Iterable[str], timeout_ns: int) -> dict[str, Any]:
-        """Wait until the probes of all ``expect`` arrived over every known way, or the time is over; say which did."""
+        """Wait until the probes of all ``expect`` arrived over every known way, or time is up; returns which did."""
         if socket.AF_INET not in self.sockets:
             raise Refused(self.why)
         expected = {name: set(self.known(name)) for name in expect}
@@ -204,7 +204,7 @@ def flows_to(addresses: Sequence[str]) -> list[str]:
 
 
 def reset_flows(processes: Processes, addresses: Sequence[str]) -> dict[str, Any]:
-    """Reset established TCP flows with ``ss -K``; ``worked`` says whether they are gone."""
+    """Reset established TCP flows with ``ss -K``; ``worked`` says whether fewer are left."""
     if not addresses:
         return {"worked": True, "before": 0, "after": 0}
     states = ["state", "connected", "exclude", "time-wait"]

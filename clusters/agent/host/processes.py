@@ -1,6 +1,6 @@
-"""Processes of the host: reading them from ``/proc``, starting, signalling and reaping our own.
+"""Processes of the host: reads them from ``/proc``; starts, signals and reaps our own.
 
-Guarantees: a child is signalled only while its id is its own; a tool ends within its limit, or is killed with its
+Guarantees: a child is signalled only before its id can be reused; a tool ends within its limit, or is killed with its
 group; every child and every orphan is reaped. Out of scope: which process is the node (``node``, ``adopted``).
 """
 
@@ -21,11 +21,11 @@ from dethrone.clusters.agent.host.common import complain, now_ns
 from dethrone.clusters.agent.host.confinement import Confined
 
 OUTPUT_MAX = 1 << 20
-"""Most bytes of stdout and of stderr that ``run`` returns."""
+"""Limit on the bytes of stdout, and of stderr, that ``run`` returns."""
 SIGNAL_LIMIT_S = 2.0
-"""How long SIGKILL, SIGSTOP and SIGCONT may take to show."""
+"""How long SIGKILL, SIGSTOP and SIGCONT may take to show their effect."""
 TOOL_LIMIT_S = 5.0
-"""How long iptables, ss and the like may take."""
+"""How long iptables, ss and similar tools may take."""
 
 
 def process_stat(pid: int) -> tuple[str, int, int, int] | None:
@@ -40,7 +40,7 @@ def process_stat(pid: int) -> tuple[str, int, int, int] | None:
 
 
 def thread_states(pid: int) -> str:
-    """The state letters of all threads of a process, "" if there is none."""
+    """The state letters of all threads of a process; "" if there is none."""
     letters = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - as above
@@ -53,7 +53,7 @@ def thread_states(pid: int) -> str:
 
 
 def switches(pid: int) -> int:
-    """How often the threads of a process have been taken off a processor; -1 if there is none."""
+    """The number of context switches of a process's threads; -1 if there is none."""
     total = 0
     try:
         for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - as above
@@ -76,7 +76,7 @@ def group_members(group: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that this one started, and those that they started, as far as they still have their parents."""
+    """The children of this process and their descendants, except those whose parent has ended."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):  # noqa: PTH208
         if entry.isdigit():
@@ -91,7 +91,7 @@ def descendants(pid: int) -> list[int]:
 
 
 class Child:
-    """A process of ours. ``code``: exit code, negative for a signal's number; None while it runs."""
+    """A process of ours. ``code``: exit code, or a signal's number negated; None while it runs."""
 
     def __init__(self, pid: int, on_exit: Callable[[Child], None] | None) -> None:
         self.pid = pid
@@ -104,7 +104,7 @@ class Child:
 
 
 class Processes:
-    """Starts processes and reaps them all, also orphans that are not ours (a container's first process must)."""
+    """Starts processes and reaps them all, including orphans of others, as a container's first process must."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -122,7 +122,7 @@ class Processes:
         on_exit: Callable[[Child], None] | None = None,
         node: Confined | None = None,
     ) -> Child:
-        """Start a process in a session of its own with default signals; ``node``: as that. OSError if it cannot be."""
+        """Start a process in its own session with default signals, confined as ``node``. Raises OSError on failure."""
         more: dict[str, Any] = {}
         if node is not None and node.uid != os.geteuid():
             more = {"user": node.uid, "group": node.gid, "extra_groups": []}
@@ -141,14 +141,14 @@ class Processes:
 
         with self._lock:
             process = begin() if node is None else in_thread_of(node, begin)
-            process.returncode = 0  # reaping is ours: a Popen that reaps by itself could take another's process id
+            process.returncode = 0  # only we reap: a Popen that reaps could take another process's id
             child = Child(process.pid, on_exit)
             self._children[child.pid] = child
         self._spawned.set()
         return child
 
     def signal(self, child: Child, number: int, *, group: bool) -> bool:
-        """Signal a child, or its whole group, unless it is gone. A process id cannot be reused before it is reaped."""
+        """Signal a child, or its whole group, unless it is gone. An id cannot be reused before the child is reaped."""
         with self._lock:
             if child.pid not in self._children:
                 return False
@@ -159,7 +159,7 @@ class Processes:
     def tool(
         self, argv: Sequence[str], *, given: bytes = b"", limit_s: float = TOOL_LIMIT_S, cap: int = OUTPUT_MAX
     ) -> tuple[int, bytes, bytes]:
-        """Run a command: exit code, stdout, stderr. 124: did not end in time and was killed; 127: cannot be started."""
+        """Run a command: exit code, stdout, stderr. 124: ran out of time and was killed; 127: could not be started."""
         deadline = time.monotonic() + limit_s
         if given:
             stdin = os.memfd_create("dethrone-input")
@@ -186,8 +186,8 @@ class Processes:
                 selector.register(err_r, selectors.EVENT_READ)
                 while selector.get_map():
                     left = deadline - time.monotonic()
-                    # A command's own background children may hold the pipes; its end is enough, if it was seen before
-                    # this look at the pipes: what it wrote last may have come after an earlier one.
+                    # A command's background children may hold the pipes open, so its end is enough; but check it before
+                    # reading the pipes, or its last output may be missed.
                     ended = child.done.is_set()
                     events = selector.select(0 if ended or left <= 0 else min(left, 0.2))
                     if not events and (left <= 0 or ended):
@@ -212,7 +212,7 @@ class Processes:
             try:
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
             except ChildProcessError:
-                # Nobody to wait for. Orphans of foreign processes (docker exec) may still come to a first process.
+                # No child to wait for. A first process may still inherit orphans of foreign processes (docker exec).
                 self._spawned.wait(1.0)
                 self._spawned.clear()
                 continue
@@ -230,13 +230,13 @@ class Processes:
             if child.on_exit is not None:
                 try:
                     child.on_exit(child)
-                except Exception as error:  # noqa: BLE001 - the reaper outlives whatever a hook does
+                except Exception as error:  # noqa: BLE001 - the reaper outlives every hook
                     complain("exit hook", error)
             child.done.set()
 
 
 def in_thread_of(node: Confined, begin: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-    """Begin a process from a thread that has given up what the node must not have: a child has what its thread has."""
+    """Start a process from a confined thread, whose user and capabilities it inherits."""
     begun: list[subprocess.Popen[bytes]] = []
     failed: list[Exception] = []
 
@@ -244,7 +244,7 @@ def in_thread_of(node: Confined, begin: Callable[[], subprocess.Popen[bytes]]) -
         try:
             node.enter()
             begun.append(begin())
-        except Exception as error:  # noqa: BLE001 - raised again where it is awaited
+        except Exception as error:  # noqa: BLE001 - raised again after the join
             failed.append(error)
 
     thread = threading.Thread(target=work, name="confined")
@@ -256,6 +256,6 @@ def in_thread_of(node: Confined, begin: Callable[[], subprocess.Popen[bytes]]) -
 
 
 def same_process(pid: int, start: int) -> bool:
-    """Whether the process with that id and start time lives."""
+    """Whether the process with this id and start time is alive."""
     stat = process_stat(pid)
     return stat is not None and stat[3] == start and stat[0] not in "ZX"

@@ -1,7 +1,7 @@
-"""What arrives from the harness, checked field by field before anything acts on it.
+"""Requests of the harness, checked field by field before anything acts on them.
 
-Guarantees: pure; a value that is returned has every field, of the right kind and within its bounds; anything else is
-``Refused`` with a text that names the field. Out of scope: whether the host can do what is asked.
+Guarantees: pure; a returned value has every field, of the right type and within its bounds; anything else is
+``Refused`` with a text that names the field. Out of scope: whether the host can do what the request asks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ YEAR_NS = 366 * 86400 * SECOND
 
 
 def integer_of(raw: Mapping[str, Any], key: str, *, low: int, high: int) -> int:
-    """The integer there, 0 if there is none. Refused if it is none of ``low`` to ``high``."""
+    """The integer under ``key``, 0 if absent. Raises Refused unless it is in ``low`` to ``high``."""
     value = raw.get(key, 0)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise Refused(f"{key} must be an integer of {low} … {high}, not {value!r:.80}")
@@ -25,7 +25,7 @@ def integer_of(raw: Mapping[str, Any], key: str, *, low: int, high: int) -> int:
 
 
 def text_of(raw: Mapping[str, Any], key: str) -> str:
-    """The text there. Refused if it is none."""
+    """The text under ``key``. Raises Refused if it is none."""
     value = raw.get(key)
     if not isinstance(value, str) or "\0" in value:
         raise Refused(f"{key} must be a text, not {value!r:.80}")
@@ -33,21 +33,21 @@ def text_of(raw: Mapping[str, Any], key: str) -> str:
 
 
 def object_of(raw: Any, what: str) -> Mapping[str, Any]:
-    """The object itself. Refused if it is none."""
+    """The object itself. Raises Refused if it is none."""
     if not isinstance(raw, dict):
         raise Refused(f"{what} must be an object, not {raw!r:.80}")
     return raw
 
 
 def texts_of(raw: Any, what: str) -> list[str]:
-    """A copy of the list. Refused if anything else than texts is in it."""
+    """A copy of the list. Raises Refused if it contains anything but texts."""
     if not isinstance(raw, list) or not all(isinstance(item, str) and "\0" not in item for item in raw):
         raise Refused(f"{what} must be a list of texts, not {raw!r:.80}")
     return list(raw)
 
 
 def clean_state(raw: Any) -> dict[str, Any]:
-    """A desired state with every field present and checked; Refused for anything that is none."""
+    """A desired state with every field present and checked. Raises Refused for anything else."""
     raw = object_of(raw, "want")
     unknown = set(raw) - {"cuts", "links", "down", "frozen", "clock", "disk", "cpu_percent"}
     if unknown:
@@ -62,7 +62,7 @@ def clean_state(raw: Any) -> dict[str, Any]:
     if not isinstance(given_links, list):
         raise Refused("links must be a list")
     for link in given_links:
-        link = object_of(link, "a link")  # noqa: PLW2901 - the same thing, checked
+        link = object_of(link, "a link")  # noqa: PLW2901 - the same value, checked
         links.append({
             "src": text_of(link, "src"),
             "delay_ns": integer_of(link, "delay_ns", low=0, high=3600 * SECOND),
@@ -99,7 +99,7 @@ HEALTHY = clean_state({})
 
 
 def clean_peers(raw: Any) -> dict[str, tuple[str, ...]]:
-    """Name → addresses of each peer, in one spelling. One address may stand alone. Refused for anything else."""
+    """Name → addresses of each peer, normalized; a single address needs no list. Raises Refused for anything else."""
     out = {}
     for name, given in object_of(raw, "peers").items():
         addresses = [given] if isinstance(given, str) else texts_of(given, f"the addresses of {name!r:.80}")
@@ -112,7 +112,7 @@ def clean_peers(raw: Any) -> dict[str, tuple[str, ...]]:
 
 
 def clean_start(raw: Any) -> dict[str, Any]:
-    """How to start a node, every field checked; Refused for anything else."""
+    """How to start a node, with every field checked. Raises Refused for anything else."""
     raw = object_of(raw, "start")
     command = object_of(raw.get("command"), "command")
     argv = texts_of(command.get("argv"), "argv")

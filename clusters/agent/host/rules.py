@@ -1,8 +1,8 @@
-"""Cuts and loss: a chain of the run's own in the host's INPUT, of IPv4 and of IPv6.
+"""Cuts and loss: a chain of the run's own in the host's INPUT, for IPv4 and for IPv6.
 
-Guarantees: a chain is replaced as a whole; nothing outside of our chain and its hook is changed; what keeps the harness
-and neighbour discovery reachable comes before every cut; rules that are lost are noticed and can be put back. Out of
-scope: delay and jitter of links, and proof that packets are dropped (``probes``).
+Guarantees: a chain is replaced as a whole; nothing outside our chain and its hook is changed; rules that let the
+harness and neighbour discovery pass come before every cut; lost rules are noticed and can be put back. Out of scope:
+delay and jitter of links, and proof that packets are dropped (``probes``).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dethrone.clusters.agent.host.common import Refused, now_ns
 from dethrone.clusters.agent.host.processes import Processes
 
 NEIGHBOURS = tuple(f"-p ipv6-icmp -m icmp6 --icmpv6-type {kind} -j RETURN" for kind in (135, 136))
-"""Neighbour discovery passes a cut, as ARP does: without it a one-way cut would also cut the other way."""
+"""Neighbour discovery passes a cut, as ARP does: otherwise a one-way cut would cut both ways."""
 NETLINK_NETFILTER, NFT_MSG_GETGEN, NFTA_GEN_ID, NLM_F_REQUEST = 12, 10 << 8 | 16, 1, 1
 NO_TABLE = "Table does not exist"
 
 
 class Rule(NamedTuple):
-    """What arrives from ``src`` (a host's name) at ``address`` is dropped with ``loss`` percent; 100 is a cut."""
+    """Packets of ``src`` (a host's name) from ``address`` are dropped with ``loss`` percent; 100 is a cut."""
 
     src: str
     address: str
@@ -36,9 +36,9 @@ class Rule(NamedTuple):
 
 
 class Look(NamedTuple):
-    """A chain as found: how often it is hooked, its (address, is it a cut) in order, packets matched by address.
+    """A chain as found: how often it is hooked, its (address, is it a cut) in order, packets matched per address.
 
-    ``first``: nothing in INPUT comes before its hook, where it could let pass what our chain drops.
+    ``first``: no rule before its hook in INPUT could accept packets that our chain drops.
     """
 
     hooks: int
@@ -53,7 +53,7 @@ class Look(NamedTuple):
 
 
 def chain_name(run: str) -> str:
-    """The run's own chain; at most 28 characters, whatever the run is called."""
+    """The name of the run's own chain; at most 28 characters for any name of a run."""
     clean = re.sub(r"[^A-Za-z0-9_.-]", "-", run) or "run"
     if len(clean) > 19:
         clean = clean[:10] + "-" + hashlib.blake2b(run.encode(), digest_size=4).hexdigest()
@@ -61,21 +61,21 @@ def chain_name(run: str) -> str:
 
 
 class Spared(NamedTuple):
-    """What no rule drops: TCP from ``address`` to this host's ``port``, which is how the harness reaches the agent."""
+    """TCP that no rule drops, from ``address`` to this host's ``port``: the harness reaches the agent over it."""
 
     address: str
     port: int
 
     @property
     def rule(self) -> str:
-        """As ``iptables-save`` prints it, behind the chain's name."""
+        """The rule as ``iptables-save`` prints it after the chain's name."""
         return f"-s {whole(self.address)} -p tcp -m tcp --dport {self.port} -j RETURN"
 
 
 def restore_text(
     chain: str, rules: Sequence[Rule], *, hook: bool, spared: Sequence[Spared] = (), passing: Sequence[str] = ()
 ) -> str:
-    """Input of ``iptables-restore --noflush``: the chain's whole content, replaced at once; nothing else is touched."""
+    """Input of ``iptables-restore --noflush`` that replaces the chain's whole content at once and nothing else."""
     lines = ["*filter", f":{chain} - [0:0]"]
     if hook:
         lines.append(f"-I INPUT 1 -j {chain}")
@@ -87,12 +87,12 @@ def restore_text(
 
 
 def remove_text(chain: str, hooks: int) -> str:
-    """Input of ``iptables-restore --noflush`` that takes the chain and its ``hooks`` hook rules out."""
+    """Input of ``iptables-restore --noflush`` that removes the chain and its ``hooks`` hook rules."""
     return "\n".join(["*filter", *[f"-D INPUT -j {chain}"] * hooks, f"-F {chain}", f"-X {chain}", "COMMIT", ""])
 
 
 def parse_save(text: str, chain: str) -> Look | None:
-    """What ``iptables-save -c -t filter`` says of our chain; None if it does not exist."""
+    """Our chain in the output of ``iptables-save -c -t filter``; None if it does not exist."""
     exists, hooks, rules, packets, before = False, 0, [], {}, 0
     for line in text.splitlines():
         if line.startswith(f":{chain} "):
@@ -117,20 +117,20 @@ def parse_save(text: str, chain: str) -> Look | None:
 
 
 def foreign_chains(text: str) -> list[str]:
-    """All chains of ours, of any run, in the output of ``iptables-save``."""
+    """The chains of all our runs in the output of ``iptables-save``."""
     return re.findall(r"^:(DETHRONE-[A-Za-z0-9_.-]+) ", text, re.MULTILINE)
 
 
 def expected_rules(
     rules: Sequence[Rule], spared: Sequence[Spared] = (), passing: Sequence[str] = ()
 ) -> tuple[tuple[str, bool], ...]:
-    """``rules`` as ``Look.rules`` shows them."""
+    """``rules`` in the form of ``Look.rules``."""
     before = [(one, False) for one in (*passing, *(one.rule for one in spared))] if rules else []
     return (*before, *((rule.address, rule.loss >= 100) for rule in rules))
 
 
 class Rules:
-    """Our chain in the host's INPUT, of one family. ``tool``: ``auto``, ``nft`` or ``legacy``. Thread-safe."""
+    """Our chain in the host's INPUT, for one family. ``tool``: ``auto``, ``nft`` or ``legacy``. Thread-safe."""
 
     def __init__(
         self,
@@ -155,10 +155,10 @@ class Rules:
         self._unsure = False
         self._baseline: dict[str, int] = {}
         self._owed: list[Rule] = []
-        """What is to be in force until we are told otherwise."""
+        """The rules that must stay in force until the next ``apply``."""
         self._counted: dict[str, int] = {}
         self._generation: int | None = None
-        """Of the kernel's nftables, when our chain was last seen as installed."""
+        """The generation of the kernel's nftables when our chain was last seen as installed."""
         self._nft: bool | None = None
         self.good_ns = 0
         """When the chain was last seen as installed."""
@@ -173,8 +173,8 @@ class Rules:
 
     def _tool(self) -> str:
         if self._prefix is None:
-            # Taking a rule out costs 1 ms with the legacy interface and 13 ms with nftables; it is used where the
-            # kernel has it loaded already. Nothing is loaded for it.
+            # Removing a rule costs 1 ms with the legacy interface and 13 ms with nftables, so legacy is used where the
+            # kernel has already loaded it. Nothing is loaded for it.
             legacy_first = os.path.exists(self._tables)  # noqa: PTH110
             order = [self._base, f"{self._base}-nft"]
             if legacy_first:
@@ -198,7 +198,7 @@ class Rules:
         return self._hooked or bool(self._installed) or self._unsure
 
     def look(self) -> Look | None:
-        """The chain as it is now; None if there is none. Refused if that cannot be known."""
+        """The chain as it is now; None if there is none. Raises Refused if it cannot be read."""
         code, out, err = self._processes.tool([f"{self._tool()}-save", "-c", "-t", "filter"])
         if code != 0:
             raise Refused(f"{self._base}-save: " + err.decode("utf-8", "replace").strip()[:300])
@@ -210,7 +210,7 @@ class Rules:
         return "" if code == 0 else (f"{self._base}-restore: " + err.decode("utf-8", "replace").strip()[:300])
 
     def apply(self, rules: Sequence[Rule], *, verify: bool) -> tuple[bool, str, dict[str, Any]]:
-        """Make ``rules`` the chain's content: (in force, why not, detail).
+        """Make ``rules`` the chain's content; returns (in force, why not, detail).
 
         ``verify`` False: the caller probes afterwards, so a replaced chain is not read back.
         """
@@ -256,13 +256,13 @@ class Rules:
                 break
             if attempt == 2:
                 self._installed = None
-                return False, "the chain is not what was put into it", detail
+                return False, "the chain does not hold the installed rules", detail
         self._hooked = True
         self._installed = rules
         return True, "", detail
 
     def check(self) -> tuple[str, int]:
-        """Whether what is owed is still in force: why not ("": it is), and when it was last seen so."""
+        """Why the owed rules are not in force ("": they are), and when they were last seen in force."""
         with self._lock:
             if not self._owed:
                 return "", 0
@@ -280,12 +280,12 @@ class Rules:
             return "", asked
 
     def put_back(self) -> str:
-        """Install again what is owed; "" or why it is not in force."""
+        """Install the owed rules again; returns "" or why they are not in force."""
         with self._lock:
             good_ns, self._installed = self.good_ns, None
             took, why, _ = self.apply(self._owed, verify=True)
             self.good_ns = self.good_ns if took else good_ns
-            return "" if took else why or "it did not take"
+            return "" if took else why or "it had no effect"
 
     def _by_nft(self) -> bool:
         if self._nft is None:
@@ -297,7 +297,7 @@ class Rules:
         return expected_rules(rules, self._spared, self._passing)
 
     def counters(self) -> tuple[str, dict[str, int]]:
-        """Why the chain is not in force as installed ("": it is), and packets dropped since, by source address."""
+        """Why the chain is not in force as installed ("": it is), and packets dropped since, per source address."""
         with self._lock:
             if not self._installed:
                 return "", {}
@@ -315,7 +315,7 @@ class Rules:
             }
 
     def remove(self) -> str:
-        """Take our chain and its hook out; "" or why not."""
+        """Remove our chain and its hook; returns "" or why that failed."""
         with self._lock:
             self._installed, self._hooked, self._unsure, self._owed = None, False, False, []
             try:
@@ -324,7 +324,7 @@ class Rules:
                 return str(refused)
 
     def remove_leftovers(self, *, every_run: bool) -> str:
-        """Take our chain out, or those of all runs, whatever tool put them there; "" or why not."""
+        """Remove our chain, or those of all runs, with every tool that may have installed it; "" or why not."""
         loaded = os.path.exists(self._tables)  # noqa: PTH110
         tools = [*([f"{self._base}-legacy"] if loaded else []), f"{self._base}-nft", self._base]
         there = [tool for tool in tools if shutil.which(f"{tool}-save")]
@@ -336,7 +336,7 @@ class Rules:
         code, out, err = self._processes.tool([f"{tool}-save", "-c", "-t", "filter"])
         if code != 0:
             said = err.decode("utf-8", "replace").strip()[:300]
-            return "" if NO_TABLE in said else said  # a kernel without these tables has no rules of ours
+            return "" if NO_TABLE in said else said  # without these tables there are no rules of ours
         text = out.decode("utf-8", "replace")
         for chain in foreign_chains(text) if every_run else [self.chain]:
             found = parse_save(text, chain)
@@ -349,7 +349,7 @@ class Rules:
 
 
 def nft_generation() -> int | None:
-    """The number of the kernel's set of nftables rules, which rises with each change; None where it does not say."""
+    """The generation number of the kernel's nftables rules, which rises with each change; None if unknown."""
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER) as asking:
             asking.settimeout(1)
@@ -364,14 +364,14 @@ def nft_generation() -> int | None:
 
 
 class Firewall:
-    """Our chains of both families, as one. The one of IPv6 is touched only once it is needed. Thread-safe."""
+    """Our chains of both families, as one. The IPv6 chain is touched only once it is needed. Thread-safe."""
 
     def __init__(self, run: str, processes: Processes, *, tool: str = "auto", spared: Sequence[Spared] = ()) -> None:
         self.four = Rules(run, processes, tool=tool, spared=spared)
         self.six = Rules(run, processes, tool=tool, spared=spared, v6=True)
         self.chain = self.four.chain
         self.lost: list[str] = []
-        """Why rules were lost and put back since the host was last converged."""
+        """Why rules had to be put back since the host last converged."""
 
     @property
     def used(self) -> bool:
@@ -379,7 +379,7 @@ class Firewall:
         return self.four.used or self.six.used
 
     def apply(self, rules: Sequence[Rule], *, verify: bool) -> tuple[bool, str, dict[str, Any]]:
-        """Make ``rules`` what is dropped; see ``Rules.apply``."""
+        """Drop the packets that match ``rules``, and no others; see ``Rules.apply``."""
         took, why, detail = self.four.apply([rule for rule in rules if not is_v6(rule.address)], verify=verify)
         six = [rule for rule in rules if is_v6(rule.address)]
         if not six and not self.six.used:
@@ -393,19 +393,19 @@ class Firewall:
         return self.four, self.six
 
     def counters(self) -> tuple[str, dict[str, int]]:
-        """See ``Rules.counters``, of both families."""
+        """See ``Rules.counters``, for both families."""
         why, dropped = self.four.counters()
         why_six, dropped_six = self.six.counters()
         return "; ".join(filter(None, [why, why_six])), {**dropped, **dropped_six}
 
     def remove(self) -> str:
-        """Take our chains and their hooks out; "" or why not."""
+        """Remove our chains and their hooks; returns "" or why that failed."""
         whys = [rules.remove() for rules in (self.four, self.six) if rules is self.four or rules.used]
         return "; ".join(filter(None, whys))
 
     def remove_leftovers(self, *, every_run: bool) -> str:
-        """Take our chains out, or those of all runs, whatever tool put them there; "" or why not."""
-        speaks = os.path.exists("/proc/net/if_inet6")  # noqa: PTH110 - of a kernel without IPv6 nothing is asked
+        """Remove our chains, or those of all runs, with every tool that may have installed them; "" or why not."""
+        speaks = os.path.exists("/proc/net/if_inet6")  # noqa: PTH110 - a kernel without IPv6 has no such rules
         families = (self.four, self.six) if speaks else (self.four,)
         whys = [rules.remove_leftovers(every_run=every_run) for rules in families]
         return "; ".join(filter(None, whys))

@@ -1,7 +1,7 @@
 """The agent's loop: one thread that reads requests, hands them to lanes, and sends answers and news.
 
-Guarantees: wrong input never ends it; root and the agent's own user are served, the node is not; a request of a session
-is done once, however often it arrives. Out of scope: what verbs do (``verbs``).
+Guarantees: wrong input never ends it; it serves root and the agent's own user, but not the node; a session's request is
+executed once, however often it arrives. Out of scope: what verbs do (``verbs``).
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from dethrone.clusters.agent.host.tails import TRACE_GAP_S
 from dethrone.clusters.agent.host.verbs import Host, Settings
 
 VERSION = 2
-"""Of the protocol; a link refuses an agent of another version. 2: a peer has several addresses, of both families."""
+"""Version of the protocol; a link refuses an agent of another version. 2: peers have addresses of both families."""
 LINE_MAX = 4 << 20
 """Longest request line, bytes; longer ones end the connection (files travel in chunks)."""
 SESSIONS_MAX = 8
 CONNECTIONS_MAX = 32
 TURNED_AWAY_MAX = 100
-"""Refused connections that the agent's own log tells of."""
+"""The most refused connections that the agent logs."""
 NEWS_WINDOW = 1 << 20
-"""News are handed to a connection while it has less than this many unsent bytes."""
+"""A connection with this many unsent bytes gets no more news."""
 
 
 class Server:
-    """Listens, reads requests, hands them to lanes, sends answers and news; everything of the host hangs on it."""
+    """Listens, reads requests, hands them to lanes, sends answers and news; it owns the ``Host``."""
 
     def __init__(self, path: str, run: str, settings: Settings) -> None:
         self.run = run
@@ -85,14 +85,14 @@ class Server:
     # --- the loop -------------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Let the loop look again; from any thread."""
+        """Wake the loop; any thread may call this."""
         if not self._awake:
             self._awake = True
             with contextlib.suppress(BlockingIOError, InterruptedError):
                 os.write(self._wake_w, b"w")
 
     def serve(self) -> None:
-        """Serve until SIGTERM or SIGINT; then end the node and take the rules out."""
+        """Serve until SIGTERM or SIGINT; then end the node and remove the rules."""
         signal.set_wakeup_fd(self._wake_w, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._end)
@@ -139,7 +139,7 @@ class Server:
             self._interest(connection)
 
     def _pump(self) -> None:
-        # Nothing is lost by looking seldom: a growing file wakes us, this is only for files that were replaced.
+        # Rare looks lose nothing: a growing file wakes us; this only finds files that were replaced.
         self._pump_at = time.monotonic() + (0.2 if self._host.tails.inotify >= 0 else TICK_S)
         try:
             self._host.tails.pump()
@@ -151,7 +151,7 @@ class Server:
             os.read(self._host.tails.inotify, 65536)
         self._pump()
         if self._host.tails.active:
-            # A busy log is read at most every TRACE_GAP_S; the kernel keeps the wake-up for us.
+            # A busy log is read at most every TRACE_GAP_S; the kernel keeps the wake-up until then.
             self._selector.unregister(self._host.tails.inotify)
             self._tail_quiet = True
             self._pump_at = time.monotonic() + TRACE_GAP_S
@@ -159,7 +159,7 @@ class Server:
     def _woken(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake_r, 4096)
-        # After the reading: whoever finds the flag still up is served by this very turn.
+        # Cleared after the read: this turn also serves every thread that found the flag set.
         self._awake = False
 
     def _accept(self) -> None:
@@ -180,10 +180,10 @@ class Server:
         self._selector.register(connected, selectors.EVENT_READ, connection)
 
     def _not_trusted(self, connected: socket.socket) -> str:
-        """Why whoever connected may not speak to us; "": they may.
+        """Why the process that connected is refused; "": it is trusted.
 
-        From outside this host's process namespace (process 0) comes only who made the host: its socket is nowhere else.
-        From inside, root and our own user may, unless it is the node, or anything with less capabilities than ours.
+        From outside this host's process namespace (process 0), only the host's creator can reach the socket. From
+        inside, root and our own user are trusted, except the node and processes with fewer capabilities than ours.
         """
         raw = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("iII"))
         pid, uid, _ = struct.unpack("iII", raw)

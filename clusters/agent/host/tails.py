@@ -1,7 +1,7 @@
 """Files that a node writes: its trace log line by line, fatal texts in its output, its last lines.
 
-Guarantees: a line is handed on whole; a log that grows faster than it is read costs a bounded amount of memory, and
-what is skipped is news. Out of scope: what the lines mean.
+Guarantees: only whole lines are reported; a log that grows faster than it is read costs bounded memory, and skipped
+parts are news. Out of scope: what the lines mean.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from dethrone.clusters.agent.host.common import now_ns
 from dethrone.clusters.agent.host.news import News
 
 TRACE_GAP_S = 0.002
-"""Least time between two readings of a busy trace log: the lines in between travel together."""
+"""Shortest time between two reads of a busy trace log; the lines in between are sent together."""
 TRACE_LINE_MAX = 1 << 20
 TRACE_BATCH = 256 << 10
 TAIL_BYTES, TAIL_LINES = 16 << 10, 30
-"""Bytes and lines from the end of a process' output that are reported when it ended unasked."""
+"""Bytes and lines of a process's last output that are reported when it ends unexpectedly."""
 FATAL_EVERY_S = 0.25
 FATAL_LAG_MAX = 4 << 20
-"""A log that grows by more between two looks is searched in part; the rest is reported as skipped."""
+"""If a log grows by more between two looks, only this much is searched; the rest is reported as skipped."""
 FATAL_REST_MAX = 64 << 10
 FATAL_MAX = 20
-"""Fatal lines that are reported; with the last one the search ends."""
+"""The most fatal lines that are reported; then the search ends."""
 FATAL_LINE_MAX = 1000
 
 
 class Tails:
-    """Follows the trace log: whole lines only, a torn last line waits for its end. Thread-safe."""
+    """Follows the trace log in whole lines; an incomplete last line waits for its end. Thread-safe."""
 
     IN_MODIFY, IN_CREATE, IN_MOVED_TO = 0x2, 0x100, 0x80
 
@@ -52,7 +52,7 @@ class Tails:
             self._add_watch = libc.inotify_add_watch
 
     def follow(self, path: str | None) -> None:
-        """Follow this file from its beginning; it need not exist yet, its directory is made."""
+        """Follow this file from its beginning; it need not exist yet, and its directory is created."""
         with self._lock:
             if path == self._path:
                 return
@@ -72,7 +72,7 @@ class Tails:
         return self._path is not None
 
     def pump(self) -> bool:
-        """Send what is new; True if there was something."""
+        """Report the new lines; True if the file had grown."""
         with self._lock:
             return self._path is not None and self._pump(self._path)
 
@@ -120,7 +120,7 @@ class Tails:
 
 
 class FatalSearch:
-    """Looks for fatal texts in what the node prints, a bounded amount at a time. Thread-safe."""
+    """Searches the node's output for fatal texts, a bounded amount at a time. Thread-safe."""
 
     def __init__(self, news: News) -> None:
         self._news = news
@@ -135,7 +135,7 @@ class FatalSearch:
         self.incarnation: Callable[[], int] = lambda: 0
 
     def follow(self, path: str, texts: Sequence[str]) -> None:
-        """Search this file from its present end on; it need not exist yet. No texts: search nothing."""
+        """Search what is appended to this file, which need not exist yet. Without texts, search nothing."""
         with self._lock:
             self._texts = [text.encode() for text in texts]
             if path != self._path:
@@ -151,7 +151,7 @@ class FatalSearch:
             self.pump()
 
     def pump(self) -> None:
-        """Search what is new."""
+        """Search the new part of the file."""
         with self._lock, contextlib.suppress(OSError):
             if self._texts and self._hits < FATAL_MAX:
                 self._search()
@@ -188,7 +188,7 @@ class FatalSearch:
 
 
 def file_size(path: str) -> int:
-    """0 for a file that is not there."""
+    """The size of a file; 0 if it does not exist."""
     try:
         return os.stat(path).st_size  # noqa: PTH116
     except OSError:
@@ -196,7 +196,7 @@ def file_size(path: str) -> int:
 
 
 def last_lines(path: str, since: int) -> list[str]:
-    """The last lines of a file behind ``since``, bounded."""
+    """The last lines of a file after offset ``since``, bounded."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             file.seek(max(since, file_size(path) - TAIL_BYTES))
@@ -207,7 +207,7 @@ def last_lines(path: str, since: int) -> list[str]:
 
 
 def oom_kills() -> int:
-    """How many processes this machine has killed for lack of memory; 0 where that cannot be read."""
+    """How many processes this machine has killed for lack of memory; 0 if that cannot be read."""
     try:
         with open("/proc/vmstat", encoding="ascii") as file:  # noqa: PTH123
             return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)

@@ -1,7 +1,7 @@
 """The threads of the node: stretches in which one of them waited for a processor, or was blocked.
 
-Guarantees: a stretch longer than the limit is reported once for each source, in pieces if it lasts; threads that cannot
-be read are declared as unreadable. Out of scope: which thread does what, and why it waited.
+Guarantees: a stretch longer than the limit is reported once per source, a long one in pieces; unreadable threads are
+declared as such. Out of scope: what a thread does, and why it waited.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from dethrone.clusters.agent.host.noise import Gap
 SAMPLE_S = 0.025
 """How often the threads of the node process are read while it runs."""
 STRETCH_NS = SECOND
-"""A stretch that lasts is reported in pieces of about this length."""
+"""A long stretch is reported in pieces of about this length."""
 THREADS_S = 0.1
-"""How often new threads of the node are looked for."""
+"""How often to look for new threads of the node."""
 MEMBERS_S = 1.0
-"""How often new processes of the node are looked for."""
+"""How often to look for new processes of the node."""
 IDLE_SAMPLES, IDLE_EVERY = 16, 2
-"""A thread that has not run for so many samples is read only every so many."""
+"""A thread that has not run for ``IDLE_SAMPLES`` samples is read only every ``IDLE_EVERY`` samples."""
 THREADS_MAX = 256
-"""Threads of the node that are read; the others are counted only."""
+"""The most threads of the node that are read; more are ignored."""
 ASLEEP = frozenset("STtI")
 """States that a thread leaves only by running."""
 
@@ -41,10 +41,10 @@ class Stretch(NamedTuple):
 
 
 class Starved:
-    """Folds samples of how long a thread has waited into stretches through which it waited at least half the time.
+    """Folds samples of a thread's waiting time into stretches in which it waited at least half the time.
 
-    The kernel adds a wait when it ends, so one sample may tell of a wait that began several samples ago. A stretch of
-    ``limit_ns`` or less is none; one that lasts is cut every ``STRETCH_NS``, so that it is known before it ends.
+    The kernel adds a wait when it ends, so a sample may show a wait that began several samples ago. A stretch of
+    ``limit_ns`` or less is ignored; a long one is cut every ``STRETCH_NS``, so that it is known before it ends.
     """
 
     def __init__(self, at: int, limit_ns: int) -> None:
@@ -53,7 +53,7 @@ class Starved:
         self._open: Stretch | None = None
 
     def step(self, at: int, waited: int) -> Stretch | None:
-        """The thread waited for ``waited`` ns more than at the last sample; a stretch that is over, if one is."""
+        """The thread waited ``waited`` ns more than at the last sample; returns a stretch that ended, if any."""
         lo, self._at = min(self._at, at - waited), at
         over, self._open = self._open, None
         if waited > 0 and 2 * waited >= at - lo:
@@ -69,9 +69,9 @@ class Starved:
 
 
 class Blocked:
-    """Folds samples of a thread's state into stretches in the D state; its limit and cuts are those of ``Starved``.
+    """Folds samples of a thread's state into stretches in the D state, with the limit and cuts of ``Starved``.
 
-    A state is seen at moments only, so it is taken to change halfway between two that differ.
+    The state is assumed to change halfway between two samples that differ.
     """
 
     def __init__(self, at: int, limit_ns: int, *, blocked: bool) -> None:
@@ -80,7 +80,7 @@ class Blocked:
         self._since = at if blocked else None
 
     def step(self, at: int, *, blocked: bool) -> Stretch | None:
-        """Its state now; a stretch that is over, if one is."""
+        """Add the thread's current state; returns a stretch that ended, if any."""
         between, self._at = (self._at + at) // 2, at
         since, hi = self._since, at if blocked else between
         if since is None:
@@ -93,9 +93,9 @@ class Blocked:
 
 
 def parse_schedstat(raw: bytes) -> tuple[int, int] | None:
-    """Of a thread's ``schedstat``: how long it has waited for a processor (ns), and how often it got one.
+    """From a thread's ``schedstat``: how long it has waited for a processor (ns), and how often it got one.
 
-    None for a text that is none, or of a kernel that does not count: it shows zeros for a thread that has run.
+    None for any other text, or if the kernel does not count: then it shows zeros for a thread that has run.
     """
     fields = raw.split()
     if len(fields) != 3 or not all(field.isdigit() for field in fields) or not int(fields[0]):
@@ -104,7 +104,7 @@ def parse_schedstat(raw: bytes) -> tuple[int, int] | None:
 
 
 def parse_state(raw: bytes) -> str:
-    """The state letter in a thread's ``stat``; "" for a text that is none."""
+    """The state letter in a thread's ``stat``; "" for any other text."""
     place = raw.rfind(b")")
     return chr(raw[place + 2]) if 0 <= place < len(raw) - 2 else ""
 
@@ -128,10 +128,10 @@ class Watched:
         self._blocked = Blocked(at, limit_ns, blocked=self._state == "D")
 
     def sample(self) -> list[tuple[str, Stretch]]:
-        """Read it again: stretches that are over, by source. OSError when the thread is gone or cannot be read.
+        """Read the thread; returns stretches that ended, by source. Raises OSError if it is gone or unreadable.
 
-        A thread that has been idle for long is read less often. What it waits is told by the kernel afterwards, so only
-        the first moments of a D state may be missed.
+        A thread that has been idle for long is read less often. The kernel reports its waits afterwards, so only the
+        first moments of a D state may be missed.
         """
         self._idle += 1
         if self._idle > IDLE_SAMPLES and self._idle % IDLE_EVERY:
@@ -151,7 +151,7 @@ class Watched:
         ]
 
     def close(self) -> None:
-        """Let go of its file."""
+        """Close its file."""
         os.close(self._fd)
 
     def _schedstat(self) -> tuple[int, int]:
@@ -164,10 +164,10 @@ class Watched:
 
 
 class NodeWatch:
-    """Watches the node process for stretches in which one of its threads made no progress although it could have.
+    """Watches the node for stretches in which one of its threads made no progress although it was ready to.
 
-    Every thread of every process of the node counts: which of them leads, replicates or answers is not visible from
-    outside. A stretch inside one that was reported already is not reported again.
+    Every thread of every process of the node counts: from outside, their roles are invisible. A stretch within one that
+    was already reported is not reported again.
     """
 
     def __init__(self, news: News, members: Callable[[], Sequence[int]]) -> None:
@@ -184,11 +184,11 @@ class NodeWatch:
         threading.Thread(target=self._watch, name="node-watch", daemon=True).start()
 
     def sources(self) -> dict[str, str]:
-        """``schedstat`` and ``dstate``, of the node process; before it runs, whether our own process can be read."""
+        """``schedstat`` and ``dstate`` of the node process; before it runs, of our own process."""
         return dict(self._found)
 
     def look_now(self) -> None:
-        """The node was just started: its processes are others."""
+        """The node was just started: look for its new processes at once."""
         self._due = dict.fromkeys(self._due, 0.0)
 
     @staticmethod
@@ -219,7 +219,7 @@ class NodeWatch:
             gap.begin(now, busy)
             try:
                 self._sample(time.monotonic())
-            except Exception as error:  # noqa: BLE001 - a watch that ends in silence would look like a quiet node
+            except Exception as error:  # noqa: BLE001 - a watch that ends silently would look like a quiet node
                 complain("node watch", error)
                 time.sleep(1.0)
 

@@ -1,7 +1,7 @@
-"""Everything that the agent has of its host, and the verbs that act on it.
+"""The agent's view of its host, and the verbs that act on it.
 
-Guarantees: each verb checks its request first and returns JSON; what an earlier agent left behind is healed before
-anything else. Out of scope: sockets, sessions and the order of requests (``server``).
+Guarantees: each verb first checks its request, and returns JSON; faults that an earlier agent left behind are healed
+first. Out of scope: sockets, sessions and the order of requests (``server``).
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from dethrone.clusters.agent.host.tails import FatalSearch, Tails
 from dethrone.clusters.agent.host.threads import NodeWatch
 
 CHUNK_MAX = 1 << 20
-"""Most bytes of a file in one request or answer."""
+"""Limit on a file's bytes in one request or answer."""
 PLACED_MAX = 1000
-"""Files whose owner becomes the node."""
+"""Limit on the files that are given to the node's user."""
 RULES_PERIOD_S = 1.0
-"""How often rules in force are looked at again. nftables says in 0.1 ms if nothing changed; legacy rules are read."""
+"""How often rules in force are checked: with nftables in 0.1 ms if nothing changed; legacy rules are read."""
 FIRST_SYNC_LIMIT_S = 1.0
 """How long ``prepare`` waits to learn whether the disk can be probed."""
 
@@ -69,7 +69,7 @@ class Settings(NamedTuple):
 
 
 class Host:
-    """All that an agent has of its host, and what it does there when it is asked."""
+    """The agent's tools on its host, and the verbs that use them."""
 
     def __init__(
         self, path: str, run: str, settings: Settings, *, processes: Processes, wake: Callable[[], None]
@@ -77,7 +77,7 @@ class Host:
         self._path = path
         self._node_user = settings.node_user
         self._placed: list[str] = []
-        """Files that were written for a node to come."""
+        """Files that were written for a node that starts later."""
         self._state_path = f"{path}.state"
         self.processes = processes
         self.found = heal_alone(self.processes, run, self._state_path) if os.path.exists(self._state_path) else {}  # noqa: PTH110
@@ -91,12 +91,12 @@ class Host:
         self.fatal = FatalSearch(self.news)
         self.node = Node(self.processes, self.clock, self.news, self.tails, self._state_path)
         self._beside: int | None = None
-        """A process that the harness watches and signals by other means, where the host is shared with it."""
+        """A process that something other than the agent starts (``process`` of ``prepare``): only watched here."""
         self.node_watch = NodeWatch(self.news, self._members)
         self.totals = Totals(self.news)
         self._prepared = False
         self._alone: tuple[int, int, dict[str, Any]] | None = None
-        """Since when this host has been healed by itself, unknown to the harness; how long that was silent before."""
+        """When this host healed itself, unknown to the harness; how long the harness had been silent; details."""
         self.canary.changed = self.node_watch.changed = self._declare_sources
         if settings.sets_clock:
             clock = self.node.host_clock = HostClock(self.node.remember)
@@ -129,7 +129,7 @@ class Host:
         }
 
     def watch_rules(self) -> None:
-        """Look at our rules again and again; say when they were not what was asked for, and put them back."""
+        """Check our rules periodically; put lost ones back, and report the loss."""
         while True:
             time.sleep(RULES_PERIOD_S)
             for rules in self.rules.families():
@@ -171,7 +171,7 @@ class Host:
         return {**answer, "addresses": own_addresses(), "lo": lo, "hi": now_ns()}
 
     def _dropped(self) -> dict[str, Any]:
-        """Packets dropped by name; ``passed``: addresses of a peer that no packet was dropped from, though one came."""
+        """Dropped packets per peer; ``passed``: addresses that a peer has used but no packet was dropped from."""
         why, by_address = self.rules.counters()
         dropped: dict[str, int] = {}
         passed: dict[str, list[str]] = {}
@@ -185,9 +185,9 @@ class Host:
         return {**found, "why": why} if why else found
 
     def _meet(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Who the peers are, at all their addresses; ``uncut``: why those of IPv6 could not be cut here.
+        """Learn all addresses of the peers; ``uncut``: why IPv6 ones cannot be cut here.
 
-        A peer that is not among them is down: it keeps the addresses that it was known by, unless others have them.
+        A peer that is missing is down: it keeps its known addresses, unless other peers have them now.
         """
         peers = clean_peers(request.get("peers"))
         taken = {address for addresses in peers.values() for address in addresses}
@@ -232,7 +232,7 @@ class Host:
         self.node.confined = node
         self.probes.meet(name, peers)
         self.node.spec = spec
-        if not adopted:  # what it writes, it writes elsewhere
+        if not adopted:  # an adopted node writes its logs elsewhere
             self.tails.follow(spec["trace_path"])
         self._beside = integer_of(request, "process", low=0, high=1 << 30) or None
         self.canary.limit_ns = self.node_watch.limit_ns = spec["noise_max_ns"]
@@ -248,11 +248,11 @@ class Host:
         return {"client": list(peers.get("client", ())), "runs_as": node.said()}
 
     def _is_ours(self, place: str) -> bool:
-        """Whether the agent's own files lie below this directory: then it does not become the node's."""
+        """Whether the agent's own files are below this directory, which then must not become the node's."""
         return os.path.realpath(self._path).startswith(os.path.realpath(place).rstrip("/") + "/")
 
     def _declare_sources(self) -> None:
-        """Tell what is watched here, so that a source that cannot be read is not taken for a quiet one."""
+        """Report what is watched here, so that an unreadable source is not mistaken for a quiet one."""
         if self._prepared:
             moment = now_ns()
             sources = {**self.canary.sources(), **self.node_watch.sources(), **self.totals.sources()}
@@ -321,7 +321,7 @@ class Host:
         self.news.noise("dead-man", lo, now_ns(), silence_ns, **detail)
 
     def _no_longer_alone(self) -> None:
-        """The harness says again how this host is to be: until now it believed what was no longer so."""
+        """The harness requests a state again: report that, until now, it did not know that the host had healed."""
         if self._alone is not None:
             (lo, silence_ns, detail), self._alone = self._alone, None
             self.news.noise("dead-man", lo, now_ns(), silence_ns, **detail)
@@ -336,7 +336,7 @@ class Host:
         return {"lo": lo, **reset_flows(self.processes, addresses), "hi": now_ns()}
 
     def _capabilities(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Capability → what it is by, or ``no: `` and why not."""
+        """Capability → what provides it, or ``no: `` and why not."""
         ok, tool = self.rules.four.available()
         ok_six, tool_six = self.rules.six.available()
         faketime = self.clock.library
@@ -360,7 +360,7 @@ class Host:
 
     def _read_file(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         offset = integer_of(request, "offset", low=0, high=1 << 40)
-        # without waiting: a pipe under a log's name would hold up this lane for ever
+        # without waiting: a pipe under a log's name would block this lane for ever
         fd = os.open(text_of(request, "path"), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(fd, "rb") as file:
             seen = os.fstat(fd)
@@ -395,7 +395,7 @@ class Host:
         return {}
 
     def finish(self) -> None:
-        """End the node, or leave an adopted one thawed; take the rules out, set the clock back, remove our files."""
+        """End the node, or leave an adopted one thawed; remove the rules, restore the clock, delete our files."""
         self.node.wanted = False
         if isinstance(self.node, AdoptedNode):
             self.node.leave()

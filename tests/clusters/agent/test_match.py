@@ -48,7 +48,7 @@ def test_a_pattern_that_runs_away_costs_one_answer_and_no_more():
 @pytest.mark.parametrize("pattern", ["(", "a{99999999999999999999}", "(?P<a>x)(?P<a>y)"])
 def test_what_is_no_pattern_there_is_told(pattern):
     (answer,) = asked((pattern, ["a"]))
-    assert "no pattern for this Python" in answer["error"]
+    assert "no valid pattern here" in answer["error"]
 
 
 def test_an_agent_goes_on_while_a_pattern_runs_away_and_refuses_it():
