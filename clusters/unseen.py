@@ -10,5 +10,5 @@ UNSEEN = frozenset({"traced", "witness", "shell", "found", "incarnation"})
 
 
 def from_outside(observable: tuple[str, ...]) -> tuple[str, ...]:
-    """Of a system's channels (``Showing.shows``) those that are left where its nodes are another user's."""
+    """Of a system's channels (``BackendTraits.shows``) those that are left where its nodes are another user's."""
     return tuple(channel for channel in observable if channel not in UNSEEN)

@@ -3,9 +3,10 @@
     python tests/run_all.py quick|test|all [arguments of pytest]
 
 ``quick`` runs the tests that only compute and are not slow, on all cores. ``test`` adds those with processes and
-namespaces of their own, next to those on Spark; then those on Docker; and meanwhile, with the processor time that these
-leave, those that compute slowly. ``all`` adds the tests marked ``nightly`` to every part. The exit code is the worst of
-all parts; a part without tests is no failure as long as another part ran some.
+namespaces of their own, next to those on Spark; then those on Docker, two files at a time, since they mostly wait; and
+meanwhile, with the processor time that these leave, those that compute slowly. ``all`` adds the tests marked
+``nightly`` to every part, and runs those on Docker one by one. The exit code is the worst of all parts; a part without
+tests is no failure as long as another part ran some.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ DOCKER = ("docker", "system")
 SPARK = ("spark",)
 PROCESSES = ("namespaces", "processes")
 WAITING = (*DOCKER, *SPARK, *PROCESSES)
-"""Markers of tests that watch clocks, by what they need: those of one kind run one after another."""
+"""Markers of tests that watch clocks, by what they need: those of one kind run one after another, but for Docker's."""
 
 LEVELS = ("quick", "test", "all")
 SLOWEST = ("--durations=25", "--durations-min=1")
@@ -43,8 +44,8 @@ class Part(NamedTuple):
     name: str
     some_of: tuple[str, ...] = ()
     none_of: tuple[str, ...] = ()
-    cores: bool = False
-    """Whether it uses all cores."""
+    workers: int = 0
+    """Processes that run test files side by side; 0: one after another."""
     yields: bool = False
     """Whether it takes a core only where no other process wants it, and may last until the end of all stages."""
     words: tuple[str, ...] = ()
@@ -52,9 +53,9 @@ class Part(NamedTuple):
     def arguments(self, words: Sequence[str]) -> list[str]:
         """What this pytest gets."""
         terms = [f"({' or '.join(self.some_of)})"] if self.some_of else []
-        cores = ["-n", str(os.cpu_count() or 1), "--dist", "loadfile"] if self.cores else []
+        workers = ["-n", str(self.workers), "--dist", "loadfile"] if self.workers else []
         chosen = ["-m", " and ".join([*terms, *(f"not {marker}" for marker in self.none_of)])]
-        return [*chosen, *cores, *self.words, *SLOWEST, *words, *self._files(words)]
+        return [*chosen, *workers, *self.words, *SLOWEST, *words, *self._files(words)]
 
     def _files(self, words: Sequence[str]) -> list[str]:
         """Those that name its markers, unless the user chose files: collecting all of them takes half a minute."""
@@ -72,13 +73,14 @@ def stages(level: str) -> list[list[Part]]:
     """The parts of a level. Those of a stage run at the same time, the first in the foreground; who yields runs on."""
     never = () if level == "all" else ("nightly",)
     words = ("--hypothesis-profile=quick",) if level == "quick" else ()
-    computing = Part("computing", (), (*WAITING, "slow", *never), cores=True, words=words)
+    cores = os.cpu_count() or 1
+    computing = Part("computing", (), (*WAITING, "slow", *never), workers=cores, words=words)
     if level == "quick":
         return [[computing]]
     processes = Part("processes", PROCESSES, (*DOCKER, *SPARK, *never))
     spark = Part("spark", SPARK, (*DOCKER, *never))
-    slow = Part("slow", ("slow",), (*WAITING, *never), cores=True, yields=True)
-    docker = Part("docker", DOCKER, never)
+    slow = Part("slow", ("slow",), (*WAITING, *never), workers=cores, yields=True)
+    docker = Part("docker", DOCKER, never, workers=0 if level == "all" else 2)
     return [[computing], [processes, spark, slow], [docker]]
 
 

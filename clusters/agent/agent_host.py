@@ -23,7 +23,7 @@ from dethrone.clusters.agent.streams import Stream
 from dethrone.harness.core.clock import SECOND, Ns
 from dethrone.harness.core.errors import ClusterError
 from dethrone.harness.core.hoststate import HEALTHY, HostState
-from dethrone.harness.core.interfaces import Available, Evidence, HostNews, No, NodeStart, Yes
+from dethrone.harness.core.interfaces import IN_A_CONTAINER, Available, Evidence, HostNews, No, NodeStart, Places, Yes
 
 CHUNK = 1 << 20
 FILE_MAX = 64 << 20
@@ -166,10 +166,13 @@ class AgentHost(Link):
 
     sets_timers = True
 
+    places: Places = IN_A_CONTAINER
+    """Those of a container, unless the backend put them elsewhere."""
+
     def measure(
         self, directory: str, peers: Mapping[str, str], *, window_ns: Ns, writes_per_s: int
     ) -> Mapping[str, Any]:
-        """See ``dethrone.harness.core.interfaces.Measuring``."""
+        """See ``dethrone.harness.core.interfaces.Host``."""
         return self._call(
             "measure",
             limit_s=window_ns / SECOND + MEASURE_LIMIT_S,
@@ -248,7 +251,7 @@ class AgentHost(Link):
 
     @property
     def shares_user(self) -> str:
-        """See ``dethrone.harness.core.interfaces.Confining``."""
+        """See ``dethrone.harness.core.interfaces.Host``."""
         return "" if self._runs_as is None or self._runs_as["own"] else str(self._runs_as["why"])
 
     def noise_summary(self) -> Mapping[str, Any]:

@@ -33,7 +33,18 @@ from dethrone.clusters.unseen import from_outside
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability, NotHealed
 from dethrone.harness.core.hoststate import HostState
-from dethrone.harness.core.interfaces import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
+from dethrone.harness.core.interfaces import (
+    Available,
+    BackendTraits,
+    DeploySpec,
+    Evidence,
+    Host,
+    HostNews,
+    Lending,
+    No,
+    Owned,
+    Yes,
+)
 from dethrone.harness.core.ledger import read_ledger
 from dethrone.harness.core.plan import Plan
 
@@ -41,8 +52,7 @@ _CONNECTIONS = 64
 
 
 class AttachBackend:
-    """See ``dethrone.harness.core.interfaces.Backend``, ``Lending``, ``Cautious``, ``Capable``, ``Showing``.
-    Thread-safe."""
+    """See ``dethrone.harness.core.interfaces.Backend``. Thread-safe."""
 
     name = "attach"
 
@@ -51,8 +61,18 @@ class AttachBackend:
         self._lock = threading.Lock()
         self._watchers: dict[str, _Watcher] = {}
 
+    @property
+    def traits(self) -> BackendTraits:
+        """Containers of the user's: their clocks and disks are their own, and their files are not read."""
+        return BackendTraits(
+            capabilities=frozenset({"iptables", "signals"}),
+            lending=Lending(lent=self.lent, usable=self.usable),
+            refuse=self.refuse,
+            shows=self.shows,
+        )
+
     def lent(self, file: Path | None, words: Sequence[str]) -> AttachBackend:
-        """See ``Lending``: ``project=NAME``, ``label=KEY=VALUE``."""
+        """The containers that these words name: ``project=NAME``, ``label=KEY=VALUE``."""
         if file is not None:
             raise ConfigError(
                 "attach knows no hosts file", where=str(file), next_step="give --project NAME or --label KEY=VALUE"
@@ -60,7 +80,7 @@ class AttachBackend:
         return AttachBackend(parse_words(words))
 
     def usable(self) -> tuple[str, ...]:
-        """See ``Lending``: as many nodes as containers match now."""
+        """As many nodes as containers match now."""
         client = connect()
         try:
             return tuple(f"n{number}" for number, _ in enumerate(list_matching(client, self._labels), start=1))
@@ -68,7 +88,7 @@ class AttachBackend:
             client.close()
 
     def refuse(self, plan: Plan) -> None:
-        """See ``Cautious``."""
+        """Raise ConfigError for a run that names no containers, or a planted bug."""
         if not self._labels:
             raise ConfigError(
                 "no containers were named",
@@ -82,12 +102,8 @@ class AttachBackend:
                 next_step="leave --variant out, or run with --on docker",
             )
 
-    def capabilities(self) -> frozenset[str]:
-        """See ``Capable``: their clocks and disks are their own."""
-        return frozenset({"iptables", "signals"})
-
     def shows(self, observable: tuple[str, ...]) -> tuple[str, ...]:
-        """See ``Showing``: polls and clients, not what nodes write into files."""
+        """Polls and clients, not what nodes write into files."""
         return from_outside(observable)
 
     def available(self) -> Available:
@@ -136,11 +152,11 @@ class AttachBackend:
         return {node: hosts[node] for node in spec.nodes}
 
     def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
-        """See ``dethrone.harness.core.interfaces.Introducing``."""
+        """See ``dethrone.harness.core.interfaces.Backend``."""
         return confirm.introduce(hosts)
 
     def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
-        """See ``Converging``. Where a process is to be down nothing can arrive: there are no links to prove."""
+        """See ``Backend``. Where a process is to be down nothing can arrive: there are no links to prove."""
         down: dict[str, Future[Evidence]] = {}
         for node, want in wants.items():
             host = hosts[node]

@@ -32,7 +32,7 @@ from dethrone.harness.core.deaths import LINES_MAX, last_lines
 from dethrone.harness.core.errors import ClusterError, HarnessError
 from dethrone.harness.core.events import LOG_SKIPPED
 from dethrone.harness.core.hoststate import HEALTHY, HostState
-from dethrone.harness.core.interfaces import Evidence, HostNews, NodeStart
+from dethrone.harness.core.interfaces import IN_A_CONTAINER, Evidence, HostNews, NodeStart
 
 KILL_LIMIT_S = 5.0
 TERM_LIMIT_S = 10.0
@@ -88,9 +88,20 @@ class AttachedHost:
 
     # --- Host ---------------------------------------------------------------------------------------------------
 
+    sets_timers = False
+
+    places = IN_A_CONTAINER
+
+    def measure(
+        self, directory: str, peers: Mapping[str, str], *, window_ns: Ns, writes_per_s: int
+    ) -> Mapping[str, Any]:
+        """Never asked: see ``sets_timers``."""
+        del directory, peers, window_ns, writes_per_s
+        raise ClusterError("nothing is measured next to an adopted node", where=self.name)
+
     @property
     def shares_user(self) -> str:
-        """See ``dethrone.harness.core.interfaces.Confining``."""
+        """See ``dethrone.harness.core.interfaces.Host``."""
         return "it was adopted, and keeps the user and capabilities that it had"
 
     def prepare(self, start: NodeStart, peers: Mapping[str, str], *, dead_man_ns: Ns) -> None:

@@ -26,7 +26,17 @@ from dethrone.clusters.docker.stream import ExecStream
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
 from dethrone.harness.core.hoststate import HostState
-from dethrone.harness.core.interfaces import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
+from dethrone.harness.core.interfaces import (
+    Available,
+    BackendTraits,
+    DeploySpec,
+    Evidence,
+    Host,
+    HostNews,
+    No,
+    Owned,
+    Yes,
+)
 
 SOCKET = "/run/dethrone-agent/agent.sock"
 """Where the agent listens inside a container: not in a directory of the node's."""
@@ -54,6 +64,11 @@ class DockerBackend:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._clients: dict[str, docker.DockerClient] = {}
+
+    @property
+    def traits(self) -> BackendTraits:
+        """Hosts of our own: the defaults."""
+        return BackendTraits()
 
     def available(self) -> Available:
         """Whether an engine answers this user."""
@@ -115,11 +130,11 @@ class DockerBackend:
         return {node: found[node] for node in spec.nodes}
 
     def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
-        """See ``dethrone.harness.core.interfaces.Introducing``."""
+        """See ``dethrone.harness.core.interfaces.Backend``."""
         return confirm.introduce(hosts)
 
     def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
-        """See ``dethrone.harness.core.interfaces.Converging``."""
+        """See ``dethrone.harness.core.interfaces.Backend``."""
         return confirm.converge_all(hosts, wants)
 
     def destroy(self, run_id: str) -> None:

@@ -35,7 +35,17 @@ from dethrone.clusters.local.spawning import Becoming
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
 from dethrone.harness.core.hoststate import HostState
-from dethrone.harness.core.interfaces import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
+from dethrone.harness.core.interfaces import (
+    Available,
+    BackendTraits,
+    DeploySpec,
+    Evidence,
+    Host,
+    HostNews,
+    No,
+    Owned,
+    Yes,
+)
 from dethrone.harness.core.ledger import state_dir
 
 MEET_LIMIT_S = 20.0
@@ -60,12 +70,13 @@ class LocalBackend:
     def __init__(self, *, apart: bool = True) -> None:
         self._apart = apart
 
-    def unsafe(self) -> LocalBackend:
-        """See ``dethrone.harness.core.interfaces.Daring``."""
-        return LocalBackend(apart=False)
+    @property
+    def traits(self) -> BackendTraits:
+        """Hosts out of this machine: what its tools can do; made by root, or in a user namespace of our own."""
+        return BackendTraits(capabilities=_capabilities(), enter=_enter, unsafe=lambda: LocalBackend(apart=False))
 
     def available(self) -> Available:
-        """Whether this user can make namespaces here, found out by making them once. See ``enter``."""
+        """Whether this user can make namespaces here, found out by making them once."""
         if sys.platform != "linux":
             return No(why="namespaces are Linux'", what_to_do="run on a Linux machine or VM, or use --on docker")
         for tool in ("ip", "iptables"):
@@ -74,21 +85,6 @@ class LocalBackend:
         if os.geteuid() != 0:
             return _enterable()
         return _tried(apart=self._apart and not rootless.is_inside())
-
-    def enter(self) -> None:
-        """See ``dethrone.harness.core.interfaces.Entering``: as any user but root, continue in a user namespace of our
-        own."""
-        if os.geteuid() != 0:
-            rootless.enter()
-
-    def capabilities(self) -> frozenset[str]:
-        """See ``dethrone.harness.core.interfaces.Capable``: what the faults need that this machine's tools can do."""
-        able = {"signals"}
-        if shutil.which("iptables-save", path=_path()) is not None:
-            able.add("iptables")
-        if find_faketime() is not None:
-            able.add("faketime")
-        return frozenset(able)
 
     def deploy(
         self,
@@ -171,11 +167,11 @@ class LocalBackend:
         return {node: hosts[node] for node in spec.nodes}
 
     def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
-        """See ``dethrone.harness.core.interfaces.Introducing``."""
+        """See ``dethrone.harness.core.interfaces.Backend``."""
         return confirm.introduce(hosts)
 
     def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
-        """See ``dethrone.harness.core.interfaces.Converging``."""
+        """See ``dethrone.harness.core.interfaces.Backend``."""
         return confirm.converge_all(hosts, wants)
 
     def destroy(self, run_id: str) -> None:
@@ -384,6 +380,22 @@ def _tried(*, apart: bool) -> Available:
             what_to_do="use a machine or a container that lets root make them (SYS_ADMIN), or --on docker",
         )
     return Yes()
+
+
+def _enter() -> None:
+    """As any user but root: continue in a user namespace of our own."""
+    if os.geteuid() != 0:
+        rootless.enter()
+
+
+def _capabilities() -> frozenset[str]:
+    """What the faults need that this machine's tools can do."""
+    able = {"signals"}
+    if shutil.which("iptables-save", path=_path()) is not None:
+        able.add("iptables")
+    if find_faketime() is not None:
+        able.add("faketime")
+    return frozenset(able)
 
 
 @functools.cache

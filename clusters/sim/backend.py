@@ -12,7 +12,19 @@ from dethrone.clusters.sim.settings import fill
 from dethrone.clusters.sim.world import SimWorld
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ClusterError, MissingCapability
-from dethrone.harness.core.interfaces import Available, DeploySpec, Host, HostNews, No, Owned, System, Yes
+from dethrone.harness.core.hoststate import HostState
+from dethrone.harness.core.interfaces import (
+    Available,
+    BackendTraits,
+    DeploySpec,
+    Evidence,
+    Host,
+    HostNews,
+    No,
+    Owned,
+    System,
+    Yes,
+)
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.world import Simulable, VirtualWorld
 
@@ -30,9 +42,10 @@ class SimBackend:
         """Always."""
         return Yes()
 
-    def capabilities(self) -> frozenset[str]:
-        """See ``CAPABILITIES``."""
-        return CAPABILITIES
+    @property
+    def traits(self) -> BackendTraits:
+        """Of virtual time: more can be done to hosts that are not there."""
+        return BackendTraits(capabilities=CAPABILITIES)
 
     def simulates(self, system: System) -> Available:
         """Systems whose nodes are protocol cores."""
@@ -64,6 +77,16 @@ class SimBackend:
         """There are no hosts to deploy: always ClusterError."""
         del origin_ns, news, progress
         raise ClusterError("the simulator has no hosts", where=spec.run_id, next_step="ask it for a world")
+
+    def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
+        """There are no hosts that could meet."""
+        del hosts
+        return {}
+
+    def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
+        """There are no hosts to converge."""
+        del hosts, wants
+        return {}
 
     def destroy(self, run_id: str) -> None:
         """Nothing is left of a simulated run."""

@@ -74,7 +74,7 @@ class Clients:
         plan, now = action.plan, self._line.now
         request = request_for(plan.f, plan.value)
         if request is None:
-            self._done(OpDone(action.op, action.process, now, unsent(f"no operation {plan.f!r}")))
+            self._done(OpDone(action.op, action.thread, now, unsent(f"no operation {plan.f!r}")))
             return
         op = _Op(action, request, now + action.timeout_ns)
         self._limit(op)
@@ -114,10 +114,10 @@ class Clients:
         op.sent = False
         op.attempt += 1
         now = self._line.now
-        if self._connected.get((op.action.process, node.name)) == node.life and node.alive:
+        if self._connected.get((op.action.thread, node.name)) == node.life and node.alive:
             self._send(op, node)
             return
-        self._connected.pop((op.action.process, node.name), None)
+        self._connected.pop((op.action.thread, node.name), None)
         self._line.at(now + self._delay(), self._knock, op, op.attempt)
         self._line.at(now + CONNECT_LIMIT_NS, self._no_connection, op, op.attempt)
 
@@ -132,7 +132,7 @@ class Clients:
         if op.done or op.attempt != attempt:
             return
         node = self._nodes[op.node]
-        self._connected[op.action.process, node.name] = node.life
+        self._connected[op.action.thread, node.name] = node.life
         self._send(op, node)
 
     def _refused(self, op: _Op, attempt: int) -> None:
@@ -178,7 +178,7 @@ class Clients:
 
     def _closed(self, op: _Op, attempt: int) -> None:
         if not op.done and op.attempt == attempt:
-            self._connected.pop((op.action.process, op.node), None)
+            self._connected.pop((op.action.thread, op.node), None)
             self._finish(op, unanswered(op.action.plan.f, f"{op.node}: the connection was closed", node=op.node))
 
     def _timed_out(self, op: _Op, _: None) -> None:
@@ -191,7 +191,7 @@ class Clients:
                 heappush(self._line.heap, deadlines[0])
         if op.done:
             return
-        self._connected.pop((op.action.process, op.node), None)  # a late answer must not meet the next request
+        self._connected.pop((op.action.thread, op.node), None)  # a late answer must not meet the next request
         if op.sent:
             self._finish(op, unanswered(op.action.plan.f, f"{op.node}: timeout", node=op.node))
         else:
@@ -199,7 +199,7 @@ class Clients:
 
     def _finish(self, op: _Op, outcome: OpOutcome) -> None:
         op.done = True
-        self._done(OpDone(op.action.op, op.action.process, self._line.now, outcome))
+        self._done(OpDone(op.action.op, op.action.thread, self._line.now, outcome))
 
 
 class _Line:

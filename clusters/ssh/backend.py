@@ -43,7 +43,18 @@ from dethrone.harness.core.clock import SECOND, Ns, Span
 from dethrone.harness.core.errors import ConfigError, HarnessError, NotHealed
 from dethrone.harness.core.files import read_text
 from dethrone.harness.core.hoststate import HEALTHY, HostState
-from dethrone.harness.core.interfaces import Available, DeploySpec, Evidence, Host, HostNews, No, Owned, Yes
+from dethrone.harness.core.interfaces import (
+    Available,
+    BackendTraits,
+    DeploySpec,
+    Evidence,
+    Host,
+    HostNews,
+    Lending,
+    No,
+    Owned,
+    Yes,
+)
 from dethrone.harness.core.plan import Plan
 
 GIVE_UP_LEAST_S = 15.0
@@ -64,7 +75,7 @@ U = TypeVar("U")
 
 
 class SshBackend:
-    """See ``dethrone.harness.core.interfaces.Backend``, ``Lending``, ``Cautious``, ``Showing``. Thread-safe.
+    """See ``dethrone.harness.core.interfaces.Backend``. Thread-safe.
 
     Keeps one connection a machine while a run uses it.
     """
@@ -80,8 +91,14 @@ class SshBackend:
         self._proved: dict[str, HostState] = {}
         self._voters: dict[str, tuple[str, ...]] = {}
 
+    @property
+    def traits(self) -> BackendTraits:
+        """Machines of the user's, on which less is allowed, and less can be seen of a target of theirs."""
+        lending = Lending(lent=self.lent, usable=self.usable)
+        return BackendTraits(lending=lending, refuse=self.refuse, shows=self.shows)
+
     def lent(self, file: Path | None, words: Sequence[str]) -> SshBackend:
-        """See ``dethrone.harness.core.interfaces.Lending``."""
+        """These machines; nothing is connected."""
         base = None if file is None else _read(file)
         return SshBackend(
             hosts_of_flags(words, file=base) if words or base is None else base,
@@ -90,11 +107,11 @@ class SshBackend:
         )
 
     def usable(self) -> tuple[str, ...]:
-        """See ``dethrone.harness.core.interfaces.Lending``."""
+        """The machines that the file calls expendable."""
         return tuple(name for name in self._file.hosts if name in self._file.expendable)
 
     def refuse(self, plan: Plan) -> None:
-        """See ``dethrone.harness.core.interfaces.Cautious``."""
+        """Raise ConfigError for a run that the file does not allow."""
         if self._file is NOBODY:
             raise ConfigError(
                 "no machines were named",
@@ -105,7 +122,7 @@ class SshBackend:
         refuse_run(self._file, plan)
 
     def shows(self, observable: tuple[str, ...]) -> tuple[str, ...]:
-        """See ``Showing``: of all hosts what can be seen of each, so less than all if one has a target."""
+        """Of all hosts what can be seen of each, so less than all if one has a target."""
         adopts = any(self._file.hosts[name].target is not None for name in self.usable())
         return from_outside(observable) if adopts else observable
 
@@ -198,12 +215,11 @@ class SshBackend:
         return {node: hosts[node] for node in spec.nodes}
 
     def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
-        """See ``dethrone.harness.core.interfaces.Introducing``."""
+        """See ``dethrone.harness.core.interfaces.Backend``."""
         return confirm.introduce(hosts)
 
     def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
-        """See ``dethrone.harness.core.interfaces.Converging``. What the file does not allow is not done, and says
-        why."""
+        """See ``dethrone.harness.core.interfaces.Backend``. What the file forbids is not done, and says why."""
         with self._lock:
             voters = next((self._voters[node] for node in hosts if node in self._voters), tuple(hosts))
             refused = over_the_minority(self._file, voters=voters, now=self._proved, wants=wants)

@@ -22,7 +22,6 @@ from dethrone.harness.core import owned, registry
 from dethrone.harness.core.duration import parse_duration
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.files import read_text
-from dethrone.harness.core.interfaces import Lending
 from dethrone.harness.core.secrets import shown
 from dethrone.harness.core.timescale import read_scale, show_scale
 from dethrone.harness.core.verdict import FAIL_ON, FailOn
@@ -505,11 +504,12 @@ def _lent(given: Mapping[str, Given]) -> tuple[Path | None, tuple[str, ...], int
     if not named:
         return None, (), 0
     backend = registry.load(registry.BACKENDS, given["on"].value)
-    if not isinstance(backend, Lending):
+    lending = backend.traits.lending
+    if lending is None:
         asked = any(one.origin == "flag" for one in named)
         return (file, words, 0) if asked else (None, (), 0)
-    backend = backend.lent(file, words)
-    return file, words, len(backend.usable()) if isinstance(backend, Lending) else 0
+    now = lending.lent(file, words).traits.lending
+    return file, words, 0 if now is None else len(now.usable())
 
 
 def clients(text: str, *, nodes: int) -> int:

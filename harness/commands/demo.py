@@ -24,7 +24,6 @@ from dethrone.harness.core.rng import Rng
 from dethrone.harness.engine.run.exit_status import EXIT_INTERRUPTED, EXIT_PASS, EXIT_TROUBLE, EXIT_VIOLATION
 from dethrone.harness.engine.run.judgement import JSON_SCHEMA
 from dethrone.harness.engine.run.options import RunOptions
-from dethrone.harness.engine.run.planning import capabilities_of
 from dethrone.harness.report import json_objects
 from dethrone.harness.report.terminal import Screen
 
@@ -67,7 +66,7 @@ def backend_here(screen: Screen) -> str:
     for name in BACKENDS[:-1]:
         backend: Backend = registry.load(registry.BACKENDS, name)
         answer = backend.available()
-        lacking = needed - capabilities_of(backend) if isinstance(answer, Yes) else frozenset[str]()
+        lacking = needed - backend.traits.capabilities if isinstance(answer, Yes) else frozenset[str]()
         if isinstance(answer, Yes) and not lacking:
             return name
         why = answer.why if isinstance(answer, No) else f"this machine lacks {', '.join(sorted(lacking))}"

@@ -1,6 +1,6 @@
 """What is installed: systems, faults, checkers … as tables of words, plug-ins of others included.
 
-Promises: a plug-in that cannot be loaded is a row that says why, never absent and never the end of the list.
+Guarantees: a plug-in that cannot be loaded is a row that says why, never absent and never the end of the list.
 """
 
 from __future__ import annotations

@@ -35,10 +35,13 @@ class Converge(msgspec.Struct, frozen=True):
 
 
 class InvokeOp(msgspec.Struct, frozen=True):
-    """Let a client process carry out an operation."""
+    """Let a client thread carry out an operation.
+
+    ``thread``: its number. After an operation without an answer it continues as another ``Invoke.process``.
+    """
 
     op: int
-    process: int
+    thread: int
     plan: OpPlan
     timeout_ns: Ns
 
@@ -52,7 +55,7 @@ class OpDone(msgspec.Struct, frozen=True):
     """A client operation ended at ``at``."""
 
     op: int
-    process: int
+    thread: int
     at: Ns
     outcome: OpOutcome
 

@@ -167,7 +167,7 @@ class _Stage:
         self.op += 1
         number = self.op
         plan = OpPlan(f="append", value=["elections", number], target=leader)
-        self.world.submit(InvokeOp(op=number, process=0, plan=plan, timeout_ns=SECOND))
+        self.world.submit(InvokeOp(op=number, thread=0, plan=plan, timeout_ns=SECOND))
         self._until(lambda: -number in self.over, self.world.now() + 2 * SECOND)
         self._pass(self.setup.calm_ns)
 

@@ -76,6 +76,7 @@ def registers(draw):
     return rows
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(registers(), st.booleans(), st.sampled_from([None, 1]))
 def test_registers_that_do_anything_are_judged_by_the_definition(rows, strict, initial):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dethrone.harness.core import registry
-from dethrone.harness.core.interfaces import No, Yes
+from dethrone.harness.core.interfaces import BackendTraits, No, Yes
 
 
 class Made:
@@ -14,7 +14,7 @@ class Made:
 
     def __init__(self, answer, able=("signals", "iptables", "faketime")):
         self.available = lambda: answer
-        self.capabilities = lambda: frozenset(able)
+        self.traits = BackendTraits(capabilities=frozenset(able))
 
 
 @pytest.fixture(autouse=True)

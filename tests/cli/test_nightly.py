@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import pytest
+
 FILE = """
 [night]
 seeds = 1
@@ -24,6 +26,7 @@ faults = ["kill"]
 """
 
 
+@pytest.mark.slow
 def test_a_night_of_simulated_runs_finds_the_planted_bug_once_and_is_red_once(call):
     Path("nightly.toml").write_text(FILE, encoding="utf-8")
     done = call("campaign", "nightly.toml", "--json", "--junit-xml", "j.xml")

@@ -127,6 +127,7 @@ def test_a_host_gets_the_file(file):
     assert shipped_file("28-never-steps-down") is None
 
 
+@pytest.mark.slow
 def test_the_exam_finds_a_bug_that_is_in_no_list(file, tmp_path):
     own = own_bug(f"{file}:ClingsToPower", ("step-down-without-quorum",), nodes_min=3)
     tasks = tasks_for(["raft"], own=own, strategy="triggered", budget_ns=60 * SECOND)

@@ -82,6 +82,7 @@ def test_a_column_comes_out_as_it_says(name, tmp_path):
     assert [line for line in lines(judged) if "BROKEN" in line or "NOT EXPOSED" in line] == []
 
 
+@pytest.mark.slow
 def test_a_proof_that_fails_is_told_whichever_way_it_lies():
     broken = Proof(by="raft-b1")
     assert carried(column(("broken", broken))).ok
@@ -101,6 +102,7 @@ def test_what_no_run_can_judge_is_not_held():
     assert carried(column(("broken", msgspec.structs.replace(exempt, demand=Demand())))).ok
 
 
+@pytest.mark.slow
 def test_a_metric_breaks_above_its_bound_only():
     proof = Proof(by="raft-b5", metric="deposed_leader_exposure_ns")
     assert carried(column(("broken", proof))).ok

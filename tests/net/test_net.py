@@ -25,6 +25,7 @@ def behaviour(told):
     return [word for word in told.split() if not word.startswith(f"{WORDS}:")]
 
 
+@pytest.mark.slow
 def test_a_slice_of_the_net_does_what_it_did():
     wanted = quick(STORED)
     assert len(wanted) == 20

@@ -2,9 +2,9 @@
 
 A bug counts as found only when a checker named for it fails within the budget AND the same seed on the build without
 the bug passes that checker. Schedules are drawn: run number k of every bug of a system has the same settings, workload,
-cluster size and nemesis interval, and differs by nothing but the variant. Promises: a function of its arguments but
-for the budget, which is time of this process' core, or of the wall where the runs are real. Leaves out spreading the
-work over processes (``exam_tasks``) and running on real hosts (``live_runs``).
+cluster size and nemesis interval, and differs by nothing but the variant. Guarantees: a function of its arguments
+except for the budget, which is CPU time of this process, or wall-clock time where the runs are real. Out of scope:
+distributing the work over processes (``exam_tasks``) and running on real hosts (``live_runs``).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     budget_ns: Ns = 60 * SECOND
     first_seed: int = 0
     seeds: int = 1_000_000
-    """At most so many runs."""
+    """Maximum number of runs."""
     profile: str | None = None
     baseline: bool = False
     """The build without any bug: ``planted`` names nothing."""
@@ -70,7 +70,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     run. ``before``: how often others failed in earlier runs (found by another checker). ``hits``, ``misses``: of the
     triggers. ``events``: in the certificate. ``simulated_ns``: of all runs of this build, whole. ``found_at_ns``: the
     time of the runs before the one that shows it, and of that one up to the last event of the earliest certificate of
-    a checker named for it: how long somebody waits who watches clusters, one after another; None: not found.
+    a checker named for it: how long a user of real clusters waits, one run after another; None: not found.
     """
 
     system: str

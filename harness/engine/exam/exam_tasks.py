@@ -1,8 +1,8 @@
 """The exam's tasks over worker processes: resumable, one row a task, stopped by Ctrl-C without losing rows.
 
-Promises: what a row says does not depend on how many workers there are; a row is written once, when its task is done;
-a task whose row stands in the file is not done again; a worker that dies is told, not waited for. Leaves out what a
-task is (``exam``).
+Guarantees: a row does not depend on the number of workers; it is written once, when its task is done; a task that has a
+row in the file is not run again; a worker that dies is reported, not waited for. Out of scope: what a task is
+(``exam``).
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def examinable() -> list[str]:
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """A task's answer with what tells tasks apart."""
+    """The result of a task, with its key."""
 
     strategy: str
     first_seed: int
@@ -142,7 +142,7 @@ def read_rows(path: Path) -> list[Row]:
 def run_exam(
     tasks: Sequence[Task], out: Path, *, jobs: int, on_row: Callable[[Row, int, int], None]
 ) -> tuple[list[Row], bool]:
-    """Every task without a row that tells something. All rows of these tasks, and whether the exam was interrupted.
+    """Run every task without a conclusive row. All rows of these tasks, and whether the exam was interrupted.
 
     A bug that was not found is looked for again if there is more time now.
 
@@ -162,7 +162,7 @@ def _searched(found: Found, task: Task | None) -> bool:
 
 
 def carry_out(task: Task, out: Path) -> Row:
-    """One task, here. What goes wrong with the harness is told in the row, never counted as found.
+    """One task, here. Harness trouble is recorded in the row and never counts as found.
 
     ``out``: where runs on real hosts are kept.
     """

@@ -1,14 +1,14 @@
 """The exam's runs on real hosts: the same drawn schedules, triggers from the tailed traces, every run kept.
 
-A budget of the wall is worth a few runs only, so each must be able to show the bug: the plan is cut to what the hosts
-can suffer, to the workloads under which most of the checkers named for the bug can judge, and to the pace at which they
-do. Promises: faults and their times are drawn as in simulation; a run of the build without any bug that
+A budget of wall-clock time pays for a few runs only, so each must be able to show the bug: the plan is limited to what
+the hosts can suffer, to the workloads under which most of the checkers named for the bug can judge, and to the pace at
+which they do. Guarantees: faults and their times are drawn as in simulation; a run of the build without any bug that
 stands in the directory is not run again, whichever bug asks for it; harness trouble is never an answer: such a run is
 repeated once, then it is an error; a run of that build in which not every checker could judge is repeated once, and the
-one that more of them judged is kept. Leaves out what counts as found (``exam``).
+one that more of them judged is kept. Out of scope: what counts as found (``exam``).
 
-Files below the exam's directory: ``clean/<key>``, ``builds/<system>-<bug>-<seed>``; one that was cut short or troubled
-lies beside it under another name.
+Files below the exam's directory: ``clean/<key>``, ``builds/<system>-<bug>-<seed>``; a run that was cut short or had
+trouble lies next to it under another name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dethrone.harness.core.schedule import RealisedSchedule
 from dethrone.harness.engine.run.judge import judge
 from dethrone.harness.engine.run.listener import Silence
 from dethrone.harness.engine.run.options import RunOptions
-from dethrone.harness.engine.run.planning import capabilities_of, draft
+from dethrone.harness.engine.run.planning import draft
 from dethrone.harness.engine.run.rehearsal import Rehearsed
 
 LIMIT_NS = 45 * SECOND
@@ -54,7 +54,7 @@ JUDGES: Mapping[str, str] = {
 def fitting(plan: ExamPlan, system: System, backend: str) -> ExamPlan:
     """The plan without faults that these hosts cannot suffer, without other backends' settings, in shorter runs."""
     hosts: Backend = registry.load(registry.BACKENDS, backend)
-    able = capabilities_of(hosts)
+    able = hosts.traits.capabilities
     kinds = []
     for kind in plan.faults:
         fault: Fault = registry.load(registry.FAULTS, kind)
@@ -71,7 +71,7 @@ def fitting(plan: ExamPlan, system: System, backend: str) -> ExamPlan:
 def telling(plan: ExamPlan, bug: Planted, checkers: Mapping[str, Checker]) -> ExamPlan:
     """The plan without runs that can hardly show this bug.
 
-    Left out are workloads under which fewer of its checkers can judge than under others, and paces of the other kind:
+    It omits workloads under which fewer of its checkers can judge than under others, and paces of the other kind:
     haste is for safety, room for liveness.
     """
     if bug.harmless:

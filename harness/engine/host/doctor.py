@@ -10,7 +10,12 @@ from typing import Any
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.errors import HarnessError
-from dethrone.harness.core.interfaces import Available, Backend, Lending, No, Yes
+from dethrone.harness.core.interfaces import (
+    Available,
+    Backend,
+    No,
+    Yes,
+)
 from dethrone.harness.core.ledger import stale_runs, state_dir
 
 MIN_DISK_BYTES = 2 * 1024**3
@@ -27,7 +32,7 @@ def rows(*, hosts: Path | None = None, host: tuple[str, ...] = ()) -> list[tuple
     for name in registry.names(registry.BACKENDS):
         try:
             backend = registry.load(registry.BACKENDS, name)
-            if isinstance(backend, Lending) and (hosts is not None or host):
+            if backend.traits.lending is not None and (hosts is not None or host):
                 backend, refused = _lent(backend, hosts, host)
                 why.extend(refused)
                 accepted = accepted or not refused

@@ -14,7 +14,11 @@ import msgspec
 
 from dethrone.harness.core import registry
 from dethrone.harness.core.errors import HarnessError
-from dethrone.harness.core.interfaces import Backend, Daring, Lending, No
+from dethrone.harness.core.interfaces import (
+    Backend,
+    BackendTraits,
+    No,
+)
 from dethrone.harness.core.ledger import StaleRun, forget, is_live, stale_runs, state_dir, sweep
 
 
@@ -115,17 +119,18 @@ def _usable_backends(
     refused: list[str] = []
     runs = list(stale)
     for name, backend in registry.load_all(registry.BACKENDS).items():
-        if isinstance(backend, Lending):
+        traits: BackendTraits = backend.traits
+        if traits.lending is not None:
             named = [lenders for run in runs if _used(run, name) for lenders in _lenders(run)]
             for file, words in dict.fromkeys([*([asked] if asked != _NOBODY else []), *named]):
                 try:
-                    out.append((backend.lent(None if file is None else Path(file), words), (file, words)))
+                    out.append((traits.lending.lent(None if file is None else Path(file), words), (file, words)))
                 except HarnessError as error:
                     why = f"the hosts of {file or ', '.join(words)} could not be reached: {error}"
                     (left if (file, words) in named else refused).append(why)
             continue
-        if isinstance(backend, Daring):  # what was made without safety is taken away all the same
-            backend = backend.unsafe()  # noqa: PLW2901 - the same backend
+        if traits.unsafe is not None:  # what was made without protection is taken away all the same
+            backend = traits.unsafe()  # noqa: PLW2901 - the same backend
         available = backend.available()
         if not isinstance(available, No):
             out.append((backend, None))

@@ -7,12 +7,9 @@ are callers other than our commands: a test runner cannot be restarted, and ``Ba
 from __future__ import annotations
 
 from dethrone.harness.core import registry
-from dethrone.harness.core.interfaces import Entering
 
 
 def enter(backend: str) -> None:
     """Enter the backend's place; this process may begin again there. Raises MissingCapability."""
     if backend in registry.names(registry.BACKENDS):
-        loaded = registry.load(registry.BACKENDS, backend)
-        if isinstance(loaded, Entering):
-            loaded.enter()
+        registry.load(registry.BACKENDS, backend).traits.enter()

@@ -21,13 +21,11 @@ from dethrone.harness.core.hoststate import HostState
 from dethrone.harness.core.interfaces import (
     Backend,
     Client,
-    Converging,
     Evidence,
     Host,
     HostNews,
     NodeSpec,
     OpOutcome,
-    Showing,
     System,
 )
 from dethrone.harness.core.limits import ERROR_MAX, value_trouble
@@ -78,7 +76,7 @@ class LiveWorld:
     def submit(self, action: w.Action) -> None:
         """Hand an action to the thread that can block on it."""
         if type(action) is w.InvokeOp:
-            self._work[action.process].put(action)
+            self._work[action.thread].put(action)
         elif isinstance(action, w.Converge | w.StartNodes):
             self._orders.put(action)
             if type(action) is w.StartNodes and not self._polling:
@@ -130,7 +128,7 @@ class LiveWorld:
                 )
             except Exception as error:  # noqa: BLE001 - a client's bug must neither lose the op nor stop the run
                 outcome = OpOutcome(status="info", error=f"client raised {type(error).__name__}: {error}")
-            put(w.OpDone(order.op, order.process, now(), within_limits(outcome)))
+            put(w.OpDone(order.op, order.thread, now(), within_limits(outcome)))
         client.close()
 
     def _work_hosts(self) -> None:
@@ -151,11 +149,7 @@ class LiveWorld:
         evidence: dict[str, Evidence] = {}
         broken = ""
         try:
-            if isinstance(self._backend, Converging):
-                evidence = dict(self._backend.converge_all(self._hosts, order.wants))
-            else:
-                for host, want in order.wants.items():
-                    evidence[host] = self._hosts[host].converge(want)
+            evidence = dict(self._backend.converge_all(self._hosts, order.wants))
         except HarnessError as error:
             broken = str(error)
         resets = self._reset_flows(order.before, order.wants) if order.reset and not broken else {}
@@ -186,7 +180,7 @@ def within_limits(outcome: OpOutcome) -> OpOutcome:
 
 
 def _numbered(backend: Backend) -> bool:
-    return not isinstance(backend, Showing) or bool(backend.shows(("incarnation",)))
+    return "incarnation" in backend.traits.shows(("incarnation",))
 
 
 def news_into(inbox: queue.SimpleQueue[w.Happening]) -> Callable[[HostNews], None]:

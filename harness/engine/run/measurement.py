@@ -15,7 +15,7 @@ import msgspec
 
 from dethrone.harness.core.calibration import Measured, choose, joined, needed, pooled, restless, too_slow, words
 from dethrone.harness.core.clock import MS, Ns
-from dethrone.harness.core.interfaces import IN_A_CONTAINER, Host, Measuring, Placed, Scalable
+from dethrone.harness.core.interfaces import Host, Scalable
 from dethrone.harness.core.timescale import show_scale
 from dethrone.harness.engine.run.planning import Draft, at_scale
 
@@ -61,26 +61,22 @@ def calibrate(drafted: Draft, hosts: Mapping[str, Host], progress: Callable[[str
     return Calibrated(draft=at_scale(noted, scale))
 
 
-def _refused(drafted: Draft, hosts: Mapping[str, Host]) -> tuple[str, Sequence[Measuring]]:
+def _refused(drafted: Draft, hosts: Mapping[str, Host]) -> tuple[str, Sequence[Host]]:
     """Why nothing is measured, or the hosts that measure."""
     if not isinstance(drafted.system, Scalable):
         return f"the timers of {drafted.plan.system} are not configurable", ()
-    measuring = [host for host in hosts.values() if isinstance(host, Measuring)]
-    if len(measuring) < len(hosts):
-        return "these hosts do not support measurements", ()
-    if not all(host.sets_timers for host in measuring):
+    if not all(host.sets_timers for host in hosts.values()):
         return "some nodes were already running with their own timers", ()
-    return "", measuring
+    return "", tuple(hosts.values())
 
 
-def _window(hosts: Sequence[Measuring], *, window_ns: Ns, writes_per_s: int) -> list[Measured]:
+def _window(hosts: Sequence[Host], *, window_ns: Ns, writes_per_s: int) -> list[Measured]:
     """One window on all hosts at once, as the run will load them."""
     addresses = {host.name: host.address for host in hosts}
 
-    def measure(host: Measuring) -> Measured:
+    def measure(host: Host) -> Measured:
         peers = {name: address for name, address in addresses.items() if name != host.name}
-        places = host.places if isinstance(host, Placed) else IN_A_CONTAINER
-        said = host.measure(places.data_dir, peers, window_ns=window_ns, writes_per_s=writes_per_s)
+        said = host.measure(host.places.data_dir, peers, window_ns=window_ns, writes_per_s=writes_per_s)
         return _read(host.name, said, window_ns)
 
     with ThreadPoolExecutor(max_workers=len(hosts)) as pool:

@@ -18,21 +18,16 @@ from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.errors import ConfigError, MissingCapability
 from dethrone.harness.core.interfaces import (
     Backend,
-    Capable,
-    Cautious,
     Condition,
-    Daring,
     Electorate,
     Fault,
     Informed,
-    Lending,
     No,
     Paced,
     Profiled,
     RunDefaults,
     Scalable,
     Secretive,
-    Showing,
     Strategy,
     System,
     Workload,
@@ -54,7 +49,6 @@ OBSERVE_INTERVAL_VIRTUAL_NS = 100 * MS
 WARMUP_NS = 5 * SECOND
 OP_TIMEOUT_NS = 5 * SECOND
 MAX_NODES = 31
-USUAL_CAPABILITIES = frozenset({"iptables", "signals", "faketime"})
 """What faults may need on the hosts of a backend that does not say what they can do."""
 
 LASTING = frozenset({"damage", "wipe"})
@@ -87,8 +81,8 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     """The whole plan. Raises ConfigError for anything unknown, contradictory or too short to be worth running."""
     system: System = registry.load(registry.SYSTEMS, options.system)
     backend = lent_backend(options.backend, options.hosts, options.host)
-    if options.unsafe_root and isinstance(backend, Daring):
-        backend = backend.unsafe()
+    if options.unsafe_root and backend.traits.unsafe is not None:
+        backend = backend.traits.unsafe()
     if not 1 <= options.nodes <= MAX_NODES:
         raise ConfigError(f"{options.nodes} nodes", next_step=f"choose 1 to {MAX_NODES} with --nodes")
     _check_options(options)
@@ -131,7 +125,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         workload=workload_plan,
         schedule=schedule,
         promise=promise,
-        observable=_observable(system, backend),
+        observable=backend.traits.shows(system.observable()),
         observe_interval_ns=_observe_interval_ns(system, backend),
         final_read_ns=max(2 * promise.leader_bound_ns, 5 * SECOND),
         stop_at_first_failure=defaults.stop_at_first_failure if stop_early is None else stop_early,
@@ -141,8 +135,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         settings=_unusual(system, knobs, profile=profile, asked=asked),
         evidence=evidence(schedule, promise, drawn=options.schedule is None and options.scenario is None),
     )
-    if isinstance(backend, Cautious):
-        backend.refuse(plan)
+    backend.traits.refuse(plan)
     drafted = Draft(
         plan=plan,
         system=system,
@@ -227,18 +220,14 @@ def lent_backend(name: str, file: Path | None, words: Sequence[str]) -> Backend:
     backend: Backend = registry.load(registry.BACKENDS, name)
     if file is None and not words:
         return backend
-    if not isinstance(backend, Lending):
-        lending = [other for other, one in registry.load_all(registry.BACKENDS).items() if isinstance(one, Lending)]
+    if backend.traits.lending is None:
+        lending = [other for other, one in registry.load_all(registry.BACKENDS).items() if one.traits.lending]
         raise ConfigError(
             f"the backend {name!r} makes its own hosts",
             where="--host" if file is None else f"--hosts {file}",
             next_step=f"use --on {' or '.join(lending)}, or remove the hosts",
         )
-    return backend.lent(file, words)
-
-
-def _observable(system: System, backend: Backend) -> tuple[str, ...]:
-    return backend.shows(system.observable()) if isinstance(backend, Showing) else system.observable()
+    return backend.traits.lending.lent(file, words)
 
 
 def _observe_interval_ns(system: System, backend: Backend) -> Ns:
@@ -271,11 +260,6 @@ def _settings(words: Mapping[str, str], system: System, backend: Backend) -> tup
     return rest, backend.settings(own)
 
 
-def capabilities_of(backend: Backend) -> frozenset[str]:
-    """What faults may need on the hosts of this backend: as it says itself, or what is usual."""
-    return backend.capabilities() if isinstance(backend, Capable) else USUAL_CAPABILITIES
-
-
 def _fault(system: System, backend: Backend, kind: str) -> Fault:
     """The fault of this kind. MissingCapability if this system or these hosts cannot suffer it."""
     fault: Fault = registry.load(registry.FAULTS, kind)
@@ -285,7 +269,7 @@ def _fault(system: System, backend: Backend, kind: str) -> Fault:
             f"{system.name} cannot suffer the fault {kind!r}: {support.why}",
             next_step=support.what_to_do or "remove it from --faults",
         )
-    missing = fault.needs() - capabilities_of(backend)
+    missing = fault.needs() - backend.traits.capabilities
     if missing:
         raise MissingCapability(
             f"the fault {kind!r} cannot happen on {backend.name!r}: its hosts lack {', '.join(sorted(missing))}",
@@ -329,7 +313,9 @@ def _schedule(
     if isinstance(strategy, Informed):
         workload: Workload = registry.load(registry.WORKLOADS, options.workload or defaults.workload)
         strategy = strategy.informed(
-            observable=frozenset(_observable(system, backend)), operations=workload.needs(), outsiders=outsiders
+            observable=frozenset(backend.traits.shows(system.observable())),
+            operations=workload.needs(),
+            outsiders=outsiders,
         )
     hat = Hat(
         strategy=strategy,

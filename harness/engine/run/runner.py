@@ -26,18 +26,14 @@ from dethrone.harness.core.events import SCHEMA, Begin, Noise
 from dethrone.harness.core.history import HistoryWriter
 from dethrone.harness.core.interfaces import (
     CLOCK_SOCKET,
-    IN_A_CONTAINER,
     Checker,
-    Confining,
     DeploySpec,
     Host,
-    Introducing,
     Logged,
     No,
     NodeSpec,
     NodeStart,
     OfThisMachine,
-    Placed,
     System,
 )
 from dethrone.harness.core.ledger import Ledger, state_dir
@@ -167,8 +163,7 @@ class _Run(Course):
         for name, host in hosts.items():
             prepare_host(system, host, nodes[name])
         self.figures["shared_users"] = shared_users(hosts)
-        if isinstance(backend, Introducing):
-            refuse_uncut(spec.needs, backend.introduce(hosts))
+        refuse_uncut(spec.needs, backend.introduce(hosts))
         self._check_interrupted()
         world = LiveWorld(
             system=system,
@@ -337,7 +332,7 @@ class _Run(Course):
 def node_specs(plan: Plan, hosts: Mapping[str, Host]) -> dict[str, NodeSpec]:
     """What the system's adapter learns about each node."""
     members = {name: hosts[name].address for name in plan.nodes}
-    places = {name: host.places if isinstance(host, Placed) else IN_A_CONTAINER for name, host in hosts.items()}
+    places = {name: host.places for name, host in hosts.items()}
     return {
         name: NodeSpec(
             name=name,
@@ -382,9 +377,8 @@ def shared_users(hosts: Mapping[str, Host]) -> dict[str, list[str]]:
     """Nodes that do not run as a user of their own: why → which. They could undo their faults."""
     out: dict[str, list[str]] = {}
     for name, host in hosts.items():
-        why = host.shares_user if isinstance(host, Confining) else ""
-        if why:
-            out.setdefault(why, []).append(name)
+        if host.shares_user:
+            out.setdefault(host.shares_user, []).append(name)
     return out
 
 

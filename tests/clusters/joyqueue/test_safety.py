@@ -12,6 +12,7 @@ settings.register_profile("joyqueue", deadline=None, suppress_health_check=list(
 worlds = settings(settings.get_profile("joyqueue"), max_examples=60)
 
 
+@pytest.mark.slow
 @worlds
 @given(steps("ABC"), st.integers(0, 1000))
 def test_three_nodes_whose_send_tasks_are_on_time_stay_safe(schedule, seed):
@@ -26,6 +27,7 @@ def test_five_mended_nodes_stay_safe_with_late_tasks_and_small_batches(schedule,
     assert play(world, schedule, late_tasks=True).problems == []
 
 
+@pytest.mark.slow
 @worlds
 @given(steps("ABC"), st.integers(0, 1000))
 def test_three_groups_on_three_nodes_stay_safe(schedule, seed):

@@ -134,13 +134,13 @@ def test_where_user_namespaces_are_refused_root_is_refused_unless_it_is_asked_fo
         refused = module.LocalBackend().available()
         assert isinstance(refused, No)
         assert "--unsafe-root" in refused.what_to_do
-        assert isinstance(module.LocalBackend().unsafe().available(), Yes)
+        assert isinstance(module.LocalBackend().traits.unsafe().available(), Yes)
     finally:
         module._tried.cache_clear()
 
 
 def test_without_that_safety_a_node_still_has_a_user_of_its_own_and_proc_is_read_only(deployed):
-    deployed.backend = deployed.backend.unsafe()
+    deployed.backend = deployed.backend.traits.unsafe()
     deployed.deploy("n1")
     deployed.prepare()
     assert deployed.shell("n1", "cut -c1-60 /proc/self/uid_map")[1].split()[2] != "1"

@@ -176,6 +176,7 @@ def test_the_witness_and_the_notes_of_an_honest_core_agree(seed, profile, settin
     assert {(node, seen.term) for node, seen in sim.witnessed("elected")} <= elected
 
 
+@pytest.mark.slow
 def test_random_faults_break_the_original_within_two_minutes_and_nearly_always():
     broken = 0
     for seed in range(12):

@@ -183,6 +183,7 @@ def test_a_stored_schedule_with_a_fault_of_simulated_hosts_is_refused_on_real_on
         dry_run(options(backend="docker", schedule=tmp_path / "s.json"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", [None, "10-resumes-leadership"])
 def test_a_core_that_is_told_directly_does_what_it_does_of_events(variant, monkeypatch):
     class Nobody:

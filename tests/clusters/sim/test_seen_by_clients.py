@@ -60,6 +60,7 @@ PLANTED = [
 """Workload, checker, bug, and seeds of which one at least shows it; drawn runs, found by trying seeds in order."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workload", "checker", "variant", "seeds"), PLANTED)
 def test_what_clients_of_a_planted_bug_see_fails(workload, checker, variant, seeds):
     for seed in seeds:
@@ -90,6 +91,7 @@ OWN = [
 """Bugs that break nothing of the election: workload, checker, bug, seeds of which one at least shows it, settings."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workload", "checker", "variant", "seeds", "more"), OWN)
 def test_bugs_that_only_clients_see_are_named_and_the_honest_build_passes_the_same_run(
     workload, checker, variant, seeds, more

@@ -10,15 +10,14 @@ from dethrone.clusters.ssh.connection import Connection
 from dethrone.clusters.ssh.hosts import Bastion, parse_hosts
 from dethrone.harness.core.errors import ClusterError, ConfigError, NotHealed
 from dethrone.harness.core.hoststate import HEALTHY, HostState
-from dethrone.harness.core.interfaces import Backend, Converging, No, Yes
+from dethrone.harness.core.interfaces import Backend, No, Yes
 from tests.clusters.ssh.machines import NODES
 
 pytestmark = pytest.mark.processes
 
 
-def test_it_is_a_backend_that_converges(machines):
+def test_it_can_be_used_once_machines_were_named(machines):
     backend: Backend = machines.backend
-    assert isinstance(backend, Converging)
     assert backend.available() == Yes()
     assert isinstance(machines.of("[]").available(), No)
 

@@ -16,7 +16,7 @@ from dethrone.clusters.ssh.needs import refuse_machines
 from dethrone.clusters.ssh.rules import refuse_run
 from dethrone.harness.cli.main import main
 from dethrone.harness.core.errors import ConfigError, MissingCapability
-from dethrone.harness.core.interfaces import Cautious, DeploySpec, Lending
+from dethrone.harness.core.interfaces import DeploySpec
 from dethrone.harness.core.schedule import PlannedFault, Schedule, Step
 from dethrone.harness.engine.run.options import RunOptions
 from dethrone.harness.engine.run.runner import dry_run
@@ -179,9 +179,9 @@ def three(tmp_path) -> Path:
 
 
 def test_it_is_registered_as_a_backend_whose_hosts_are_lent():
-    assert isinstance(BACKEND, Lending)
-    assert isinstance(BACKEND, Cautious)
-    assert BACKEND.usable() == ()
+    lending = BACKEND.traits.lending
+    assert lending is not None
+    assert lending.usable() == ()
 
 
 def test_a_run_without_machines_is_refused_as_wrong_usage():

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dethrone.harness.core import registry
-from dethrone.harness.core.interfaces import Lending, No
+from dethrone.harness.core.interfaces import No
 from dethrone.harness.core.world import VirtualBackend
 from tests.clusters.ssh.field import DEAD_MAN_S, NODES, until
 
@@ -63,7 +63,7 @@ def dethrone(env, *words) -> subprocess.CompletedProcess[str]:
 def backends() -> list[str]:
     """Those that are registered and can be used; in CI all of them can."""
     found = registry.load_all(registry.BACKENDS)
-    named = [name for name, backend in found.items() if not isinstance(backend, Lending)]
+    named = [name for name, backend in found.items() if backend.traits.lending is None]
     usable = [
         name
         for name in named

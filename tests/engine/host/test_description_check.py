@@ -12,7 +12,7 @@ from dethrone.harness.core import registry
 from dethrone.harness.core.clock import Span
 from dethrone.harness.core.errors import ClusterError, ConfigError
 from dethrone.harness.core.hoststate import HEALTHY
-from dethrone.harness.core.interfaces import Evidence, HostNews, No, Yes
+from dethrone.harness.core.interfaces import IN_A_CONTAINER, BackendTraits, Evidence, HostNews, No, Yes
 from dethrone.harness.engine.host.description_check import examine, examine_lines
 from dethrone.harness.engine.run.options import RunOptions
 
@@ -64,7 +64,7 @@ class Node(BaseHTTPRequestHandler):
 class OneHost:
     """A host that is this process: its node is a web server, killed and started with ``converge``."""
 
-    name, address = "n1", "127.0.0.1"
+    name, address, places, shares_user = "n1", "127.0.0.1", IN_A_CONTAINER, ""
 
     def __init__(self, world, news):
         self.world, self.news, self.server, self.starts = world, news, None, 0
@@ -116,6 +116,7 @@ class World:
     """The backend."""
 
     name = "here"
+    traits = BackendTraits()
 
     def __init__(self):
         with socket.socket() as free:

@@ -115,6 +115,7 @@ def test_a_known_finding_does_not_hide_another_cause_of_the_same_checker(tmp_pat
     assert (third.new, code(third, "new")) == ((), 0)
 
 
+@pytest.mark.slow
 def test_what_was_mended_and_comes_back_is_new_again(tmp_path, monkeypatch):
     night = a_night(tmp_path, "causes", seeds=5)
     monkeypatch.setenv("FAKE_CAUSES", "regressed")

@@ -134,7 +134,7 @@ class FakeWorld:
                 self.push(self.time + MS, w.HostSaid(news))
                 self.push(self.time + 80 * MS, node)
         elif isinstance(action, w.InvokeOp):
-            done = w.OpDone(action.op, action.process, self.time + MS, OpOutcome(status="ok", node="n1"))
+            done = w.OpDone(action.op, action.thread, self.time + MS, OpOutcome(status="ok", node="n1"))
             self.push(self.time + MS, done)
         else:
             span = Span(self.time, self.time + 3 * MS)

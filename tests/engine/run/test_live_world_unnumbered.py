@@ -8,19 +8,18 @@ import pytest
 
 from dethrone.harness.core import world as w
 from dethrone.harness.core.clock import Span
-from dethrone.harness.core.interfaces import Reading
+from dethrone.harness.core.interfaces import BackendTraits, Reading
 from dethrone.harness.engine.run.live_world import LiveWorld, _numbered
 
 
 class Theirs:
     name = "theirs"
-
-    def shows(self, observable):
-        return tuple(channel for channel in observable if channel != "incarnation")
+    traits = BackendTraits(shows=lambda observable: tuple(one for one in observable if one != "incarnation"))
 
 
 class Ours:
     name = "ours"
+    traits = BackendTraits()
 
 
 @pytest.fixture

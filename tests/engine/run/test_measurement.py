@@ -7,7 +7,7 @@ import pytest
 from dethrone.harness.core import registry
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.interfaces import Scalable
+from dethrone.harness.core.interfaces import IN_A_CONTAINER, Scalable
 from dethrone.harness.core.timescale import longer, longer_promise
 from dethrone.harness.engine.run.measurement import WINDOWS_NS, calibrate
 from dethrone.harness.engine.run.options import RunOptions
@@ -21,7 +21,7 @@ class Gauged:
 
     def __init__(self, name: str, *windows_ms: int, sets_timers: bool = True) -> None:
         self.name, self.address, self.sets_timers = name, f"192.0.2.{name[1:]}", sets_timers
-        self._slowest_ms, self.asked = list(windows_ms), []
+        self._slowest_ms, self.asked, self.places = list(windows_ms), [], IN_A_CONTAINER
 
     def measure(self, directory, peers, *, window_ns, writes_per_s):
         self.asked.append((directory, peers, window_ns, writes_per_s))

@@ -1,0 +1,76 @@
+"""What judges a history: checkers, the abilities that some of them have, and sequential models.
+
+Guarantees: a checker is a function of history and plan; it never raises for a history that is odd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from dethrone.harness.core.events import Observed
+from dethrone.harness.core.history import History
+from dethrone.harness.core.operations import ModelOptions, Operations
+from dethrone.harness.core.plan import Plan
+from dethrone.harness.core.promise import Channel, Promise
+from dethrone.harness.core.verdict import Kind, Verdict
+
+
+class Checker(Protocol):
+    """A pure function: history, promise, plan → verdict. A crash is turned into ``unknown`` by the caller.
+
+    Must not read files or clocks; must not judge what the promise exempts (``n/a`` with its reason).
+    """
+
+    name: str
+    version: str
+    kind: Kind
+    needs: frozenset[Channel]
+
+    def check(self, history: History, promise: Promise, plan: Plan) -> Verdict:
+        """The verdict."""
+
+
+class Unmet(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run has yet to show, in words, and the fault kinds of which one more may show it."""
+
+    what: str
+    kinds: tuple[str, ...]
+
+
+@runtime_checkable
+class Demanding(Protocol):
+    """A checker that says, while a run lasts, what it would miss if the run ended now."""
+
+    def unmet(self, history: History, promise: Promise, plan: Plan) -> Sequence[Unmet]:
+        """Of a history that holds faults, convergences, marks, processes, noise and who led, and nothing else."""
+
+
+@runtime_checkable
+class Incremental(Protocol):
+    """A safety checker that can also watch a running history, to stop a run at its first finding."""
+
+    def watcher(self, promise: Promise, plan: Plan) -> Callable[[Observed | Any], bool]:
+        """A function that is fed events in order and answers True once a finding is certain."""
+
+
+class Model(Protocol):
+    """What clients may see of one kind of object (a register, a set, a log): judges operations of any origin.
+
+    Pure, as a checker is. ``pass`` only if every operation could be judged; a search that gives up is ``unknown`` with
+    how far it came; certificates hold places (``dethrone.harness.core.operations``). A model that takes much memory may
+    say in ``operations_max`` how many operations of a file it is given unless asked for more.
+    """
+
+    name: str
+
+    def summary(self) -> str:
+        """One line for ``list models``: the operations that it knows."""
+
+    def functions(self) -> frozenset[str]:
+        """The names of the operations that it knows; any other is an error of the file."""
+
+    def judge(self, operations: Operations, options: ModelOptions) -> Verdict:
+        """The verdict on these operations."""
