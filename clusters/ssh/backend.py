@@ -21,15 +21,15 @@ from typing import Any, TypeVar
 from dethrone.clusters.agent import confirm
 from dethrone.clusters.agent.agent_host import AgentHost
 from dethrone.clusters.agent.confirm import CLIENT
+from dethrone.clusters.agent.host.firewall import chain_name
 from dethrone.clusters.agent.host.probes import PROBE_PORT
-from dethrone.clusters.agent.host.rules import chain_name
 from dethrone.clusters.ssh.code import bundle, python_of
 from dethrone.clusters.ssh.connection import Connection
 from dethrone.clusters.ssh.hosts import HostsFile, SshHost, hosts_of_flags, parse_hosts
 from dethrone.clusters.ssh.needs import programs, refuse_machines, ships_code
 from dethrone.clusters.ssh.node_host import SshNodeHost, places_in
+from dethrone.clusters.ssh.permissions import chosen, is_lost, not_allowed, over_the_minority, refuse_run
 from dethrone.clusters.ssh.processes import answer, question
-from dethrone.clusters.ssh.rules import chosen, is_lost, not_allowed, over_the_minority, refuse_run
 from dethrone.clusters.ssh.shipping import (
     MachineTakenError,
     examine,

@@ -2,7 +2,7 @@
 
 Guarantees: frozen, typed data; everything wrong with a file is a ConfigError that names the line and, for an unknown
 key, the nearest known one; nothing is guessed and no default allows more than a careful person would. Out of scope:
-connecting, and what the permissions mean for a run (``dethrone.clusters.ssh.rules``).
+connecting, and what the permissions mean for a run (``dethrone.clusters.ssh.permissions``).
 
     expendable = ["n1", "n2", "n3"]      # what may be broken; a host that is not listed is never touched
     user = "root"                        # these may stand at the top, for all, or with a host

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from dethrone.harness.cli import flags
-from dethrone.harness.core.known import read as read_known
+from dethrone.harness.core.known_findings import read as read_known
 from dethrone.harness.core.verdict import FAIL_ON
 from dethrone.harness.engine.run.garbage_collection import no_garbage
 from dethrone.harness.report import json_objects

@@ -13,7 +13,7 @@ import msgspec
 
 from dethrone.harness.core import store
 from dethrone.harness.core.errors import ConfigError, HarnessError
-from dethrone.harness.core.known import Known
+from dethrone.harness.core.known_findings import Known
 from dethrone.harness.core.verdict import FailOn
 from dethrone.harness.engine.run.exit_status import EXIT_TROUBLE, exit_code
 from dethrone.harness.engine.run.judgement import Judgement

@@ -205,9 +205,9 @@ def _raise(corpus: Corpus, hook: Hook, screen: Screen) -> tuple[str, ...]:
     """Call the command for each new finding; what went wrong."""
     if not hook.command:
         return ()
-    from dethrone.harness.pipeline import known, raising
+    from dethrone.harness.pipeline import known_regressions, raising
 
-    entries = known.read(hook.known) if hook.known else ()
+    entries = known_regressions.read(hook.known) if hook.known else ()
     done = raising.raise_new(corpus, ("/bin/sh", "-c", hook.command), known=entries)
     screen.say(f"{len(done.raised)} new findings handed to --on-finding, {len(done.known)} known", level=-1)
     for line in done.trouble:

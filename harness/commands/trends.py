@@ -25,7 +25,7 @@ from dethrone.harness.report.words import excused_words
 if TYPE_CHECKING:
     from dethrone.harness.pipeline.corpus import Corpus
     from dethrone.harness.pipeline.gathering import Gathered
-    from dethrone.harness.pipeline.known import Known, Sorted
+    from dethrone.harness.pipeline.known_regressions import Known, Sorted
     from dethrone.harness.pipeline.nights import Run
     from dethrone.harness.pipeline.trends import Compared, Policy, Side
 
@@ -75,13 +75,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 def trends(where: told.Where, screen: Screen, asked: Asked) -> int:
     """``corpus trends`` and ``compare``: the exit code."""
-    from dethrone.harness.pipeline import gathering, known, session
+    from dethrone.harness.pipeline import gathering, known_regressions, session
     from dethrone.harness.pipeline import trends as deciding
     from dethrone.harness.pipeline.corpus import open_corpus
 
     options = session.SparkOptions(master=where.master, conf=session.parse_conf(where.conf))
     session.check_installed()
-    entries = known.read(asked.known) if asked.known else ()
+    entries = known_regressions.read(asked.known) if asked.known else ()
     policy = deciding.Policy(nights=asked.nights)
     corpus = open_corpus(where.url)
     rows = gathering.select(corpus, system=asked.system, variants=asked.variants)
@@ -112,11 +112,11 @@ def answered(
     excused: int = 0,
 ) -> Answer:
     """The comparison of both sides, sorted into red and known."""
-    from dethrone.harness.pipeline import known, trends
+    from dethrone.harness.pipeline import known_regressions, trends
 
     mine, theirs, (name, other) = both
     compared = trends.compare(gathered.facts, mine, theirs, policy, asked=name, other=other)
-    found = known.sort(compared.regressions, entries)
+    found = known_regressions.sort(compared.regressions, entries)
     unknown = _unknown(compared)
     outcome: Outcome = "fail" if found.red else "unknown" if unknown else "pass"
     return Answer(

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from dethrone.harness.core.bounds import wrong_counts, wrong_members, wrong_times
 from dethrone.harness.core.clock import Ns
+from dethrone.harness.core.plausible import wrong_counts, wrong_members, wrong_times
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.schedule import SCALE_LEAST, SCALE_MOST, Schedule
 from dethrone.harness.core.secrets import hidden

@@ -14,6 +14,9 @@ PACKAGES = ("harness", "nemesis", "checkers", "workloads", "clusters")
 MODULES: Mapping[str, str] = {
     "checkers.windows": "checkers.liveness_windows",
     "clusters.protocols": "clusters.targets",
+    "clusters.ssh.rules": "clusters.ssh.permissions",
+    "harness.core.bounds": "harness.core.plausible",
+    "harness.core.known": "harness.core.known_findings",
     "harness.core.protocols": "harness.core.interfaces",
     "harness.engine.armed": "harness.engine.run.armed_triggers",
     "harness.engine.artifacts": "harness.engine.run.artifacts",
@@ -63,6 +66,7 @@ MODULES: Mapping[str, str] = {
     "harness.engine.view": "harness.engine.run.cluster_view",
     "harness.engine.virtual": "harness.engine.run.virtual_run",
     "harness.engine.world": "harness.core.world",
+    "harness.pipeline.known": "harness.pipeline.known_regressions",
     "harness.report.again": "harness.commands.replay",
     "harness.report.catalogue": "harness.commands.listing",
     "harness.report.corpus": "harness.commands.corpus",

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from dethrone.harness.core.bounds import wrong_times
 from dethrone.harness.core.clock import Ns, Span
+from dethrone.harness.core.plausible import wrong_times
 
 SCHEMA = 2
 """2: triggers and named faults. Files of schema 1 read as they were meant."""

@@ -5,7 +5,7 @@ A signature folds everything that differs from run to run: names of nodes, terms
 
 Guarantees: findings of different systems, variants, settings, checkers or rules never share a signature; the same cause
 gives the same one for any seed, time scale and names of the nodes. Out of scope: whether a signature is
-known (``dethrone.harness.core.known``).
+known (``dethrone.harness.core.known_findings``).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from dethrone.harness.core.ledger import state_dir
 from dethrone.harness.engine.nightly.new_findings import RAISED, Shown, absent, call_hook, raised
 from dethrone.harness.engine.nightly.night_rows import Raised, append
 from dethrone.harness.pipeline.corpus import Corpus
-from dethrone.harness.pipeline.known import Known, covers
+from dethrone.harness.pipeline.known_regressions import Known, covers
 from dethrone.harness.pipeline.nights import ANY, Cell
 from dethrone.harness.pipeline.places import LocalPlace
 from dethrone.harness.pipeline.trends import Kind, Regression

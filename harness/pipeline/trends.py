@@ -7,8 +7,8 @@ with another (the nights before it):
 * **slower**: the times of a stage, by log-rank within equal setups (backend, nodes, profile, variant, workload);
 * **more-often**: an outcome, by Fisher's exact test;
 * **new**: a violation whose cause (``dethrone.harness.core.signature``) no earlier run showed, or that was
-  certainly away for a while (``dethrone.harness.core.known.mended``). It needs no statistics: every violation has its
-  proof;
+  certainly away for a while (``dethrone.harness.core.known_findings.mended``). It needs no statistics: every violation
+  has its proof;
 * **standing**: a violation that earlier runs showed too. It stays red until it is mended or known.
 
 Guarantees: of a hundred clean comparisons at most one reports a false difference, for any number of cells (the
@@ -27,7 +27,7 @@ from typing import Literal
 import numpy as np
 
 from dethrone.harness.core.clock import MS
-from dethrone.harness.core.known import mended
+from dethrone.harness.core.known_findings import mended
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.pipeline import survival
 from dethrone.harness.pipeline.nights import STAGES, Cell, Facts, Judged, Run, Sample, exposed, fault_of, version_of

@@ -17,7 +17,7 @@ from dethrone.harness.core import registry, secrets
 from dethrone.harness.core.calibration import words
 from dethrone.harness.core.clean import one_line
 from dethrone.harness.core.duration import show_duration
-from dethrone.harness.core.known import line_of as known_line
+from dethrone.harness.core.known_findings import line_of as known_line
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.schedule import PlannedFault
 from dethrone.harness.core.store import PLANNED

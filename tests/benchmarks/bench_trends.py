@@ -16,7 +16,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 
-from dethrone.harness.pipeline import known, trends
+from dethrone.harness.pipeline import known_regressions, trends
 from tests.pipeline import made_nights as made
 
 NIGHT = "2026-11-20"
@@ -24,7 +24,8 @@ BUGS = (0.02, 0.005, 0.01, 0.05)
 FACTORS = (1.5, 1.1, 1.25, 2.0)
 POLICY = trends.Policy(resamples=0)
 FLAKE = [
-    known.Known(system="etcd", metric="fail/leader-stability", kind=kind, why="flaky") for kind in ("standing", "new")
+    known_regressions.Known(system="etcd", metric="fail/leader-stability", kind=kind, why="flaky")
+    for kind in ("standing", "new")
 ]
 
 
@@ -43,7 +44,7 @@ def pool(runs):
 def reds(before, tonight):
     """What is red, and not known."""
     found = trends.night(made.joined(before, tonight), NIGHT, POLICY)
-    return found.tested, known.sort(found.regressions, FLAKE).red
+    return found.tested, known_regressions.sort(found.regressions, FLAKE).red
 
 
 def slowed(factor, runs, draw):

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 import pyarrow as pa
 import pytest
 
-from dethrone.harness.pipeline.known import Known
+from dethrone.harness.pipeline.known_regressions import Known
 from dethrone.harness.pipeline.places import LocalPlace
 from dethrone.harness.pipeline.raising import key_of, raise_new, why_known
 

@@ -10,12 +10,12 @@ import pytest
 pytest.importorskip("scipy.stats")
 
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.pipeline import known, trends
+from dethrone.harness.pipeline import known_regressions, trends
 from dethrone.harness.pipeline.nights import Cell, Facts, Judged, flakes, time_to_find
 from tests.pipeline import made_nights as made
 
 POLICY = trends.Policy(resamples=0)
-FLAKE = known.Known(system="etcd", metric="fail/leader-stability", kind="standing", why="flaky since ever")
+FLAKE = known_regressions.Known(system="etcd", metric="fail/leader-stability", kind="standing", why="flaky since ever")
 FLAKE_NEW = msgspec.structs.replace(FLAKE, kind="new")
 
 
@@ -27,7 +27,7 @@ def before():
 def red(before, tonight, **policy):
     facts = made.joined(before, tonight)
     found = trends.night(facts, facts.nights()[-1], replace(POLICY, **policy))
-    return found, known.sort(found.regressions, [FLAKE, FLAKE_NEW]).red
+    return found, known_regressions.sort(found.regressions, [FLAKE, FLAKE_NEW]).red
 
 
 def test_a_slower_election_is_named_with_system_fault_metric_night_and_what_changed(before):
@@ -71,12 +71,12 @@ def test_a_violation_of_earlier_nights_stays_red_until_it_is_known(before):
     standing = [one for one in found.regressions if one.kind == "standing"]
     assert [str(one.cell) for one in standing] == ["etcd/pause/fail/leader-stability"]
     assert standing[0].first < "2026-11-05"
-    sorted_ = known.sort(found.regressions, [FLAKE, FLAKE_NEW])
+    sorted_ = known_regressions.sort(found.regressions, [FLAKE, FLAKE_NEW])
     assert sorted_.red == ()
     assert [why for _, why in sorted_.known] == ["flaky since ever"]
     assert sorted_.unused == (FLAKE_NEW,)
     ran_out = msgspec.structs.replace(FLAKE, until="2026-11-04")
-    assert known.sort(found.regressions, [ran_out]).red == tuple(standing)
+    assert known_regressions.sort(found.regressions, [ran_out]).red == tuple(standing)
 
 
 def with_cause(night, cause, *, place=0):
@@ -93,9 +93,9 @@ def test_another_cause_of_a_violation_that_stands_is_new():
     _, worse = red(before, tonight)
     assert {(one.kind, one.signature) for one in worse} == {("standing", "old"), ("new", "fresh")}
     assert all("by this cause" in one.size for one in worse)
-    mine = known.Known(signature="fresh", why="ours")
+    mine = known_regressions.Known(signature="fresh", why="ours")
     _, worse = red(before, tonight)
-    assert {one.signature for one in known.sort(worse, [mine]).red} == {"old"}
+    assert {one.signature for one in known_regressions.sort(worse, [mine]).red} == {"old"}
 
 
 def test_a_violation_that_was_away_for_long_is_new_again():
@@ -186,12 +186,12 @@ def test_a_known_entry_with_a_typing_error_is_refused(tmp_path):
     file = tmp_path / "known.toml"
     file.write_text('[[known]]\nsystem = "raft"\nmetrik = "elect"\nwhy = "x"\n')
     with pytest.raises(ConfigError, match="metrik"):
-        known.read(file)
+        known_regressions.read(file)
     file.write_text('[[known]]\nsystem = "raft"\nmetric = "elect"\nwhy = "x"\nuntil = "soon"\n')
     with pytest.raises(ConfigError):
-        known.read(file)
+        known_regressions.read(file)
     file.write_text('[[known]]\nsystem = "raft"\nmetric = "elect"\nwhy = "x"\nfault = "kill"\n')
-    assert [one.fault for one in known.read(file)] == ["kill"]
+    assert [one.fault for one in known_regressions.read(file)] == ["kill"]
 
 
 def test_clean_nights_raise_nothing(before):

@@ -19,7 +19,7 @@ pytest.importorskip("scipy.stats")
 from dethrone.harness.cli.main import main
 from dethrone.harness.commands import trends as told
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.pipeline import gathering, known, trends
+from dethrone.harness.pipeline import gathering, trends
 from dethrone.harness.report import trends_xml
 from dethrone.harness.report.html import trends as page
 from tests.pipeline import made_nights as made
@@ -27,7 +27,8 @@ from tests.pipeline import nights as stored
 
 POLICY = trends.Policy(resamples=40)
 FLAKE = tuple(
-    known.Known(system="etcd", metric="fail/leader-stability", kind=kind, why="flaky") for kind in ("standing", "new")
+    known_regressions.Known(system="etcd", metric="fail/leader-stability", kind=kind, why="flaky")
+    for kind in ("standing", "new")
 )
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from dethrone.harness.core.clock import SECOND
-from dethrone.harness.core.known import read as read_known
+from dethrone.harness.core.known_findings import read as read_known
 from dethrone.harness.core.verdict import Verdict
 from dethrone.harness.engine.run.judge import signed
 from dethrone.harness.report import html

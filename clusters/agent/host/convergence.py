@@ -21,11 +21,11 @@ from dethrone.clusters.agent.host.clocks import (
     read_clocks,
 )
 from dethrone.clusters.agent.host.common import SECOND, Refused, now_ns
+from dethrone.clusters.agent.host.firewall import Firewall, Rule
 from dethrone.clusters.agent.host.node import Node, Seen
 from dethrone.clusters.agent.host.probes import Probes
 from dethrone.clusters.agent.host.processes import SIGNAL_LIMIT_S, switches
 from dethrone.clusters.agent.host.requests import HEALTHY
-from dethrone.clusters.agent.host.rules import Firewall, Rule
 
 
 def plan(seen: Seen, want: Mapping[str, Any]) -> list[str]:

@@ -16,8 +16,8 @@ from typing import Any
 
 from dethrone.clusters.agent.host.clocks import faketime_text
 from dethrone.clusters.agent.host.common import boot_id, complain, now_ns, replace_file
+from dethrone.clusters.agent.host.firewall import Firewall
 from dethrone.clusters.agent.host.processes import Processes, process_stat, same_process
-from dethrone.clusters.agent.host.rules import Firewall
 
 
 def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: bool = False) -> dict[str, Any]:

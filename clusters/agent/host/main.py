@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 from dethrone.clusters.agent.host.common import SECOND, complain
 from dethrone.clusters.agent.host.confinement import user_of
+from dethrone.clusters.agent.host.firewall import Spared
 from dethrone.clusters.agent.host.healing import connect, heal
 from dethrone.clusters.agent.host.patterns import match
 from dethrone.clusters.agent.host.probes import PROBE_PORT
-from dethrone.clusters.agent.host.rules import Spared
 from dethrone.clusters.agent.host.server import Server
 from dethrone.clusters.agent.host.verbs import Settings
 

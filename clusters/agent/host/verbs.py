@@ -25,6 +25,7 @@ from dethrone.clusters.agent.host.common import MS, SECOND, Refused, boot_id, co
 from dethrone.clusters.agent.host.confinement import Confined, confined, give
 from dethrone.clusters.agent.host.connections import DeadMan, Verb
 from dethrone.clusters.agent.host.convergence import HostKeeper
+from dethrone.clusters.agent.host.firewall import Firewall, Spared
 from dethrone.clusters.agent.host.gauge import Gauge
 from dethrone.clusters.agent.host.healing import heal_alone
 from dethrone.clusters.agent.host.news import News
@@ -42,7 +43,6 @@ from dethrone.clusters.agent.host.requests import (
     text_of,
     texts_of,
 )
-from dethrone.clusters.agent.host.rules import Firewall, Spared
 from dethrone.clusters.agent.host.tails import FatalSearch, Tails
 from dethrone.clusters.agent.host.threads import NodeWatch
 

@@ -22,8 +22,8 @@ from dethrone.harness.core.errors import HarnessError
 from dethrone.harness.core.events import Observed, Return, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.interfaces import Checker, Incremental
-from dethrone.harness.core.known import Known
-from dethrone.harness.core.known import read as read_known
+from dethrone.harness.core.known_findings import Known
+from dethrone.harness.core.known_findings import read as read_known
 from dethrone.harness.engine.campaign.row import CampaignRow, Progress
 from dethrone.harness.engine.campaign.row_file import Tally
 from dethrone.harness.engine.run.exit_status import EXIT_TROUBLE, exit_code

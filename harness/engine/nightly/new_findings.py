@@ -2,7 +2,7 @@
 
 Findings with the same signature (``dethrone.harness.core.signature``) are one; rows of older versions, which have no
 signature, go by system, profile, version, workload and checker. A finding that the judged runs of its cells in earlier
-nights no longer showed was mended (``dethrone.harness.core.known.mended``): when it returns it is new.
+nights no longer showed was mended (``dethrone.harness.core.known_findings.mended``): when it returns it is new.
 
 Guarantees: a finding is passed to the hook, and recorded as reported only when the hook accepted it (exit code 0): a
 ``kill -9`` in between reports it twice, and none is ever lost. Whether it is known upstream is out of scope.
@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from dethrone.harness.core.known import mended
+from dethrone.harness.core.known_findings import mended
 from dethrone.harness.engine.campaign.resumable_tasks import read_kept
 from dethrone.harness.engine.nightly.night_rows import Drawn, NightFinding, NightRow, Raised, append
 from dethrone.harness.engine.nightly.run_order import Cell, cells_of

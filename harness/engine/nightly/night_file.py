@@ -75,7 +75,7 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
     on_finding: tuple[str, ...] = ()
     fail_on: FailOn = "violation"
     known: Path | None = None
-    """A file of known findings (``dethrone.harness.core.known``)."""
+    """A file of known findings (``dethrone.harness.core.known_findings``)."""
 
 
 def read_night(path: Path) -> Night:

@@ -17,7 +17,7 @@ from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import Trouble
 from dethrone.harness.core.history import History, read_history
 from dethrone.harness.core.interfaces import Checker
-from dethrone.harness.core.known import Known, why_known
+from dethrone.harness.core.known_findings import Known, why_known
 from dethrone.harness.core.plan import Plan
 from dethrone.harness.core.signature import signature_of
 from dethrone.harness.core.verdict import Finding, Verdict, merge

@@ -26,7 +26,7 @@ from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.core.events import AnyEvent, FaultEvent, Mark
 from dethrone.harness.core.history import History, read_history
 from dethrone.harness.core.interfaces import Checker, Incremental
-from dethrone.harness.core.known import read as read_known
+from dethrone.harness.core.known_findings import read as read_known
 from dethrone.harness.core.plan import Plan, presentable
 from dethrone.harness.core.secrets import hidden
 from dethrone.harness.engine.run.continuation import unmet_by

@@ -47,7 +47,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     host: tuple[str, ...] = ()
     fail_on: FailOn = "unknown"
     known: Path | None = None
-    """A file of known findings (``dethrone.harness.core.known``): they are shown and do not fail."""
+    """A file of known findings (``dethrone.harness.core.known_findings``): they are shown and do not fail."""
     conclusive: bool = True
     """Each requested fault kind happens, and a run continues until it has shown what it owes, or for twice its time
     limit. False: the schedule is what the seed draws, and the run ends with it."""

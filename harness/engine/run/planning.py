@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from dethrone.harness.core import registry
-from dethrone.harness.core.bounds import wrong_counts, wrong_times
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.errors import ConfigError, MissingCapability
 from dethrone.harness.core.interfaces import (
@@ -33,6 +32,7 @@ from dethrone.harness.core.interfaces import (
     Workload,
 )
 from dethrone.harness.core.plan import Plan, WorkloadPlan, presentable
+from dethrone.harness.core.plausible import wrong_counts, wrong_times
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import LEAVING_A_MAJORITY, Schedule

@@ -13,7 +13,7 @@ from typing import Any
 from dethrone.harness.core.clean import in_html as escape
 from dethrone.harness.core.duration import show_duration
 from dethrone.harness.core.events import TRACE_MALFORMED, Noise
-from dethrone.harness.core.known import line_of as known_line
+from dethrone.harness.core.known_findings import line_of as known_line
 from dethrone.harness.core.schedule import PlannedFault
 from dethrone.harness.core.secrets import shown
 from dethrone.harness.core.verdict import Finding, Verdict

@@ -18,12 +18,7 @@ from dethrone.clusters.agent.host.adopted import Stranger, began_ns
 from dethrone.clusters.agent.host.clocks import HostClock, faketime_text
 from dethrone.clusters.agent.host.common import MS, SECOND, Refused, now_ns
 from dethrone.clusters.agent.host.convergence import plan
-from dethrone.clusters.agent.host.news import News
-from dethrone.clusters.agent.host.node import Seen
-from dethrone.clusters.agent.host.probes import parse_probe, probe_payload
-from dethrone.clusters.agent.host.processes import process_stat
-from dethrone.clusters.agent.host.requests import clean_peers, clean_state
-from dethrone.clusters.agent.host.rules import (
+from dethrone.clusters.agent.host.firewall import (
     NEIGHBOURS,
     Look,
     Rule,
@@ -34,6 +29,11 @@ from dethrone.clusters.agent.host.rules import (
     parse_save,
     restore_text,
 )
+from dethrone.clusters.agent.host.news import News
+from dethrone.clusters.agent.host.node import Seen
+from dethrone.clusters.agent.host.probes import parse_probe, probe_payload
+from dethrone.clusters.agent.host.processes import process_stat
+from dethrone.clusters.agent.host.requests import clean_peers, clean_state
 from dethrone.clusters.agent.host.tails import Tails
 from dethrone.clusters.agent.offset import Offset
 from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, HostState, LinkQuality, Strobe

@@ -13,7 +13,7 @@ from dethrone.clusters.ssh.backend import BACKEND
 from dethrone.clusters.ssh.code import Python, bundle
 from dethrone.clusters.ssh.hosts import PidFile, SshHost, Unit, parse_hosts
 from dethrone.clusters.ssh.needs import refuse_machines
-from dethrone.clusters.ssh.rules import refuse_run
+from dethrone.clusters.ssh.permissions import refuse_run
 from dethrone.harness.cli.main import main
 from dethrone.harness.core.errors import ConfigError, MissingCapability
 from dethrone.harness.core.interfaces import DeploySpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.known import Known, line_of, mended, read, why_known
+from dethrone.harness.core.known_findings import Known, line_of, mended, read, why_known
 from dethrone.harness.core.verdict import Finding, Verdict
 from dethrone.harness.engine.run.judge import acknowledged
 from dethrone.harness.engine.run.judgement import Judgement

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dethrone.clusters.ssh.backend import flags
 from dethrone.clusters.ssh.hosts import HostsFile, SshHost, parse_hosts
-from dethrone.clusters.ssh.rules import chosen, is_lost, not_allowed, over_the_minority, refuse_faults
+from dethrone.clusters.ssh.permissions import chosen, is_lost, not_allowed, over_the_minority, refuse_faults
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.hoststate import HEALTHY, ClockSkew, DiskTrouble, HostState
 from dethrone.harness.core.quorum import minority

@@ -1,7 +1,7 @@
 """Which regressions of a comparison are known already, so that red means new. Pure.
 
-The file and its entries are those of ``dethrone.harness.core.known``; entries that ran out no longer count. Out of
-scope: what is a regression (``trends``).
+The file and its entries are those of ``dethrone.harness.core.known_findings``; entries that ran out no longer count.
+Out of scope: what is a regression (``trends``).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dethrone.harness.core.known import Known, read
+from dethrone.harness.core.known_findings import Known, read
 from dethrone.harness.pipeline.trends import Regression
 
 __all__ = ["Known", "Sorted", "covers", "read", "sort"]
