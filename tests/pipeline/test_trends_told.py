@@ -19,7 +19,7 @@ pytest.importorskip("scipy.stats")
 from dethrone.harness.cli.main import main
 from dethrone.harness.commands import trends as told
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.pipeline import gathering, trends
+from dethrone.harness.pipeline import gathering, known_regressions, trends
 from dethrone.harness.report import trends_xml
 from dethrone.harness.report.html import trends as page
 from tests.pipeline import made_nights as made
