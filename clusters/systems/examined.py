@@ -1,6 +1,7 @@
 """Planted bugs for the exam, from our targets' tables of variants.
 
-Guarantees: flips of claims are omitted; a knob that a variant needs, or with which it shows sooner, becomes a setting.
+Guarantees: bugs that only clients see are omitted; a knob that a variant needs, or with which it shows sooner, becomes
+a setting.
 The tables are next to the protocol cores.
 """
 
@@ -11,7 +12,6 @@ from collections.abc import Mapping
 from dethrone.clusters.targets.kit.mutants import Mutant
 from dethrone.harness.core.planted import Planted
 
-FLIP = "flip-"
 HARMLESS = "harmless-"
 
 
@@ -19,10 +19,8 @@ def planted_from(table: Mapping[str, Mutant]) -> dict[str, Planted]:
     """Name → what the exam needs to know."""
     out: dict[str, Planted] = {}
     for name, record in table.items():
-        if name.startswith(FLIP):
-            continue
         if not record.caught_by and not name.startswith(HARMLESS):
-            continue  # breaks a claim only
+            continue  # only clients see it
         settings = {word: value for word, value in record.needs.items() if value != "*" and "|" not in value}
         out[name] = Planted(
             name=name,

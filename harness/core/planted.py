@@ -66,4 +66,4 @@ class Examinable(Protocol):
         """How it is examined."""
 
     def planted(self) -> Mapping[str, Planted]:
-        """Name of the variant → what the exam needs to know of it. Flips of claims are not among them."""
+        """Name of the variant → what the exam needs to know of it."""

@@ -1,8 +1,8 @@
 """What the sources of a protocol claim about it, as data: number, kind, statement, level of its test, and its flip.
 
-A *flip* is a variant of the core that breaks the very rule of the claim; with it the claim's test must turn red. The
-claims of a protocol are in ``tests/claims/PROTOCOL.py``, its tests next to it in ``test_PROTOCOL.py``; ``table``
-gathers them all and writes what ``dethrone list claims`` shows.
+A *flip* is a build of the core that breaks the very rule of the claim; with it the claim's test must turn red. The
+claims of a protocol are in ``tests/claims/PROTOCOL.py``, its flips in ``flips/PROTOCOL.py``, its tests in
+``test_PROTOCOL.py``; ``table`` gathers the claims and writes what ``dethrone list claims`` shows.
 """
 
 from __future__ import annotations

@@ -5,11 +5,12 @@ import itertools
 import pytest
 
 from dethrone.clusters.targets.dledger import messages as m
-from dethrone.clusters.targets.dledger.flips import FLIPS
 from dethrone.clusters.targets.dledger.messages import HeartBeatRequest, VoteRequest
+from dethrone.clusters.targets.dledger.rules import Rules
 from dethrone.harness.core.clock import MS
 from tests.claims.claim import Claim
 from tests.claims.dledger import CLAIMS
+from tests.claims.flips.dledger import FLIPS
 from tests.clusters.dledger.minisim import World
 from tests.clusters.dledger.single import One, disk
 
@@ -32,6 +33,13 @@ def test_every_claim_is_stated_once_and_has_its_flip():
     assert all(isinstance(claim, Claim) and claim.system == "dledger" for claim in CLAIMS)
     assert {claim.flip for claim in CLAIMS if claim.flip} == set(FLIPS)
     assert all(claim.flip for claim in CLAIMS if claim.kind == "safety")
+
+
+def test_a_flip_overrides_one_rule():
+    for name, rules in FLIPS.items():
+        changed = {key for key in vars(rules) if not key.startswith("_")}
+        assert len(changed) == 1, name
+        assert changed <= set(vars(Rules)), name
 
 
 @pytest.mark.claim("0-2", flip="flip-0-2")

@@ -20,10 +20,10 @@ from dethrone.clusters.targets.nacos.messages import (
     VoteAnswer,
     VoteRequest,
 )
-from dethrone.clusters.targets.nacos.target import TARGET
 from dethrone.harness.core.clock import MS
 from dethrone.harness.core.machine import SetTimer
 from tests.claims.distributions import uniform
+from tests.claims.flips.nacos import FLIPS
 from tests.claims.nacos import CLAIMS
 from tests.clusters.nacos.bench import Bench
 from tests.clusters.nacos.minisim import Sim
@@ -358,5 +358,5 @@ def test_claim_3_32_permanent_items_are_published_by_this_protocol_and_lie_on_ev
 
 def test_every_claim_of_the_source_is_data_and_has_a_flip():
     assert [one.number for one in CLAIMS] == [f"3-{n}" for n in range(1, 33)]
-    assert {one.flip for one in CLAIMS} == {name for name in TARGET.variants() if name.startswith("flip-")}
+    assert {one.flip for one in CLAIMS} == set(FLIPS)
     assert {one.system for one in CLAIMS} == {"nacos"}

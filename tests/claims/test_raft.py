@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.targets.client_api import Append, Get, NotLeader, Ok
-from dethrone.clusters.targets.raft.flips import FLIPS
 from dethrone.clusters.targets.raft.messages import AppendEntries, AppendReply, RequestVote, VoteReply
 from dethrone.clusters.targets.raft.storage import VOTE_TEMPORARY, read_vote
 from dethrone.harness.core.clock import MS, SECOND
 from dethrone.harness.core.machine import Await, Disk, Send, Write
 from dethrone.harness.core.rng import Rng
 from tests.claims.distributions import uniform
+from tests.claims.flips.raft import FLIPS
 from tests.claims.raft import CLAIMS
 from tests.clusters.raft.chaos import converged, drawn, mend, play
 from tests.clusters.raft.minisim import World

@@ -2,8 +2,8 @@
 
 Four groups a protocol: the honest build on seeds 0 to 19, the honest build under knobs that no other case turns, each
 planted bug on a seed on which the exam finds it (``seeds.json``; 0 where none is known), and the builds that the exam
-does not look for (harmless ones, flips of claims). Promises: a pure function of the tree; a case's name says all that
-its options depend on. Leaves out running them (``played``).
+does not look for (bugs for clients, flips of claims). Guarantees: a pure function of the tree; a case's name says all
+that its options depend on. Out of scope: running them (``played``).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dethrone.harness.core.planted import ExamPlan, Planted
 from dethrone.harness.engine.exam.exam import Task, options_of
 from dethrone.harness.engine.exam.exam_tasks import examinable
 from dethrone.harness.engine.run.options import RunOptions
+from tests.claims.builds import build_of, flips_of
 from tests.net.normal import lines_in
 
 SEEDS = Path(__file__).with_name("seeds.json")
@@ -121,7 +122,7 @@ KNOBS: Mapping[str, tuple[Mapping[str, str], ...]] = {
 
 
 class Case(NamedTuple):
-    """One run. ``build``: ``honest``, ``knobs.WORDS`` or a variant's name."""
+    """One run. ``build``: ``honest``, ``knobs.WORDS``, a variant's name or a flip's."""
 
     system: str
     build: str
@@ -182,6 +183,8 @@ def _of(name: str) -> Iterator[Case]:
     for variant in system.variants():
         if variant not in planted:
             yield Case(name, variant, 0, _with(_honest(name, 0), variant=variant))
+    for flip in flips_of(name):
+        yield Case(name, flip, 0, _with(_honest(name, 0), variant=build_of(name, flip)))
 
 
 def _honest(name: str, seed: int) -> RunOptions:

@@ -35,9 +35,13 @@ KIND_DIGITS, CASE_DIGITS = 8, 16
 
 
 class Digests:
-    """Lines by kind, as digests that grow. ``keep``: also the lines themselves, in the order in which they came."""
+    """Lines by kind, as digests that grow. ``keep``: also the lines themselves, in the order in which they came.
 
-    def __init__(self, *, keep: bool = False) -> None:
+    ``told_as``: a text, such as a path of this machine, and what lines say instead.
+    """
+
+    def __init__(self, *, keep: bool = False, told_as: tuple[str, str] | None = None) -> None:
+        self._told_as = None if told_as is None else (_ENCODER.encode(told_as[0]), _ENCODER.encode(told_as[1]))
         self._kinds: dict[str, Any] = {}
         self._counts: dict[str, int] = {}
         self._texts: dict[str, int] = {}
@@ -46,6 +50,8 @@ class Digests:
     def add(self, kind: str, value: Any) -> None:
         """One more line of this kind."""
         line = _ENCODER.encode(value)
+        if self._told_as is not None:
+            line = line.replace(*self._told_as)
         if b" " in line or b"\\" in line or _SUSPECT.search(line):
             line = _ENCODER.encode(self._normal(kind, "", msgspec.json.decode(line)))
         self.add_line(kind, line)

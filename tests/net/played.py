@@ -33,7 +33,7 @@ OPS: Mapping[type, str] = {Write: "write", Fsync: "fsync", Rename: "rename", Unl
 
 def told_of(case: Case) -> str:
     """The digests of one case, in one line."""
-    return _played(case, Digests()).told()
+    return _played(case).told()
 
 
 def named(case: Case) -> tuple[str, str]:
@@ -43,10 +43,12 @@ def named(case: Case) -> tuple[str, str]:
 
 def lines_of(case: Case) -> list[str]:
     """What they are digests of."""
-    return _played(case, Digests(keep=True)).lines or []
+    return _played(case, keep=True).lines or []
 
 
-def _played(case: Case, out: Digests) -> Digests:
+def _played(case: Case, *, keep: bool = False) -> Digests:
+    variant = case.options.variant
+    out = Digests(keep=keep, told_as=None if variant in {None, case.build} else (variant, case.build))
     try:
         with no_garbage():
             drafted = draft(case.options, seed=case.seed)

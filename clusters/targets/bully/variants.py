@@ -1,7 +1,7 @@
-"""The planted bugs of the bully target, the harmless builds that must raise no alarm, and the flips of the claims.
+"""The planted bugs of the bully target, and the harmless builds that must raise no alarm.
 
-Guarantees: each breaks one rule; a flip turns off (or on) the knobs that its claim names. Out of scope: what the
-protocol loses by its design: it is no bug that each part of a cut cluster elects.
+Guarantees: each breaks one rule. Out of scope: what the protocol loses by its design: it is no bug that each part of a
+cut cluster elects.
 """
 
 # ruff: noqa: ARG002 - each method is documented in `rules`; a mistake often ignores its arguments
@@ -68,12 +68,4 @@ VARIANTS: Mapping[str, Mutant] = {
     "harmless-patient": bug("waits a little longer for a higher id", scaled(Rules, "ok_timeout", Fraction(5, 4))),
     "harmless-impatient": bug("waits less long for an announcement", scaled(Rules, "coord_timeout", Fraction(3, 4))),
     "harmless-majority-writes": bug("acknowledges what a majority holds", _knobs(write_concern="majority")),
-    "flip-bu-1": bug("claim BU-1 turned: no announcement", _knobs(announce=False)),
-    "flip-bu-2": bug("claim BU-2 turned: a top id keeps quiet", _knobs(elect_at_start=False, bully_back=False)),
-    "flip-bu-3": bug("claim BU-3 turned: a majority is needed", _knobs(majority_to_stand=True, step_down=True)),
-    "flip-bu-4": bug("claim BU-4 turned: no majority is needed", _knobs(majority_to_stand=False, count_votes=False)),
-    "flip-bu-5": bug("claim BU-5 turned: votes do not bind", _knobs(lease=False)),
-    "flip-bu-6": bug("claim BU-6 turned: freshness does not matter", _knobs(freshness=False)),
-    "flip-bu-7": bug("claim BU-7 turned: a cut primary stays", _knobs(step_down=False)),
-    "flip-bu-8": bug("claim BU-8 turned: no leader yields", _knobs(yields=False)),
 }

@@ -12,10 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dethrone.clusters.targets.dledger import broken
-from dethrone.clusters.targets.dledger.flips import FLIPS
-from dethrone.clusters.targets.kit.mutants import Mutant, bug, planted
+from dethrone.clusters.targets.kit.mutants import Mutant, planted
 
-VARIANTS: Mapping[str, Mutant] = {
-    **planted(broken),
-    **{name: bug(f"breaks claim {name[5:]}", rules) for name, rules in FLIPS.items()},
-}
+VARIANTS: Mapping[str, Mutant] = planted(broken)

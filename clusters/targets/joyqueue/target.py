@@ -8,7 +8,6 @@ files (`dethrone.clusters.node`) and virtual time (`dethrone.clusters.sim`).
 from __future__ import annotations
 
 from dethrone.clusters.targets.joyqueue.core import JoyQueueCore
-from dethrone.clusters.targets.joyqueue.flips import FLIPS
 from dethrone.clusters.targets.joyqueue.knobs import KNOBS, Knobs
 from dethrone.clusters.targets.joyqueue.messages import JoyQueueMessage
 from dethrone.clusters.targets.joyqueue.rules import Rules, members_of
@@ -30,7 +29,7 @@ def _core(node: str, members: tuple[str, ...], knobs: Knobs, rules: Rules) -> Jo
 
 TARGET = KitTarget(
     KNOBS,
-    MutantTable(KNOBS, Rules, VARIANTS, FLIPS),
+    MutantTable(KNOBS, Rules, VARIANTS),
     message=JoyQueueMessage,
     core=_core,
     witness=lambda node, _: JoyQueueWitness(node),

@@ -30,7 +30,7 @@ class Mutant(msgspec.Struct, frozen=True, kw_only=True):
     """What it does wrong, in one sentence."""
     rules: Callable[[Any], Any]
     caught_by: tuple[str, ...] = ()
-    """Checkers of which any one counts; none, and no ``seen_by``: the build is harmless, or the flip of a claim."""
+    """Checkers of which any one counts; none, and no ``seen_by``: the build is harmless."""
     seen_by: tuple[str, ...] = ()
     """Checkers of what clients saw that must find it, each under its own workload; the exam of elections runs none."""
     needs: Mapping[str, str] = {}

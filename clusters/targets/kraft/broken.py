@@ -1,7 +1,7 @@
 """The planted bugs, and the harmless builds: each class overrides the rule that its name and its mistake are listed on.
 
 Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs); a comment names the
-real systems that made it. Out of scope: builds that break a single claim (`flips`) and bugs without a counterpart here.
+real systems that made it. Out of scope: bugs without a counterpart here.
 The honest build never refers to this module.
 """
 

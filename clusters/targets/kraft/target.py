@@ -10,14 +10,13 @@ from __future__ import annotations
 from dethrone.clusters.targets.kit.mutants import MutantTable
 from dethrone.clusters.targets.kit.target import KitTarget
 from dethrone.clusters.targets.kraft.core import KraftCore
-from dethrone.clusters.targets.kraft.flips import FLIPS
 from dethrone.clusters.targets.kraft.knobs import KNOBS, KraftKnobs
 from dethrone.clusters.targets.kraft.messages import KraftMessage
 from dethrone.clusters.targets.kraft.rules import Rules
 from dethrone.clusters.targets.kraft.variants import VARIANTS
 from dethrone.clusters.targets.kraft.witness import KraftWitness
 
-MUTANTS = MutantTable(KNOBS, Rules, VARIANTS, FLIPS)
+MUTANTS = MutantTable(KNOBS, Rules, VARIANTS)
 
 
 def check_observers(knobs: KraftKnobs, members: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""The overridden rules of the deliberately broken builds, one class per mistake, the harmless ones, and the flips.
+"""The overridden rules of the deliberately broken builds, one class per mistake, and of the harmless ones.
 
 Guarantees: each class overrides the one rule that its variant is named for.
 """
@@ -11,7 +11,6 @@ from collections.abc import Collection
 from typing import Literal
 
 from dethrone.clusters.targets.kit.mutants import mutant
-from dethrone.clusters.targets.master_slave.knobs import Place
 from dethrone.clusters.targets.master_slave.rules import Rules
 from dethrone.harness.core.clock import Ns
 
@@ -130,13 +129,3 @@ class FlushesMore(Rules):  # Harmless
 class NeverSuggests(Rules):  # Harmless: consumers stay at the master
     def suggests(self, *, lag: int, slaves: Collection[int]) -> int:
         return 0
-
-
-class RoleByName(Rules):  # 1-7: the id does not matter
-    def is_master(self, place: Place) -> bool:
-        return place.broker_id <= 1
-
-
-class EverySlaveBalanced(Rules):  # 1-6
-    def takes_balanced_reads(self, broker_id: int) -> bool:
-        return broker_id > 0

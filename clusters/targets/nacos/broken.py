@@ -1,7 +1,7 @@
 """The rules of the planted bugs, and of the harmless builds: each class overrides what it is named for.
 
 Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs). They break the
-mended protocol; the original lacks most of what they break. Out of scope: flips of claims (`variants`).
+mended protocol; the original lacks most of what they break.
 """
 
 # ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
@@ -115,7 +115,7 @@ class MajorityOfResponders(Rules):
 @mutant(
     "22-half-is-enough", says="counts half of an even number as a majority", caught_by=(_LEADER, _MAJORITY), nodes_min=4
 )
-class HalfIsEnough(Rules):  # 22, and the flip 3-22
+class HalfIsEnough(Rules):
     def majority(self, peers: int) -> int:
         return (peers + 1) // 2
 
@@ -127,7 +127,7 @@ class WantsEveryVote(Rules):  # Elected only with the votes of all members
 
 
 @mutant("plain-votes-twice", says="votes for every candidate of a term", caught_by=(_VOTE, _LEADER), needs=_STORED)
-class EqualTermWins(Rules):  # Votes for every candidate of a term, and the flip 3-17
+class EqualTermWins(Rules):  # Votes for every candidate of a term
     def grants(self, *, candidate_term: int, own_term: int, own_items: int) -> bool:
         return candidate_term >= own_term
 
@@ -190,12 +190,12 @@ class HalfTicks(Rules):  # A first due a little earlier
 
 
 @mutant("harmless-more-notes", says="says who leads with every answer")
-class SaysItEachTime(Rules):  # More lines in the trace, and the flip 3-21
+class SaysItEachTime(Rules):  # More lines in the trace
     def announces(self, *, changed: bool) -> bool:
         return True
 
 
 @mutant("harmless-keeps-former", says="never asks for the record of a former leader")
-class KeepsFormer(Rules):  # Never asks a former leader for its record; the flip 3-30
+class KeepsFormer(Rules):  # Never asks a former leader for its record
     def refreshes_former(self) -> bool:
         return False

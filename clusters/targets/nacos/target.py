@@ -1,7 +1,7 @@
 """The naming Raft of Nacos 1.4.1 as the shells use it: ``TARGET``.
 
 Guarantees: the honest build is the original with its known faults; profile ``nacos-mended`` switches on all four knobs
-that mend one each. Its variants are bugs planted in the mended one, and the flips of the claims.
+that mend one each. Its variants are bugs planted in the mended one.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """The rules of the planted bugs, and of the harmless builds: each class overrides what it is named for.
 
 Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs), carried over: a
-promise or an acceptance is Paxos' vote, an acceptor's report is its log check. Out of scope: flips (`flips`).
+promise or an acceptance is Paxos' vote, an acceptor's report is its log check.
 """
 
 # ruff: noqa: D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 from dethrone.clusters.targets.kit.files import Unreadable
@@ -268,12 +268,3 @@ class DoubleProposals(Rules):  # Sends every PROPOSE twice
 class HalfHeartbeat(Rules):
     def heartbeat(self) -> Ns:
         return max(1, self.knobs.heartbeat_interval // 2)
-
-
-# --- flips of claims --------------------------------------------------------------------------------------------
-
-
-class TellsProposerOnly(Rules):  # 1-44
-    def tells(self, learners: Collection[str], proposer: str) -> Collection[str]:
-        del learners
-        return (proposer,)

@@ -1,4 +1,4 @@
-"""The deliberately broken builds, the harmless ones that must raise no alarm, and the flips of claims.
+"""The deliberately broken builds, and the harmless ones that must raise no alarm.
 
 Guarantees: each broken build overrides one rule (`broken` holds the classes; 21, 22, 25 and 44 two, of which one lets
 the other show) and is named by its number (docs/sources.md, planted-bugs; ``plain``: no number; ``px``: a known
@@ -12,11 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dethrone.clusters.targets.kit.mutants import Mutant, bug, planted
+from dethrone.clusters.targets.kit.mutants import Mutant, planted
 from dethrone.clusters.targets.paxos import broken
-from dethrone.clusters.targets.paxos.flips import FLIPS
 
-VARIANTS: Mapping[str, Mutant] = {
-    **planted(broken),
-    **{name: bug(f"breaks the rule of claim {name.removeprefix('flip-')}", rules) for name, rules in FLIPS.items()},
-}
+VARIANTS: Mapping[str, Mutant] = planted(broken)

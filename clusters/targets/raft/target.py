@@ -11,14 +11,13 @@ from dethrone.clusters.targets.client_api import ClientRequest, StateRequest
 from dethrone.clusters.targets.kit.mutants import MutantTable
 from dethrone.clusters.targets.kit.target import KitTarget
 from dethrone.clusters.targets.raft.core import RaftCore
-from dethrone.clusters.targets.raft.flips import FLIPS
 from dethrone.clusters.targets.raft.knobs import KNOBS
 from dethrone.clusters.targets.raft.messages import RaftMessage
 from dethrone.clusters.targets.raft.rules import Rules
 from dethrone.clusters.targets.raft.variants import VARIANTS
 from dethrone.clusters.targets.raft.witness import RaftWitness
 
-MUTANTS = MutantTable(KNOBS, Rules, VARIANTS, FLIPS)
+MUTANTS = MutantTable(KNOBS, Rules, VARIANTS)
 
 TARGET = KitTarget(
     KNOBS,

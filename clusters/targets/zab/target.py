@@ -8,9 +8,9 @@ from dethrone.clusters.targets.zab.core import ZabCore
 from dethrone.clusters.targets.zab.knobs import KNOBS
 from dethrone.clusters.targets.zab.messages import ZabMessage
 from dethrone.clusters.targets.zab.rules import Rules
-from dethrone.clusters.targets.zab.variants import FLIPS, VARIANTS
+from dethrone.clusters.targets.zab.variants import VARIANTS
 from dethrone.clusters.targets.zab.witness import ZabWitness
 
-MUTANTS = MutantTable(KNOBS, Rules, VARIANTS, FLIPS)
+MUTANTS = MutantTable(KNOBS, Rules, VARIANTS)
 
 TARGET = KitTarget(KNOBS, MUTANTS, message=ZabMessage, core=ZabCore, witness=lambda node, _: ZabWitness(node))

@@ -1,9 +1,7 @@
 """The deliberately broken builds, and the harmless ones that must raise no alarm.
 
-Guarantees: each switches one rule off and is the flip of a claim; those of ``VARIANTS`` name a checker that must catch
-them. Those of ``FLIPS`` are shown by the claim's own sequence only: it takes a crash between two writes of one sync,
-two nominees of one epoch, or unequal histories of several epochs; or what is lost is noticed as a gap and mended by
-another sync. Out of scope: the exam.
+Guarantees: each broken build switches one rule off, is the flip of a claim (docs/sources.md, claims) and names a
+checker that must catch it. Out of scope: the exam.
 
 Source: the issues of Apache ZooKeeper that the comments name, and the violations that its TLA+ specifications list.
 """
@@ -70,28 +68,4 @@ VARIANTS: Mapping[str, Mutant] = {
     "harmless-quick-vote": bug("waits less long before it decides", scaled(Rules, "finalize_wait", Fraction(3, 4))),
     "harmless-quick-connect": bug("pauses less long between two tries", scaled(Rules, "connect_wait", Fraction(1, 2))),
     "harmless-more-tries": bug("tries twice as often to reach its leader", scaled(Rules, "connect_tries", Fraction(2))),
-}
-
-FLIPS: Mapping[str, Mutant] = {
-    "c-before-log": Mutant(  # ZOOKEEPER-4643
-        says="writes currentEpoch before the history that it was synced with", rules=without("log_before_current")
-    ),
-    "ack-before-log": Mutant(  # ZOOKEEPER-3911, 4646
-        says="acknowledges NEWLEADER before the synced history is on disk", rules=without("log_before_ack")
-    ),
-    "commit-in-sync-lost": Mutant(  # near ZOOKEEPER-4394
-        says="drops the commits that arrive between NEWLEADER and UPTODATE", rules=without("keeps_commits")
-    ),
-    "forward-late": Mutant(  # near ZOOKEEPER-3104
-        says="sends a follower new proposals only after it acknowledged NEWLEADER", rules=without("forwards_at_once")
-    ),
-    "no-epoch-compare": Mutant(  # ZOOKEEPER-1082
-        says="compares histories by zxid alone", rules=without("compares_epochs")
-    ),
-    "early-uptodate": Mutant(
-        says="serves before a quorum acknowledged NEWLEADER", rules=without("serves_when_established")
-    ),
-    "recount-equal": Mutant(
-        says="lets an epoch be counted again that it accepted before", rules=without("counts_once")
-    ),
 }

@@ -13,7 +13,6 @@ from typing import Literal
 
 from dethrone.clusters.targets.kit.files import Unreadable
 from dethrone.clusters.targets.kit.mutants import mutant
-from dethrone.clusters.targets.zk_ephemeral.knobs import ZkKnobs
 from dethrone.clusters.targets.zk_ephemeral.messages import STATE_PATH
 from dethrone.clusters.targets.zk_ephemeral.rules import Rules
 from dethrone.clusters.targets.zk_ephemeral.tree import TREE, Change, Stored, Tree
@@ -253,31 +252,3 @@ class FrequentCheckpoints(Rules):  # Harmless
 class EarlyDoubt(Rules):  # Harmless: knows itself disconnected a little earlier than it must
     def disconnect_after(self) -> Ns:
         return self.knobs.session_timeout * 5 // 8
-
-
-# --- flips of claims ----------------------------------------------------------------------------------------------
-
-
-class FollowersServe(Rules):  # 1-10, 1-11
-    def serves_clients(self, *, leads: bool, reading: bool) -> bool:
-        return leads or reading
-
-
-class LeaderNodePersists(Rules):  # 1-12
-    def creates_ephemeral(self) -> bool:
-        return False
-
-
-class IgnoresDeletion(Rules):  # 1-13
-    def reacts_to_deletion(self) -> bool:
-        return False
-
-
-class EveryCreatorWins(Rules):  # 1-14
-    def may_create(self, *, exists: bool, path: str) -> bool:
-        return True
-
-
-def build(rules: type[Rules]) -> Callable[[ZkKnobs], Rules]:
-    """The class as a builder."""
-    return rules

@@ -1,4 +1,4 @@
-"""The deliberately broken builds, the harmless ones that must raise no alarm, and the flips of claims.
+"""The deliberately broken builds, and the harmless ones that must raise no alarm.
 
 Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs): where Raft has a
 vote file, this protocol has the coordination service's tree, which decides who leads. Each inherits the promise of its
@@ -12,14 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dethrone.clusters.targets.kit.mutants import Mutant, bug, planted
+from dethrone.clusters.targets.kit.mutants import Mutant, planted
 from dethrone.clusters.targets.zk_ephemeral import broken
 
-VARIANTS: Mapping[str, Mutant] = {
-    **planted(broken),
-    "flip-1-10": bug("claim 1-10 turned: followers serve reads", broken.FollowersServe),
-    "flip-1-11": bug("claim 1-11 turned: reads are spread over followers", broken.FollowersServe),
-    "flip-1-12": bug("claim 1-12 turned: the leader's node is not ephemeral", broken.LeaderNodePersists),
-    "flip-1-13": bug("claim 1-13 turned: followers do nothing when the node vanishes", broken.IgnoresDeletion),
-    "flip-1-14": bug("claim 1-14 turned: every creator believes that it won", broken.EveryCreatorWins),
-}
+VARIANTS: Mapping[str, Mutant] = planted(broken)

@@ -108,10 +108,9 @@ def test_a_wrong_word_profile_or_variant_is_an_error():
         promise(voters=0)
 
 
-def test_the_exam_is_told_of_every_planted_bug_and_of_no_flip():
+def test_the_exam_knows_every_planted_bug():
     planted = SYSTEM.planted()
     assert len([name for name in planted if name.startswith("harmless")]) == 5
-    assert not [name for name in planted if name.startswith("flip")]
     for one in planted.values():
         SYSTEM.knobs({**SYSTEM.defaults().settings, **one.settings}, profile=None, variant=one.name)
 

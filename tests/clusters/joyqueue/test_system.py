@@ -99,10 +99,9 @@ def test_learners_are_no_voters():
     assert SYSTEM.voters(("n1", "n2", "n3", "n4"), knobs, profile="joyqueue") == ("n1", "n2", "n4")
 
 
-def test_its_planted_bugs_are_told_to_the_exam_and_its_flips_are_not():
+def test_the_exam_knows_its_planted_bugs():
     planted = SYSTEM.planted()
     assert planted["18-pre-votes-are-votes"].settings["fix_missing_return"] == "true"
-    assert not [name for name in planted if name.startswith("flip")]
     assert sum(bug.harmless for bug in planted.values()) == 5
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.targets.client_api import Append, Get, Ok
-from dethrone.clusters.targets.joyqueue.flips import FLIPS
 from dethrone.clusters.targets.joyqueue.knobs import KNOBS
 from dethrone.clusters.targets.joyqueue.rules import Rules
 from dethrone.clusters.targets.joyqueue.storage import Stored, metadata_bytes
@@ -75,9 +74,9 @@ def words_of(name):
     return {**needs, **VARIANTS[name].advised, **({"learners": "E"} if "learners" in VARIANTS[name].needs else {})}
 
 
-def test_every_variant_has_a_vector_and_every_flip_a_sentence():
+def test_every_variant_has_a_vector_and_a_sentence():
     assert set(VECTORS) == set(VARIANTS)
-    assert set(TARGET.variants()) == set(VARIANTS) | set(FLIPS)
+    assert set(TARGET.variants()) == set(VARIANTS)
     assert len([name for name in VARIANTS if name.startswith("harmless")]) == 5
     assert all(TARGET.variants().values())
 
@@ -88,10 +87,9 @@ def test_a_variant_differs_from_the_honest_build_in_its_rule(name):
     assert VECTORS[name](Rules(knobs)) != VECTORS[name](VARIANTS[name].rules(knobs))
 
 
-@pytest.mark.parametrize("name", [*VARIANTS, *FLIPS])
+@pytest.mark.parametrize("name", VARIANTS)
 def test_a_variant_overrides_one_rule(name):
-    rules = {**VARIANTS, **FLIPS}[name].rules
-    changed = {key for key in vars(rules) if not key.startswith("_")}
+    changed = {key for key in vars(VARIANTS[name].rules) if not key.startswith("_")}
     assert len(changed) == (2 if name.startswith("37") else 1)
     assert all(key in vars(Rules) for key in changed)
 

@@ -220,10 +220,9 @@ def test_two_leaders_of_one_epoch_are_seen_by_nearly_any_faults(name):
     assert found >= 10
 
 
-def test_every_planted_bug_names_who_must_find_it_and_the_harmless_ones_and_flips_nobody():
+def test_every_planted_bug_names_who_must_find_it_and_the_harmless_ones_nobody():
     for name, variant in VARIANTS.items():
-        free = name.startswith(("harmless-", "flip-"))
-        assert bool(variant.caught_by) is not free, name
+        assert bool(variant.caught_by) is not name.startswith("harmless-"), name
     assert sum(name.startswith("harmless-") for name in VARIANTS) == 5
 
 

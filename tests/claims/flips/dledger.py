@@ -1,20 +1,18 @@
-"""Builds that break the rule of one numbered claim, so that its test must turn red.
+"""The flips of the claims about DLedger: builds in which the very rule of one claim is broken.
 
-Guarantees: each class overrides one small rule and is named after its claim (docs/sources.md, claims); `FLIPS` maps
-variant name → class. Out of scope: builds that checkers must catch (`variants`).
+Guarantees: each class overrides one small rule and is named after its claim (docs/sources.md, claims). Out of scope:
+planted bugs, some of which break the same rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from dethrone.clusters.targets.dledger.rules import FOLLOWER, LEADER, NEVER, Rules
 from dethrone.clusters.targets.dledger.tally import Campaign, Round
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.rng import Rng
-
-# ruff: noqa: D101, D102 - a class is what its claim's number says, a method is the rule that it overrides
 
 
 class Flip02(Rules):
@@ -245,5 +243,4 @@ _CLASSES = (
     Flip30, Flip31, Flip32, Flip33, Flip34, Flip35, Flip36, Flip37, Flip38, Flip39, Flip40, Flip41,
 )  # fmt: skip
 
-FLIPS: dict[str, type[Rules]] = {f"flip-0-{int(cls.__name__[4:])}": cls for cls in _CLASSES}
-"""Variant name → the rules of that build."""
+FLIPS: Mapping[str, type[Rules]] = {f"flip-0-{int(cls.__name__[4:])}": cls for cls in _CLASSES}

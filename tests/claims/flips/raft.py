@@ -1,0 +1,93 @@
+"""The flips of the claims about Raft: builds in which the very rule of one claim is broken.
+
+Guarantees: a flip overrides one rule and is named ``flip-<source>-<n>`` after its claim (docs/sources.md, claims); the
+class of a planted bug that breaks this rule serves as its flip. Out of scope: checkers; only the claim's test must
+catch a flip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dethrone.clusters.targets.raft.broken import (
+    AcksAfterLocalAppend,
+    AnswerBeforePersist,
+    HalfIsEnough,
+    NeverTruncates,
+    NoJitter,
+    RefusesCampaignedTerm,
+    ResumesLeadership,
+    WantsEveryVote,
+)
+from dethrone.clusters.targets.raft.rules import Rules
+from dethrone.harness.core.clock import SECOND, Ns
+from dethrone.harness.core.rng import Rng
+
+
+class NeverCampaigns(Rules):
+    def may_campaign(self, node: str, voters: Sequence[str], *, leaving: bool) -> bool:
+        return False
+
+
+class SameTermAgain(Rules):
+    def retries_same_term(self) -> bool:
+        return True
+
+
+class SecondVote(Rules):
+    def grants_vote(self, *, voted_for: str | None, candidate: str, up_to_date: bool) -> int:
+        del voted_for
+        return super().grants_vote(voted_for=None, candidate=candidate, up_to_date=up_to_date)
+
+
+class FollowerServes(Rules):
+    def follower_serves(self) -> bool:
+        return True
+
+
+class RareHeartbeats(Rules):
+    def heartbeat_interval(self) -> Ns:
+        return 10 * self.knobs.election_timeout_max
+
+
+class WaitsAMinute(Rules):
+    def deadline(self, rng: Rng) -> Ns:
+        return 60 * SECOND
+
+
+class SendsFirst(Rules):
+    def appends_before_sending(self) -> bool:
+        return False
+
+
+class GivesUp(Rules):
+    def tries_again(self, silence: Ns) -> bool:
+        return silence < 2 * self.knobs.election_timeout_max
+
+
+class CommitsWhatItStores(Rules):
+    def follower_commit(self, *, leader_commit: int, last_new: int, commit: int) -> int:
+        del leader_commit
+        return max(commit, last_new)
+
+
+FLIPS: Mapping[str, type[Rules]] = {
+    "flip-1-15": ResumesLeadership,  # a follower turns leader without ever being a candidate
+    "flip-1-16": NeverCampaigns,  # no node ever campaigns
+    "flip-1-17": SameTermAgain,  # a lost campaign continues in its term
+    "flip-1-18": AnswerBeforePersist,  # votes are asked for before the own vote is stored
+    "flip-1-19": SecondVote,  # a vote does not keep from another one in its term
+    "flip-1-20": HalfIsEnough,  # half of an even number elects
+    "flip-1-21": RefusesCampaignedTerm,  # a candidate refuses the leader of its term
+    "flip-1-22": NoJitter,  # the timeout is not random
+    "flip-1-23": NoJitter,  # candidates that tied wait equally long
+    "flip-1-24": FollowerServes,  # followers answer reads
+    "flip-1-25": AcksAfterLocalAppend,  # a write is acknowledged when the leader alone has it
+    "flip-1-26": WantsEveryVote,  # the votes of all are wanted
+    "flip-1-27": RareHeartbeats,  # the leader says nothing for seconds
+    "flip-1-28": WaitsAMinute,  # the death of a leader is noticed after a minute
+    "flip-1-29": SendsFirst,  # entries are sent before the leader writes them
+    "flip-1-30": GivesUp,  # a follower that is silent for long is given up
+    "flip-1-31": CommitsWhatItStores,  # followers apply what they store before the leader commits it
+    "flip-1-32": NeverTruncates,  # entries that conflict with the leader's stay
+}
