@@ -1,6 +1,6 @@
 """The deliberately broken builds, and the harmless ones that must raise no alarm.
 
-Guarantees: each broken build overrides one rule, or two that make one mistake (`broken` holds the classes), is named by
+Guarantees: each build overrides one rule, or two that make one mistake (`planted_bugs` holds the classes), is named by
 its number (docs/sources.md, planted-bugs; ``plain``: no number, but shown by nearly any schedule) and states what it
 shows nothing without. It inherits the promise of its profile. Not applicable here:
 
@@ -16,6 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dethrone.clusters.targets.kit.mutants import Mutant, planted
-from dethrone.clusters.targets.kraft import broken
+from dethrone.clusters.targets.kraft import planted_bugs
 
-VARIANTS: Mapping[str, Mutant] = planted(broken)
+VARIANTS: Mapping[str, Mutant] = planted(planted_bugs)

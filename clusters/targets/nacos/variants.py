@@ -1,6 +1,6 @@
 """The deliberately broken builds, and the harmless ones that must raise no alarm.
 
-Guarantees: each broken build overrides one rule (`broken`; 25 two, which make one mistake) and is named by its number
+Guarantees: each build overrides one rule (`planted_bugs`; 25 two, which make one mistake) and is named by its number
 (docs/sources.md, planted-bugs; ``plain``: no number). The original is known to be unsafe, so they are bugs of the
 profile ``nacos-mended`` and need its knobs. Not applicable here:
 
@@ -17,6 +17,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dethrone.clusters.targets.kit.mutants import Mutant, planted
-from dethrone.clusters.targets.nacos import broken
+from dethrone.clusters.targets.nacos import planted_bugs
 
-VARIANTS: Mapping[str, Mutant] = planted(broken)
+VARIANTS: Mapping[str, Mutant] = planted(planted_bugs)

@@ -1,6 +1,6 @@
 """The deliberately broken builds, and the harmless ones that must raise no alarm.
 
-Guarantees: each broken build switches one rule off, is the flip of a claim (docs/sources.md, claims) and names a
+Guarantees: each build switches one rule off, is the flip of a claim (docs/sources.md, claims) and names a
 checker that must catch it. Out of scope: the exam.
 
 Source: the issues of Apache ZooKeeper that the comments name, and the violations that its TLA+ specifications list.

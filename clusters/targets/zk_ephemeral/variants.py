@@ -13,6 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dethrone.clusters.targets.kit.mutants import Mutant, planted
-from dethrone.clusters.targets.zk_ephemeral import broken
+from dethrone.clusters.targets.zk_ephemeral import planted_bugs
 
-VARIANTS: Mapping[str, Mutant] = planted(broken)
+VARIANTS: Mapping[str, Mutant] = planted(planted_bugs)

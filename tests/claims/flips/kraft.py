@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from dethrone.clusters.targets.kraft.broken import (
+from dethrone.clusters.targets.kraft.planted_bugs import (
     CommitsOldEpochs,
     HalfIsEnough,
     NoLogCheck,

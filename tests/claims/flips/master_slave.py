@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dethrone.clusters.targets.master_slave.broken import AcksAfterLocalAppend, PromotesItself, SlaveTakesWrites
 from dethrone.clusters.targets.master_slave.knobs import Place
+from dethrone.clusters.targets.master_slave.planted_bugs import AcksAfterLocalAppend, PromotesItself, SlaveTakesWrites
 from dethrone.clusters.targets.master_slave.rules import Rules
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dethrone.clusters.targets.nacos.broken import EqualTermWins, HalfIsEnough, KeepsFormer, SaysItEachTime
 from dethrone.clusters.targets.nacos.knobs import LEADER_TIMEOUT_MS, TICK_PERIOD_MS
 from dethrone.clusters.targets.nacos.messages import DatumStamp, State
+from dethrone.clusters.targets.nacos.planted_bugs import EqualTermWins, HalfIsEnough, KeepsFormer, SaysItEachTime
 from dethrone.clusters.targets.nacos.rules import Rules
 from dethrone.harness.core.rng import Rng
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from dethrone.clusters.targets.paxos.broken import (
+from dethrone.clusters.targets.paxos.messages import Prepare, Value
+from dethrone.clusters.targets.paxos.planted_bugs import (
     AcceptsAnyNumber,
     CountsAcrossNumbers,
     HidesAccepted,
@@ -16,7 +17,6 @@ from dethrone.clusters.targets.paxos.broken import (
     LearnsFromOne,
     PromiseMayFall,
 )
-from dethrone.clusters.targets.paxos.messages import Prepare, Value
 from dethrone.clusters.targets.paxos.rules import Report, Rules
 from dethrone.clusters.targets.paxos.storage import Acceptor
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dethrone.clusters.targets.raft.broken import (
+from dethrone.clusters.targets.raft.planted_bugs import (
     AcksAfterLocalAppend,
     AnswerBeforePersist,
     HalfIsEnough,

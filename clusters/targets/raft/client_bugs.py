@@ -1,6 +1,6 @@
 """Planted bugs that leave the election intact and show only in what clients see, and the harmless builds.
 
-Guarantees: as `broken`; these bugs have no number.
+Guarantees: as `planted_bugs`; these bugs have no number.
 """
 
 # ruff: noqa: ARG002, D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
