@@ -1,7 +1,7 @@
 """The rules of the planted bugs, and of the harmless builds: each class overrides what it is named for.
 
 Guarantees: a bug's number means the same mistake in every protocol (docs/sources.md, planted-bugs). Out of scope:
-builds that break a single claim (`flips`) and bugs without a counterpart here (`variants`).
+bugs without a counterpart here (`variants`).
 """
 
 # ruff: noqa: D101, D102 - `says` and `rules` document them; a mistake often ignores its arguments
