@@ -33,7 +33,7 @@ def converge(deployed, **wants):
 
 def test_this_machine_can(three):
     assert isinstance(three.backend.available(), Yes)
-    assert three.backend.capabilities() >= {"signals", "iptables"}
+    assert three.backend.traits.capabilities >= {"signals", "iptables"}
 
 
 def test_each_host_is_alone_with_its_processes_and_has_its_own_name(three):
@@ -181,7 +181,7 @@ def test_a_kill_and_a_pause_take_and_are_undone(three):
 
 
 def test_a_clock_is_skewed_in_its_node_alone(three):
-    if "faketime" not in three.backend.capabilities() and not os.environ.get("CI"):
+    if "faketime" not in three.backend.traits.capabilities and not os.environ.get("CI"):
         pytest.skip("libfaketime is not installed on this machine")
     skewed = converge(three, n3=HostState(clock=ClockSkew(offset_ns=HOUR_NS)))["n3"]
     assert skewed.confirmed, skewed.why
