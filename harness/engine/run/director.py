@@ -45,9 +45,10 @@ from dethrone.harness.core.schedule import RealisedSchedule, Step
 from dethrone.harness.engine.run.cluster_view import ViewKeeper
 from dethrone.harness.engine.run.continuation import Assess, Continuation, next_step, worth_keeping
 from dethrone.harness.engine.run.listener import LiveView, NodeView
-from dethrone.harness.engine.run.nemesis_driver import NemesisDriver, Settled, StepMark
+from dethrone.harness.engine.run.nemesis_driver import NemesisDriver, StepMark
 from dethrone.harness.engine.run.op_pacing import OpPump
 from dethrone.harness.engine.run.planning import WARMUP_NS, Draft
+from dethrone.harness.engine.run.realised_faults import Settled
 
 Phase = Literal["start", "warmup", "faults", "heal", "quiet", "final", "stop"]
 EndReason = Literal["complete", "first-failure", "interrupted", "trouble"]
