@@ -9,7 +9,7 @@ from typing import Literal
 
 import click
 
-from dethrone.harness.cli import flags, settings
+from dethrone.harness.cli import flags, run_options, settings, value_readers
 from dethrone.harness.cli.nightly import run_night_file
 from dethrone.harness.commands import campaign as campaign_command
 from dethrone.harness.core.errors import ConfigError
@@ -95,9 +95,9 @@ def campaign(
         raise ConfigError("a campaign needs --seeds and --out", next_step="add --seeds 0..9 --out runs/mine")
     if budget is not None:
         raise ConfigError("--budget is for nights", next_step="remove --budget, or name the file of a night")
-    wanted = settings.seeds(seeds)
+    wanted = value_readers.seeds(seeds)
     kept = {key: one for key, one in given.items() if key not in ("out", "seed")}
-    options = settings.run_options(settings.system_of(system, kept), kept)
+    options = run_options.run_options(run_options.system_of(system, kept), kept)
     enter(options.backend)
     by = campaign_command.By(engine=engine, jobs=jobs, master=master, conf=conf, corpus=corpus)
     done = campaign_command.run_campaign(options, wanted, directory, screen, by=by, keep_failing=keep_failing)

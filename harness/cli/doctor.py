@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import click
 
-from dethrone.harness.cli import flags, settings
+from dethrone.harness.cli import flags, setting_table
 from dethrone.harness.core import registry
 from dethrone.harness.core.interfaces import No
 from dethrone.harness.engine.host import shadowing_packages
@@ -32,7 +32,7 @@ FILE_NODES = 1
 @click.argument("file", required=False)
 @click.option(
     "--nodes",
-    type=click.IntRange(1, settings.NODES_MAX),
+    type=click.IntRange(1, setting_table.NODES_MAX),
     default=FILE_NODES,
     help="number of nodes for FILE [default: 1]",
 )
@@ -61,7 +61,7 @@ def doctor(
     if file is not None:
         enter(backend)
         named = file if registry.is_file(file) else f"./{file}"
-        settled = settings.read("set", list(knobs), where="--set")
+        settled = setting_table.read("set", list(knobs), where="--set")
         _file(
             screen,
             RunOptions(

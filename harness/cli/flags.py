@@ -17,7 +17,7 @@ from dethrone.harness.core.operations import ModelOptions
 from dethrone.harness.report.plain import Lines, Plain, colours_wanted, complain
 
 if TYPE_CHECKING:
-    from dethrone.harness.cli import settings
+    from dethrone.harness.cli import setting_table
     from dethrone.harness.report.terminal import Screen
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -27,13 +27,13 @@ _REPEATED = {"set", "host", "label"}
 
 def run_flags(*without: str) -> Callable[[F], F]:
     """Every setting as a flag. The verb gets them as ``given``: key → value and origin, merged."""
-    from dethrone.harness.cli import settings  # a verb without settings starts without them
+    from dethrone.harness.cli import setting_table, settings  # a verb without settings starts without them
 
     def decorate(verb: F) -> F:
         @functools.wraps(verb)
         def wrapped(*args: Any, config: Path | None, **values: Any) -> Any:
             flags = {}
-            for key in settings.SETTINGS:
+            for key in setting_table.SETTINGS:
                 value = values.pop(key.replace("-", "_"), None)
                 if value is not None and value != ():
                     flags[key] = value
@@ -46,7 +46,7 @@ def run_flags(*without: str) -> Callable[[F], F]:
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
             help="configuration file [default: ./dethrone.toml]",
         )(wrapped)
-        for key, setting in reversed(settings.SETTINGS.items()):
+        for key, setting in reversed(setting_table.SETTINGS.items()):
             if key not in without:
                 out = _option(key, setting)(out)
         return out  # type: ignore[no-any-return]
@@ -54,7 +54,7 @@ def run_flags(*without: str) -> Callable[[F], F]:
     return decorate
 
 
-def _option(key: str, setting: settings.Setting) -> Callable[[Any], Any]:
+def _option(key: str, setting: setting_table.Setting) -> Callable[[Any], Any]:
     if key in _TWO_WORDS:
         return click.option(f"--{key}/--no-{key}", key.replace("-", "_"), default=None, help=setting.about)
     return click.option(
@@ -81,15 +81,15 @@ def output_flags(verb: F) -> F:
 
 def hosts_flags(verb: F) -> F:
     """``--hosts`` and ``--host`` of verbs that are no runs; the verb gets ``hosts`` and ``host``."""
-    from dethrone.harness.cli import settings
+    from dethrone.harness.cli import setting_table
 
     @functools.wraps(verb)
     def wrapped(*args: Any, hosts: str | None, host: tuple[str, ...], **values: Any) -> Any:
         file = None if hosts is None else Path(hosts).absolute()
-        return verb(*args, hosts=file, host=settings.read("host", host, where="--host"), **values)
+        return verb(*args, hosts=file, host=setting_table.read("host", host, where="--host"), **values)
 
     return functools.reduce(
-        lambda decorated, key: _option(key, settings.SETTINGS[key])(decorated), ("host", "hosts"), wrapped
+        lambda decorated, key: _option(key, setting_table.SETTINGS[key])(decorated), ("host", "hosts"), wrapped
     )  # type: ignore[return-value]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from dethrone.harness.cli import flags, settings
+from dethrone.harness.cli import flags, run_options, settings
 from dethrone.harness.commands import run as run_command
 from dethrone.harness.core.secrets import without_secrets
 from dethrone.harness.engine.host.namespace_entry import enter
@@ -44,7 +44,7 @@ def run(
         if not as_json:
             output(settings.show(given))
         return
-    options = settings.run_options(settings.system_of(system, given), given)
+    options = run_options.run_options(run_options.system_of(system, given), given)
     if dry_run:
         from dethrone.harness.engine.run import runner
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from dethrone.clusters.attach.backend import AttachBackend
-from dethrone.harness.cli import settings
+from dethrone.harness.cli import run_options, settings
 from dethrone.harness.core.errors import ConfigError
 
 
 def options(**flags):
     given = settings.merge(flags, {}, None)
-    return settings.run_options("etcd", given)
+    return run_options.run_options("etcd", given)
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def test_a_project_of_a_configuration_file_is_for_the_backend_that_attaches(tmp_
     file = tmp_path / "dethrone.toml"
     file.write_text('[run]\nproject = "shop"\n')
     given = settings.merge({"on": "local"}, {}, file)
-    assert settings.run_options("etcd", given).host == ()
+    assert run_options.run_options("etcd", given).host == ()
 
 
 def test_a_run_that_attaches_to_nothing_is_refused():

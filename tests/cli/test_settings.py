@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dethrone.harness.cli import settings
+from dethrone.harness.cli import run_options, setting_table, settings, value_readers
 from dethrone.harness.core.errors import ConfigError
 
 
@@ -40,7 +40,7 @@ def test_knobs_are_merged_one_by_one():
 
 def test_dethrone_toml_of_this_directory_is_read():
     Path("dethrone.toml").write_text("[run]\nnodes = 7\ntime_limit = '30s'\nfaults = ['kill']\nkeep-cluster = true\n")
-    options = settings.run_options("raft", settings.merge({}, {}, None))
+    options = run_options.run_options("raft", settings.merge({}, {}, None))
     assert (options.nodes, options.time_limit_ns, options.faults, options.keep_cluster) == (
         7,
         30 * 10**9,
@@ -83,34 +83,34 @@ def test_a_bad_file_is_told_with_its_place(toml, words):
 )  # fmt: skip
 def test_a_bad_value_is_refused(key, raw):
     with pytest.raises(ConfigError, match="is not a valid value for"):
-        settings.read(key, raw, where="--x")
+        setting_table.read(key, raw, where="--x")
 
 
 def test_no_faults_can_be_asked_for():
-    assert settings.read("faults", "none", where="") == ()
-    assert settings.read("faults", "kill, pause,kill", where="") == ("kill", "pause")
+    assert setting_table.read("faults", "none", where="") == ()
+    assert setting_table.read("faults", "kill, pause,kill", where="") == ("kill", "pause")
 
 
 @pytest.mark.parametrize(("text", "count"), [("10", 10), ("2n", 6), ("n", 3)])
 def test_clients_may_be_a_multiple_of_the_nodes(text, count):
-    assert settings.clients(text, nodes=3) == count
+    assert value_readers.client_count(text, nodes=3) == count
 
 
 @pytest.mark.parametrize(("text", "found"), [("0..3", (0, 1, 2, 3)), ("7", (7,)), ("5,1..2,5", (5, 1, 2))])
 def test_seeds(text, found):
-    assert tuple(settings.seeds(text)) == found
+    assert tuple(value_readers.seeds(text)) == found
 
 
 @pytest.mark.parametrize("text", ["", "9..1", "a", "1..", "-3", "0..99999999", "1,,2"])
 def test_no_seeds(text):
     with pytest.raises(ConfigError):
-        settings.seeds(text)
+        value_readers.seeds(text)
 
 
 @given(st.text())
 def test_any_text_for_seeds_is_read_or_refused(text):
     with contextlib.suppress(ConfigError):
-        assert settings.seeds(text)
+        assert value_readers.seeds(text)
 
 
 def test_a_misspelt_variable_is_said():
@@ -130,7 +130,7 @@ def test_what_show_config_prints_is_a_configuration_itself():
 
 @pytest.mark.parametrize(("word", "scale"), [("auto", None), ("1", 1), ("1.5", 1.5), ("8", 8)])
 def test_the_time_scale_is_measured_or_pinned(word, scale):
-    assert settings.run_options("raft", merged({"time-scale": word})).time_scale == scale
+    assert run_options.run_options("raft", merged({"time-scale": word})).time_scale == scale
 
 
 @pytest.mark.parametrize("word", ["0", "0.5", "9", "fast", "nan", "-1"])

@@ -24,7 +24,7 @@ from dethrone.clusters.own.parse import parse
 from dethrone.clusters.own.spec import ProbeTable
 from dethrone.clusters.own.trace import read_lines
 from dethrone.clusters.ssh.hosts import parse_hosts
-from dethrone.harness.cli import settings
+from dethrone.harness.cli import run_options, settings
 from dethrone.harness.commands import check, report
 from dethrone.harness.core import registry, store
 from dethrone.harness.core.errors import HarnessError
@@ -268,7 +268,7 @@ class Kinds:
     def configuration(self, path: Path) -> None:
         given = settings.merge({}, {}, path)
         settings.show(given)
-        settings.run_options("raft", given)
+        run_options.run_options("raft", given)
 
     def description(self, data: bytes) -> None:
         parse(data.decode("utf-8", "replace"), path="a.toml", read=lambda _: None)  # type: ignore[arg-type, return-value]

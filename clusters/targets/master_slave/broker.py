@@ -2,14 +2,13 @@
 
 Guarantees: the role comes from the configuration at the start and never changes without a restart; nothing elects. A
 slave appends what its master sends, in order, and reports its position. Out of scope: which broker serves which read
-(`client`), and consumer offsets.
+(`client`), consumer offsets, and what a master answers to a write (`sends`).
 
 Source: docs/sources.md, master-slave.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,13 +21,13 @@ from dethrone.clusters.targets.client_api import (
     Ok,
     Put,
     Refused,
-    Unknown,
 )
 from dethrone.clusters.targets.kit.core import KitCore, KitNode
 from dethrone.clusters.targets.master_slave import messages as m
 from dethrone.clusters.targets.master_slave.knobs import ASYNC_MASTER, MASTER_ID, SLAVE, MsKnobs, Place
 from dethrone.clusters.targets.master_slave.place import conf_ops, load_place
 from dethrone.clusters.targets.master_slave.rules import Rules
+from dethrone.clusters.targets.master_slave.sends import SEND_LIMIT, Sends
 from dethrone.clusters.targets.zk_ephemeral.log import LOG, Log
 from dethrone.clusters.targets.zk_ephemeral.messages import Record
 from dethrone.harness.core.clock import MS, Clocks, Ns
@@ -47,9 +46,8 @@ from dethrone.harness.core.machine import (
     SetTimer,
 )
 
-REGISTER, HA, SEND_LIMIT, FLUSH = "register", "ha", "send_limit", "flush"
+REGISTER, HA, FLUSH = "register", "ha", "flush"
 CLUSTER, TOPIC = "dethrone", "t"
-PENDING_MAX = 10_000
 MASTER_ROLE, SLAVE_ROLE = "MASTER", "SLAVE"
 
 
@@ -61,17 +59,6 @@ class Slave:
     def __init__(self, now: Ns, acked: int) -> None:
         self.heard = self.sent = now
         self.acked = self.end = acked
-
-
-class Sending:
-    """One write that waits for its result."""
-
-    __slots__ = ("at", "index", "request")
-
-    def __init__(self, index: int, request: int, at: Ns) -> None:
-        self.index = index
-        self.request = request
-        self.at = at
 
 
 class BrokerCore(KitNode, KitCore["BrokerCore"]):
@@ -117,7 +104,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         self.refused: str | None = None
         """The master whose log was found shorter than the own one."""
         self.slaves: dict[str, Slave] = {}
-        self.sends: deque[Sending] = deque()
+        self.sends = Sends(self)
         self.acked_most = 0
         self.batches: dict[int, int] = {}
         self.syncing: int | None = None
@@ -173,7 +160,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         elif timer == HA:
             self._ha_tick()
         elif timer == SEND_LIMIT:
-            self._late()
+            self.sends.late()
         elif timer == FLUSH:
             self._flush()
 
@@ -249,7 +236,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
             return
         for one in body.records:
             log.append(Record(log.end + 1, 0, one.command))
-        self._write()
+        self.write()
         if self.rules.ack_position(durable=log.durable, written=log.end) > log.durable:
             self._tell_master()
 
@@ -280,7 +267,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         if body.max_offset > self.acked_most:
             self.acked_most = body.max_offset
             self.note("commit", {"index": body.max_offset, "slave": src})
-        self._answer_sends()
+        self.sends.answer()
         self._transfer(src, slave)
 
     def _transfer(self, name: str, slave: Slave, *, always: bool = False) -> None:
@@ -295,7 +282,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         slave.sent = self.mono
         self.out.append(Send(name, m.HaTransfer(offset, records, log.end, slave.acked)))
 
-    def _available(self) -> bool:
+    def slave_available(self) -> bool:
         """Whether a slave is there that counts for synchronous sends."""
         size = self.log.ends[-1] if self.log.ends else 0
         for slave in self.slaves.values():
@@ -344,7 +331,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         elif isinstance(body, m.Pull):
             self._on_pull(request, body)
         elif isinstance(body, Append | Put):
-            self._on_send(request, body)
+            self.sends.take(request, body)
         elif isinstance(body, ChangeConfig):
             self._on_operator(request, body)
         else:
@@ -374,50 +361,6 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         }
         self.reply(request, Ok(told))
 
-    def _on_send(self, request: int, body: Append | Put) -> None:
-        if not self.rules.takes_writes(master=self.leads):
-            self.count("writes_refused")
-            self.note("write_refused", {"id": self.place.broker_id})
-            self.reply(request, NotLeader(self.master if self.master != self.me else None))
-            return
-        if len(self.sends) >= PENDING_MAX:
-            self.reply(request, Refused(f"{PENDING_MAX} sends wait already"))
-            return
-        index = self.log.end + 1
-        self.log.append(Record(index, 0, body))
-        self.sends.append(Sending(index, request, self.mono))
-        if len(self.sends) == 1:
-            self.out.append(SetTimer(SEND_LIMIT, self.mono + self.knobs.sync_flush_timeout))
-        self._write()
-
-    def _answer_sends(self) -> None:
-        """Results of sends, in order: stored, and, with SYNC_MASTER, on a slave."""
-        sync = self.rules.waits_for_slave()
-        while self.sends and self.sends[0].index <= self.log.durable:
-            if not sync or self.sends[0].index <= self.acked_most:
-                self._result(m.SEND_OK)
-            elif not self._available():
-                self._result(self.rules.without_slave())
-            else:
-                return
-
-    def _late(self) -> None:
-        limit = self.knobs.sync_flush_timeout
-        while self.sends and self.mono - self.sends[0].at >= limit:
-            stored = self.sends[0].index <= self.log.durable
-            self._result(m.FLUSH_SLAVE_TIMEOUT if stored else m.FLUSH_DISK_TIMEOUT)
-        if self.sends:
-            self.out.append(SetTimer(SEND_LIMIT, self.sends[0].at + limit))
-
-    def _result(self, status: str) -> None:
-        one = self.sends.popleft()
-        self.note("write", {"offset": one.index - 1, "status": status})
-        self.count(f"sends_{status}")
-        if status == m.SEND_OK:
-            self.note("write_acked", {"index": one.index, "offset": one.index - 1})
-        fine = status == m.SEND_OK or self.knobs.degraded_counts_as == "ok"
-        self.reply(one.request, Ok(one.index) if fine else Unknown(status))
-
     def _on_operator(self, request: int, body: ChangeConfig) -> None:
         """An operator edits this broker's configuration: ``add`` makes it the master, ``remove`` a slave."""
         name = self.place.broker_name
@@ -437,7 +380,8 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
 
     # --- disk -----------------------------------------------------------------------------------------------------
 
-    def _write(self) -> None:
+    def write(self) -> None:
+        """Hand what waits in the log to the disk, once it is free."""
         if self.log.waiting and not self.batches:
             self.token += 1
             self.batches[self.token] = self.log.end
@@ -458,12 +402,12 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         log = self.log
         log.durable = max(log.durable, min(index, log.end))
         self._visible()
-        self._write()
+        self.write()
         if not log.sync and not self.dirty:
             self.dirty = True
             self.out.append(SetTimer(FLUSH, self.mono + self.rules.flush_interval()))
-        if self.sends:
-            self._answer_sends()
+        if self.sends.waiting:
+            self.sends.answer()
         if self.leads:
             for name, slave in self.slaves.items():
                 self._transfer(name, slave)
@@ -500,7 +444,7 @@ class BrokerCore(KitNode, KitCore["BrokerCore"]):
         }
         if self.leads:
             extra["slaves"] = {name: slave.acked for name, slave in self.slaves.items()}
-            extra["sends_pending"] = len(self.sends)
+            extra["sends_pending"] = len(self.sends.waiting)
         else:
             extra["master"] = self.master
             extra["connected"] = self.heard is not None

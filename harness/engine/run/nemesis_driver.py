@@ -3,7 +3,8 @@
 Guarantees: one convergence at a time; a fault begins only after the one before it is settled; ``installed`` only with
 evidence from every host that it changes; every trigger of a step that was reached is reported as a hit, with the time
 from the event to the effect in force, or as a miss; at the end of a step everything is healed and health is awaited
-(bounded) before the quiet gap. Hosts, probes, files, and the meaning of events are out of scope.
+(bounded) before the quiet gap. Out of scope: what is recorded of a fault (``realised_faults``), hosts, probes, files,
+and the meaning of events.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from dethrone.harness.core.schedule import (
 )
 from dethrone.harness.engine.run.armed_triggers import ArmedTriggers, Hit, Key
 from dethrone.harness.engine.run.cluster_view import changed
+from dethrone.harness.engine.run.realised_faults import Active, RealisedFaults, Settled, hit_record
 
 HEAL_TRIES = 4
 
@@ -40,18 +42,6 @@ class Wanted(msgspec.Struct, frozen=True):
 
     before: Mapping[str, HostState]
     wants: Mapping[str, HostState]
-
-
-class Settled(msgspec.Struct, frozen=True):
-    """A fault began or ended, to be written as a FaultEvent."""
-
-    realised: RealisedFault
-    phase: Literal["begin", "end"]
-    outcome: Literal["installed", "skipped", "indeterminate", "healed", "heal_failed"]
-    """At its end ``indeterminate``: it is healed now, and was not in force all the time until then."""
-    span: Span
-    why: str
-    evidence: Mapping[str, Any]
 
 
 class StepMark(msgspec.Struct, frozen=True):
@@ -70,23 +60,6 @@ class _Waiting:
         self.planned = planned
         self.due = due
         self.hit = hit
-
-
-class _Active:
-    """A fault in force, or about to be. ``ended_by``: the event that its end waited for, once it came.
-
-    ``lapsed``: why it was not in force all the time, a sentence each.
-    """
-
-    __slots__ = ("end_due", "ended_by", "hit", "lapsed", "planned", "realised")
-
-    def __init__(self, realised: RealisedFault, planned: PlannedFault, hit: Hit | None) -> None:
-        self.realised = realised
-        self.planned = planned
-        self.hit = hit
-        self.end_due: Ns | None = None
-        self.ended_by: Hit | None = None
-        self.lapsed: list[str] = []
 
 
 class NemesisDriver:
@@ -125,11 +98,11 @@ class NemesisDriver:
         """The step began, and no event reported it yet."""
         self._view: ClusterView | None = None
         self._hit: dict[str, tuple[str, ...]] = {}
-        self._active: list[_Active] = []
+        self._active: list[Active] = []
         self._state: Mapping[str, HostState] = healthy_cluster(nodes)
-        self._waiting: tuple[Literal["begin", "end"], _Active, Mapping[str, HostState]] | None = None
+        self._waiting: tuple[Literal["begin", "end"], Active, Mapping[str, HostState]] | None = None
         self._heal_tries = 0
-        self._realised: list[RealisedFault] = []
+        self._realised = RealisedFaults()
         self._cancelled = False
         self._touched = True
         """Something came in since the last ``step``."""
@@ -209,11 +182,7 @@ class NemesisDriver:
 
     def close(self, span: Span, *, healed: bool) -> list[Settled]:
         """The run ends: every host was converged to healthy (or not) outside the schedule; settle what was in force."""
-        out = []
-        for active in self._active:
-            outcome = self._close(active, span, healed=healed)
-            why = "; ".join(["the run ended", *active.lapsed])
-            out.append(Settled(active.realised, "end", outcome, span, why, {}))
+        out = [self._realised.cut_short(active, span, healed=healed) for active in self._active]
         self._active.clear()
         self._phase = "done"
         self._wake_known = False
@@ -221,7 +190,7 @@ class NemesisDriver:
 
     def realised(self) -> RealisedSchedule:
         """What actually happened so far."""
-        return RealisedSchedule(seed=self._schedule.seed, faults=tuple(self._realised))
+        return RealisedSchedule(seed=self._schedule.seed, faults=self._realised.all())
 
     def wake_at(self) -> Ns | None:
         """The next moment at which ``step`` has something to do by time alone."""
@@ -388,53 +357,43 @@ class NemesisDriver:
         """A trigger ran out of time: its fault, or every fault of its step, is skipped. An end has its hold anyway."""
         purpose, number = key
         why = f"the event {trigger.event!r} did not occur within {show_duration(trigger.within_ns)}"
-        told = RealisedTrigger(event=trigger.event, outcome="miss")
+        missed = RealisedTrigger(event=trigger.event, outcome="miss")
         if purpose == "begin":
-            self._skip(self._schedule.steps[self._step].faults[number], now, notes, why=why, trigger=told)
+            self._skip(self._schedule.steps[self._step].faults[number], now, notes, why=why, trigger=missed)
         elif purpose == "step":
             notes.append(StepMark(self._step, "missed"))
             self._phase = "faults"
             for planned in self._schedule.steps[self._step].faults:
-                self._skip(planned, now, notes, why=f"its step was skipped: {why}", trigger=told)
+                self._skip(planned, now, notes, why=f"its step was skipped: {why}", trigger=missed)
         else:
-            realised = self._realised[number]
-            self._replace(msgspec.structs.replace(realised, until=told))
-            for active in self._active:
-                if active.realised.fault == number:
-                    active.realised = self._realised[number]
+            self._realised.end_missed(number, missed, self._active)
 
     def _begin(self, ready: _Waiting, now: Ns, view: ClusterView, notes: list[StepMark | Settled]) -> Wanted | None:
         planned, hit = ready.planned, ready.hit or self._step_hit
-        told = _told(hit if ready.hit is not None or isinstance(planned.when, StepBegin) else None, None)
-        number = len(self._realised)
+        trigger = hit_record(hit if ready.hit is not None or isinstance(planned.when, StepBegin) else None, None)
         kind = self._faults[planned.kind]
         occurrence: Occurrence | None = hit.occurrence if hit is not None else None
         seen = msgspec.structs.replace(view, occurrence=occurrence, hit=dict(self._hit))
-        resolved = kind.resolve(planned, seen, self._rng.stream(f"fault-{number}"))
+        resolved = kind.resolve(planned, seen, self._rng.stream(f"fault-{len(self._realised)}"))
         if isinstance(resolved, str):
-            self._skip(planned, now, notes, why=resolved, trigger=told)
+            self._skip(planned, now, notes, why=resolved, trigger=trigger)
             return None
         victims, params = resolved
-        realised = RealisedFault(
-            fault=number,
+        realised = self._realised.due(
+            planned,
             step=self._step,
-            kind=planned.kind,
             victims=victims,
             roles={victim: view.roles.get(victim, "unknown") for victim in victims},
             params=params,
-            outcome="indeterminate",
-            healed=False,
-            name=planned.name,
-            trigger=told,
+            trigger=trigger,
         )
-        active = _Active(realised, planned, hit if told is not None else None)
-        self._realised.append(realised)
+        active = Active(realised, planned, hit if trigger is not None else None)
         wanted = self._want("begin", active, [*self._active, active])
         if wanted is None:
-            self._realised.pop()
+            self._realised.withdraw()
             self._waiting = None
             why = "it changes nothing: other active faults have the same effect"
-            self._skip(planned, now, notes, why=why, victims=victims, trigger=told)
+            self._skip(planned, now, notes, why=why, victims=victims, trigger=trigger)
         return wanted
 
     def _skip(
@@ -447,20 +406,7 @@ class NemesisDriver:
         victims: tuple[str, ...] = (),
         trigger: RealisedTrigger | None = None,
     ) -> None:
-        realised = RealisedFault(
-            fault=len(self._realised),
-            step=self._step,
-            kind=planned.kind,
-            victims=victims,
-            params=planned.params,
-            outcome="skipped",
-            healed=True,
-            why=why,
-            name=planned.name,
-            trigger=trigger,
-        )
-        self._realised.append(realised)
-        notes.append(Settled(realised, "begin", "skipped", Span(now, now), why, _evidence(realised.name, trigger)))
+        notes.append(self._realised.skipped(planned, now, step=self._step, why=why, victims=victims, trigger=trigger))
         for other in [one for one in self._dormant if planned.name and one.needs_fault == planned.name]:
             self._dormant.remove(other)
             missed = (
@@ -469,7 +415,7 @@ class NemesisDriver:
             why = f"the fault {planned.name!r} that it waits for was skipped"
             self._skip(other, now, notes, why=why, trigger=missed)
 
-    def _want(self, phase: Literal["begin", "end"], active: _Active, rest: list[_Active]) -> Wanted | None:
+    def _want(self, phase: Literal["begin", "end"], active: Active, rest: list[Active]) -> Wanted | None:
         after: Mapping[str, HostState] = healthy_cluster(self._nodes)
         for other in rest:
             after = self._faults[other.realised.kind].apply(after, other.realised.victims, other.realised.params)
@@ -483,15 +429,10 @@ class NemesisDriver:
         return Wanted({host: self._state[host] for host in wants}, wants)
 
     def _begun(
-        self, active: _Active, after: Mapping[str, HostState], span: Span, failed: list[str], details: Mapping[str, Any]
+        self, active: Active, after: Mapping[str, HostState], span: Span, failed: list[str], details: Mapping[str, Any]
     ) -> Settled:
-        outcome: Literal["installed", "indeterminate"] = "indeterminate" if failed else "installed"
-        why = "; ".join(failed)
+        settled = self._realised.begun(active, span, failed, details)
         planned, realised = active.planned, active.realised
-        told = _told(active.hit, span)
-        realised = msgspec.structs.replace(realised, begin=span, outcome=outcome, why=why, trigger=told)
-        active.realised = realised
-        self._replace(realised)
         active.end_due = 0 if self._cancelled else span.hi + planned.hold_ns
         self._active.append(active)
         self._state = after
@@ -501,10 +442,10 @@ class NemesisDriver:
             self._wake_dormant(planned.name, span.hi)
             if planned.until is not None:
                 self._triggers.arm(("until", realised.fault), planned.until, span.hi, self._view)
-        return Settled(realised, "begin", outcome, span, why, {**_evidence(planned.name, told), **details})
+        return settled
 
     def _ended(
-        self, active: _Active, after: Mapping[str, HostState], span: Span, failed: list[str], details: Mapping[str, Any]
+        self, active: Active, after: Mapping[str, HostState], span: Span, failed: list[str], details: Mapping[str, Any]
     ) -> list[Settled]:
         if failed:
             self._heal_tries += 1
@@ -515,28 +456,7 @@ class NemesisDriver:
         self._active.remove(active)
         self._state = after
         self._triggers.disarm(("until", active.realised.fault))
-        told = _told(active.ended_by, span) or active.realised.until
-        if told is None and active.planned.until is not None:
-            told = RealisedTrigger(event=active.planned.until.event, outcome="miss")
-        active.realised = msgspec.structs.replace(active.realised, until=told)
-        outcome = self._close(active, span, healed=not failed)
-        evidence = {**_evidence(active.planned.name, told), **details}
-        return [Settled(active.realised, "end", outcome, span, "; ".join([*failed, *active.lapsed]), evidence)]
-
-    def _close(self, active: _Active, span: Span, *, healed: bool) -> Literal["healed", "heal_failed", "indeterminate"]:
-        """Write down the end of a fault, and that it was not in force throughout if it lapsed."""
-        realised = msgspec.structs.replace(active.realised, end=span, healed=healed)
-        if active.lapsed:
-            whys = [*filter(None, [realised.why]), *active.lapsed]
-            realised = msgspec.structs.replace(realised, outcome="indeterminate", why="; ".join(whys))
-        active.realised = realised
-        self._replace(realised)
-        if not healed:
-            return "heal_failed"
-        return "indeterminate" if active.lapsed else "healed"
-
-    def _replace(self, realised: RealisedFault) -> None:
-        self._realised[realised.fault] = realised
+        return [self._realised.ended(active, span, failed, details)]
 
 
 def _due(hit: Hit, delay_ns: Ns, now: Ns) -> Ns:
@@ -544,33 +464,9 @@ def _due(hit: Hit, delay_ns: Ns, now: Ns) -> Ns:
     return max(now, hit.occurrence.span.lo + delay_ns) if delay_ns else now
 
 
-def _told(hit: Hit | None, effect: Span | None) -> RealisedTrigger | None:
-    """A hit as it is recorded. ``effect``: command … confirmed effect of what it led to."""
-    if hit is None:
-        return None
-    seen = hit.occurrence
-    return RealisedTrigger(
-        event=hit.trigger.event,
-        outcome="hit",
-        actor=seen.actor,
-        term=seen.term,
-        at=seen.span,
-        seen_ns=hit.seen_ns,
-        latency_ns=None if effect is None else max(0, effect.hi - seen.span.lo),
-    )
-
-
-def _evidence(name: str, trigger: RealisedTrigger | None) -> dict[str, Any]:
-    """What a fault event says besides its hosts: the fault's name, and what became of its trigger."""
-    out: dict[str, Any] = {"name": name} if name else {}
-    if trigger is not None:
-        out["trigger"] = msgspec.to_builtins(trigger)
-    return out
-
-
 def _begin_due(waiting: _Waiting) -> Ns:
     return waiting.due
 
 
-def _end_due(active: _Active) -> Ns:
+def _end_due(active: Active) -> Ns:
     return active.end_due if active.end_due is not None else 0

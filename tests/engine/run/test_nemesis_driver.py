@@ -10,7 +10,8 @@ from dethrone.harness.core.hoststate import HEALTHY, healthy_cluster
 from dethrone.harness.core.interfaces import ClusterView, Evidence
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault, Schedule, Step
-from dethrone.harness.engine.run.nemesis_driver import NemesisDriver, Settled, StepMark
+from dethrone.harness.engine.run.nemesis_driver import NemesisDriver, StepMark
+from dethrone.harness.engine.run.realised_faults import Settled
 
 NODES = ("n1", "n2", "n3")
 

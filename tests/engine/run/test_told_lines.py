@@ -8,7 +8,8 @@ from dethrone.harness.core.clock import SECOND, Span
 from dethrone.harness.core.events import TRACE_MALFORMED, End, Noise, Observed, Silent, Traced
 from dethrone.harness.core.history import History
 from dethrone.harness.core.interfaces import HostNews, Malformed, Reading, TraceLine
-from dethrone.harness.engine.run.director import MALFORMED_MAX, Director
+from dethrone.harness.engine.run.director import Director
+from dethrone.harness.engine.run.trace_record import MALFORMED_MAX
 
 from .fake import FakeSystem, FakeWorld, draft, play
 

@@ -1,0 +1,141 @@
+"""What the engine is asked to do, out of the merged settings of a run.
+
+Guarantees: a run has one system; what a file that is not the user's own names is executed or reached only with his
+trust, and only a flag lifts the protection of the machine. Out of scope: merging (``settings``), and whether names of
+systems, faults and knobs exist (the engine).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from dethrone.harness.cli.setting_table import LENDERS
+from dethrone.harness.cli.settings import Given
+from dethrone.harness.cli.value_readers import client_count
+from dethrone.harness.core import registry
+from dethrone.harness.core.duration import parse_duration
+from dethrone.harness.core.errors import ConfigError
+from dethrone.harness.core.verdict import FailOn
+from dethrone.harness.engine.run import file_trust, scenario_lookup
+from dethrone.harness.engine.run.options import RunOptions
+
+
+def system_of(named: str | None, given: Mapping[str, Given]) -> str:
+    """The system that is run: the one that is named, or the scenario's. ConfigError: none, or two different ones."""
+    if "scenario" not in given:
+        if named is None:
+            raise ConfigError(
+                "no system was named", next_step="choose one of `dethrone list systems`, or add --scenario"
+            )
+        # the path of a description stands in run.json, and a replay may start anywhere
+        return str(Path(named).resolve()) if registry.is_file(named) else named
+    scenario = scenario_lookup.find(given["scenario"].value)
+    if named is None and registry.is_file(scenario.system) and not ("trust" in given and given["trust"].value):
+        raise ConfigError(
+            f"the scenario names a file that would be executed with your rights: {scenario.system}",
+            where=str(given["scenario"].value),
+            next_step=f"look at it, then name it yourself: dethrone run {scenario.system} …, or add --trust",
+        )
+    if named not in (None, scenario.system):
+        raise ConfigError(
+            f"the scenario {scenario.name!r} belongs to {scenario.system}, not to {named}",
+            next_step=f"remove {named} or --scenario",
+        )
+    return scenario.system
+
+
+def run_options(system: str, given: Mapping[str, Given]) -> RunOptions:
+    """The engine's options."""
+    value: dict[str, Any] = {key: one.value for key, one in given.items()}
+
+    def ns(key: str) -> int | None:
+        return parse_duration(value[key]) if key in value else None
+
+    def path(key: str) -> Path | None:
+        return Path(value[key]) if key in value else None
+
+    hosts, host, lent = _lent(given)
+    _refuse_strangers(given, hosts=hosts, host=host)
+    nodes = lent if lent and given["nodes"].origin == "default" else value["nodes"]
+    return RunOptions(
+        system=system,
+        nodes=nodes,
+        backend=value["on"],
+        faults=value.get("faults"),
+        workload=value.get("workload"),
+        strategy=value["strategy"],
+        time_limit_ns=ns("time-limit"),
+        seed=value.get("seed"),
+        nemesis_interval_ns=ns("nemesis-interval"),
+        settings=value.get("set", {}),
+        profile=value.get("profile"),
+        variant=value.get("variant"),
+        rate_per_s=value.get("rate"),
+        processes=client_count(value["concurrency"], nodes=nodes) if "concurrency" in value else None,
+        out=path("out"),
+        base=value.get("base"),
+        keep_cluster=value["keep-cluster"],
+        unsafe_root=_unsafe_root(given["unsafe-root"]),
+        stop_at_first_failure=value.get("first-failure"),
+        schedule=path("schedule"),
+        scenario=value.get("scenario"),
+        hosts=hosts,
+        host=host,
+        fail_on=cast("FailOn", value["fail-on"]),
+        known=path("known"),
+        time_scale=None if value.get("time-scale", "auto") == "auto" else float(value["time-scale"]),
+    )
+
+
+def _refuse_strangers(given: Mapping[str, Given], *, hosts: Path | None, host: tuple[str, ...]) -> None:
+    """ConfigError where a settings file that may be another user's names what a run would execute or reach."""
+    doubted = {key: one for key, one in given.items() if one.doubt}
+    if not doubted or ("trust" in given and given["trust"].value):
+        return
+    lent = any(key in doubted for key in LENDERS)
+    named = RunOptions(
+        system="",
+        variant=doubted["variant"].value if "variant" in doubted else None,
+        base=doubted["base"].value if "base" in doubted else None,
+        hosts=hosts if lent else None,
+        host=host if lent else (),
+    )
+    one = next(iter(doubted.values()))
+    file_trust.refuse_settings(named, where=one.origin, doubt=one.doubt)
+
+
+def _unsafe_root(given: Given) -> bool:
+    """Only a user says so at the moment of the run: a file may be another's."""
+    if given.value and given.origin != "flag":
+        raise ConfigError(
+            "unsafe-root is set by a file or the environment",
+            where=given.origin,
+            cause="it lets nodes act as root on this machine, which must not be decided by a file "
+            "that came with a project",
+            next_step="add --unsafe-root to the command line if you trust the system and can afford "
+            "to lose the machine",
+        )
+    return bool(given.value)
+
+
+def _lent(given: Mapping[str, Given]) -> tuple[Path | None, tuple[str, ...], int]:
+    """The hosts file, the hosts named one by one, and how many a run may use (0: not known, or none were named).
+
+    Hosts of a configuration file are for the backend that takes hosts; a run elsewhere leaves them alone.
+    """
+    named = [given[key] for key in LENDERS if key in given]
+    file = Path(given["hosts"].value).absolute() if "hosts" in given else None
+    words: tuple[str, ...] = given["host"].value if "host" in given else ()
+    words += (f"project={given['project'].value}",) if "project" in given else ()
+    words += tuple(f"label={label}" for label in given["label"].value) if "label" in given else ()
+    if not named:
+        return None, (), 0
+    backend = registry.load(registry.BACKENDS, given["on"].value)
+    lending = backend.traits.lending
+    if lending is None:
+        asked = any(one.origin == "flag" for one in named)
+        return (file, words, 0) if asked else (None, (), 0)
+    now = lending.lent(file, words).traits.lending
+    return file, words, 0 if now is None else len(now.usable())

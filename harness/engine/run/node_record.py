@@ -1,0 +1,147 @@
+"""What polls and hosts say of the nodes' processes, as it stands in the history: answers, starts, ends, last lines.
+
+Guarantees: an answer belongs to one incarnation, or is not an answer; a process that ended unasked is written as a
+death with its last lines, bounded. Out of scope: what a death means for the run (``director``), traces
+(``trace_record``), and beliefs about the cluster (``cluster_view``).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dethrone.harness.core import world as w
+from dethrone.harness.core.clock import Ns, Span
+from dethrone.harness.core.deaths import bounded, crashed_early, not_its_own, printable
+from dethrone.harness.core.events import FatalLine, NodeDied, NodeProcess, Observed, Silent
+from dethrone.harness.core.interfaces import HostNews, Reading
+from dethrone.harness.engine.run.cluster_view import ViewKeeper
+from dethrone.harness.engine.run.write_before_effect import Outbox
+
+
+class NodeRecord:
+    """The processes of all nodes of one run."""
+
+    def __init__(self, keeper: ViewKeeper, outbox: Outbox) -> None:
+        self._keeper = keeper
+        self._outbox = outbox
+        self._ready: dict[str, int] = {}
+        """Node → the newest incarnation that answered."""
+        self._down: set[str] = set()
+        """Nodes whose process ended, and whose new process has not been reported yet."""
+        self.dead: set[str] = set()
+        """Nodes whose last process ended although the harness had not asked for it."""
+        self.elections: set[tuple[str, int, str | None]] = set()
+        """(group, term, node) of each leader that answered."""
+        self.observed = 0
+
+    def polled(self, now: Ns, polled: w.Polled) -> None:
+        """A node answered, or did not."""
+        reading = polled.reading
+        if reading is None:
+            self._keeper.silent(polled.node, now)
+            self._outbox.write(Silent, now, span=polled.span, node=polled.node, error=polled.error)
+            return
+        node, span, incarnation = polled.node, polled.span, reading.incarnation
+        if incarnation is None:
+            if node in self._down:
+                self._outbox.write(Silent, now, span=span, node=node, error="an answer from an unknown process")
+                return
+            incarnation = self._keeper.incarnation[node]
+        self.observed += 1
+        self._keeper.answered(node, span, reading)
+        if self._ready.get(node) != incarnation:
+            self._ready[node] = incarnation
+            self._outbox.write(
+                NodeProcess, now, span=span, node=node, incarnation=incarnation, phase="ready", asked=True
+            )
+        self._observed(now, node, span, incarnation, reading)
+        for other in reading.others:
+            self._observed(now, node, span, incarnation, other)
+
+    def _observed(self, now: Ns, node: str, span: Span, incarnation: int, one: Reading) -> None:
+        if one.leads:
+            self.elections.add((one.group, one.term, node))
+        outbox = self._outbox
+        event = Observed(
+            seq=outbox.seq,
+            t=now,
+            group=one.group,
+            span=span,
+            node=node,
+            incarnation=incarnation,
+            role=one.role,
+            leads=one.leads,
+            term=one.term,
+            leader=one.leader,
+            voted_for=one.voted_for,
+            log_end=one.log_end,
+            commit=one.commit,
+            atomic=one.atomic,
+        )
+        if outbox.heard(Observed):
+            outbox.append(event)
+        else:
+            if outbox.keeps and one.leads:
+                outbox.kept.append(event)
+            outbox.seq += 1
+            outbox.events.append(event)
+
+    def started(self, now: Ns, news: HostNews) -> None:
+        """A host reports a new process."""
+        self._keeper.incarnation[news.host] = int(news.data["incarnation"])
+        self._down.discard(news.host)
+        self._process(now, news, "started", asked=bool(news.data.get("asked", True)), code=None)
+
+    def exited(self, now: Ns, news: HostNews) -> bool:
+        """A host reports the end of its process; whether the node died, as no one asked for that."""
+        asked = bool(news.data.get("asked"))
+        self._down.add(news.host)
+        self.dead.discard(news.host)
+        self._process(now, news, "exited", asked=asked, code=news.data.get("code"))
+        if asked:
+            return False
+        self.dead.add(news.host)
+        self._outbox.write(
+            NodeDied,
+            now,
+            span=news.span,
+            node=news.host,
+            incarnation=int(news.data["incarnation"]),
+            code=news.data.get("code"),
+            lines=bounded(news.data.get("lines", ())),
+            detail=dict(news.data.get("detail", {})),
+        )
+        return True
+
+    def _process(
+        self, now: Ns, news: HostNews, phase: Literal["started", "exited"], *, asked: bool, code: int | None
+    ) -> None:
+        self._outbox.write(
+            NodeProcess,
+            now,
+            span=news.span,
+            node=news.host,
+            incarnation=int(news.data["incarnation"]),
+            phase=phase,
+            asked=asked,
+            code=code,
+        )
+
+    def crashed(self, news: HostNews, last_words: str | None) -> bool:
+        """Whether this end of a process before any fault is the node's own doing. ``last_words``: of its trace."""
+        code, lines = news.data.get("code"), bounded(news.data.get("lines", ()))
+        ready = self._ready.get(news.host) == int(news.data["incarnation"])
+        crashed = last_words == "crashed" or (last_words is None and crashed_early(code, lines, ready=ready))
+        return crashed and not not_its_own(code, lines, dict(news.data.get("detail", {})))
+
+    def fatal(self, now: Ns, news: HostNews) -> None:
+        """A host reports a line of its node's output that means the node is lost."""
+        self._outbox.write(
+            FatalLine,
+            now,
+            span=news.span,
+            node=news.host,
+            incarnation=int(news.data.get("incarnation", 0)),
+            pattern=str(news.data.get("pattern", "")),
+            line=printable(str(news.data.get("line", ""))),
+        )
