@@ -10,6 +10,7 @@ from dethrone.harness.core.machine import Core, Target
 from dethrone.harness.core.world import Traces
 
 if TYPE_CHECKING:
+    from dethrone.clusters.sim.delivery import Delivering
     from dethrone.clusters.sim.node import SimNode
 
 
@@ -59,7 +60,7 @@ class Ears:
         *,
         traced: Callable[[Traces], None],
         started: Callable[[SimNode], None],
-        answered: Callable[[SimNode, int, Any], None],
+        answered: Callable[[Delivering, int, Any], None],
         ended: Callable[[SimNode, int], None],
     ) -> None:
         self.traced = traced

@@ -13,7 +13,7 @@ from dethrone.clusters.sim.network import Link, Network, Timeline
 from dethrone.harness.core.clock import Ns
 
 if TYPE_CHECKING:
-    from dethrone.clusters.sim.node import SimNode
+    from dethrone.clusters.sim.delivery import Delivering
 
 
 class Question:
@@ -41,7 +41,7 @@ class Answer:
 class Calls:
     """The open calls of one node, and the requests that it has not answered yet."""
 
-    def __init__(self, node: SimNode, line: Timeline, network: Network, *, rpc_timeout_ns: Ns, used: bool) -> None:
+    def __init__(self, node: Delivering, line: Timeline, network: Network, *, rpc_timeout_ns: Ns, used: bool) -> None:
         self._node = node
         self._line = line
         self._network = network

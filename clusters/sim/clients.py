@@ -25,6 +25,7 @@ from dethrone.harness.core.machine import Glance
 from dethrone.harness.core.world import InvokeOp, OpDone, Polled
 
 if TYPE_CHECKING:
+    from dethrone.clusters.sim.delivery import Delivering
     from dethrone.clusters.sim.node import SimNode
 
 CLIENT = "client"
@@ -80,7 +81,7 @@ class Clients:
         self._limit(op)
         self._go(op)
 
-    def answered(self, node: SimNode, number: int, reply: Any) -> None:
+    def answered(self, node: Delivering, number: int, reply: Any) -> None:
         """A node answers a request: the answer sets out."""
         waits = self._open.pop((node.name, node.life, number), None)
         if waits is not None and node.reachable:

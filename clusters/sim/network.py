@@ -4,14 +4,14 @@ A link carries what ``src`` sends to ``dst``. Guarantees: messages of one flow a
 reorders them; a cut drops what arrives while it is there. As on the real transport (``dethrone.clusters.node.tcp``): a
 flow is found dead after its user time-out; what was handed to a dead flow is lost, what is sent without one waits for
 the next, not for ever; a new flow takes a dial, which comes within one RPC time-out. Request/response transports do not
-wait: their calls fail. Out of scope: what the nodes do (``node``). In one point it is purer than TCP: a flow whose
-acknowledgements alone are cut continues.
+wait: their calls fail. Out of scope: what the nodes do (``node``), and messages on open links without a quality
+(``delivery``). In one point it is purer than TCP: a flow whose acknowledgements alone are cut continues.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from heapq import heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from dethrone.harness.core.hoststate import HostState, LinkQuality
 from dethrone.harness.core.rng import Rng
 
 if TYPE_CHECKING:
-    from dethrone.clusters.sim.node import SimNode
+    from dethrone.clusters.sim.delivery import Delivering
 
 Entry = tuple[Ns, int, Callable[..., None], Any, Any]
 WAITING_MAX = 1024
@@ -70,7 +70,7 @@ class Link:
         "waiting",
     )
 
-    def __init__(self, src: SimNode, dst: SimNode) -> None:
+    def __init__(self, src: Delivering, dst: Delivering) -> None:
         self.src = src
         self.dst = dst
         self.name = src.name
@@ -106,7 +106,7 @@ class Network:
         self.links: dict[tuple[str, str], Link] = {}
         self.dropped = 0
 
-    def join(self, nodes: dict[str, SimNode]) -> None:
+    def join(self, nodes: Mapping[str, Delivering]) -> None:
         """Make the links between all of them."""
         for src in nodes.values():
             for dst in nodes.values():
@@ -119,7 +119,7 @@ class Network:
     # --- messages -------------------------------------------------------------------------------------------------
 
     def send(self, link: Link, body: Any) -> None:
-        """A message is to leave; that of a plain link is spelled out in ``SimNode``."""
+        """A message is to leave; that of a plain link is spelled out in ``delivery``."""
         if link.closed:
             self._blocked(link, body)
             return
@@ -182,7 +182,7 @@ class Network:
 
     # --- faults ---------------------------------------------------------------------------------------------------
 
-    def set_host(self, dst: SimNode, before: HostState, after: HostState, *, reset: bool) -> None:
+    def set_host(self, dst: Delivering, before: HostState, after: HostState, *, reset: bool) -> None:
         """The host's cuts and link qualities change."""
         qualities = {quality.src: quality for quality in after.links}
         for link in self.links.values():
@@ -212,7 +212,7 @@ class Network:
         if not link.up:
             self.dial(link)
 
-    def lost(self, node: SimNode) -> None:
+    def lost(self, node: Delivering) -> None:
         """The process of ``node`` ended: flows to it end at once, what it had not sent yet is gone."""
         for link in self.links.values():
             if link.src is node:
@@ -223,7 +223,7 @@ class Network:
                 self._open(link, closed=True)
                 link.number += 1
 
-    def booted(self, node: SimNode) -> None:
+    def booted(self, node: Delivering) -> None:
         """The process of ``node`` listens, and dials."""
         for link in self.links.values():
             if not self.flows:

@@ -17,6 +17,7 @@ from dethrone.clusters.sim.building import Build, Ears
 from dethrone.clusters.sim.chance import uniform
 from dethrone.clusters.sim.clients import CLIENT, Clients, Observer
 from dethrone.clusters.sim.clock import EPOCH_NS
+from dethrone.clusters.sim.delivery import Delivering
 from dethrone.clusters.sim.network import Network, Timeline
 from dethrone.clusters.sim.node import SimNode
 from dethrone.clusters.sim.settings import read
@@ -188,7 +189,7 @@ class SimWorld:
         self._inbox.append(done)
         self._urgent = True
 
-    def _answered(self, node: SimNode, number: int, reply: Any) -> None:
+    def _answered(self, node: Delivering, number: int, reply: Any) -> None:
         self._clients.answered(node, number, reply)
 
     def _started(self, node: SimNode) -> None:
