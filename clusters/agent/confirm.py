@@ -108,6 +108,18 @@ def introduce(hosts: Mapping[str, Host], *, limit_s: float = LIMIT_S) -> dict[st
     return uncut
 
 
+class AgentBackend:
+    """What backends whose hosts have agents do alike."""
+
+    def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
+        """See ``dethrone.harness.core.interfaces.Backend``."""
+        return introduce(hosts)
+
+    def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
+        """See ``dethrone.harness.core.interfaces.Backend``."""
+        return converge_all(hosts, wants)
+
+
 class _Transaction:
     def __init__(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState], deadline: float) -> None:
         self._hosts: dict[str, ProbingHost] = {}

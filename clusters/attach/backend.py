@@ -51,7 +51,7 @@ from dethrone.harness.core.plan import Plan
 _CONNECTIONS = 64
 
 
-class AttachBackend:
+class AttachBackend(confirm.AgentBackend):
     """See ``dethrone.harness.core.interfaces.Backend``. Thread-safe."""
 
     name = "attach"
@@ -150,10 +150,6 @@ class AttachBackend:
         with self._lock:
             self._watchers[spec.run_id] = watcher
         return {node: hosts[node] for node in spec.nodes}
-
-    def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
-        """See ``dethrone.harness.core.interfaces.Backend``."""
-        return confirm.introduce(hosts)
 
     def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
         """See ``Backend``. Where a process is to be down nothing can arrive: there are no links to prove."""

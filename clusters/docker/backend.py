@@ -25,12 +25,10 @@ from dethrone.clusters.docker.ship import ship
 from dethrone.clusters.docker.stream import ExecStream
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
-from dethrone.harness.core.hoststate import HostState
 from dethrone.harness.core.interfaces import (
     Available,
     BackendTraits,
     DeploySpec,
-    Evidence,
     Host,
     HostNews,
     No,
@@ -56,7 +54,7 @@ _AGENT = ("python3", "-S", "-m", "dethrone.clusters.agent.agent")
 _CONNECTIONS = 64
 
 
-class DockerBackend:
+class DockerBackend(confirm.AgentBackend):
     """See ``dethrone.harness.core.interfaces.Backend``. Thread-safe; keeps one connection a deployed run."""
 
     name = "docker"
@@ -128,14 +126,6 @@ class DockerBackend:
             self._clients[spec.run_id] = client
         found = {host.name: host for host in hosts}
         return {node: found[node] for node in spec.nodes}
-
-    def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
-        """See ``dethrone.harness.core.interfaces.Backend``."""
-        return confirm.introduce(hosts)
-
-    def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
-        """See ``dethrone.harness.core.interfaces.Backend``."""
-        return confirm.converge_all(hosts, wants)
 
     def destroy(self, run_id: str) -> None:
         """Remove that run's containers and network. Idempotent; works for runs of other processes, too."""

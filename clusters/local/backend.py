@@ -34,12 +34,10 @@ from dethrone.clusters.local.room import AGENT_DIR, Machine, accounts, programs_
 from dethrone.clusters.local.spawning import Becoming
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ClusterError, ConfigError, HarnessError, MissingCapability
-from dethrone.harness.core.hoststate import HostState
 from dethrone.harness.core.interfaces import (
     Available,
     BackendTraits,
     DeploySpec,
-    Evidence,
     Host,
     HostNews,
     No,
@@ -58,7 +56,7 @@ _LOG = "agent.log"
 _THREADS = 32
 
 
-class LocalBackend:
+class LocalBackend(confirm.AgentBackend):
     """See ``dethrone.harness.core.interfaces.Backend``. Thread-safe; keeps nothing: what is there is found by its
     marks.
 
@@ -165,14 +163,6 @@ class LocalBackend:
             for one in begun:
                 one.close()
         return {node: hosts[node] for node in spec.nodes}
-
-    def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
-        """See ``dethrone.harness.core.interfaces.Backend``."""
-        return confirm.introduce(hosts)
-
-    def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
-        """See ``dethrone.harness.core.interfaces.Backend``."""
-        return confirm.converge_all(hosts, wants)
 
     def destroy(self, run_id: str) -> None:
         """End that run's processes, take its device out, remove its hosts' files. Idempotent, for any harness' run."""

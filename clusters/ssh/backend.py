@@ -74,7 +74,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-class SshBackend:
+class SshBackend(confirm.AgentBackend):
     """See ``dethrone.harness.core.interfaces.Backend``. Thread-safe.
 
     Keeps one connection a machine while a run uses it.
@@ -213,10 +213,6 @@ class SshBackend:
             for node in spec.nodes:  # a machine belongs to one run at a time: its name is enough
                 self._proved.pop(node, None)
         return {node: hosts[node] for node in spec.nodes}
-
-    def introduce(self, hosts: Mapping[str, Host]) -> Mapping[str, str]:
-        """See ``dethrone.harness.core.interfaces.Backend``."""
-        return confirm.introduce(hosts)
 
     def converge_all(self, hosts: Mapping[str, Host], wants: Mapping[str, HostState]) -> Mapping[str, Evidence]:
         """See ``dethrone.harness.core.interfaces.Backend``. What the file forbids is not done, and says why."""

@@ -20,8 +20,6 @@ from dethrone.harness.core.errors import HistoryError
 from dethrone.harness.pipeline import layout, tables
 from dethrone.harness.pipeline.corpus import Corpus, checksum_of, said_by
 
-DAY_NS = 86_400 * SECOND
-
 
 class Compacted(msgspec.Struct, frozen=True, kw_only=True):
     """Files before and after, by table; and leftovers of broken writers that were removed."""

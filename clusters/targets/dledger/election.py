@@ -28,7 +28,6 @@ _RESULT = {
     6: REVOTE_IMMEDIATELY,
     7: WAIT_TO_VOTE_NEXT,
 }
-_RAISED_BY = {1: "case1", 7: "case7"}
 
 
 def candidate_pass(n: Node) -> None:

@@ -107,7 +107,6 @@ class NullAnswer(msgspec.Struct, frozen=True, gc=False, tag="null_answer", renam
     id: int
 
 
-JoyQueueRequest = VoteRequest | AppendEntriesRequest | TimeoutNowRequest
 JoyQueueAnswer = VoteResponse | AppendEntriesResponse | TimeoutNowResponse | NullAnswer
 JoyQueueMessage = (
     VoteRequest

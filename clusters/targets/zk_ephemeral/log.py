@@ -31,7 +31,6 @@ from dethrone.harness.core.machine import DiskImage, DiskOp, Fsync
 
 LOG = "log"
 HW = "hw"
-HW_TEMPORARY = "hw.tmp"
 
 _ENCODE = msgspec.json.Encoder().encode
 _DECODER = msgspec.json.Decoder(Record)

@@ -31,7 +31,7 @@ from dethrone.harness.core.interfaces import (
     System,
     Workload,
 )
-from dethrone.harness.core.plan import Plan, WorkloadPlan, presentable
+from dethrone.harness.core.plan import Plan, WorkloadPlan
 from dethrone.harness.core.plausible import wrong_counts, wrong_times
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.rng import Rng
@@ -383,8 +383,3 @@ def _workload(
     return workload, WorkloadPlan(
         name=name, processes=processes if workload.needs() else 0, rate_per_s=rate, op_timeout_ns=timeout_ns
     )
-
-
-def show_plan(plan: Plan) -> dict[str, Any]:
-    """The plan as plain JSON values, for ``--dry-run``."""
-    return msgspec.to_builtins(presentable(plan))  # type: ignore[no-any-return]

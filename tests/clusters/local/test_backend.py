@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -325,13 +324,12 @@ def as_nobody(argv: list[str], env: dict[str, str]) -> subprocess.CompletedProce
     )
 
 
-def test_without_root_hosts_live_in_a_user_namespace(root):
+def test_without_root_hosts_live_in_a_user_namespace(root, reachable):
     python = nobodys_python()
-    with tempfile.TemporaryDirectory(prefix="dethrone-test-") as place:
-        os.chown(place, 65534, 65534)
-        enter = [python, "-I", "-S", str(ROOT / "dethrone" / "clusters" / "local" / "rootless.py")]
-        env = {"DETHRONE_STATE_DIR": f"{place}/state", "HOME": place}
-        done = as_nobody([*enter, python, "-c", SCRIPT, f"{place}/state", str(Path(__file__).parent)], env)
+    os.chown(reachable, 65534, 65534)
+    enter = [python, "-I", "-S", str(ROOT / "dethrone" / "clusters" / "local" / "rootless.py")]
+    env = {"DETHRONE_STATE_DIR": f"{reachable}/state", "HOME": str(reachable)}
+    done = as_nobody([*enter, python, "-c", SCRIPT, f"{reachable}/state", str(Path(__file__).parent)], env)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["[True, True, True, True] ['', '']", "[]"]
 
