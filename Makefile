@@ -83,13 +83,10 @@ check: $(STAMP)
 quick: check
 	$(BIN)/python tests/run_all.py quick $(ARGS)
 
-# The images are made while the checks run: each lasts a minute or more, and they seldom need the same part of a machine.
 test: $(STAMP)
-	@$(MAKE) --no-print-directory images java tools & needs=$$!; \
-	$(MAKE) --no-print-directory check; checked=$$?; wait $$needs && exit $$checked
 	$(BIN)/python tests/run_all.py test $(ARGS)
 
-test-all: check images-all java tools
+test-all: $(STAMP)
 	DETHRONE_TEST_PYTHONS="$$($(BIN)/python tests/other_pythons.py $(VENV)-others)" $(BIN)/python tests/run_all.py all $(ARGS)
 
 system: images-all

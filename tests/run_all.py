@@ -2,11 +2,12 @@
 
     python tests/run_all.py quick|test|all [arguments of pytest]
 
-``quick`` runs the tests that only compute and are not slow, on all cores. ``test`` adds those with processes and
-namespaces of their own, next to those on Spark; then those on Docker, two files at a time, since they mostly wait; and
-meanwhile, with the processor time that these leave, those that compute slowly. ``all`` adds the tests marked
-``nightly`` to every part, and runs those on Docker one by one. The exit code is the worst of all parts; a part without
-tests is no failure as long as another part ran some.
+``quick`` runs the tests that only compute and are not slow, on all cores. ``test`` starts with ``make check`` and with
+those, while ``make`` prepares what the others need. Then it runs those with processes and namespaces of their own; at
+the same time those on Spark, and those that compute slowly, with the processor time that these leave. Last come those
+on Docker, two files at a time, since they mostly wait. ``all`` adds the tests marked ``nightly`` to every part, and
+runs those on Docker one by one. The exit code is the worst of all parts; a part without tests is no failure as long as
+another part ran some.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ PROCESSES = ("namespaces", "processes")
 WAITING = (*DOCKER, *SPARK, *PROCESSES)
 """Markers of tests that watch clocks, by what they need: those of one kind run one after another, but for Docker's."""
 
-LEVELS = ("quick", "test", "all")
+NEEDS = {"quick": (), "test": ("images", "java", "tools"), "all": ("images-all", "java", "tools")}
+"""The levels, and which targets of the Makefile prepare what the tests of each need that do not only compute."""
 SLOWEST = ("--durations=25", "--durations-min=1")
 """What publishes the durations of a part."""
 
@@ -85,13 +87,18 @@ def stages(level: str) -> list[list[Part]]:
 
 
 def main(level: str, words: Sequence[str]) -> int:
-    """Run all parts of this level, even if an earlier part failed."""
-    if "-m" in words:
-        return _foreground([*SLOWEST, *words])  # the user chose the markers: these tests run one after another
+    """Run all parts of this level, even if an earlier part failed; none without lint, types and what they need."""
     codes: list[int] = []
     with contextlib.ExitStack() as stack:
+        needs = stack.enter_context(_making(NEEDS[level]))
+        if level != "quick" and (code := _waited(_make("check"))):
+            return code
+        if "-m" in words:  # the user chose the markers: these tests run one after another
+            return _code(needs.wait()) or _foreground([*SLOWEST, *words])
         later = []
-        for first, *others in stages(level):
+        for number, (first, *others) in enumerate(stages(level)):
+            if number == 1 and (code := _code(needs.wait())):
+                return code
             running = [(part, *stack.enter_context(_background(part, words))) for part in others]
             codes.append(_foreground(first.arguments(words)))
             if codes[-1] == INTERRUPTED:
@@ -102,8 +109,25 @@ def main(level: str, words: Sequence[str]) -> int:
     return max((code for code in codes if code != NOTHING_RAN), default=NOTHING_RAN)
 
 
+def _make(*targets: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["make", "--no-print-directory", *targets])
+
+
+@contextlib.contextmanager
+def _making(targets: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Make these targets meanwhile, if there are any; an installation that began comes to its end with this block."""
+    process = _make(*targets) if targets else subprocess.Popen(["true"])
+    try:
+        yield process
+    finally:
+        process.wait()
+
+
 def _foreground(words: Sequence[str]) -> int:
-    process = subprocess.Popen([sys.executable, "-m", "pytest", *words])
+    return _waited(subprocess.Popen([sys.executable, "-m", "pytest", *words]))
+
+
+def _waited(process: subprocess.Popen[bytes]) -> int:
     try:
         return _code(process.wait())
     except SystemExit:
@@ -161,6 +185,6 @@ def _ended(signum: int, _frame: object) -> NoReturn:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, _ended)
-    if len(sys.argv) < 2 or sys.argv[1] not in LEVELS:
-        sys.exit(f"usage: python tests/run_all.py {'|'.join(LEVELS)} [arguments of pytest]")
+    if len(sys.argv) < 2 or sys.argv[1] not in NEEDS:
+        sys.exit(f"usage: python tests/run_all.py {'|'.join(NEEDS)} [arguments of pytest]")
     sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -27,7 +27,10 @@ def recipe(target):
 def test_each_target_runs_its_level_and_ci_runs_make_test():
     for target, level in {"quick": "quick", "test": "test", "test-all": "all"}.items():
         assert f"tests/run_all.py {level} " in recipe(target)
-    assert run_all.LEVELS == ("quick", "test", "all")
+    assert list(run_all.NEEDS) == ["quick", "test", "all"]
+    assert recipe("check")
+    targets = re.findall(r"^([a-z-]+):(?!=)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {need for needs in run_all.NEEDS.values() for need in needs} <= {*targets}
     assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").endswith("exec make test\n")
 
 
@@ -70,13 +73,16 @@ def test_quick_holds_every_property_to_few_examples(request):
 
 @pytest.fixture
 def runner(monkeypatch):
-    """The markers of every pytest that would be started, and exit codes by their number."""
+    """The markers of every pytest and the targets of every make to be started; exit codes by their number."""
     started, codes = [], {}
 
     class Started:
         def __init__(self, command, **_):
-            assert command[:3] == [sys.executable, "-m", "pytest"]
-            started.append(command[command.index("-m", 3) + 1])
+            if command[0] == "make":
+                started.append("make " + " ".join(command[2:]))
+            elif command != ["true"]:
+                assert command[:3] == [sys.executable, "-m", "pytest"]
+                started.append(command[command.index("-m", 3) + 1])
             self.code = codes.get(len(started), 0)
 
         def wait(self):
@@ -96,10 +102,12 @@ def test_each_level_runs_its_parts(runner):
     ]
     started.clear()
     assert run_all.main("test", []) == 0
-    assert ["not nightly" in part for part in started] == [True] * 5
+    assert started[:2] == ["make images java tools", "make check"]
+    assert ["not nightly" in part for part in started[2:]] == [True] * 5
     started.clear()
     assert run_all.main("all", []) == 0
-    assert ["not nightly" in part for part in started] == [False] * 5
+    assert started[:2] == ["make images-all java tools", "make check"]
+    assert ["not nightly" in part for part in started[2:]] == [False] * 5
 
 
 def test_every_test_is_in_exactly_one_part_of_test_all():
@@ -113,12 +121,23 @@ def test_every_test_is_in_exactly_one_part_of_test_all():
 
 def test_the_worst_part_counts_and_no_stage_follows_an_interrupted_one(runner):
     started, codes = runner
-    codes.update({1: 0, 2: 1})
+    codes.update({3: 0, 4: 1})
     assert run_all.main("test", []) == 1
     started.clear()
-    codes.update({1: run_all.NOTHING_RAN, 2: 0})
+    codes.update({3: run_all.NOTHING_RAN, 4: 0})
     assert run_all.main("test", []) == 0
     started.clear()
-    codes.update({1: run_all.INTERRUPTED})
+    codes.update({3: run_all.INTERRUPTED})
     assert run_all.main("test", []) == run_all.INTERRUPTED
-    assert len(started) == 1
+    assert len(started) == 3
+
+
+@pytest.mark.parametrize(("number", "begun"), [(1, 3), (2, 2)])
+def test_no_test_runs_unchecked_and_none_without_what_it_needs(runner, number, begun):
+    started, codes = runner
+    codes.update({number: 2})
+    assert run_all.main("test", []) == 2
+    assert len(started) == begun
+    started.clear()
+    assert run_all.main("test", ["-m", "docker"]) == 2
+    assert len(started) == 2

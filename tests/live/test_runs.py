@@ -164,7 +164,7 @@ def test_after_kill_nine_heal_leaves_nothing_and_disturbs_nobody(tmp_path, state
             assert healed.returncode == 0, healed.stderr.decode()
         assert bystander.poll() is None
         foreign.reload()
-        assert foreign.status == "running"
+        assert foreign.status == "running", (foreign.attrs["State"], foreign.attrs["Config"], foreign.logs())
         assert foreign.exec_run(["iptables", "-C", *RULE]).exit_code == 0
         assert len(read_history(tmp_path / "run" / "history.jsonl")) > 100
         bystander.send_signal(signal.SIGINT)

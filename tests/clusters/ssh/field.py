@@ -88,6 +88,9 @@ class Field:
         (directory / "known").write_text(known)
         self.file = directory / "hosts.toml"
         self.file.write_text(text)
+        self.patient_file = directory / "patient.toml"
+        """The same hosts, whose dead men wait for as long as a stalled machine may take between two beats."""
+        self.patient_file.write_text(text.replace(f'"{DEAD_MAN_S}s"', '"60s"'))
 
     def inside(self, node: str, *argv: str) -> str:
         """What a command prints there, see ``heard``."""

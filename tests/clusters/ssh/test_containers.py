@@ -11,7 +11,7 @@ from dethrone.clusters.ssh.backend import SshBackend
 from dethrone.clusters.ssh.hosts import parse_hosts
 from dethrone.harness.core.hoststate import HEALTHY, HostState
 from dethrone.harness.core.interfaces import Command, DeploySpec, NodeStart
-from tests.clusters.ssh.field import DEAD_MAN_S, NODES
+from tests.clusters.ssh.field import NODES
 
 pytestmark = pytest.mark.docker
 
@@ -33,13 +33,13 @@ def deployed(backend: SshBackend, news=lambda _: None):
         faketime=False,
     )
     for host in hosts.values():
-        host.prepare(start, {node: one.address for node, one in hosts.items()}, dead_man_ns=DEAD_MAN_S * 10**9)
+        host.prepare(start, {node: one.address for node, one in hosts.items()}, dead_man_ns=0)
         host.start_node()
     return hosts
 
 
 def test_machines_are_partitioned_and_healed_over_ssh_and_left_as_they_were(field):
-    backend = backend_of(field.file)
+    backend = backend_of(field.patient_file)
     assert all(type(answer).__name__ == "Yes" for _, answer in backend.doctor())
     hosts = deployed(backend)
     try:

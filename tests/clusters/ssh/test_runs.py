@@ -80,11 +80,13 @@ def test_one_scenario_file_has_the_same_verdict_on_every_backend(field, env, tmp
     scenario.write_text(FORGETFUL)
     told = {}
     for name in backends():
-        more = ["--hosts", field.file] if name == "ssh" else []
-        out = tmp_path / name
-        done = dethrone(env, "run", "--scenario", scenario, "--on", name, *more, "--out", out, "--seed", 3, "--json")
-        said = json.loads(done.stdout)
-        told[name] = (said["verdict"], said["trouble"], said["scenario"]["as_expected"])
+        more = ["--hosts", field.patient_file] if name == "ssh" else []
+        for seed in (3, 4, 5):
+            words = ("--on", name, *more, "--out", tmp_path / f"{name}-{seed}", "--seed", seed, "--json")
+            said = json.loads(dethrone(env, "run", "--scenario", scenario, *words).stdout)
+            told[name] = (said["verdict"], said["trouble"], said["scenario"]["as_expected"])
+            if said["verdict"] != "unknown":
+                break  # otherwise no second leader was elected in time, as on a machine that stalls: once more
     assert {"docker", "sim", "ssh"} <= set(told)
     assert told == dict.fromkeys(told, ("fail", [], True))
     assert {node: field.ours(node) for node in NODES} == dict.fromkeys(NODES, "")
