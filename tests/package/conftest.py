@@ -79,12 +79,12 @@ class Installed:
             "PYTHONDONTWRITEBYTECODE": "1",
         }
 
-    def call(self, *words: str, code: int | None = 0) -> str:
+    def call(self, *words: str, code: int | None = 0, **variables: str) -> str:
         """What ``python WORDS`` prints in the user's folder, which ``-m`` and ``-c`` put first on Python's path."""
         done = subprocess.run(
             [str(self.python), *words],
             cwd=self.project,
-            env=self.environment,
+            env={**self.environment, **variables},
             capture_output=True,
             text=True,
             timeout=LIMIT_S,

@@ -6,6 +6,9 @@ import json
 
 import pytest
 
+from tests.clusters.ssh import field
+from tests.pipeline import standalone
+
 pytestmark = pytest.mark.processes
 
 FIXTURE = """
@@ -47,6 +50,31 @@ def test_an_image_and_a_run_in_it(installed):
     told = json.loads(installed.call("-m", "dethrone.harness.cli", *words, "--json", code=None))
     assert told["trouble"] == []
     assert told["checkers"]["one-leader-per-term"]["verdict"] == "pass", "on a busy machine other things stay unknown"
+
+
+@pytest.mark.docker
+@pytest.mark.nightly("the same code over the same SSH server as from the tree")
+def test_a_run_over_ssh(installed, tmp_path):
+    for hosts in field.made(tmp_path):
+        words = ("run", "raft", "--on", "ssh", "--hosts", str(hosts.patient_file), "--time-limit", "30s", "--seed", "1")
+        told = json.loads(installed.call("-m", "dethrone.harness.cli", *words, "--json", code=None))
+        assert told["trouble"] == []
+        assert told["checkers"]["one-leader-per-term"]["verdict"] == "pass", (
+            "on a busy machine other things stay unknown"
+        )
+        assert {node: hosts.ours(node) for node in field.NODES} == dict.fromkeys(field.NODES, "")
+
+
+@pytest.mark.spark
+@pytest.mark.nightly("a Spark cluster of its own")
+def test_a_campaign_on_a_cluster_whose_workers_lack_the_package(installed, tmp_path):
+    bare = standalone.bare_python(tmp_path / "bare")
+    with standalone.cluster(tmp_path, workers=1) as (url, _):
+        words = ["campaign", "raft", "--on", "sim", "--seeds", "0..3", "--time-limit", "40s", "--out", "cluster-rows"]
+        words += ["--engine", "spark", "--master", url, *standalone.spark_conf(), "--json"]
+        told = json.loads(installed.call("-m", "dethrone.harness.cli", *words, PYSPARK_PYTHON=str(bare)))
+    assert told["exit_code"] == 0
+    assert sum(told["counts"].values()) == 4
 
 
 def test_a_plug_in_of_an_earlier_version_gets_the_new_name(installed):
