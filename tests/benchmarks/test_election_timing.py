@@ -12,9 +12,11 @@ from dethrone.harness.core.errors import ConfigError
 from tests.benchmarks import bench_elections as bench
 from tests.benchmarks.election_timing import elections
 
+MORE = pytest.mark.nightly("half a minute each; make test asks for one figure of each kind")
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize("nodes", [3, 5, 9])
+@pytest.mark.parametrize("nodes", [pytest.param(3, marks=MORE), 5, pytest.param(9, marks=MORE)])
 def test_the_expected_election_time_is_the_formulas(nodes):
     found = elections(bench.formula_setup(nodes), seed=1, count=600)
     single = bench.unsplit_ms(found)
@@ -30,7 +32,11 @@ def test_no_election_is_sooner_than_half_a_timeout_or_later_than_a_whole_one_whe
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("published", "trials"), [(one, 5 if one.figure == "above" else 200) for one in bench.PUBLISHED]
+    ("published", "trials"),
+    [
+        pytest.param(one, 5 if one.figure == "above" else 200, marks=() if one.figure in {"above", "median"} else MORE)
+        for one in bench.PUBLISHED
+    ],
 )
 def test_the_published_figures_come_out_within_a_quarter(published, trials):
     if published.figure == "worst":

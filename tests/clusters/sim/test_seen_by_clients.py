@@ -48,13 +48,15 @@ def test_honest_sets_lists_and_locks_pass(workload, checker):
     assert verdict.evidence["judged"] > 150
 
 
+MORE = pytest.mark.nightly("up to forty seconds; CI has another bug for the same checker")
+
 PLANTED = [
     ("register", "linearizable", "45-acks-after-local-append", (1, 2)),
     ("register", "linearizable", "56-reads-before-own-term", (20, 51)),
     ("set", "set", "45-acks-after-local-append", (1, 2)),
-    ("set", "set", "46-acks-before-sync", (1, 2)),
+    pytest.param("set", "set", "46-acks-before-sync", (1, 2), marks=MORE),
     ("list-append", "list-append", "45-acks-after-local-append", (1, 2)),
-    ("list-append", "list-append", "46-acks-before-sync", (1, 2)),
+    pytest.param("list-append", "list-append", "46-acks-before-sync", (1, 2), marks=MORE),
     ("lock", "lock", "12-grant-without-log-check", (1,)),
 ]
 """Workload, checker, bug, and seeds of which one at least shows it; drawn runs, found by trying seeds in order."""
@@ -89,10 +91,14 @@ OWN = [
     ("lock", "lock", "clients-any-token-passes", (1,), {}),
 ]
 """Bugs that break nothing of the election: workload, checker, bug, seeds of which one at least shows it, settings."""
+LATER = {("set", "clients-proposed-again"), ("list-append", "clients-proposed-again")}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("workload", "checker", "variant", "seeds", "more"), OWN)
+@pytest.mark.parametrize(
+    ("workload", "checker", "variant", "seeds", "more"),
+    [pytest.param(*one, marks=MORE if one[1:3] in LATER else ()) for one in OWN],
+)
 def test_bugs_that_only_clients_see_are_named_and_the_honest_build_passes_the_same_run(
     workload, checker, variant, seeds, more
 ):
