@@ -2,12 +2,12 @@
 
     python tests/run_all.py quick|test|all [arguments of pytest]
 
-``quick`` runs the tests that only compute and are not slow, on all cores. ``test`` starts with ``make check`` and with
-those, while ``make`` prepares what the others need. Then it runs those with processes and namespaces of their own; at
-the same time those on Spark, and those that compute slowly, with the processor time that these leave. Last come those
-on Docker, two files at a time, since they mostly wait. ``all`` adds the tests marked ``nightly`` to every part, and
-runs those on Docker one by one. The exit code is the worst of all parts; a part without tests is no failure as long as
-another part ran some.
+``quick`` runs ``make check`` and, at the same time, the tests that only compute and are not slow, on all cores.
+``test`` starts with these, while ``make`` prepares what the others need. Then it runs those with processes and
+namespaces of their own; at the same time those on Spark, and those that compute slowly, with the processor time that
+these leave. Last come those on Docker, two files at a time, since they mostly wait. ``all`` adds the tests marked
+``nightly`` to every part, and runs those on Docker one by one. The exit code is the worst of all parts; a part without
+tests is no failure as long as another part ran some.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ WAITING = (*DOCKER, *SPARK, *PROCESSES)
 
 NEEDS = {"quick": (), "test": ("images", "java", "tools"), "all": ("images-all", "java", "tools")}
 """The levels, and which targets of the Makefile prepare what the tests of each need that do not only compute."""
+MAKE = ("make", "--no-print-directory")
 SLOWEST = ("--durations=25", "--durations-min=1")
 """What publishes the durations of a part."""
 
@@ -91,32 +92,27 @@ def main(level: str, words: Sequence[str]) -> int:
     codes: list[int] = []
     with contextlib.ExitStack() as stack:
         needs = stack.enter_context(_making(NEEDS[level]))
-        if level != "quick" and (code := _waited(_make("check"))):
-            return code
+        checks = ("check", *stack.enter_context(_background([*MAKE, "check"])))
         if "-m" in words:  # the user chose the markers: these tests run one after another
-            return _code(needs.wait()) or _foreground([*SLOWEST, *words])
+            return _code(needs.wait()) or _ending(*checks) or _foreground([*SLOWEST, *words])
         later = []
         for number, (first, *others) in enumerate(stages(level)):
-            if number == 1 and (code := _code(needs.wait())):
-                return code
-            running = [(part, *stack.enter_context(_background(part, words))) for part in others]
+            running = [(part, stack.enter_context(_pytest_behind(part, words))) for part in others]
             codes.append(_foreground(first.arguments(words)))
             if codes[-1] == INTERRUPTED:
                 return INTERRUPTED
-            codes += [_ending(*one) for one in running if not one[0].yields]
-            later += [one for one in running if one[0].yields]
+            if number == 0 and (code := _ending(*checks) or _code(needs.wait())):
+                return code
+            codes += [_ending(part.name, *one) for part, one in running if not part.yields]
+            later += [(part.name, *one) for part, one in running if part.yields]
         codes += [_ending(*one) for one in later]
     return max((code for code in codes if code != NOTHING_RAN), default=NOTHING_RAN)
-
-
-def _make(*targets: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(["make", "--no-print-directory", *targets])
 
 
 @contextlib.contextmanager
 def _making(targets: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     """Make these targets meanwhile, if there are any; an installation that began comes to its end with this block."""
-    process = _make(*targets) if targets else subprocess.Popen(["true"])
+    process = subprocess.Popen([*MAKE, *targets] if targets else ["true"])
     try:
         yield process
     finally:
@@ -124,10 +120,7 @@ def _making(targets: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _foreground(words: Sequence[str]) -> int:
-    return _waited(subprocess.Popen([sys.executable, "-m", "pytest", *words]))
-
-
-def _waited(process: subprocess.Popen[bytes]) -> int:
+    process = subprocess.Popen([sys.executable, "-m", "pytest", *words])
     try:
         return _code(process.wait())
     except SystemExit:
@@ -142,10 +135,16 @@ def _code(returned: int) -> int:
     return 128 - returned if returned < 0 else returned
 
 
-@contextlib.contextmanager
-def _background(part: Part, words: Sequence[str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[str]]]:
-    """Start this part in a session of its own; yield it and its output. It ends with this block at the latest."""
+def _pytest_behind(
+    part: Part, words: Sequence[str]
+) -> contextlib.AbstractContextManager[tuple[subprocess.Popen[bytes], IO[str]]]:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *part.arguments(words)]
+    return _background(command, yields=part.yields)
+
+
+@contextlib.contextmanager
+def _background(command: Sequence[str], *, yields: bool = False) -> Iterator[tuple[subprocess.Popen[bytes], IO[str]]]:
+    """Start this in a session of its own; yield it and its output. It ends with this block at the latest."""
     with tempfile.TemporaryFile("w+", errors="replace") as printed:
         process = subprocess.Popen(
             command,
@@ -153,7 +152,7 @@ def _background(part: Part, words: Sequence[str]) -> Iterator[tuple[subprocess.P
             stdout=printed,
             stderr=printed,
             start_new_session=True,
-            preexec_fn=_step_back if part.yields else None,  # noqa: PLW1509 - there are no threads here
+            preexec_fn=_step_back if yields else None,  # noqa: PLW1509 - there are no threads here
         )
         try:
             yield process, printed
@@ -163,11 +162,11 @@ def _background(part: Part, words: Sequence[str]) -> Iterator[tuple[subprocess.P
                 process.wait()
 
 
-def _ending(part: Part, process: subprocess.Popen[bytes], printed: IO[str]) -> int:
-    """Wait for a part in the background, and print its output."""
+def _ending(name: str, process: subprocess.Popen[bytes], printed: IO[str]) -> int:
+    """Wait for what runs in the background, and print its output."""
     code = _code(process.wait())
     printed.seek(0)
-    print(f"meanwhile, in the background: {part.name}\n{printed.read()}", flush=True)
+    print(f"meanwhile, in the background: {name}\n{printed.read()}", flush=True)
     return code
 
 
