@@ -15,7 +15,7 @@ import msgspec
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.hoststate import ClockSkew, HostState, Strobe
-from dethrone.harness.core.interfaces import ClusterView
+from dethrone.harness.core.interfaces import ClusterView, FaultTraits, Shown, Who
 from dethrone.harness.core.quorum import minority
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
@@ -36,6 +36,12 @@ class ClockFault:
     """See ``dethrone.harness.core.interfaces.Fault``."""
 
     kind = "clock"
+    traits = FaultTraits(
+        harms="clock",
+        mild=True,
+        owes=(Shown("clock-stepped", "anybody", "see what `dethrone doctor` says of the clocks here"),),
+        touches=frozenset({"clock"}),
+    )
 
     def summary(self) -> str:
         """One line for ``list faults``."""
@@ -57,6 +63,19 @@ class ClockFault:
             params = draw_step(rng) if rng.chance(3, 4) else _draw_strobe(rng)
         victims = knobs.get("victims") or _draw_victims(rng, nodes)
         return PlannedFault(kind=self.kind, victims=victims, hold_ns=hold_ns, params=params)
+
+    def oblige(self, who: Who, rng: Rng, *, nodes: int, hold_ns: Ns, company: int) -> PlannedFault:
+        """A step of one node's clock, with any leader: by a selector that can always be resolved.
+
+        In company it comes after the others, which may have ended processes, and hits enough nodes that one runs.
+        """
+        del who  # anybody
+        few = f"random:{rng.between(1, max(1, minority(nodes)))}"
+        victims = rng.choice(("majority", "all") if company else (few, "majority", "all"))
+        delay_ns = rng.between(0, hold_ns // 2) if company else 0
+        return PlannedFault(
+            kind=self.kind, victims=victims, delay_ns=delay_ns, hold_ns=hold_ns - delay_ns, params=draw_step(rng)
+        )
 
     def resolve(
         self, fault: PlannedFault, view: ClusterView, rng: Rng

@@ -13,6 +13,7 @@ import msgspec
 from dethrone.harness.core.clock import MS, SECOND, Ns
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.hoststate import DiskTrouble, HostState
+from dethrone.harness.core.interfaces import FaultTraits
 from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.rng import Rng
 from dethrone.nemesis.faults.afflicted import Affliction
@@ -59,4 +60,5 @@ FAULT = Affliction(
     draws=_draws,
     afflict=_afflict,
     capabilities=frozenset({"disks"}),
+    traits=FaultTraits(harms="disk", touches=frozenset({"disk"})),
 )

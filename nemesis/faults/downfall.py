@@ -14,7 +14,7 @@ import msgspec
 
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.hoststate import DiskTrouble, HostState, Signal
-from dethrone.harness.core.interfaces import ClusterView
+from dethrone.harness.core.interfaces import ClusterView, FaultTraits
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
 from dethrone.nemesis import selectors
@@ -37,6 +37,7 @@ class Downfall(msgspec.Struct, frozen=True, kw_only=True):
     trouble: Callable[[Mapping[str, Any]], DiskTrouble | None]
     draws: Callable[[Rng], Mapping[str, Any]]
     capabilities: frozenset[str]
+    traits: FaultTraits
 
     def summary(self) -> str:
         """One line for ``list faults``."""

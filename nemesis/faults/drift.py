@@ -14,6 +14,7 @@ import msgspec
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.hoststate import ClockSkew, HostState
+from dethrone.harness.core.interfaces import FaultTraits
 from dethrone.harness.core.rng import Rng
 from dethrone.nemesis.faults.afflicted import Affliction
 from dethrone.nemesis.faults.clock import RATE_MAX_PPM
@@ -56,5 +57,6 @@ FAULT = Affliction(
     draws=_draws,
     afflict=_afflict,
     capabilities=frozenset({"monotonic"}),
+    traits=FaultTraits(harms="clock", touches=frozenset({"clock"})),
     few=False,
 )

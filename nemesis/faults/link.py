@@ -15,6 +15,7 @@ import msgspec
 from dethrone.harness.core.clock import MS, Ns
 from dethrone.harness.core.errors import ConfigError
 from dethrone.harness.core.hoststate import HostState, LinkQuality
+from dethrone.harness.core.interfaces import FaultTraits
 from dethrone.harness.core.registry import unknown_name
 from dethrone.harness.core.rng import Rng
 from dethrone.nemesis.faults.afflicted import Affliction
@@ -96,5 +97,6 @@ FAULT = Affliction(
     draws=_draws,
     afflict=_afflict,
     capabilities=frozenset({"messages"}),
+    traits=FaultTraits(harms="network", touches=frozenset({"links"})),
     few=False,
 )

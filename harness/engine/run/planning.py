@@ -30,12 +30,14 @@ from dethrone.harness.core.interfaces import (
     Strategy,
     System,
     Workload,
+    declared,
+    traits_of,
 )
 from dethrone.harness.core.plan import Plan, WorkloadPlan
 from dethrone.harness.core.plausible import wrong_counts, wrong_times
 from dethrone.harness.core.promise import Promise
 from dethrone.harness.core.rng import Rng
-from dethrone.harness.core.schedule import LEAVING_A_MAJORITY, Schedule
+from dethrone.harness.core.schedule import Schedule
 from dethrone.harness.core.schedule_text import read_schedule
 from dethrone.harness.core.timescale import SCALE_MAX, longer, longer_promise, schedule_at, show_scale
 from dethrone.harness.core.world import VirtualBackend
@@ -50,9 +52,6 @@ WARMUP_NS = 5 * SECOND
 OP_TIMEOUT_NS = 5 * SECOND
 MAX_NODES = 31
 """What faults may need on the hosts of a backend that does not say what they can do."""
-
-LASTING = frozenset({"damage", "wipe"})
-"""Kinds whose victims do not recover: nothing comes after them."""
 
 PACKAGES = {"faketime": "libfaketime", "iptables": "iptables"}
 """What brings a capability to a host that lacks it."""
@@ -209,7 +208,8 @@ def evidence(schedule: Schedule, promise: Promise, *, drawn: bool) -> tuple[str,
     asked = [f"{what}:{phase}" for what in ("answers", "writes") for phase in phases]
     if drawn and "T1" in promise.tiers:
         asked.append("window:T1")
-    lasting = schedule.health_bound_ns != 0 and LEAVING_A_MAJORITY & set(schedule.kinds)  # in haste nothing lasts
+    # In haste nothing lasts.
+    lasting = schedule.health_bound_ns != 0 and any(declared(kind).leaves_majority for kind in schedule.kinds)
     if drawn and "T2" in promise.tiers and not promise.owed_in_calm and lasting:
         asked.append("window:T2")
     return tuple(asked)
@@ -328,7 +328,8 @@ def _schedule(
     )
     schedule = draw_each_kind(hat, demanded=bool(options.faults)) if options.conclusive else hat.draw()
     _check_schedule(schedule, nodes=options.nodes)
-    if not options.conclusive or not all(promise.bears(kind, {}) and kind not in LASTING for kind in faults):
+    final = [kind for kind, fault in faults.items() if traits_of(fault).lasts == "for-good"]
+    if not options.conclusive or final or not all(promise.bears(kind, {}) for kind in faults):
         return msgspec.structs.replace(schedule, seed=seed), None
 
     def more() -> Continuation:
