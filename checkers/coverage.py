@@ -10,7 +10,7 @@ writes; and no more than a fifth of the time lost to noise (``dethrone.checkers.
 * ``minority-cut``: a partition left some voter without two-way links to a majority while others still had them;
 * ``majority-without-leader``: a partition left a majority connected, and the leader out of it;
 * what kinds of faults declare (``FaultTraits.owes``, ``shows``): one of the kind hit the leader, or a node that was
-  certainly not it, or anybody: ``leader-killed``, ``follower-paused``, ``clock-stepped``, ``restarted`` …
+  certainly not it, or any node: ``leader-killed``, ``follower-paused``, ``clock-stepped``, ``restarted`` …
 
 Asked by the plan (``Plan.evidence``), of the phases of the run: in its warm-up, under faults and in the quiet phase
 after the last heal a quorum reported its status, and of the writes asked for then at least one in ten was acknowledged.
@@ -205,7 +205,7 @@ def _leader(history: History, event: FaultEvent, line: Timeline) -> int | None:
 
 
 def _hit(event: FaultEvent, shown: Shown) -> bool:
-    """Whether a fault hit whom it must: anybody, the leader, or a node that was certainly not it."""
+    """Whether a fault hit whom it must: any node, the leader, or a node that was certainly not it."""
     roles = [event.roles.get(victim, "unknown").lower() for victim in event.victims]
     if shown.who == "anybody":
         return True

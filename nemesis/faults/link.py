@@ -51,25 +51,6 @@ def _draws(rng: Rng, _hold_ns: Ns) -> Mapping[str, Any]:
     return {**rng.choice(kinds), "direction": rng.choice(DIRECTIONS)}
 
 
-def add_quality(state: HostState, quality: LinkQuality) -> HostState:
-    """``state`` with this quality on top of what that link has."""
-    links = {link.src: link for link in state.links}
-    old = links.get(quality.src)
-    if old is not None:
-        quality = LinkQuality(
-            src=old.src,
-            delay_ns=old.delay_ns + quality.delay_ns,
-            jitter_ns=old.jitter_ns + quality.jitter_ns,
-            loss_percent=max(old.loss_percent, quality.loss_percent),
-            duplicate_percent=max(old.duplicate_percent, quality.duplicate_percent),
-            reorder_percent=max(old.reorder_percent, quality.reorder_percent),
-            reorder_ns=max(old.reorder_ns, quality.reorder_ns),
-            hold=old.hold + quality.hold,
-        )
-    links[quality.src] = quality
-    return msgspec.structs.replace(state, links=tuple(links[src] for src in sorted(links)))
-
-
 def afflict(
     state: Mapping[str, HostState], victims: tuple[str, ...], direction: str, quality: LinkQuality
 ) -> dict[str, HostState]:
@@ -79,7 +60,7 @@ def afflict(
         for dst in state:
             inward, outward = dst in victims and direction != "out", src in victims and direction != "in"
             if src != dst and (inward or outward):
-                out[dst] = add_quality(out[dst], msgspec.structs.replace(quality, src=src))
+                out[dst] = out[dst].plus(HostState(links=(msgspec.structs.replace(quality, src=src),)))
     return out
 
 

@@ -13,15 +13,13 @@ import msgspec
 
 from dethrone.harness.core.clock import Ns
 from dethrone.harness.core.errors import ConfigError
-from dethrone.harness.core.hoststate import HostState, Signal
+from dethrone.harness.core.hoststate import HostState, Signal, with_more
 from dethrone.harness.core.interfaces import ClusterView, FaultTraits
 from dethrone.harness.core.quorum import minority
 from dethrone.harness.core.rng import Rng
 from dethrone.harness.core.schedule import PlannedFault
 from dethrone.nemesis import selectors
 from dethrone.nemesis.parameters import check_known, check_times
-
-_HARDNESS: tuple[Signal, ...] = ("SIGTERM", "SIGKILL", "POWER")
 
 
 class ProcessFault(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,23 +67,11 @@ class ProcessFault(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Mapping[str, HostState]:
         """``state`` with the victims down or frozen. Of two signals the harder one wins, in any order."""
         del params  # it has none
-        out = dict(state)
-        for victim in victims:
-            old = out[victim]
-            if self.signal is None:
-                out[victim] = msgspec.structs.replace(old, frozen=True)
-            else:
-                out[victim] = msgspec.structs.replace(old, down=harder(old.down, self.signal))
-        return out
+        return with_more(state, dict.fromkeys(victims, HostState(down=self.signal, frozen=self.signal is None)))
 
     def needs(self) -> frozenset[str]:
         """It needs an agent that may signal the node."""
         return frozenset({"signals"})
-
-
-def harder(one: Signal | None, other: Signal) -> Signal:
-    """The end that leaves less of a process and its disk."""
-    return other if one is None else max(one, other, key=_HARDNESS.index)
 
 
 def draw_victims(rng: Rng, nodes: int) -> str:

@@ -97,6 +97,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
     usual = () if written else defaults.faults  # who wrote what happens needs nothing else to be possible
     wanted = options.faults if options.faults is not None else usual
     faults = {kind: _fault(system, backend, kind) for kind in wanted}
+    promise = promise.bearing({kind: traits_of(fault).borne_as for kind, fault in faults.items()})
     schedule, more = _schedule(
         options,
         defaults,
@@ -109,6 +110,7 @@ def draft(options: RunOptions, *, seed: int) -> Draft:
         seed=seed,
     )
     kinds = {kind: _fault(system, backend, kind) for kind in sorted({*schedule.kinds, *faults})}
+    promise = promise.bearing({kind: traits_of(fault).borne_as for kind, fault in kinds.items()})
     workload, workload_plan = _workload(options, defaults, system=system, promise=promise)
     stop_early = options.stop_at_first_failure
     plan = Plan(
@@ -263,12 +265,13 @@ def _settings(words: Mapping[str, str], system: System, backend: Backend) -> tup
 def _fault(system: System, backend: Backend, kind: str) -> Fault:
     """The fault of this kind. MissingCapability if this system or these hosts cannot suffer it."""
     fault: Fault = registry.load(registry.FAULTS, kind)
-    support = system.fault_support(kind)
-    if isinstance(support, No):
-        raise MissingCapability(
-            f"{system.name} cannot suffer the fault {kind!r}: {support.why}",
-            next_step=support.what_to_do or "remove it from --faults",
-        )
+    for suffered in (kind, *traits_of(fault).borne_as):
+        support = system.fault_support(suffered)
+        if isinstance(support, No):
+            raise MissingCapability(
+                f"{system.name} cannot suffer the fault {kind!r}: {support.why}",
+                next_step=support.what_to_do or "remove it from --faults",
+            )
     missing = fault.needs() - backend.traits.capabilities
     if missing:
         raise MissingCapability(
