@@ -15,13 +15,14 @@ import time
 from typing import Any
 
 from dethrone.clusters.agent.host.clocks import faketime_text
-from dethrone.clusters.agent.host.common import boot_id, complain, now_ns, replace_file
+from dethrone.clusters.agent.host.commands import take_back
+from dethrone.clusters.agent.host.common import Refused, boot_id, complain, now_ns, replace_file
 from dethrone.clusters.agent.host.firewall import Firewall
 from dethrone.clusters.agent.host.processes import Processes, process_stat, same_process
 
 
 def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: bool = False) -> dict[str, Any]:
-    """Heal what needs no living agent: remove the rules, thaw the process, set its clock right.
+    """Heal what needs no living agent: remove the rules, take commands back, thaw the process, set its clock right.
 
     ``run`` None: remove the chains of all runs. ``stop``: kill the node process. The node is not started.
     """
@@ -37,6 +38,10 @@ def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: 
         if gap and gap["boot"] == boot_id():
             time.clock_settime_ns(time.CLOCK_REALTIME, now_ns() + int(gap["ns"]))
             answer["host_clock"] = "set back"
+        for deed in state.get("commands") or ():
+            why = take_back(processes, deed)
+            answer["why"] = "; ".join(filter(None, [answer["why"], why]))
+            answer["commands"] = "taken back"
         node = state.get("node") or {}
         stat = process_stat(int(node["pid"])) if node else None
         for pid, start in state.get("adopted") or ():
@@ -46,7 +51,7 @@ def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: 
         if "adopted" not in state and stat is not None and stat[3] == node["start_ticks"] and stat[0] != "Z":
             os.killpg(int(node["pid"]), signal.SIGKILL if stop else signal.SIGCONT)
             answer["node"] = {**node, "done": "killed" if stop else "thawed"}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, Refused) as error:
         if not isinstance(error, FileNotFoundError):
             answer["why"] = "; ".join(filter(None, [answer["why"], f"the agent's state: {error}"]))
     answer["confirmed"] = not answer["why"]
