@@ -274,6 +274,7 @@ class SshBackend(confirm.AgentBackend):
         with self._lock:
             state = self._proved.get(node, HEALTHY)
         broken = [f"packets of {', '.join(state.cuts)} dropped by"] if state.cuts else []
+        broken += [f"{trouble.kind} ({trouble.says})," for trouble in state.troubles or ()]
         process = ", frozen" if state.frozen else ", ended" if state.down else ""
         directory = f"{self._file.hosts[node].state_dir}/{run_id}"
         return " ".join([f"{node}:", *broken, f"the chain {chain_name(run_id)}, agent and node{process}, {directory}"])

@@ -39,7 +39,10 @@ def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: 
             time.clock_settime_ns(time.CLOCK_REALTIME, now_ns() + int(gap["ns"]))
             answer["host_clock"] = "set back"
         for deed in state.get("commands") or ():
-            why = take_back(processes, deed)
+            try:
+                why = take_back(processes, deed)
+            except Refused as refused:  # the process is thawed all the same
+                why = str(refused)
             answer["why"] = "; ".join(filter(None, [answer["why"], why]))
             answer["commands"] = "taken back"
         node = state.get("node") or {}
@@ -51,7 +54,7 @@ def heal_alone(processes: Processes, run: str | None, state_path: str, *, stop: 
         if "adopted" not in state and stat is not None and stat[3] == node["start_ticks"] and stat[0] != "Z":
             os.killpg(int(node["pid"]), signal.SIGKILL if stop else signal.SIGCONT)
             answer["node"] = {**node, "done": "killed" if stop else "thawed"}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, Refused) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if not isinstance(error, FileNotFoundError):
             answer["why"] = "; ".join(filter(None, [answer["why"], f"the agent's state: {error}"]))
     answer["confirmed"] = not answer["why"]

@@ -175,7 +175,8 @@ class Host:
     def _bye(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
         self.dead_man.arm(0)
         why = self.rules.remove() if self.rules.used else ""
-        return {"why": why}
+        left = self.commands.apply([])[0] if self.commands.held else ""
+        return {"why": "; ".join(filter(None, [why, left]))}
 
     def _noise(self, _request: Mapping[str, Any]) -> Mapping[str, Any]:
         return self.canary.summary()

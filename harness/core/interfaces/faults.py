@@ -17,6 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from dethrone.harness.core import registry
+from dethrone.harness.core.errors import ConfigError
 
 Who = Literal["leader", "follower", "anybody"]
 Part = Literal["cuts", "links", "killed", "stopped", "power", "frozen", "clock", "disk", "cpu"]
@@ -102,5 +103,11 @@ def declarations() -> Mapping[str, FaultTraits]:
 
 @functools.lru_cache(maxsize=64)
 def _declarations(_places: tuple[str, ...]) -> Mapping[str, FaultTraits]:
-    """Read once per search path: checkers ask for each event."""
-    return {kind: traits_of(fault) for kind, fault in registry.load_all(registry.FAULTS).items()}
+    """Read once per search path: checkers ask for each event. A kind that cannot be imported has the cautious one."""
+    out = {}
+    for kind in registry.names(registry.FAULTS):
+        try:
+            out[kind] = traits_of(registry.load(registry.FAULTS, kind))
+        except ConfigError:  # it is named where it is asked for; other kinds are judged as ever
+            out[kind] = UNDECLARED
+    return out

@@ -104,3 +104,11 @@ def test_commands_are_taken_back_without_an_agent_and_twice(tmp_path):
     for _ in range(2):
         assert heal_alone(tools, "r1", str(path))["commands"] == "taken back"
         assert not tools.there
+
+
+def test_a_check_that_cannot_be_run_is_told_and_keeps_the_process_from_nothing(tmp_path):
+    path = tmp_path / "agent.state"
+    path.write_text(json.dumps({"commands": wanted(), "node": {}}))
+    answer = heal_alone(Tools(check=124), "r1", str(path))
+    assert not answer["confirmed"]
+    assert "ran out of time" in answer["why"]
