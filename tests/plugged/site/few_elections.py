@@ -21,13 +21,12 @@ class FewElections(Base):
         """The verdict."""
         if (na := self.not_owed(promise)) is not None:
             return na
-        won = list(elections(history))
-        more = won[1:]
+        won = list({fact.term: fact for fact in elections(history)}.values())
         return self.conclude(
             history,
             findings=[
                 finding(history, promise, f"{fact.node} was elected, too", [fact.event.seq], nodes=[fact.node])
-                for fact in more
+                for fact in won[1:]
             ],
             judged=len(won),
             nothing="no election was seen",
